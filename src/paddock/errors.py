@@ -1,0 +1,254 @@
+"""Every error that paddock raises on purpose, in one tree. Classes carry facts as fields, so handlers never parse text.
+
+::
+
+    PaddockError
+    ├── UnregisteredEnv                  no environment of that id
+    │   ├── NamespaceNotFound
+    │   ├── NameNotFound
+    │   └── VersionNotFound
+    ├── DeprecatedEnv                    a version older than the ones that exist
+    ├── RegistrationError                an id can't be registered as asked
+    │   ├── InvalidId                    the id is not `[namespace/]Name[-vN]`
+    │   ├── RegistryConflict             the id is taken: built in, or another entry point
+    │   └── PluginError                  a plugin's code failed when `make` loaded it
+    ├── InvalidSpec                      an EnvSpec, or its JSON, is malformed
+    ├── PlanError                        a combination of target and options that can't be built
+    ├── DependencyNotInstalled           an extra is missing; the text names the pip command
+    ├── UnsupportedMode, InvalidMetadata render modes and metadata
+    ├── ResetNeeded                      step or render before reset, or after the end
+    ├── InvalidAction                    an action outside the action space
+    ├── InvalidState                     public_state() outside state_space
+    ├── InvalidSeed                      a seed that is not a non-negative integer
+    ├── InvalidSpace                     a space, its JSON or a value for it is malformed
+    │   ├── InvalidBound
+    │   └── InvalidProbability
+    ├── MissingArgument
+    ├── CustomSpaceError                 a function has no rule for a user's own space class
+    ├── CheckFailed                      check_env found something
+    ├── DeprecatedWrapper                a wrapper's former name
+    ├── AlreadyPendingCallError, NoAsyncCallError, ClosedEnvironmentError    vector environments
+
+The last columns of the table are class attributes, so a reply on the wire and a retry loop need no second list:
+
+* ``code``: the name on the wire, never reused for another meaning.
+* ``retryable``: the same call may succeed later without a change.
+* ``session_alive``: the environment is still usable after this error.
+
+Where Gymnasium raises ``AssertionError`` or ``ValueError`` for the same mistake, ours inherits that too, and
+``paddock.gym.error`` exports these very classes under Gymnasium's names.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+
+class PaddockError(Exception):
+    """Root of all errors raised on purpose. ``gym.error.Error`` is this class."""
+
+    code: ClassVar[str] = "ERROR"
+    retryable: ClassVar[bool] = False
+    session_alive: ClassVar[bool] = True
+
+
+class UnregisteredEnv(PaddockError):
+    """No environment of that id."""
+
+    code = "ENV_NOT_FOUND"
+    session_alive = False
+
+
+class NamespaceNotFound(UnregisteredEnv):
+    """The part before ``/`` is unknown."""
+
+    code = "NAMESPACE_NOT_FOUND"
+
+
+class NameNotFound(UnregisteredEnv):
+    """The name is unknown in its namespace."""
+
+    code = "NAME_NOT_FOUND"
+
+
+class VersionNotFound(UnregisteredEnv):
+    """The name exists, this version of it does not."""
+
+    code = "VERSION_NOT_FOUND"
+
+
+class DeprecatedEnv(PaddockError):
+    """The version asked for is older than every version that exists."""
+
+    code = "ENV_DEPRECATED"
+    session_alive = False
+
+
+class RegistrationError(PaddockError, ValueError):
+    """An id can't be registered as asked."""
+
+    code = "REGISTRATION_ERROR"
+    session_alive = False
+
+
+class InvalidId(RegistrationError):
+    """The id is not of the form ``[namespace/]Name[-vN]``."""
+
+    code = "INVALID_ID"
+
+
+class RegistryConflict(RegistrationError):
+    """The id is taken, by a protected environment or by another entry point."""
+
+    code = "REGISTRY_CONFLICT"
+
+
+class PluginError(RegistrationError):
+    """The code behind a plugin's entry point failed when ``make`` loaded it."""
+
+    code = "PLUGIN_ERROR"
+
+
+class InvalidSpec(PaddockError, ValueError):
+    """An EnvSpec or its JSON is malformed."""
+
+    code = "INVALID_SPEC"
+    session_alive = False
+
+
+class PlanError(PaddockError, ValueError):
+    """A combination of target and options that can't be built; the text names the clash and the ways out."""
+
+    code = "PLAN_ERROR"
+    session_alive = False
+
+
+class DependencyNotInstalled(PaddockError):
+    """An optional package is missing; the text ends with the exact pip command."""
+
+    code = "DEPENDENCY_NOT_INSTALLED"
+
+
+class UnsupportedMode(PaddockError):
+    """A render mode that the environment does not have."""
+
+    code = "UNSUPPORTED_MODE"
+
+
+class InvalidMetadata(PaddockError):
+    """``metadata`` is not what it should be."""
+
+    code = "INVALID_METADATA"
+
+
+class ResetNeeded(PaddockError):
+    """``reset`` must be called first: at the start, and after an episode has ended."""
+
+    code = "RESET_NEEDED"
+
+
+class InvalidAction(PaddockError, AssertionError):
+    """An action outside the action space. Raised before any environment code runs."""
+
+    code = "INVALID_ACTION"
+
+    def __init__(self, message: str, *, action: Any = None, space: Any = None, lane: int | None = None) -> None:
+        super().__init__(message)
+        self.action, self.space, self.lane = action, space, lane
+
+
+class InvalidState(PaddockError):
+    """``public_state()`` returned something outside the declared ``state_space``."""
+
+    code = "INVALID_STATE"
+
+
+class InvalidSeed(PaddockError, ValueError):
+    """A seed that is not a non-negative integer."""
+
+    code = "INVALID_SEED"
+
+
+class InvalidSpace(PaddockError, AssertionError, ValueError, TypeError):
+    """A space, its JSON form or a value for it is malformed."""
+
+    code = "INVALID_SPACE"
+
+
+class InvalidProbability(InvalidSpace):
+    """Probabilities that do not fit the space or do not sum to one."""
+
+    code = "INVALID_PROBABILITY"
+
+
+class InvalidBound(InvalidSpace):
+    """Bounds of a Box that are not bounds."""
+
+    code = "INVALID_BOUND"
+
+
+class MissingArgument(PaddockError):
+    """A required argument was not given."""
+
+    code = "MISSING_ARGUMENT"
+
+
+class CustomSpaceError(PaddockError):
+    """A function over spaces has no rule for a user's own space class."""
+
+    code = "CUSTOM_SPACE"
+
+
+class CheckFailed(PaddockError, AssertionError):
+    """``check_env`` found something wrong; ``findings`` lists all of it."""
+
+    code = "CHECK_FAILED"
+
+    def __init__(self, message: str, *, findings: tuple[Any, ...] = ()) -> None:
+        super().__init__(message)
+        self.findings = findings
+
+
+class DeprecatedWrapper(PaddockError, ImportError):
+    """A wrapper is asked for under a former name."""
+
+    code = "DEPRECATED_WRAPPER"
+
+
+class AlreadyPendingCallError(PaddockError):
+    """A vector environment already waits for the answer to ``name``."""
+
+    code = "ALREADY_PENDING"
+
+    def __init__(self, message: str, name: str) -> None:
+        super().__init__(message)
+        self.name = name
+
+
+class NoAsyncCallError(PaddockError):
+    """A vector environment was asked for an answer to ``name`` that nobody asked for."""
+
+    code = "NOT_PENDING"
+
+    def __init__(self, message: str, name: str) -> None:
+        super().__init__(message)
+        self.name = name
+
+
+class ClosedEnvironmentError(PaddockError):
+    """The environment is closed."""
+
+    code = "CLOSED"
+    session_alive = False
+
+
+def table() -> list[tuple[type[PaddockError], str, bool, bool]]:
+    """Every class with its wire code, retryable and session_alive; codes are unique."""
+    rows = [(PaddockError, PaddockError.code, PaddockError.retryable, PaddockError.session_alive)]
+    for cls in _descendants(PaddockError):
+        rows.append((cls, cls.code, cls.retryable, cls.session_alive))
+    return rows
+
+
+def _descendants(cls: type[PaddockError]) -> list[type[PaddockError]]:
+    return [found for child in cls.__subclasses__() for found in (child, *_descendants(child))]

@@ -1,0 +1,31 @@
+"""Random streams: PCG64 through SeedSequence, the same bits as Gymnasium's for the same seed."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+
+from paddock.errors import InvalidSeed
+
+__all__ = ["RNG", "RandomNumberGenerator", "np_random", "to_seed"]
+
+RNG = RandomNumberGenerator = np.random.Generator
+
+
+def np_random(seed: int | None = None) -> tuple[np.random.Generator, int]:
+    """A generator and the seed that made it; without a seed, one from the operating system's entropy."""
+    sequence = np.random.SeedSequence(None if seed is None else to_seed(seed))
+    return np.random.Generator(np.random.PCG64(sequence)), sequence.entropy  # type: ignore[return-value]
+
+
+def to_seed(seed: Any) -> int:
+    """``seed`` as a Python integer. NumPy integers are welcome, floats and negative numbers are not."""
+    try:
+        value = operator.index(seed)
+    except TypeError:
+        raise InvalidSeed(f"Seed must be a python integer, actual type: {type(seed)}") from None
+    if value < 0:
+        raise InvalidSeed(f"Seed must be greater or equal to zero, actual value: {value}")
+    return value
