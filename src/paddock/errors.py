@@ -25,8 +25,11 @@
     │   └── InvalidProbability
     ├── MissingArgument
     ├── CustomSpaceError                 a function has no rule for a user's own space class
-    ├── CheckFailed                      check_env found something
+    ├── CheckFailed                      check_env, or the guard's first look, found something unusable
+    │   ├── WrongClass                   the environment is no Env, or one of its spaces no Space
+    │   └── MissingSpace                 observation_space or action_space does not exist
     ├── DeprecatedWrapper                a wrapper's former name
+    ├── NoCanonicalForm                  a value whose bytes would not be the same everywhere
     ├── AlreadyPendingCallError, NoAsyncCallError, ClosedEnvironmentError    vector environments
 
 The last columns of the table are class attributes, so a reply on the wire and a retry loop need no second list:
@@ -129,13 +132,13 @@ class DependencyNotInstalled(PaddockError):
     code = "DEPENDENCY_NOT_INSTALLED"
 
 
-class UnsupportedMode(PaddockError):
+class UnsupportedMode(PaddockError, ValueError):
     """A render mode that the environment does not have."""
 
     code = "UNSUPPORTED_MODE"
 
 
-class InvalidMetadata(PaddockError):
+class InvalidMetadata(PaddockError, ValueError):
     """``metadata`` is not what it should be."""
 
     code = "INVALID_METADATA"
@@ -193,7 +196,7 @@ class MissingArgument(PaddockError):
     code = "MISSING_ARGUMENT"
 
 
-class CustomSpaceError(PaddockError):
+class CustomSpaceError(PaddockError, NotImplementedError):
     """A function over spaces has no rule for a user's own space class."""
 
     code = "CUSTOM_SPACE"
@@ -209,10 +212,28 @@ class CheckFailed(PaddockError, AssertionError):
         self.findings = findings
 
 
+class WrongClass(CheckFailed, TypeError):
+    """What should be an environment or a space does not inherit from Env or Space."""
+
+    code = "WRONG_CLASS"
+
+
+class MissingSpace(CheckFailed, AttributeError):
+    """The environment has no ``observation_space`` or no ``action_space``."""
+
+    code = "MISSING_SPACE"
+
+
 class DeprecatedWrapper(PaddockError, ImportError):
     """A wrapper is asked for under a former name."""
 
     code = "DEPRECATED_WRAPPER"
+
+
+class NoCanonicalForm(PaddockError, TypeError):
+    """A value that has no bytes which are the same everywhere, so nothing can be said about its digest."""
+
+    code = "NO_CANONICAL_FORM"
 
 
 class AlreadyPendingCallError(PaddockError):

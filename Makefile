@@ -1,0 +1,27 @@
+# Each target works in a fresh clone: scripts/setup makes .venv and installs, once per change of the files named below.
+PYTHON_IN_VENV := .venv/bin/python
+.PHONY: run test test-full check bench clean
+
+run: .venv/base.stamp  ## the tour of the product
+	.venv/bin/paddock demo
+
+test: .venv/dev.stamp  ## the fast suite
+	$(PYTHON_IN_VENV) -m pytest
+
+test-full: .venv/dev.stamp  ## and the long counts marked `full`
+	$(PYTHON_IN_VENV) -m pytest -m ""
+
+check: .venv/dev.stamp
+	$(PYTHON_IN_VENV) -m ruff check .
+	$(PYTHON_IN_VENV) -m ruff format --check .
+	$(PYTHON_IN_VENV) -m mypy
+
+bench: .venv/dev.stamp
+	scripts/bench $(PYTHON_IN_VENV)
+
+clean:
+	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
+
+.venv/%.stamp: pyproject.toml scripts/setup scripts/system-packages.txt
+	scripts/setup $*

@@ -1,0 +1,88 @@
+"""paddock: one environment, every distance.
+
+Where everything is, bottom layer first (a module imports only from layers below its own):
+
+    errors, seeding     every error in one tree; random streams
+    spaces              what a value may be: checks, samples, batches, JSON
+    core                Env, VectorEnv, Wrapper, EnvSpec, the registry, State
+    record              canonical bytes and digests of what happened
+    wrappers, envs      what changes data on the way; the environments that come with paddock
+    vector, testing     lanes; check_env
+    making              make(): locate, plan, build
+    gym                 Gymnasium's module tree over all this: `import paddock.gym as gym`
+    cli                 the `paddock` command
+
+The names below load when first used, so `import paddock` costs next to nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "Env": "paddock.core.env",
+    "Wrapper": "paddock.core.wrapper",
+    "ObservationWrapper": "paddock.core.wrapper",
+    "ActionWrapper": "paddock.core.wrapper",
+    "RewardWrapper": "paddock.core.wrapper",
+    "VectorEnv": "paddock.core.vector_env",
+    "AutoresetMode": "paddock.core.vector_env",
+    "EnvSpec": "paddock.core.spec",
+    "WrapperSpec": "paddock.core.spec",
+    "State": "paddock.core.state",
+    "state": "paddock.core.state",
+    "Space": "paddock.spaces",
+    "make": "paddock.making",
+    "make_vec": "paddock.making",
+    "OpenEnv": "paddock.making",
+    "LaneOptions": "paddock.making",
+    "RemoteOptions": "paddock.making",
+    "register": "paddock.core.registry",
+    "registry": "paddock.core.registry",
+    "spec": "paddock.core.lookup",
+    "pprint_registry": "paddock.core.listing",
+    "check_env": "paddock.testing",
+}
+_MODULES = ("errors", "spaces", "wrappers", "vector", "envs", "testing", "gym")
+_NEEDS_CATALOG = ("make", "make_vec", "OpenEnv", "register", "registry", "spec", "pprint_registry", "EnvSpec")
+
+__all__ = [*_HOMES, *_MODULES, "PaddockError", "__version__"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        if name in _NEEDS_CATALOG:
+            importlib.import_module("paddock.envs.catalog")
+        value = getattr(importlib.import_module(_HOMES[name]), name)
+    elif name in _MODULES:
+        value = importlib.import_module(f"paddock.{name}")
+    else:
+        errors = importlib.import_module("paddock.errors")
+        value = getattr(errors, name, None)
+        if not (isinstance(value, type) and issubclass(value, errors.PaddockError)):
+            raise AttributeError(f"module 'paddock' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
+if TYPE_CHECKING:
+    from paddock import envs, errors, gym, spaces, testing, vector, wrappers
+    from paddock.core.env import Env
+    from paddock.core.listing import pprint_registry
+    from paddock.core.lookup import spec
+    from paddock.core.registry import register, registry
+    from paddock.core.spec import EnvSpec, WrapperSpec
+    from paddock.core.state import State, state
+    from paddock.core.vector_env import AutoresetMode, VectorEnv
+    from paddock.core.wrapper import ActionWrapper, ObservationWrapper, RewardWrapper, Wrapper
+    from paddock.errors import PaddockError
+    from paddock.making import LaneOptions, OpenEnv, RemoteOptions, make, make_vec
+    from paddock.spaces import Space
+    from paddock.testing import check_env

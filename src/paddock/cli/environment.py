@@ -1,0 +1,57 @@
+"""Make the environment that a command names. Naming it wrongly is the user's mistake; what its code raises is not."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any
+
+from paddock.cli.failures import environment_code, target_code
+
+if TYPE_CHECKING:
+    from paddock.core.env import Env
+    from paddock.making import Plan
+
+
+def plan_target(text: str, **options: Any) -> Plan:
+    """What ``make(text, **options)`` would build. Runs no environment code."""
+    import paddock.envs.catalog  # noqa: F401 - puts the built-in ids into the registry
+    from paddock.making import locate, plan
+
+    return plan(locate(text), **options)
+
+
+@contextmanager
+def made(text: str, **options: Any) -> Iterator[Env[Any, Any]]:
+    """``make(text, **options)`` of one environment, closed at the end of the block."""
+    env = _make(text, **options)
+    try:
+        yield env
+    except BaseException:
+        with suppress(Exception, SystemExit):  # what went wrong first is what the user needs to hear
+            env.close()
+        raise
+    with environment_code(lambda: "close"):
+        env.close()
+
+
+def _make(text: str, **options: Any) -> Env[Any, Any]:
+    from paddock.core.env import Env
+    from paddock.making import build
+
+    decided = plan_target(text, **options)
+    if decided.target.kind == "module":
+        _find_modules_here()
+    with target_code(text):
+        env = build(decided)
+        assert isinstance(env, Env), "a plan without lanes builds one environment"
+        return env
+
+
+def _find_modules_here() -> None:
+    # Last, so that a file in the working folder shadows nothing: `paddock check maze:Maze-v0` in the folder of maze.py.
+    here = os.getcwd()  # noqa: PTH109 - sys.path holds text
+    if here not in sys.path and "" not in sys.path:
+        sys.path.append(here)

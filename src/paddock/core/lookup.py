@@ -1,0 +1,88 @@
+"""Finding a spec by id: exact, newest version, plugin, or one error with a suggestion. Imports no environment code."""
+
+from __future__ import annotations
+
+import warnings
+
+from paddock.core.ids import EnvId, parse_id
+from paddock.core.plugins import plugin_specs
+from paddock.core.registry import registry, versions_of
+from paddock.core.spec import EnvSpec
+from paddock.errors import DeprecatedEnv, NameNotFound, NamespaceNotFound, PaddockError, VersionNotFound
+
+
+def spec(env_id: str) -> EnvSpec:
+    """The registered spec of exactly this id."""
+    found = registry.get(env_id) if isinstance(env_id, str) else None
+    if found is None:
+        found = plugin_specs().get(str(parse_id(env_id)))
+    if found is None:
+        raise not_found(parse_id(env_id))
+    return found
+
+
+def find_spec(env_id: str) -> EnvSpec:
+    """The spec that ``make(env_id)`` means: without a version the newest, and a warning if a newer one exists."""
+    parts = parse_id(env_id)
+    versions = versions_of(parts.namespace, parts.name)
+    if parts.version is None and versions and env_id not in registry:
+        newest = str(parts._replace(version=versions[-1]))
+        warnings.warn(
+            f"Using the latest versioned environment `{newest}` instead of the unversioned environment `{env_id}`.",
+            stacklevel=_caller_depth(),
+        )
+        return registry[newest]
+    if parts.version is not None and versions and versions[-1] > parts.version:
+        warnings.warn(
+            f"The environment {env_id} is out of date. You should consider upgrading to version `v{versions[-1]}`.",
+            DeprecationWarning,
+            stacklevel=_caller_depth(),
+        )
+    return spec(env_id)
+
+
+def not_found(parts: EnvId) -> PaddockError:
+    """The error for an id that nobody registered: which part of it is wrong, and what was perhaps meant."""
+    namespaces = {known.namespace for known in registry.values()}
+    if parts.namespace is not None and parts.namespace not in namespaces:
+        known = [ns for ns in namespaces if ns is not None]
+        hint = _suggestion(parts.namespace, known) or f" Have you installed the proper package for {parts.namespace}?"
+        return NamespaceNotFound(f"Namespace {parts.namespace} not found.{hint}")
+    names = {known.name for known in registry.values() if known.namespace == parts.namespace}
+    if parts.name not in names:
+        where = f" in namespace {parts.namespace}" if parts.namespace else ""
+        hint = _suggestion(parts.name, sorted(names))
+        return NameNotFound(f"Environment `{parts.name}` doesn't exist{where}.{hint} List all: paddock list")
+    return _version_error(parts)
+
+
+def _version_error(parts: EnvId) -> PaddockError:
+    versions = versions_of(parts.namespace, parts.name)
+    plain = str(parts._replace(version=None))
+    if versions and parts.version is not None and parts.version < versions[-1]:
+        return DeprecatedEnv(
+            f"Environment version v{parts.version} for `{plain}` is deprecated. "
+            f"Please use `{plain}-v{versions[-1]}` instead."
+        )
+    has = f"versioned environments: [ {', '.join(f'`v{v}`' for v in versions)} ]" if versions else "no version"
+    return VersionNotFound(
+        f"Environment version `v{parts.version}` for environment `{plain}` doesn't exist. It provides {has}."
+    )
+
+
+def _suggestion(word: str, known: list[str]) -> str:
+    from difflib import get_close_matches
+
+    lower = {name.lower(): name for name in known}
+    close = get_close_matches(word.lower(), list(lower), n=1)
+    return f" Did you mean: `{lower[close[0]]}`?" if close else ""
+
+
+def _caller_depth() -> int:
+    """How far up the first frame outside paddock is, so that a warning points at the user's line."""
+    import sys
+
+    depth, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "paddock":
+        depth, frame = depth + 1, frame.f_back
+    return depth

@@ -1,0 +1,43 @@
+"""Environments that other distributions offer through the entry-point group ``paddock.envs``.
+
+The entry point's name is the environment's id and its value ``module:attribute`` is the environment's class, so a
+plugin is listed from metadata alone; its code runs when ``make`` is asked for that id, and not before.
+"""
+
+from __future__ import annotations
+
+from paddock.core.ids import parse_id
+from paddock.core.registry import check_entry_point, registry
+from paddock.core.spec import EnvSpec
+from paddock.errors import RegistrationError
+
+GROUP = "paddock.envs"
+
+
+def plugin_specs() -> dict[str, EnvSpec]:
+    """Specs of all well-formed plugins. Ids that are registered already are left out: a plugin replaces nothing."""
+    return {id: spec for id, spec in _read()[0].items() if id not in registry}
+
+
+def plugin_faults() -> list[str]:
+    """What is wrong with plugins that can't be listed, a sentence each."""
+    return _read()[1]
+
+
+def _read() -> tuple[dict[str, EnvSpec], list[str]]:
+    from importlib.metadata import entry_points  # 20 ms: only when an id is not in the registry, or to list
+
+    specs: dict[str, EnvSpec] = {}
+    faults: list[str] = []
+    for entry in entry_points(group=GROUP):
+        try:
+            id = str(parse_id(entry.name))
+            check_entry_point(entry.value)
+        except RegistrationError as error:
+            faults.append(f"plugin {ascii(entry.name)}: {error}")
+            continue
+        if id in specs and specs[id].entry_point != entry.value:
+            faults.append(f"plugin {id!r} is offered twice: {specs[id].entry_point!r} and {entry.value!r}")
+            continue
+        specs[id] = EnvSpec(id, entry_point=entry.value)
+    return specs, faults

@@ -1,0 +1,95 @@
+"""EnvSpec to and from JSON. The text may come from anywhere: it is bounded, typed, and never names code to run now."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+
+from paddock.core.spec import EnvSpec, WrapperSpec
+from paddock.errors import InvalidSpec, PaddockError
+
+MAX_BYTES = 1 << 20
+MAX_DEPTH = 32
+
+
+class _WrapperFields(msgspec.Struct, forbid_unknown_fields=True):
+    name: str
+    entry_point: str
+    kwargs: dict[str, Any] | None = None
+
+
+class _SpecFields(msgspec.Struct, forbid_unknown_fields=True):
+    id: str
+    entry_point: str | None = None
+    reward_threshold: float | None = None
+    nondeterministic: bool = False
+    max_episode_steps: int | None = None
+    order_enforce: bool = True
+    disable_env_checker: bool = False
+    kwargs: dict[str, Any] = {}
+    additional_wrappers: list[_WrapperFields] = []
+    vector_entry_point: str | None = None
+
+
+def encode_spec(spec: EnvSpec) -> str:
+    """The spec as JSON, keys in Gymnasium's order."""
+    fields: dict[str, Any] = {name: getattr(spec, name) for name in _SpecFields.__struct_fields__}
+    fields["additional_wrappers"] = [
+        {"name": w.name, "entry_point": w.entry_point, "kwargs": w.kwargs} for w in spec.additional_wrappers
+    ]
+    _check_plain(fields, spec.id, 0)
+    return json.dumps(fields)
+
+
+def decode_spec(text: str | bytes) -> EnvSpec:
+    """The spec that the JSON describes; malformed or oversized text is an InvalidSpec."""
+    if not isinstance(text, (str, bytes)):
+        raise InvalidSpec(f"An EnvSpec's JSON is text, got {type(text).__name__}.")
+    if len(text) > MAX_BYTES:
+        raise InvalidSpec(f"This EnvSpec's JSON has {len(text)} bytes; at most {MAX_BYTES} are read.")
+    try:
+        fields = msgspec.json.decode(text, type=_SpecFields)
+        _check_plain({"kwargs": fields.kwargs}, fields.id, 0)
+        return _to_spec(fields)
+    except RecursionError:
+        raise InvalidSpec("This EnvSpec's JSON is nested too deeply.") from None
+    except (msgspec.DecodeError, UnicodeError) as error:
+        raise InvalidSpec(f"Not the JSON of an EnvSpec: {error}.") from None
+    except PaddockError as error:
+        raise InvalidSpec(f"Not the JSON of an EnvSpec: {error}") from error
+
+
+def _to_spec(fields: _SpecFields) -> EnvSpec:
+    if fields.max_episode_steps is not None and not -1 <= fields.max_episode_steps < 1 << 62:
+        raise InvalidSpec(f"max_episode_steps is {fields.max_episode_steps}; expected a step count, or -1 for none.")
+    return EnvSpec(
+        id=fields.id,
+        entry_point=fields.entry_point,
+        reward_threshold=fields.reward_threshold,
+        nondeterministic=fields.nondeterministic,
+        max_episode_steps=fields.max_episode_steps,
+        order_enforce=fields.order_enforce,
+        disable_env_checker=fields.disable_env_checker,
+        kwargs=fields.kwargs,
+        additional_wrappers=tuple(WrapperSpec(w.name, w.entry_point, w.kwargs) for w in fields.additional_wrappers),
+        vector_entry_point=fields.vector_entry_point,
+    )
+
+
+def _check_plain(value: Any, path: str, depth: int) -> None:
+    if depth > MAX_DEPTH:
+        raise InvalidSpec(f"{path[:80]} is nested deeper than {MAX_DEPTH}.")
+    if isinstance(value, dict):
+        for key, item in value.items():
+            if not isinstance(key, str):
+                raise InvalidSpec(f"{path} has the key {key!r}; JSON keys are text.")
+            _check_plain(item, f"{path}.{key}", depth + 1)
+    elif isinstance(value, (list, tuple)):
+        for index, item in enumerate(value):
+            _check_plain(item, f"{path}[{index}]", depth + 1)
+    elif callable(value):
+        raise InvalidSpec(f"Callable found in {path}: {value!r}. A spec with JSON names code as 'module:attribute'.")
+    elif not (value is None or isinstance(value, (str, bool, int, float))):
+        raise InvalidSpec(f"{path} is a {type(value).__name__}, which JSON can't hold. Use numbers, text, lists, dicts.")

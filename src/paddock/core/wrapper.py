@@ -1,0 +1,209 @@
+"""Wrapper: changes what passes between agent and environment. Attributes are not forwarded; ask get_wrapper_attr."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import TYPE_CHECKING, Any, Generic, SupportsFloat
+
+import numpy as np
+
+from paddock.core.env import ActType, Env, Info, ObsType
+from paddock.core.spec import EnvSpec, WrapperSpec
+from paddock.core.state import State, state
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    from paddock.spaces import Space
+
+    WrapperObsType = TypeVar("WrapperObsType", default=Any)
+    WrapperActType = TypeVar("WrapperActType", default=Any)
+else:
+    from typing import TypeVar
+
+    WrapperObsType = TypeVar("WrapperObsType")
+    WrapperActType = TypeVar("WrapperActType")
+
+
+class Wrapper(
+    Env[WrapperObsType, WrapperActType], Generic[WrapperObsType, WrapperActType, ObsType, ActType]
+):
+    """Passes everything through; subclasses override what they change.
+
+    Spaces and metadata are the wrapped environment's until a wrapper assigns its own.
+    """
+
+    # What the constructor was given, if the class records it: the wrapper's entry in `spec.additional_wrappers`.
+    _saved_kwargs: dict[str, Any] | None = None
+
+    def __init__(self, env: Env[ObsType, ActType]) -> None:
+        if not isinstance(env, Env):
+            raise TypeError(f"Expected env to be a `gymnasium.Env` but got {type(env)}")
+        self.env = env
+        self._action_space: Space[WrapperActType] | None = None
+        self._observation_space: Space[WrapperObsType] | None = None
+        self._metadata: dict[str, Any] | None = None
+        self._cached_spec: EnvSpec | None = None
+
+    def step(self, action: WrapperActType) -> tuple[WrapperObsType, SupportsFloat, bool, bool, Info]:
+        return self.env.step(action)  # type: ignore[arg-type,return-value]
+
+    def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[WrapperObsType, Info]:
+        return self.env.reset(seed=seed, options=options)  # type: ignore[return-value]
+
+    def render(self) -> Any:
+        return self.env.render()
+
+    def close(self) -> None:
+        self.env.close()
+
+    def state(self) -> State:
+        """The episode's id and length and what the environment publishes. See :func:`paddock.state`."""
+        return state(self)
+
+    @property
+    def unwrapped(self) -> Env[Any, Any]:
+        return self.env.unwrapped
+
+    @property
+    def np_random(self) -> np.random.Generator:
+        return self.env.np_random
+
+    @np_random.setter
+    def np_random(self, value: np.random.Generator) -> None:
+        self.env.np_random = value
+
+    @property
+    def np_random_seed(self) -> int:
+        return self.env.np_random_seed
+
+    @property
+    def _np_random(self) -> np.random.Generator:  # type: ignore[override]
+        raise AttributeError("Can't access `_np_random` of a wrapper, use `self.unwrapped._np_random` or `self.np_random`.")
+
+    @property
+    def render_mode(self) -> str | None:  # type: ignore[override]
+        return self.env.render_mode
+
+    @property
+    def action_space(self) -> Space[WrapperActType]:  # type: ignore[override]
+        return self.env.action_space if self._action_space is None else self._action_space  # type: ignore[return-value]
+
+    @action_space.setter
+    def action_space(self, space: Space[WrapperActType]) -> None:
+        self._action_space = space
+
+    @property
+    def observation_space(self) -> Space[WrapperObsType]:  # type: ignore[override]
+        return self.env.observation_space if self._observation_space is None else self._observation_space  # type: ignore[return-value]
+
+    @observation_space.setter
+    def observation_space(self, space: Space[WrapperObsType]) -> None:
+        self._observation_space = space
+
+    @property
+    def metadata(self) -> dict[str, Any]:  # type: ignore[override]
+        return self.env.metadata if self._metadata is None else self._metadata
+
+    @metadata.setter
+    def metadata(self, value: dict[str, Any]) -> None:
+        self._metadata = value
+
+    @property
+    def spec(self) -> EnvSpec | None:  # type: ignore[override]
+        """The wrapped environment's spec with this wrapper appended; computed once."""
+        if self._cached_spec is None and self.env.spec is not None:
+            self._cached_spec = self._append_to_spec(deepcopy(self.env.spec))
+        return self._cached_spec
+
+    def _append_to_spec(self, spec: EnvSpec) -> EnvSpec:
+        # Without recorded arguments the entry has kwargs=None, and make(spec) says which wrapper can't be rebuilt.
+        kwargs = None if self._saved_kwargs is None else {k: v for k, v in self._saved_kwargs.items() if k != "env"}
+        entry = WrapperSpec(self.class_name(), f"{type(self).__module__}:{type(self).__qualname__}", kwargs)
+        spec.additional_wrappers += (entry,)
+        return spec
+
+    @classmethod
+    def wrapper_spec(cls, **kwargs: Any) -> WrapperSpec:
+        """The data that makes this wrapper with these arguments."""
+        return WrapperSpec(cls.class_name(), f"{cls.__module__}:{cls.__qualname__}", kwargs)
+
+    @classmethod
+    def class_name(cls) -> str:
+        """The class's name."""
+        return cls.__name__
+
+    def _has_own(self, name: str) -> bool:
+        # `state` is a method of every wrapper, but by that name callers mean what the environment assigned.
+        if name == "state" and "state" not in self.__dict__ and type(self).state is Wrapper.state:
+            return False
+        return hasattr(self, name)
+
+    def has_wrapper_attr(self, name: str) -> bool:
+        return self._has_own(name) or self.env.has_wrapper_attr(name)
+
+    def get_wrapper_attr(self, name: str) -> Any:
+        if self._has_own(name):
+            return getattr(self, name)
+        try:
+            return self.env.get_wrapper_attr(name)
+        except AttributeError as error:
+            raise AttributeError(f"wrapper {self.class_name()} has no attribute {name!r}") from error
+
+    def set_wrapper_attr(self, name: str, value: Any, *, force: bool = True) -> bool:
+        if self._has_own(name):
+            setattr(self, name, value)
+            return True
+        if self.env.set_wrapper_attr(name, value, force=False):
+            return True
+        # A new attribute lands on the outermost wrapper, but a wrapper's `state` is a method: that one is the env's.
+        if force and name == "state":
+            return self.env.set_wrapper_attr(name, value, force=True)
+        if force:
+            setattr(self, name, value)
+        return force
+
+    def __str__(self) -> str:
+        return f"<{type(self).__name__}{self.env}>"
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+class ObservationWrapper(Wrapper[WrapperObsType, ActType, ObsType, ActType]):
+    """Changes observations: write ``observation``."""
+
+    def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[WrapperObsType, Info]:
+        observation, info = self.env.reset(seed=seed, options=options)
+        return self.observation(observation), info
+
+    def step(self, action: ActType) -> tuple[WrapperObsType, SupportsFloat, bool, bool, Info]:
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        return self.observation(observation), reward, terminated, truncated, info
+
+    def observation(self, observation: ObsType) -> WrapperObsType:
+        """The observation that the agent sees in place of ``observation``."""
+        raise NotImplementedError
+
+
+class ActionWrapper(Wrapper[ObsType, WrapperActType, ObsType, ActType]):
+    """Changes actions: write ``action``."""
+
+    def step(self, action: WrapperActType) -> tuple[ObsType, SupportsFloat, bool, bool, Info]:
+        return self.env.step(self.action(action))
+
+    def action(self, action: WrapperActType) -> ActType:
+        """The action that the environment gets in place of ``action``."""
+        raise NotImplementedError
+
+
+class RewardWrapper(Wrapper[ObsType, ActType, ObsType, ActType]):
+    """Changes rewards: write ``reward``."""
+
+    def step(self, action: ActType) -> tuple[ObsType, SupportsFloat, bool, bool, Info]:
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        return observation, self.reward(reward), terminated, truncated, info
+
+    def reward(self, reward: SupportsFloat) -> SupportsFloat:
+        """The reward that the agent sees in place of ``reward``."""
+        raise NotImplementedError

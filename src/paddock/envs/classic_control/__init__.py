@@ -1,0 +1,1 @@
+"""Classic control: small worlds with a few continuous variables."""

@@ -1,0 +1,40 @@
+"""Gymnasium 1.4's module tree over paddock: change ``import gymnasium as gym`` to ``import paddock.gym as gym``.
+
+Thin re-exports; what differs from paddock's own doors (signatures, legacy shapes, lenient rules) lives here.
+"""
+
+from paddock.core.env import Env
+from paddock.core.listing import pprint_registry
+from paddock.core.lookup import spec
+from paddock.core.registry import registry
+from paddock.core.wrapper import ActionWrapper, ObservationWrapper, RewardWrapper, Wrapper
+from paddock.gym import envs, error, logger, spaces, utils, vector, wrappers
+from paddock.gym.envs.registration import VectorizeMode, make, make_vec, register, register_envs
+from paddock.spaces import Space
+
+# The release of Gymnasium whose surface this is: programs compare it.
+__version__ = "1.4.0"
+
+__all__ = [
+    "ActionWrapper",
+    "Env",
+    "ObservationWrapper",
+    "RewardWrapper",
+    "Space",
+    "VectorizeMode",
+    "Wrapper",
+    "envs",
+    "error",
+    "logger",
+    "make",
+    "make_vec",
+    "pprint_registry",
+    "register",
+    "register_envs",
+    "registry",
+    "spaces",
+    "spec",
+    "utils",
+    "vector",
+    "wrappers",
+]

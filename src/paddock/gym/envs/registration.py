@@ -1,0 +1,221 @@
+"""``gymnasium.envs.registration``: Gymnasium's signatures and its lenient rules over paddock's making.
+
+Lenient: actions outside a Box and steps after the end go through to the environment, and registering an id again
+with another entry point warns instead of raising. Ids that come with paddock are protected all the same.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from enum import Enum
+from functools import partial
+from types import ModuleType
+from typing import Any
+
+from paddock.core.env import Env
+from paddock.core.ids import format_id, parse_id
+from paddock.core.listing import pprint_registry
+from paddock.core.lookup import spec
+from paddock.core.registry import (
+    add_spec,
+    current_namespace as _current_namespace,
+    full_id,
+    namespace,
+    registry,
+    versions_of,
+)
+from paddock.core.spec import EnvCreator, EnvSpec, VectorEnvCreator, WrapperSpec
+from paddock.core.vector_env import VectorEnv
+from paddock.core.wrapper import Wrapper
+from paddock.errors import PlanError, RegistryConflict
+from paddock.making.build import build, build_one, resolve_spec, with_vector_spec
+from paddock.making.entry_point import load
+from paddock.making.plan import Plan, plan
+from paddock.making.target import locate
+from paddock.vector.loop import SyncVectorEnv
+
+__all__ = [
+    "EnvSpec",
+    "VectorizeMode",
+    "WrapperSpec",
+    "current_namespace",
+    "make",
+    "make_vec",
+    "namespace",
+    "pprint_registry",
+    "register",
+    "register_envs",
+    "registry",
+    "spec",
+]
+
+
+class VectorizeMode(Enum):
+    """How ``make_vec`` steps its lanes."""
+
+    ASYNC = "async"
+    SYNC = "sync"
+    VECTOR_ENTRY_POINT = "vector_entry_point"
+
+
+def __getattr__(name: str) -> Any:
+    if name == "current_namespace":  # a plain module variable in Gymnasium
+        return _current_namespace()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def register(
+    id: str,
+    entry_point: EnvCreator | str | None = None,
+    reward_threshold: float | None = None,
+    nondeterministic: bool = False,
+    max_episode_steps: int | None = None,
+    order_enforce: bool = True,
+    disable_env_checker: bool = False,
+    additional_wrappers: tuple[WrapperSpec, ...] = (),
+    vector_entry_point: VectorEnvCreator | str | None = None,
+    kwargs: dict[str, Any] | None = None,
+) -> None:
+    """Register an id; one that is registered with other code is replaced with a warning, a built-in one never."""
+    new = EnvSpec(
+        id=full_id(id),
+        entry_point=entry_point,
+        reward_threshold=reward_threshold,
+        nondeterministic=nondeterministic,
+        max_episode_steps=max_episode_steps,
+        order_enforce=order_enforce,
+        disable_env_checker=disable_env_checker,
+        kwargs=dict(kwargs or {}),
+        additional_wrappers=tuple(additional_wrappers),
+        vector_entry_point=vector_entry_point,
+    )
+    try:
+        add_spec(new)
+    except RegistryConflict:
+        add_spec(new, replace=True)
+        warnings.warn(f"Overriding environment {new.id} already in registry.", stacklevel=2)
+
+
+def make(
+    id: str | EnvSpec,
+    max_episode_steps: int | None = None,
+    disable_env_checker: bool | None = None,
+    **kwargs: Any,
+) -> Env[Any, Any]:
+    """Make one environment; keywords beyond these go to it."""
+    env = build(_plan_one(id, max_episode_steps, disable_env_checker, kwargs))
+    assert isinstance(env, Env)
+    return env
+
+
+def make_vec(
+    id: str | EnvSpec,
+    num_envs: int = 1,
+    vectorization_mode: VectorizeMode | str | None = None,
+    vector_kwargs: dict[str, Any] | None = None,
+    wrappers: Sequence[Callable[[Env[Any, Any]], Wrapper[Any, Any, Any, Any]]] | None = None,
+    **kwargs: Any,
+) -> VectorEnv[Any, Any, Any]:
+    """Make ``num_envs`` lanes: by the id's own vector form if it has one, else in a loop."""
+    spec = resolve_spec(_plan_one(id, None, None, {})).target.spec
+    assert spec is not None
+    # A spec read back from a vector environment carries these four among its arguments.
+    kwargs = {**spec.kwargs, **kwargs}
+    num_envs = _later(kwargs, "num_envs", num_envs, 1)
+    mode = _later(kwargs, "vectorization_mode", vectorization_mode, None)
+    vector_kwargs = _later(kwargs, "vector_kwargs", vector_kwargs, None)
+    wrappers = _later(kwargs, "wrappers", wrappers, None)
+    if mode is None:
+        mode = VectorizeMode.SYNC if spec.vector_entry_point is None else VectorizeMode.VECTOR_ENTRY_POINT
+    mode, spec = _mode(mode), replace(spec, kwargs={})
+    if mode is VectorizeMode.VECTOR_ENTRY_POINT:
+        return _make_own_vector(spec, num_envs, vector_kwargs, wrappers, kwargs)
+    if mode is VectorizeMode.ASYNC:
+        raise PlanError("vectorization_mode='async' is not in this version of paddock yet. Use 'sync'.")
+    lane = _plan_one(spec, kwargs.pop("max_episode_steps", None), None, kwargs, wrappers or ())
+    env = SyncVectorEnv([partial(build_one, lane)] * num_envs, **(vector_kwargs or {}))
+    return with_vector_spec(env, lane, num_envs)
+
+
+def register_envs(env_module: ModuleType) -> None:
+    """Does nothing: it tells readers and linters that importing ``env_module`` registered its environments."""
+
+
+def parse_env_id(env_id: str) -> tuple[str | None, str, int | None]:
+    """Namespace, name and version of an id."""
+    return tuple(parse_id(env_id))
+
+
+def get_env_id(ns: str | None, name: str, version: int | None) -> str:
+    """The id with these parts."""
+    return format_id(ns, name, version)
+
+
+def find_highest_version(ns: str | None, name: str) -> int | None:
+    """The newest registered version of a name."""
+    return max(versions_of(ns, name), default=None)
+
+
+def load_env_creator(name: str) -> EnvCreator | VectorEnvCreator:
+    """The callable that ``module:attribute`` names."""
+    return load(name)
+
+
+def _plan_one(
+    id: str | EnvSpec,
+    max_episode_steps: int | None,
+    disable_env_checker: bool | None,
+    kwargs: dict[str, Any],
+    wrappers: Sequence[Any] = (),
+) -> Plan:
+    return plan(
+        locate(id),
+        validate=None if disable_env_checker is None else not disable_env_checker,
+        strict=False,
+        max_episode_steps=max_episode_steps,
+        render_mode=kwargs.get("render_mode"),
+        env_kwargs=kwargs,
+        wrappers=wrappers,
+    )
+
+
+def _make_own_vector(
+    spec: EnvSpec,
+    num_envs: int,
+    vector_kwargs: dict[str, Any] | None,
+    wrappers: Any,
+    kwargs: dict[str, Any],
+) -> VectorEnv[Any, Any, Any]:
+    for name, value in (("vector_kwargs", vector_kwargs), ("wrappers", wrappers)):
+        if value:
+            raise PlanError(
+                f"`{name}` can't be used with vectorization_mode='vector_entry_point': the environment steps all "
+                f"lanes itself. Use 'sync', or wrap the result."
+            )
+    made = plan(
+        locate(spec),
+        num_envs=num_envs,
+        backend="compiled",
+        strict=False,
+        max_episode_steps=kwargs.pop("max_episode_steps", None),
+        render_mode=kwargs.pop("render_mode", None),
+        env_kwargs=kwargs,
+    )
+    env = build(made)
+    assert isinstance(env, VectorEnv)
+    return env
+
+
+def _mode(mode: VectorizeMode | str) -> VectorizeMode:
+    try:
+        return VectorizeMode(mode)
+    except ValueError:
+        valid = [member.value for member in VectorizeMode]
+        raise PlanError(f"Invalid vectorization mode: {mode!r}, valid modes: {valid}") from None
+
+
+def _later(kwargs: dict[str, Any], name: str, given: Any, default: Any) -> Any:
+    recorded = kwargs.pop(name, default)
+    return recorded if given == default else given

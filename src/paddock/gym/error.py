@@ -1,0 +1,47 @@
+"""Gymnasium's error names. They are paddock's own classes: an `except` for either name catches both."""
+
+from paddock.errors import (
+    AlreadyPendingCallError,
+    ClosedEnvironmentError,
+    CustomSpaceError,
+    DependencyNotInstalled,
+    DeprecatedEnv,
+    DeprecatedWrapper,
+    InvalidAction,
+    InvalidBound,
+    InvalidMetadata,
+    InvalidProbability,
+    MissingArgument,
+    NameNotFound,
+    NamespaceNotFound,
+    NoAsyncCallError,
+    RegistrationError,
+    ResetNeeded,
+    UnregisteredEnv,
+    UnsupportedMode,
+    VersionNotFound,
+)
+from paddock.errors import PaddockError as Error
+
+__all__ = [
+    "AlreadyPendingCallError",
+    "ClosedEnvironmentError",
+    "CustomSpaceError",
+    "DependencyNotInstalled",
+    "DeprecatedEnv",
+    "DeprecatedWrapper",
+    "Error",
+    "InvalidAction",
+    "InvalidBound",
+    "InvalidMetadata",
+    "InvalidProbability",
+    "MissingArgument",
+    "NameNotFound",
+    "NamespaceNotFound",
+    "NoAsyncCallError",
+    "RegistrationError",
+    "ResetNeeded",
+    "UnregisteredEnv",
+    "UnsupportedMode",
+    "VersionNotFound",
+]

@@ -1,0 +1,5 @@
+"""``gymnasium.spaces.discrete``."""
+
+from paddock.spaces.discrete import Discrete
+
+__all__ = ["Discrete"]

@@ -1,0 +1,5 @@
+"""``gymnasium.spaces.oneof``."""
+
+from paddock.spaces.oneof import OneOf
+
+__all__ = ["OneOf"]

@@ -1,0 +1,5 @@
+"""``gymnasium.spaces.space``."""
+
+from paddock.spaces.space import Space
+
+__all__ = ["Space"]

@@ -1,0 +1,5 @@
+"""``gymnasium.spaces.utils``."""
+
+from paddock.spaces.flatten import flatdim, flatten, flatten_space, is_space_dtype_shape_equiv, unflatten
+
+__all__ = ["flatdim", "flatten", "flatten_space", "is_space_dtype_shape_equiv", "unflatten"]

@@ -1,0 +1,7 @@
+"""Gymnasium's `utils`: legacy helpers, at this edge alone."""
+
+from paddock.gym.utils.colorize import colorize
+from paddock.gym.utils.ezpickle import EzPickle
+from paddock.gym.utils.record_constructor import RecordConstructorArgs
+
+__all__ = ["EzPickle", "RecordConstructorArgs", "colorize"]

@@ -1,0 +1,5 @@
+"""``gymnasium.vector.sync_vector_env``."""
+
+from paddock.vector.loop import SyncVectorEnv
+
+__all__ = ["SyncVectorEnv"]

@@ -1,0 +1,5 @@
+"""``gymnasium.wrappers.common``."""
+
+from paddock.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
+
+__all__ = ["OrderEnforcing", "PassiveEnvChecker", "TimeLimit"]

@@ -1,0 +1,181 @@
+"""Build what a plan says. Here, and only here, environment code is imported and run."""
+
+from __future__ import annotations
+
+import importlib
+import warnings
+from collections.abc import Callable
+from copy import deepcopy
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from paddock.core.env import Env
+from paddock.core.lookup import find_spec
+from paddock.core.spec import EnvSpec, WrapperSpec
+from paddock.core.vector_env import AutoresetMode, VectorEnv
+from paddock.errors import InvalidSpec, PluginError
+from paddock.making.entry_point import load, load_object
+from paddock.making.plan import Plan, WrapperLike
+from paddock.making.render_mode import negotiate
+from paddock.vector.loop import SyncVectorEnv
+from paddock.wrappers.guard import Guard
+
+
+def build(plan: Plan) -> Env[Any, Any] | VectorEnv[Any, Any, Any]:
+    """The environment that the plan describes; whatever fails on the way closes what was opened."""
+    plan = resolve_spec(plan)
+    if plan.num_envs is None:
+        return build_one(plan)
+    return _build_compiled(plan, plan.num_envs) if plan.backend == "compiled" else _build_loop(plan, plan.num_envs)
+
+
+def build_one(plan: Plan) -> Env[Any, Any]:
+    """One environment in its guard, with the spec's wrappers and then the caller's around it."""
+    spec, kwargs = _spec_and_kwargs(plan)
+    creator = load(_required(spec.entry_point, spec, "entry_point"))
+    offered = getattr(creator, "metadata", {}).get("render_modes", ())
+    mode, display = negotiate(plan.render_mode or kwargs.get("render_mode"), offered)
+    if mode is not None:
+        kwargs["render_mode"] = mode
+    env = _construct(creator, spec, kwargs)
+    try:
+        return _dressed(env, plan, _made_spec(spec, kwargs, plan), display)
+    except BaseException:
+        env.close()
+        raise
+
+
+def _dressed(env: Env[Any, Any], plan: Plan, spec: EnvSpec, display: Callable[[Any], Any] | None) -> Env[Any, Any]:
+    env.unwrapped.spec = replace(spec, additional_wrappers=())
+    inner = env.spec.additional_wrappers if env.spec is not None else ()
+    if spec.additional_wrappers[: len(inner)] != inner:
+        raise InvalidSpec(
+            f"{spec.id!r}: the environment comes with the wrappers {[w.name for w in inner]}, "
+            f"but the spec begins with {[w.name for w in spec.additional_wrappers[: len(inner)]]}."
+        )
+    if spec.order_enforce or plan.validates() or spec.max_episode_steps is not None:
+        env = Guard(
+            env,
+            max_episode_steps=spec.max_episode_steps,
+            order_enforce=spec.order_enforce,
+            validate=plan.validates(),
+            strict=plan.strict,
+        )
+    for wrapper in (*spec.additional_wrappers[len(inner) :], *plan.wrappers):
+        env = apply_wrapper(env, wrapper)
+    return env if display is None else display(env)
+
+
+def apply_wrapper(env: Env[Any, Any], wrapper: WrapperLike) -> Env[Any, Any]:
+    """Put one wrapper, as data or as a callable, around an environment."""
+    if not isinstance(wrapper, WrapperSpec):
+        return wrapper(env)  # type: ignore[no-any-return]
+    if wrapper.kwargs is None:
+        raise InvalidSpec(
+            f"{wrapper.name} wrapper does not inherit from `gymnasium.utils.RecordConstructorArgs`, "
+            f"therefore, the wrapper cannot be recreated."
+        )
+    return load(wrapper.entry_point)(env=env, **wrapper.kwargs)  # type: ignore[no-any-return]
+
+
+def _build_loop(plan: Plan, num_envs: int) -> VectorEnv[Any, Any, Any]:
+    one = partial(build_one, plan)
+    env = SyncVectorEnv([one] * num_envs, copy=plan.lanes.copy, autoreset_mode=plan.lanes.autoreset)
+    return with_vector_spec(env, plan, num_envs)
+
+
+def _build_compiled(plan: Plan, num_envs: int) -> VectorEnv[Any, Any, Any]:
+    spec, kwargs = _spec_and_kwargs(plan)
+    if plan.render_mode is not None:
+        kwargs["render_mode"] = plan.render_mode
+    if plan.max_steps() is not None:
+        kwargs["max_episode_steps"] = plan.max_steps()
+    creator = load(_required(spec.vector_entry_point, spec, "vector_entry_point"))
+    env = _construct(creator, spec, {"num_envs": num_envs, **kwargs}, VectorEnv)
+    mode = env.metadata.get("autoreset_mode")
+    if not isinstance(mode, AutoresetMode):
+        warnings.warn(
+            f"{spec.id!r}: metadata['autoreset_mode'] is {mode!r}, expected an AutoresetMode; "
+            f"wrappers will take it for NEXT_STEP.",
+            stacklevel=2,
+        )
+    return with_vector_spec(env, plan, num_envs)
+
+
+def with_vector_spec(env: VectorEnv[Any, Any, Any], plan: Plan, num_envs: int) -> VectorEnv[Any, Any, Any]:
+    """``env`` with the spec that makes it again."""
+    spec, kwargs = _spec_and_kwargs(plan)
+    mode = "vector_entry_point" if plan.backend == "compiled" else "sync"
+    kwargs = {**kwargs, "num_envs": num_envs, "vectorization_mode": mode}
+    env.unwrapped.spec = _made_spec(spec, kwargs, plan)
+    return env
+
+
+def resolve_spec(plan: Plan) -> Plan:
+    """The plan with its spec known: a module is imported now, a plugin loaded."""
+    target = plan.target
+    if target.kind == "module":
+        assert target.module is not None and target.id is not None
+        _import_registering(target.module)
+        return replace(plan, target=replace(target, spec=find_spec(target.id)))
+    if target.kind == "plugin":
+        assert target.spec is not None
+        return replace(plan, target=replace(target, spec=_load_plugin(target.spec)))
+    return plan
+
+
+def _import_registering(module: str) -> None:
+    try:
+        importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(
+            f"{error}. Environment registration via importing a module failed. "
+            f"Check whether '{module}' contains env registration and can be imported."
+        ) from error
+
+
+def _load_plugin(spec: EnvSpec) -> EnvSpec:
+    assert isinstance(spec.entry_point, str)
+    try:
+        found = load_object(spec.entry_point)
+    except Exception as error:  # a plugin may raise anything when it is imported
+        raise PluginError(
+            f"The plugin that offers {spec.id!r} failed to load {spec.entry_point!r}: {type(error).__name__}: {error}. "
+            f"Upgrade or remove the distribution that provides it."
+        ) from error
+    return replace(found, id=spec.id) if isinstance(found, EnvSpec) else spec
+
+
+def _made_spec(spec: EnvSpec, kwargs: dict[str, Any], plan: Plan) -> EnvSpec:
+    """The spec as it was really made."""
+    return replace(
+        spec, kwargs=kwargs, max_episode_steps=plan.max_steps(), disable_env_checker=not plan.validates()
+    )
+
+
+def _spec_and_kwargs(plan: Plan) -> tuple[EnvSpec, dict[str, Any]]:
+    spec = plan.target.spec
+    assert spec is not None, "the spec is known once the plan is built"
+    return spec, {**deepcopy(spec.kwargs), **plan.env_kwargs}
+
+
+def _required(entry_point: Any, spec: EnvSpec, field: str) -> Any:
+    if entry_point is None:
+        raise InvalidSpec(f"Cannot make {spec.id!r}: its spec has no {field}. Register it with one.")
+    return entry_point
+
+
+def _construct(creator: Callable[..., Any], spec: EnvSpec, kwargs: dict[str, Any], kind: type = Env) -> Any:
+    try:
+        env = creator(**kwargs)
+    except TypeError as error:
+        raise type(error)(
+            f"{error} was raised from the environment creator for {spec.id} with kwargs ({kwargs})"
+        ) from error
+    if not isinstance(env, kind):
+        raise TypeError(
+            f"The environment must inherit from paddock.{kind.__name__} (paddock.gym.{kind.__name__} is the same "
+            f"class), actual type: {type(env)}."
+        )
+    return env

@@ -1,0 +1,181 @@
+"""Plan: everything that make() decided, as a value. Planning is pure; what can't be built is a PlanError here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+from paddock.core.spec import EnvSpec, WrapperSpec
+from paddock.core.vector_env import AutoresetMode
+from paddock.errors import PlanError
+from paddock.making.target import Target
+
+Isolation: TypeAlias = Literal["none"]
+Backend: TypeAlias = Literal["auto", "loop", "compiled"]
+WrapperLike: TypeAlias = "WrapperSpec | Callable[[Any], Any]"
+
+_BACKENDS = ("auto", "loop", "compiled")
+
+
+@dataclass(frozen=True)
+class LaneOptions:
+    """How n lanes behave: when they begin anew, and whether results are copies or reused buffers."""
+
+    autoreset: AutoresetMode = AutoresetMode.NEXT_STEP
+    copy: bool = True
+
+
+@dataclass(frozen=True)
+class RemoteOptions:
+    """How to reach a server."""
+
+    token: str | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What will be built. ``lines()`` says it in words; ``build(plan)`` does it."""
+
+    target: Target
+    num_envs: int | None
+    backend: Literal["one", "loop", "compiled"]
+    validate: bool | None
+    strict: bool
+    max_episode_steps: int | None
+    render_mode: str | None
+    wrappers: tuple[WrapperLike, ...]
+    env_kwargs: dict[str, Any]
+    lanes: LaneOptions
+    isolation: Literal["none"] = "none"
+
+    def lines(self) -> list[tuple[str, str]]:
+        """The plan as (what, how) rows, outermost decision first."""
+        target, spec = self.target, self.target.spec
+        rows = [("target", f"{target.text} ({target.kind})"), ("isolation", "none: runs in this process")]
+        if self.num_envs is not None:
+            rows += [("lanes", f"{self.num_envs}, {_BACKEND_WORDS[self.backend]}, autoreset {self.lanes.autoreset.value}")]
+        rows.append(("entry point", _entry_text(target, spec, self.backend)))
+        rows.append(("arguments", _arguments_text(spec, self.env_kwargs)))
+        rows.append(("order of calls", "enforced" if spec is None or spec.order_enforce else "not enforced"))
+        rows.append(("actions", "validated" if self.validates() else "not validated"))
+        rows.append(("time limit", _limit_text(self.max_steps())))
+        if spec is not None and spec.additional_wrappers:
+            rows.append(("wrappers of the spec", ", ".join(w.name for w in spec.additional_wrappers)))
+        if self.wrappers:
+            rows.append(("wrappers", ", ".join(_wrapper_name(w) for w in self.wrappers)))
+        return rows
+
+    def validates(self) -> bool:
+        """Whether actions are checked; the spec decides where the caller did not."""
+        if self.validate is not None:
+            return self.validate
+        return self.target.spec is None or not self.target.spec.disable_env_checker
+
+    def max_steps(self) -> int | None:
+        """The time limit; -1 from the caller means none."""
+        if self.max_episode_steps is not None:
+            return None if self.max_episode_steps == -1 else self.max_episode_steps
+        return self.target.spec.max_episode_steps if self.target.spec is not None else None
+
+
+def plan(
+    target: Target,
+    *,
+    num_envs: int | None = None,
+    isolation: str | None = None,
+    backend: str = "auto",
+    validate: bool | None = None,
+    strict: bool = True,
+    max_episode_steps: int | None = None,
+    render_mode: str | None = None,
+    wrappers: Sequence[WrapperLike] = (),
+    env_kwargs: dict[str, Any] | None = None,
+    lanes: LaneOptions | None = None,
+    remote: RemoteOptions | None = None,
+) -> Plan:
+    """Decide how to build a located target, or say which two wishes clash and the ways out."""
+    _check_place(target, isolation, remote)
+    _check_limit(max_episode_steps)
+    return Plan(
+        target=target,
+        num_envs=_checked_lanes(num_envs),
+        backend=_resolve_backend(target, num_envs, backend, wrappers),
+        validate=validate,
+        strict=strict,
+        max_episode_steps=max_episode_steps,
+        render_mode=render_mode,
+        wrappers=tuple(wrappers),
+        env_kwargs=dict(env_kwargs or {}),
+        lanes=lanes or LaneOptions(),
+    )
+
+
+def _check_place(target: Target, isolation: str | None, remote: RemoteOptions | None) -> None:
+    if target.kind in ("folder", "package"):
+        raise PlanError(
+            f"{target.text!r} is a {target.kind}, whose code must run behind a wall, and this version of paddock has "
+            f"no sandbox yet. Register it in your own process to run it here: paddock.register(id, 'module:Class')."
+        )
+    if target.kind == "url":
+        raise PlanError(f"{target.text!r} is a server, and this version of paddock has no client yet.")
+    if remote is not None:
+        raise PlanError(f"remote= is for servers, and {target.text!r} runs in this process. Drop remote=.")
+    if isolation not in (None, "none"):
+        raise PlanError(
+            f"isolation={isolation!r} can't be built by this version of paddock. "
+            f"Drop it to run {target.text!r} in this process."
+        )
+
+
+def _check_limit(max_episode_steps: int | None) -> None:
+    if max_episode_steps is None:
+        return
+    if type(max_episode_steps) is not int or (max_episode_steps <= 0 and max_episode_steps != -1):
+        raise PlanError(f"max_episode_steps={max_episode_steps!r}: expected a positive count, or -1 for no limit.")
+
+
+def _checked_lanes(num_envs: int | None) -> int | None:
+    if num_envs is not None and (type(num_envs) is not int or num_envs < 1):
+        raise PlanError(f"num_envs={num_envs!r}: expected a count of lanes, at least 1.")
+    return num_envs
+
+
+def _resolve_backend(
+    target: Target, num_envs: int | None, backend: str, wrappers: Sequence[WrapperLike]
+) -> Literal["one", "loop", "compiled"]:
+    if backend not in _BACKENDS:
+        raise PlanError(f"backend={backend!r} is not one of {', '.join(_BACKENDS)}.")
+    compiled = target.spec is not None and target.spec.vector_entry_point is not None
+    wrapped = bool(wrappers) or (target.spec is not None and bool(target.spec.additional_wrappers))
+    if num_envs is None:
+        if backend != "auto":
+            raise PlanError(f"backend={backend!r} is for n lanes. Pass num_envs=n, or drop backend.")
+        return "one"
+    if backend == "compiled" and not compiled:
+        raise PlanError(f"{target.text!r} has no vector entry point to compile. Use backend='auto' or 'loop'.")
+    if backend == "compiled" and wrapped:
+        raise PlanError("backend='compiled' steps all lanes in one call, so wrappers of one lane can't be put inside.")
+    return "compiled" if backend == "compiled" or (backend == "auto" and compiled and not wrapped) else "loop"
+
+
+_BACKEND_WORDS = {"loop": "stepped in a loop", "compiled": "stepped by the environment's own vector form"}
+
+
+def _entry_text(target: Target, spec: EnvSpec | None, backend: str) -> str:
+    if spec is None:
+        return f"known after importing {target.module}"
+    return str(spec.vector_entry_point if backend == "compiled" else spec.entry_point)
+
+
+def _arguments_text(spec: EnvSpec | None, given: dict[str, Any]) -> str:
+    merged = {**(spec.kwargs if spec else {}), **given}
+    return ", ".join(f"{name}={value!r}" for name, value in merged.items()) or "none"
+
+
+def _limit_text(steps: int | None) -> str:
+    return "none" if steps is None else f"{steps} steps"
+
+
+def _wrapper_name(wrapper: WrapperLike) -> str:
+    return wrapper.name if isinstance(wrapper, WrapperSpec) else getattr(wrapper, "__name__", repr(wrapper))

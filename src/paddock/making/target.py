@@ -1,0 +1,64 @@
+"""Target: what make() was asked for, and where its code comes from. Locating imports and runs nothing."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import paddock.envs.catalog  # noqa: F401 - the built-in ids
+from paddock.core.ids import parse_id
+from paddock.core.lookup import find_spec
+from paddock.core.registry import registry
+from paddock.core.spec import EnvSpec
+from paddock.errors import InvalidId, PlanError
+
+Kind = Literal["built in", "registered", "plugin", "spec", "module", "folder", "package", "url"]
+
+_URL = re.compile(r"(https?|wss?)://", re.IGNORECASE)
+_MODULE = re.compile(r"(?P<module>[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*):(?P<id>.+)", re.ASCII)
+_PACKAGE = re.compile(r"[\w.-]+(?:/[\w.-]+)?@[\w.+-]+", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Target:
+    """A located target. ``spec`` is None while only the code itself could tell (a module, a folder, a server)."""
+
+    text: str
+    kind: Kind
+    spec: EnvSpec | None = None
+    module: str | None = None
+    id: str | None = None
+
+
+def locate(target: str | Path | EnvSpec) -> Target:
+    """Say what a target is. An id that nobody registered raises with a suggestion."""
+    if isinstance(target, EnvSpec):
+        return Target(target.id, "spec", spec=target, id=target.id)
+    if not isinstance(target, (str, Path)):
+        raise PlanError(f"A target is an id, a path, a URL or an EnvSpec; got {type(target).__name__}: {target!r}.")
+    text = str(target)
+    if _URL.match(text):
+        return Target(text, "url")
+    if isinstance(target, Path) or text.startswith((".", "/", "~")):
+        return Target(text, "folder")
+    if _PACKAGE.fullmatch(text):
+        return Target(text, "package")
+    if ":" in text:
+        return _module_target(text)
+    spec = find_spec(text)
+    return Target(text, _origin(spec.id), spec=spec, id=spec.id)
+
+
+def _module_target(text: str) -> Target:
+    match = _MODULE.fullmatch(text)
+    if match is None:
+        raise InvalidId(f"Malformed target: {ascii(text)[:80]}. Expected 'module:Id-v0' with an importable module name.")
+    return Target(text, "module", module=match["module"], id=str(parse_id(match["id"])))
+
+
+def _origin(id: str) -> Kind:
+    if id not in registry:
+        return "plugin"
+    return "built in" if registry.is_protected(id) else "registered"

@@ -1,0 +1,337 @@
+"""Batched values: n members of a space in one value with a leading axis. Spaces of your own register rules here.
+
+Arrays gain an axis, Tuple and Dict batch each part, and everything else (Text, Sequence, Graph, OneOf, spaces without a
+rule) becomes a tuple of n members.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Sequence as AbstractSequence
+from copy import deepcopy
+from functools import singledispatch
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from paddock.errors import CustomSpaceError, InvalidSpace
+from paddock.spaces.box import Box
+from paddock.spaces.dict import Dict
+from paddock.spaces.discrete import Discrete
+from paddock.spaces.graph import Graph, GraphInstance
+from paddock.spaces.multi_binary import MultiBinary
+from paddock.spaces.multi_discrete import MultiDiscrete
+from paddock.spaces.oneof import OneOf
+from paddock.spaces.sequence import Sequence
+from paddock.spaces.space import Space
+from paddock.spaces.text import Text
+from paddock.spaces.tuple import Tuple
+
+__all__ = ["batch_differing_spaces", "batch_space", "concatenate", "create_empty_array", "iterate"]
+
+
+def _not_a_space(function: str, space: Any) -> InvalidSpace:
+    return InvalidSpace(
+        f"The space provided to `{function}` is not a gymnasium Space instance, type: {type(space)}, {space}"
+    )
+
+
+@singledispatch
+def batch_space(space: Space[Any], n: int = 1) -> Space[Any]:
+    """The space of ``n`` members at once. Its random stream is a copy, so sampling one leaves the other alone.
+
+    >>> batch_space(Box(0, 1, (3,)), 5)
+    Box(0.0, 1.0, (5, 3), float32)
+    """
+    raise _not_a_space("batch_space", space)
+
+
+@batch_space.register(Box)
+def _batch_box(space: Box, n: int = 1) -> Box:
+    uniform = space._uniform_like((n, *space.shape), space._copy_np_random())
+    if uniform is not None:
+        return uniform
+    repeats = (n,) + (1,) * len(space.shape)
+    low, high = np.tile(space.low, repeats), np.tile(space.high, repeats)
+    return Box(low, high, dtype=space.dtype, seed=space._copy_np_random())
+
+
+@batch_space.register(Discrete)
+def _batch_discrete(space: Discrete, n: int = 1) -> MultiDiscrete:
+    nvec, start = (np.full((n,), value, dtype=space.dtype) for value in (space.n, space.start))
+    return MultiDiscrete(nvec, dtype=space.n.dtype, seed=space._copy_np_random(), start=start)
+
+
+@batch_space.register(MultiDiscrete)
+def _batch_multi_discrete(space: MultiDiscrete, n: int = 1) -> Box:
+    repeats = (n,) + (1,) * space.nvec.ndim
+    low, high = np.tile(space.start, repeats), np.tile(space._last, repeats)
+    return Box(low, high, dtype=space.dtype, seed=space._copy_np_random())
+
+
+@batch_space.register(MultiBinary)
+def _batch_multi_binary(space: MultiBinary, n: int = 1) -> Box:
+    return Box(0, 1, (n, *space.shape), space.dtype, space._copy_np_random())
+
+
+@batch_space.register(Tuple)
+def _batch_tuple(space: Tuple, n: int = 1) -> Tuple:
+    return Tuple(tuple(batch_space(part, n) for part in space.spaces), space._copy_np_random())
+
+
+@batch_space.register(Dict)
+def _batch_dict(space: Dict, n: int = 1) -> Dict:
+    parts = {key: batch_space(part, n) for key, part in space.spaces.items()}
+    return Dict(parts, space._copy_np_random(), sort_keys=space.sort_keys)
+
+
+@batch_space.register(Graph)
+@batch_space.register(Text)
+@batch_space.register(Sequence)
+@batch_space.register(OneOf)
+@batch_space.register(Space)
+def _batch_any(space: Space[Any], n: int = 1) -> Tuple:
+    batched = Tuple(tuple(deepcopy(space) for _ in range(n)), space._copy_np_random())
+    # Copies of one stream would all give the same samples.
+    batched.seed([int(seed) for seed in space._copy_np_random().integers(0, 10**8, n)])
+    return batched
+
+
+@singledispatch
+def batch_differing_spaces(spaces: Any) -> Space[Any]:
+    """The space of one member of each: spaces of one class that differ in their bounds.
+
+    >>> batch_differing_spaces([Discrete(3), Discrete(5)])
+    MultiDiscrete([3 5])
+    """
+    if len(spaces) == 0:
+        raise InvalidSpace("Expects a non-empty list of spaces")
+    kind = type(spaces[0])
+    if not all(isinstance(space, kind) for space in spaces):
+        raise InvalidSpace(
+            f"Expects all spaces to be of the same type, actual types: {[type(space) for space in spaces]}"
+        )
+    if kind not in batch_differing_spaces.registry:
+        raise InvalidSpace(
+            f"Requires the Space type to have a registered `batch_differing_space`, {kind} has none, "
+            f"current list: {list(batch_differing_spaces.registry)}"
+        )
+    return batch_differing_spaces.dispatch(kind)(spaces)
+
+
+def _same(what: str, values: list[Any]) -> None:
+    if any(value != values[0] for value in values):
+        raise InvalidSpace(f"Expected all {what} to be equal, actually {values}")
+
+
+@batch_differing_spaces.register(Box)
+def _differing_boxes(spaces: AbstractSequence[Box]) -> Box:
+    _same("dtypes", [space.dtype for space in spaces])
+    _same("Box.low shape", [space.shape for space in spaces])
+    low, high = np.array([space.low for space in spaces]), np.array([space.high for space in spaces])
+    return Box(low, high, dtype=spaces[0].dtype, seed=spaces[0]._copy_np_random())
+
+
+@batch_differing_spaces.register(Discrete)
+def _differing_discretes(spaces: AbstractSequence[Discrete]) -> MultiDiscrete:
+    return MultiDiscrete(
+        nvec=np.array([space.n for space in spaces]),
+        dtype=max((space.n.dtype for space in spaces), key=lambda dtype: dtype.itemsize),
+        seed=spaces[0]._copy_np_random(),
+        start=np.array([space.start for space in spaces]),
+    )
+
+
+@batch_differing_spaces.register(MultiDiscrete)
+def _differing_multi_discretes(spaces: AbstractSequence[MultiDiscrete]) -> Box:
+    _same("dtypes", [space.dtype for space in spaces])
+    _same("MultiDiscrete.nvec shape", [space.shape for space in spaces])
+    low, high = np.array([space.start for space in spaces]), np.array([space._last for space in spaces])
+    return Box(low, high, dtype=spaces[0].dtype, seed=spaces[0]._copy_np_random())
+
+
+@batch_differing_spaces.register(MultiBinary)
+def _differing_multi_binaries(spaces: AbstractSequence[MultiBinary]) -> Box:
+    _same("MultiBinary shapes", [space.shape for space in spaces])
+    return Box(0, 1, (len(spaces), *spaces[0].shape), spaces[0].dtype, spaces[0]._copy_np_random())
+
+
+@batch_differing_spaces.register(Tuple)
+def _differing_tuples(spaces: AbstractSequence[Tuple]) -> Tuple:
+    _same("Tuple lengths", [len(space) for space in spaces])
+    columns = zip(*[space.spaces for space in spaces], strict=True)
+    return Tuple(tuple(batch_differing_spaces(column) for column in columns), spaces[0]._copy_np_random())
+
+
+@batch_differing_spaces.register(Dict)
+def _differing_dicts(spaces: AbstractSequence[Dict]) -> Dict:
+    if not all(space.keys() == spaces[0].keys() for space in spaces):
+        raise InvalidSpace(
+            f"Expected all Dict spaces to have the same keys, actually {[list(space.keys()) for space in spaces]}"
+        )
+    parts = {key: batch_differing_spaces([space[key] for space in spaces]) for key in spaces[0].spaces}
+    return Dict(parts, spaces[0]._copy_np_random(), sort_keys=spaces[0].sort_keys)
+
+
+@batch_differing_spaces.register(Graph)
+@batch_differing_spaces.register(Text)
+@batch_differing_spaces.register(Sequence)
+@batch_differing_spaces.register(OneOf)
+def _differing_others(spaces: AbstractSequence[Space[Any]]) -> Tuple:
+    return Tuple([deepcopy(space) for space in spaces], spaces[0]._copy_np_random())
+
+
+@singledispatch
+def iterate(space: Space[Any], items: Any) -> Iterator[Any]:
+    """The single members in ``items``, a member of the batched space ``space``, one after the other.
+
+    >>> [position.tolist() for position in iterate(Box(0, 9, (2, 2), int), np.array([[1, 2], [3, 4]]))]
+    [[1, 2], [3, 4]]
+    """
+    if isinstance(space, Space):
+        raise CustomSpaceError(
+            f"Space of type `{type(space)}` doesn't have an registered `iterate` function. "
+            f"Register `{type(space)}` for `iterate` to support it."
+        )
+    raise _not_a_space("iterate", space)
+
+
+@iterate.register(Discrete)
+def _iterate_discrete(space: Discrete, items: Any) -> NoReturn:
+    raise InvalidSpace("Unable to iterate over a space of type `Discrete`.")
+
+
+@iterate.register(Box)
+@iterate.register(MultiDiscrete)
+@iterate.register(MultiBinary)
+def _iterate_array(space: Space[Any], items: Any) -> Iterator[Any]:
+    try:
+        return iter(items)
+    except TypeError as error:
+        raise InvalidSpace(f"Unable to iterate over the following elements: {items}") from error
+
+
+@iterate.register(Tuple)
+def _iterate_tuple(space: Tuple, items: Any) -> Iterator[Any]:
+    without_rule = [type(part) for part in space.spaces if type(part) not in iterate.registry]
+    if not without_rule:
+        return zip(*[iterate(part, items[i]) for i, part in enumerate(space.spaces)], strict=True)
+    # A batch of spaces without a rule is a tuple of members.
+    try:
+        return iter(items)
+    except Exception as error:
+        raise CustomSpaceError(
+            f"Could not iterate through {space} as no custom iterate function is registered for {without_rule} and "
+            f"`iter(items)` raised the following error: {error}."
+        ) from error
+
+
+@iterate.register(Dict)
+def _iterate_dict(space: Dict, items: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    columns = [iterate(part, items[key]) for key, part in space.spaces.items()]
+    for row in zip(*columns, strict=True):
+        yield dict(zip(space.spaces, row, strict=True))
+
+
+@singledispatch
+def concatenate(
+    space: Space[Any], items: Iterable[Any], out: tuple[Any, ...] | Mapping[str, Any] | NDArray[Any] | None
+) -> tuple[Any, ...] | dict[str, Any] | NDArray[Any]:
+    """Put members of ``space`` together into ``out``, which `create_empty_array` made, and return it.
+
+    Returns another object where the batch is a tuple or dict; the arrays in it are those of ``out``.
+    """
+    raise _not_a_space("concatenate", space)
+
+
+@concatenate.register(Box)
+@concatenate.register(Discrete)
+@concatenate.register(MultiDiscrete)
+@concatenate.register(MultiBinary)
+def _concatenate_arrays(space: Space[Any], items: Iterable[Any], out: NDArray[Any]) -> NDArray[Any]:
+    members = list(items)
+    if not members and len(out) == 0:
+        return out  # np.stack refuses to stack nothing
+    return np.stack(members, axis=0, out=out)
+
+
+@concatenate.register(Tuple)
+def _concatenate_tuples(space: Tuple, items: Iterable[Any], out: tuple[Any, ...]) -> tuple[Any, ...]:
+    members = list(items)
+    return tuple(concatenate(part, [m[i] for m in members], out[i]) for i, part in enumerate(space.spaces))
+
+
+@concatenate.register(Dict)
+def _concatenate_dicts(space: Dict, items: Iterable[Any], out: Mapping[str, Any]) -> dict[str, Any]:
+    members = list(items)
+    return {key: concatenate(part, [m[key] for m in members], out[key]) for key, part in space.spaces.items()}
+
+
+@concatenate.register(Graph)
+@concatenate.register(Text)
+@concatenate.register(Sequence)
+@concatenate.register(OneOf)
+@concatenate.register(Space)
+def _concatenate_any(space: Space[Any], items: Iterable[Any], out: Any) -> tuple[Any, ...]:
+    return tuple(items)
+
+
+@singledispatch
+def create_empty_array(
+    space: Space[Any], n: int = 1, fn: Callable[..., Any] = np.zeros
+) -> tuple[Any, ...] | dict[str, Any] | NDArray[Any] | None:
+    """Room for ``n`` members, for `concatenate`. ``fn`` makes the arrays: ``np.zeros``, ``np.empty``, ...
+
+    The content need not be a member: zeros may lie outside a Box.
+    """
+    raise _not_a_space("create_empty_array", space)
+
+
+@create_empty_array.register(Box)
+@create_empty_array.register(Discrete)
+@create_empty_array.register(MultiDiscrete)
+@create_empty_array.register(MultiBinary)
+def _empty_array(space: Any, n: int = 1, fn: Callable[..., Any] = np.zeros) -> Any:
+    return fn((n, *space.shape), dtype=space.dtype)
+
+
+@create_empty_array.register(Tuple)
+def _empty_tuple(space: Tuple, n: int = 1, fn: Callable[..., Any] = np.zeros) -> tuple[Any, ...]:
+    return tuple(create_empty_array(part, n=n, fn=fn) for part in space.spaces)
+
+
+@create_empty_array.register(Dict)
+def _empty_dict(space: Dict, n: int = 1, fn: Callable[..., Any] = np.zeros) -> dict[str, Any]:
+    return {key: create_empty_array(part, n=n, fn=fn) for key, part in space.spaces.items()}
+
+
+@create_empty_array.register(Graph)
+def _empty_graphs(space: Graph, n: int = 1, fn: Callable[..., Any] = np.zeros) -> tuple[GraphInstance, ...]:
+    def empty_graph() -> GraphInstance:
+        nodes = create_empty_array(space.node_space, n=1, fn=fn)
+        if space.edge_space is None:
+            return GraphInstance(nodes, None, None)
+        return GraphInstance(nodes, create_empty_array(space.edge_space, n=1, fn=fn), fn((1, 2), dtype=np.int64))
+
+    return tuple(empty_graph() for _ in range(n))
+
+
+@create_empty_array.register(Text)
+def _empty_texts(space: Text, n: int = 1, fn: Callable[..., Any] = np.zeros) -> tuple[str, ...]:
+    return (space.characters[:1] * space.min_length,) * n
+
+
+@create_empty_array.register(Sequence)
+def _empty_sequences(space: Sequence, n: int = 1, fn: Callable[..., Any] = np.zeros) -> tuple[Any, ...]:
+    return tuple(create_empty_array(space.feature_space, n=1, fn=fn) if space.stack else () for _ in range(n))
+
+
+@create_empty_array.register(OneOf)
+def _empty_one_of(space: OneOf, n: int = 1, fn: Callable[..., Any] = np.zeros) -> tuple[Any, ...]:
+    return ((),) * n
+
+
+@create_empty_array.register(Space)
+def _empty_any(space: Space[Any], n: int = 1, fn: Callable[..., Any] = np.zeros) -> None:
+    return None

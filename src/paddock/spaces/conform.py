@@ -1,0 +1,154 @@
+"""Make an action ready for its environment, or say why not. Kinder than `contains` about dtypes, stricter about NaN.
+
+Hot path: `make()` calls this at every step.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from paddock.spaces.box import Box
+from paddock.spaces.dict import Dict
+from paddock.spaces.oneof import OneOf
+from paddock.spaces.space import Space
+from paddock.spaces.tuple import Tuple
+
+
+class Nonconforming(ValueError):
+    """Why a value does not fit its space, in a sentence that names the place. The guard turns it into InvalidAction."""
+
+
+def conform(space: Space[Any], value: Any, *, bounds: bool = True, path: str = "") -> Any:
+    """``value`` as the environment shall get it, or `Nonconforming`.
+
+    Box: any array or list of real numbers of the right shape; other dtypes are cast where no more than precision is
+    lost, an array of the right dtype comes back as the same object. ``bounds=False`` lets finite or infinite values
+    outside the bounds through, never NaN. Tuple, Dict and OneOf do this part by part. All other spaces ask `contains`
+    and give the value back as it is.
+    """
+    if type(space) is Box:
+        # The common case, first and without a call: an array of the right dtype.
+        if type(value) is np.ndarray and value.dtype is space.dtype and value.shape == space._shape:
+            return value if _fits(space, value, bounds) else _refuse_box(space, value, bounds, path)
+        return _conform_box(space, value, bounds, path)
+    rule = _RULES.get(type(space))
+    if rule is not None:
+        return rule(space, value, bounds, path)
+    if not space.contains(value):
+        raise Nonconforming(f"{_at(path)}{_show(value)} is not in {_show(space)}")
+    return value
+
+
+def _fits(space: Box, array: NDArray[Any], bounds: bool) -> bool:
+    """Whether an array of the space's shape and dtype has no NaN and, if asked, keeps the bounds."""
+    if not bounds:
+        return space.dtype.kind != "f" or b"\0" not in (array == array).tobytes()
+    if array.size == 1:
+        # One number is compared faster as a Python float; the comparison refuses NaN too.
+        return bool(space.low.item() <= array.item() <= space.high.item())
+    low, high = space._check_low, space._check_high
+    if low is not None and b"\0" in (array >= low).tobytes():
+        return False
+    return high is None or b"\0" not in (array <= high).tobytes()
+
+
+def _conform_box(space: Box, value: Any, bounds: bool, path: str) -> Any:
+    try:
+        array = np.asarray(value)
+        kind, shape = array.dtype.kind, array.shape
+    except Exception:
+        raise Nonconforming(f"{_at(path)}{_show(value)} is no regular array of numbers for {_show(space)}") from None
+    if kind not in "biuf":
+        raise Nonconforming(f"{_at(path)}{_show(value)} is not made of numbers, {_show(space)} expects {space.dtype}")
+    if shape != space.shape:
+        raise Nonconforming(f"{_at(path)}{_show(value)} has shape {shape}, {_show(space)} expects {space.shape}")
+    if array.dtype != space.dtype:
+        array = _cast(space, value, array, path)
+    elif type(value) is np.ndarray:
+        array = value
+    return array if _fits(space, array, bounds) else _refuse_box(space, array, bounds, path)
+
+
+def _cast(space: Box, value: Any, array: NDArray[Any], path: str) -> NDArray[Any]:
+    target = space.dtype
+    with np.errstate(all="ignore"):
+        cast = array.astype(target)
+        # A float Box takes any real dtype. An integer Box takes integers that it can hold, and no floats.
+        lossless = target.kind == "f" or (array.dtype.kind != "f" and bool((cast == array).all()))
+    if not lossless or (target.kind == "b" and array.dtype.kind != "b"):
+        raise Nonconforming(
+            f"{_at(path)}{_show(value)} of dtype {array.dtype} can't be cast to {target} as {_show(space)} expects"
+        )
+    return cast
+
+
+def _refuse_box(space: Box, array: NDArray[Any], bounds: bool, path: str) -> Any:
+    if space.dtype.kind == "f" and np.isnan(array).any():
+        raise Nonconforming(f"{_at(path)}{_show(array)} has NaN, {_show(space)} expects numbers")
+    raise Nonconforming(f"{_at(path)}{_show(array)} is outside the bounds of {_show(space)}")
+
+
+def _conform_tuple(space: Tuple, value: Any, bounds: bool, path: str) -> Any:
+    try:
+        fits = isinstance(value, (tuple, list, np.ndarray)) and len(value) == len(space.spaces)
+        parts = tuple(value) if fits else ()
+    except Exception:
+        fits = False
+    if not fits:
+        raise Nonconforming(
+            f"{_at(path)}{_show(value)} is not in {_show(space)}, expected a tuple of {len(space.spaces)} values"
+        )
+    return tuple(
+        conform(part, item, bounds=bounds, path=f"{path}[{i}]")
+        for i, (part, item) in enumerate(zip(space.spaces, parts, strict=True))
+    )
+
+
+def _conform_dict(space: Dict, value: Any, bounds: bool, path: str) -> Any:
+    try:
+        fits = isinstance(value, dict) and value.keys() == space.spaces.keys()
+        parts = {key: value[key] for key in space.spaces} if fits else {}
+    except Exception:
+        fits = False
+    if not fits:
+        raise Nonconforming(
+            f"{_at(path)}{_show(value)} is not in {_show(space)}, expected a dict with the keys {list(space.spaces)}"
+        )
+    return {
+        key: conform(space.spaces[key], item, bounds=bounds, path=f"{path}[{key!r}]") for key, item in parts.items()
+    }
+
+
+def _conform_one_of(space: OneOf, value: Any, bounds: bool, path: str) -> Any:
+    index: Any = None
+    try:
+        if isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], (int, np.int64)):
+            index = int(value[0])
+    except Exception:
+        index = None
+    if index is None or not 0 <= index < len(space.spaces):
+        raise Nonconforming(
+            f"{_at(path)}{_show(value)} is not in {_show(space)}, expected a pair of an index below "
+            f"{len(space.spaces)} and a value"
+        )
+    return value[0], conform(space.spaces[index], value[1], bounds=bounds, path=f"{path}[1]")
+
+
+_RULES: dict[type, Any] = {Tuple: _conform_tuple, Dict: _conform_dict, OneOf: _conform_one_of}
+
+
+def _at(path: str) -> str:
+    return f"{path}: " if path else ""
+
+
+def _show(thing: Any, limit: int = 200) -> str:
+    """``thing`` in one short line, whatever its ``repr`` does."""
+    try:
+        text = repr(thing)
+    except Exception:
+        return f"a {type(thing).__name__}"
+    text = " ".join(text.split())
+    return text if len(text) <= limit else text[: limit - 1] + "…"

@@ -1,0 +1,223 @@
+"""Consecutive integers. As in Gymnasium, Python's ``True`` is a member of ``Discrete(2)`` and NumPy's is not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from copy import deepcopy
+from typing import TYPE_CHECKING, Any, Generic, Literal
+
+import numpy as np
+
+from paddock.errors import InvalidProbability, InvalidSpace
+from paddock.spaces.read_ahead import ReadAhead
+from paddock.spaces.space import MaskNDArray, Space, is_integer
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    IntegerT_co = TypeVar("IntegerT_co", bound=np.integer[Any], covariant=True, default=Any)
+else:
+    from typing import TypeVar
+
+    IntegerT_co = TypeVar("IntegerT_co", bound=np.integer, covariant=True)
+
+
+class Discrete(Space[IntegerT_co], Generic[IntegerT_co]):
+    """The integers ``start, start + 1, ..., start + n - 1``.
+
+    >>> Discrete(3, start=-1, seed=42).sample()
+    np.int64(-1)
+    """
+
+    n: np.integer[Any]
+    start: np.integer[Any]
+
+    def __init__(
+        self,
+        n: int | np.integer[Any],
+        seed: int | np.random.Generator | None = None,
+        start: int | np.integer[Any] = 0,
+        dtype: str | type[np.integer[Any]] | np.dtype[Any] = np.int64,
+    ) -> None:
+        if not is_integer(n):
+            raise InvalidSpace(f"Expects `n` to be an integer, actual dtype: {type(n)}")
+        if n <= 0:
+            raise InvalidSpace(f"n (counts) have to be positive, actual value: {n}")
+        if not is_integer(start):
+            raise InvalidSpace(f"Expects `start` to be an integer, actual type: {type(start)}")
+        if dtype is None:
+            raise InvalidSpace("Invalid Discrete dtype, cannot be None.")
+        kind = np.dtype(dtype)
+        if kind.kind not in "iu":
+            raise InvalidSpace(f"Invalid Discrete dtype ({kind}), must be an integer dtype")
+        limits = np.iinfo(kind)
+        if not (limits.min <= int(start) and int(start) + int(n) - 1 <= limits.max and int(n) <= limits.max):
+            raise InvalidSpace(
+                f"Discrete(n={n}, start={start}) has members that {kind} can't hold: it ends at {limits.max}. "
+                "Choose a wider dtype."
+            )
+        self._place(kind.type(n), kind.type(start))
+        super().__init__((), kind, seed)
+
+    def _place(self, n: np.integer[Any], start: np.integer[Any]) -> None:
+        self.n, self.start = n, start
+        # Plain integers: comparing NumPy scalars costs more than the rest of `contains`.
+        self._first, self._end = int(start), int(start) + int(n)
+        self._ahead: ReadAhead | None = None
+
+    @property
+    def is_np_flattenable(self) -> Literal[True]:
+        return True
+
+    # The generator is reached through this property alone, so that nobody sees it standing ahead of the samples.
+    @property
+    def _np_random(self) -> np.random.Generator | None:
+        self._give_up_ahead()
+        return self._generator
+
+    @_np_random.setter
+    def _np_random(self, generator: np.random.Generator | None) -> None:  # type: ignore[override]
+        self._ahead = None
+        self._generator = generator
+
+    def _give_up_ahead(self) -> None:
+        if self._ahead is not None:
+            self._ahead.settle()
+            self._ahead = None
+
+    def _copy_np_random(self) -> np.random.Generator:
+        if self._generator is None:
+            self.seed()
+        if self._ahead is not None:
+            self._ahead.settle()
+        assert self._generator is not None
+        return deepcopy(self._generator)
+
+    def seed(self, seed: int | None = None) -> int:
+        used: int = super().seed(seed)
+        self._read_ahead()
+        return used
+
+    def _read_ahead(self) -> None:
+        # In a batch, 8 and 16 bit integers share one 32 bit draw: not the stream of single draws.
+        if self._generator is not None and self.n.dtype.itemsize >= 4:
+            self._ahead = ReadAhead(self._generator, self.n, self.start)
+
+    def sample(self, mask: MaskNDArray | None = None, probability: MaskNDArray | None = None) -> IntegerT_co:
+        """A random member.
+
+        mask: int8[n], 1 where a member may be chosen; all 0 gives ``start``. probability: float64[n], sums to 1.
+        """
+        if mask is None and probability is None:
+            ahead = self._ahead
+            if ahead is None:
+                return self._sample_one()
+            for value in ahead.values:
+                return value  # type: ignore[return-value]
+            return ahead.refill()  # type: ignore[return-value]
+        if mask is not None and probability is not None:
+            raise InvalidSpace(
+                "Only one of `mask` or `probability` can be provided, "
+                f"actual values: mask={mask}, probability={probability}"
+            )
+        if mask is not None:
+            allowed = np.flatnonzero(check_mask(mask, (int(self.n),), "mask"))
+            if len(allowed) == 0:
+                return self.start  # type: ignore[return-value]
+            return self.start + self.dtype.type(self.np_random.choice(allowed))  # type: ignore
+        weights = check_probability(probability, (int(self.n),), "probability")
+        return self.start + self.np_random.choice(np.arange(self.n, dtype=self.dtype), p=weights)  # type: ignore
+
+    def _sample_one(self) -> IntegerT_co:
+        if self._generator is None:
+            self.seed()
+            return self.sample()
+        return self.start + self._generator.integers(self.n, dtype=self.n.dtype.type)  # type: ignore
+
+    def contains(self, x: Any) -> bool:
+        """Whether ``x`` is an integer of the range, of a type that casts safely to the dtype. Never raises."""
+        kind = type(x)
+        if kind is int or kind is self.dtype.type:  # type: ignore[union-attr]
+            return self._first <= int(x) < self._end
+        try:
+            if isinstance(x, int):
+                return self._first <= int.__index__(x) < self._end
+            if not isinstance(x, (np.generic, np.ndarray)) or x.dtype.kind not in "iu" or x.shape != ():
+                return False
+            return self._first <= int(x) < self._end and bool(np.can_cast(x.dtype, self.dtype))  # type: ignore[arg-type]
+        except Exception:
+            return False
+
+    def __repr__(self) -> str:
+        start = f", start={self.start}" if self._first != 0 else ""
+        dtype = f", dtype={self.dtype}" if self.dtype != np.int64 else ""
+        return f"Discrete({self.n}{start}{dtype})"
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Discrete)
+            and self._first == other._first
+            and self._end == other._end
+            and self.dtype == other.dtype
+        )
+
+    def __hash__(self) -> int:
+        return hash(("Discrete", self._first, self._end, self.dtype))
+
+    def __getstate__(self) -> dict[str, Any]:
+        ahead = self._ahead is not None
+        if self._ahead is not None:
+            self._ahead.settle()
+        kept = {k: v for k, v in self.__dict__.items() if k not in ("_ahead", "_generator", "_first", "_end")}
+        return {**kept, "_np_random": self._generator, "_owned": ahead}
+
+    def __setstate__(self, state: Iterable[tuple[str, Any]] | Mapping[str, Any]) -> None:
+        fields = dict(state)
+        owned = fields.pop("_owned", False)
+        scalar = np.dtype(fields.get("dtype", np.int64)).type
+        self._place(scalar(fields.pop("n")), scalar(fields.pop("start", 0)))  # old Gym's pickles have no start
+        super().__setstate__(fields)
+        if owned:
+            self._read_ahead()
+
+    def __copy__(self) -> Discrete[IntegerT_co]:
+        # A shallow copy shares the generator, so neither side may read ahead any longer.
+        self._give_up_ahead()
+        twin = type(self).__new__(type(self))
+        twin.__setstate__(self.__getstate__())
+        return twin
+
+    def to_jsonable(self, sample_n: Iterable[Any]) -> list[int]:
+        return [int(x) for x in sample_n]
+
+    def from_jsonable(self, sample_n: list[int]) -> list[Any]:
+        return [self.dtype.type(x) for x in sample_n]  # type: ignore[union-attr]
+
+
+def check_mask(mask: Any, shape: tuple[int, ...], what: str) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """Where ``mask`` is 1, after checking that it is int8 zeros and ones of that shape."""
+    if not isinstance(mask, np.ndarray):
+        raise InvalidSpace(f"The expected type of the sample {what} is np.ndarray, actual type: {type(mask)}")
+    if mask.dtype != np.int8:
+        raise InvalidSpace(f"The expected dtype of the sample {what} is np.int8, actual dtype: {mask.dtype}")
+    if mask.shape != shape:
+        raise InvalidSpace(f"The expected shape of the sample {what} is {shape}, actual shape: {mask.shape}")
+    allowed = mask == 1
+    if not (allowed | (mask == 0)).all():
+        raise InvalidSpace(f"All values of the sample {what} should be 0 or 1, actual values: {mask}")
+    return allowed
+
+
+def check_probability(weights: Any, shape: tuple[int, ...], what: str) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """``weights``, after checking that they are float64 in [0, 1] of that shape with sum 1."""
+    if not isinstance(weights, np.ndarray):
+        raise InvalidProbability(f"The expected type of the sample {what} is np.ndarray, actual type: {type(weights)}")
+    if weights.dtype != np.float64:
+        raise InvalidProbability(f"The expected dtype of the sample {what} is np.float64, actual: {weights.dtype}")
+    if weights.shape != shape:
+        raise InvalidProbability(f"The expected shape of the sample {what} is {shape}, actual shape: {weights.shape}")
+    if not ((weights >= 0) & (weights <= 1)).all():
+        raise InvalidProbability(f"All values of the sample {what} should be between 0 and 1, actual values: {weights}")
+    if not np.isclose(np.sum(weights), 1):
+        raise InvalidProbability(f"The sum of the sample {what} should be equal to 1, actual sum: {np.sum(weights)}")
+    return weights

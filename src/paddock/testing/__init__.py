@@ -1,0 +1,10 @@
+"""What authors of environments test with: find lists what is wrong, check_env fails on it."""
+
+from paddock.testing import report
+from paddock.testing.checking import check_env
+from paddock.testing.equivalence import data_equivalence
+from paddock.testing.examine import find
+from paddock.testing.finding import Finding
+from paddock.testing.rules import RULES, Rule
+
+__all__ = ["RULES", "Finding", "Rule", "check_env", "data_equivalence", "find", "report"]

@@ -1,0 +1,78 @@
+"""Probes that make the environment anew from its spec: render modes, close. Without a spec they can't."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from copy import deepcopy
+from dataclasses import replace
+from typing import Any
+
+from paddock.core.env import Env
+from paddock.core.frame_checks import frame_problems, render_metadata_problems
+from paddock.core.problem import Problem, brief
+from paddock.core.spec import EnvSpec
+from paddock.errors import DependencyNotInstalled
+
+
+def rendering(env: Env[Any, Any]) -> Iterator[Problem]:
+    """The declared modes, the frame of the mode in use, and every other declared mode on an environment made for it."""
+    yield from render_metadata_problems(env.metadata, env.render_mode)
+    if env.render_mode is not None:
+        env.reset()
+        yield from frame_problems(env.render_mode, env.render())
+    spec = env.unwrapped.spec
+    modes = env.metadata.get("render_modes")
+    modes = [mode for mode in modes if isinstance(mode, str)] if isinstance(modes, list | tuple) else []
+    if spec is None:
+        if modes:
+            text = "Not able to test alternative render modes due to the environment not having a spec"
+            yield Problem("render-unchecked", f"{text}: {modes}.")
+        return
+    for mode in modes:
+        yield from _rendering_in(spec, mode)
+
+
+def _rendering_in(spec: EnvSpec, mode: str) -> Iterator[Problem]:
+    try:
+        env = _unguarded(spec).make(render_mode=mode)
+        try:
+            env.reset()
+            frame = env.render()
+        finally:
+            env.close()
+    except DependencyNotInstalled as error:
+        yield Problem("render-unchecked", f"Not able to test render mode {mode!r}: {error}", cause=error)
+    except Exception as error:
+        text = (
+            f"{spec.id} declares render mode {mode!r}, but making, resetting or rendering in it raised {brief(error)}."
+        )
+        yield Problem("render-mode-refused", text, cause=error)
+    else:
+        yield from frame_problems(mode, frame)
+
+
+def closing(env: Env[Any, Any]) -> Iterator[Problem]:
+    """Whether an environment made from the spec can be closed, and closed again."""
+    spec = env.unwrapped.spec
+    if spec is None:
+        return
+    other = _unguarded(spec).make()
+    other.close()
+    try:
+        other.close()
+    except Exception as error:
+        text = "Calling `env.close()` on the closed environment should be allowed, but it raised an exception"
+        yield Problem("close-twice", f"{text}: {brief(error)}", cause=error)
+
+
+def spec_copying(env: Env[Any, Any]) -> Iterator[Problem]:
+    """Whether the spec can be copied."""
+    try:
+        deepcopy(env.unwrapped.spec)
+    except Exception as error:
+        yield Problem("spec-not-copyable", f"Copying `env.spec` raised {brief(error)}.", cause=error)
+
+
+def _unguarded(spec: EnvSpec) -> EnvSpec:
+    # The guard would say again, as warnings, what the probes find.
+    return replace(spec, disable_env_checker=True)

@@ -1,0 +1,50 @@
+"""Findings as JSON and as SARIF 2.1.0, the form that code hosts show beside the code. Pure: nothing is written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from paddock import __version__
+from paddock.testing.finding import Finding
+from paddock.testing.rules import RULES, Rule
+
+SARIF_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+
+
+def to_json(findings: Sequence[Finding], target: str) -> dict[str, Any]:
+    """The findings of one target, ready for ``json.dumps``; ``ok`` means no errors."""
+    return {
+        "target": target,
+        "ok": all(finding.level != "error" for finding in findings),
+        "findings": [asdict(finding) for finding in findings],
+    }
+
+
+def to_sarif(findings: Sequence[Finding], target: str) -> dict[str, Any]:
+    """A SARIF log with one run, ready for ``json.dumps``. An environment is no file, so its place is a logical one."""
+    driver = {"name": "paddock", "version": __version__, "rules": [_sarif_rule(rule) for rule in RULES]}
+    run = {"tool": {"driver": driver}, "results": [_sarif_result(finding, target) for finding in findings]}
+    return {"$schema": SARIF_SCHEMA, "version": "2.1.0", "runs": [run]}
+
+
+def _sarif_rule(rule: Rule) -> dict[str, Any]:
+    return {
+        "id": rule.code,
+        "name": "".join(part.capitalize() for part in rule.name.split("-")),
+        "shortDescription": {"text": rule.meaning},
+        "help": {"text": rule.fix},
+        "defaultConfiguration": {"level": rule.level},
+    }
+
+
+def _sarif_result(finding: Finding, target: str) -> dict[str, Any]:
+    index = next(i for i, rule in enumerate(RULES) if rule.code == finding.code)
+    return {
+        "ruleId": finding.code,
+        "ruleIndex": index,
+        "level": finding.level,
+        "message": {"text": f"{finding.message} {finding.fix}"},
+        "locations": [{"logicalLocations": [{"name": target, "kind": "object"}]}],
+    }

@@ -1,0 +1,75 @@
+"""Watched: stands around an environment while probes drive it, and notes what no single probe sees.
+
+The methods are replaced on the instance, so that their signatures still read as the environment's own.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from functools import wraps
+from typing import Any
+
+from paddock.core.env import Env
+from paddock.core.problem import Problem
+from paddock.core.spec import EnvSpec
+from paddock.core.wrapper import Wrapper
+from paddock.testing.equivalence import data_equivalence, snapshot
+
+_GLOBAL_STREAMS = (("numpy.random", "get_state"), ("random", "getstate"))
+
+
+class Watched(Wrapper[Any, Any, Any, Any]):
+    """Notes which call runs, who draws from global random streams, and who changes data that was returned before."""
+
+    def __init__(self, env: Env[Any, Any]) -> None:
+        super().__init__(env)
+        self.calling = "nothing"
+        self._drawn: dict[str, str] = {}
+        self._changed: tuple[str, str] | None = None
+        self._returned: tuple[str, Any, Any] | None = None
+        for name in ("reset", "step", "render", "close"):
+            setattr(self, name, self._watching(name, getattr(env, name)))
+
+    def problems(self) -> Iterator[Problem]:
+        """What was noted so far."""
+        for stream, call in self._drawn.items():
+            yield Problem("global-random", f"`env.{call}()` changed the state of the global stream `{stream}`.")
+        if self._changed is not None:
+            earlier, later = self._changed
+            text = f"`env.{later}()` changed an observation or info that `env.{earlier}()` had returned."
+            yield Problem("data-changed", text)
+
+    @property
+    def spec(self) -> EnvSpec | None:  # type: ignore[override]
+        """The environment's own: watching is no part of it."""
+        return self.env.spec
+
+    def _watching(self, name: str, method: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(method)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            self.calling = name
+            before = _global_states()
+            result = method(*args, **kwargs)
+            for stream, state in _global_states().items():
+                if stream in before and not data_equivalence(before[stream], state, exact=True):
+                    self._drawn.setdefault(stream, name)
+            self._compare(name)
+            if name in ("reset", "step"):
+                self._returned = name, result, snapshot(result)
+            return result
+
+        return call
+
+    def _compare(self, name: str) -> None:
+        if self._returned is not None and self._changed is None:
+            earlier, value, copy = self._returned
+            if not data_equivalence(value, copy, exact=True):
+                self._changed = earlier, name
+
+
+def _global_states() -> dict[str, Any]:
+    # By sys.modules: a module that nobody has imported is a stream that nobody draws from.
+    return {
+        module: getattr(sys.modules[module], getter)() for module, getter in _GLOBAL_STREAMS if module in sys.modules
+    }

@@ -1,0 +1,37 @@
+"""What every test gets. Runs repeat exactly: Hypothesis derandomized, other random tests from the printed seed."""
+
+import copy
+import os
+
+import pytest
+from hypothesis import settings
+
+SEED = int(os.environ.get("PADDOCK_SEED", "20"))
+
+# `pytest --hypothesis-profile=explore` looks for new examples instead of repeating the known ones.
+settings.register_profile("repeat", derandomize=True, deadline=None, print_blob=True)
+settings.register_profile("explore", deadline=None, print_blob=True, max_examples=1000)
+settings.load_profile("repeat")
+
+
+def pytest_report_header():
+    return f"paddock: seed {SEED} (another: PADDOCK_SEED=N), Hypothesis profile {settings.get_current_profile_name()}"
+
+
+@pytest.fixture
+def seed():
+    """The seed for tests that draw their own random cases; the report's first lines show it."""
+    return SEED
+
+
+@pytest.fixture
+def fresh_registry():
+    """The registry, put back after the test as it was before."""
+    from paddock.core.registry import registry
+
+    specs, attributes = dict(registry), copy.deepcopy(vars(registry))
+    yield registry
+    # dict's own methods: the registry's refuse to drop or replace protected ids.
+    dict.clear(registry)
+    dict.update(registry, specs)
+    vars(registry).update(attributes)

@@ -1,0 +1,98 @@
+"""Looking up an id: the newest version, a plugin, or one error that helps."""
+
+import importlib.metadata
+
+import pytest
+
+import paddock
+from paddock.core.plugins import plugin_faults
+from paddock.errors import DeprecatedEnv, NameNotFound, NamespaceNotFound, PluginError, VersionNotFound
+
+pytestmark = pytest.mark.usefixtures("fresh_registry")
+
+
+@pytest.mark.parametrize(
+    ("id", "error", "words"),
+    [
+        ("CartPol-v1", NameNotFound, "Environment `CartPol` doesn't exist. Did you mean: `CartPole`?"),
+        ("Zzzzzz-v1", NameNotFound, "Environment `Zzzzzz` doesn't exist."),
+        ("CartPole-v7", VersionNotFound, "Environment version `v7` for environment `CartPole` doesn't exist."),
+        ("lab/Maze-v0", NamespaceNotFound, "Namespace lab not found."),
+    ],
+)
+def test_an_unknown_id_says_which_part_is_wrong(id, error, words):
+    for look in (paddock.spec, paddock.make):
+        with pytest.raises(error) as caught:
+            look(id)
+        assert str(caught.value).startswith(words)
+
+
+def test_an_older_version_than_all_is_deprecated():
+    paddock.register("me/Counter-v3", "tests.toys:Counter")
+    with pytest.raises(DeprecatedEnv, match="Please use `me/Counter-v3` instead"):
+        paddock.spec("me/Counter-v1")
+
+
+def test_without_a_version_make_takes_the_newest_and_says_so():
+    with pytest.warns(UserWarning, match="Using the latest versioned environment `CartPole-v1`") as caught:
+        assert paddock.make("CartPole").spec.id == "CartPole-v1"
+    assert caught[0].filename == __file__
+
+
+def test_an_out_of_date_version_warns():
+    with pytest.warns(DeprecationWarning, match="CartPole-v0 is out of date.*`v1`") as caught:
+        paddock.make("CartPole-v0")
+    assert caught[0].filename == __file__
+
+
+class Plugins:
+    """Plants entry points, as installed distributions would bring them."""
+
+    def __init__(self, monkeypatch, entries):
+        found = [importlib.metadata.EntryPoint(name, value, "paddock.envs") for name, value in entries]
+        monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: found)
+
+
+def test_a_plugin_is_listed_without_importing_it_and_made_on_demand(monkeypatch, tmp_path):
+    (tmp_path / "canary_plugin.py").write_text(
+        "import pathlib\npathlib.Path(__file__).with_name('touched').touch()\nfrom tests.toys import Counter as Env\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    Plugins(monkeypatch, [("acme/Maze-v0", "canary_plugin:Env")])
+    assert paddock.spec("acme/Maze-v0").entry_point == "canary_plugin:Env"
+    assert not (tmp_path / "touched").exists()
+    assert paddock.make("acme/Maze-v0").spec.id == "acme/Maze-v0"
+    assert (tmp_path / "touched").exists()
+
+
+def test_a_plugin_may_offer_a_whole_spec(monkeypatch, tmp_path):
+    (tmp_path / "spec_plugin.py").write_text(
+        "from paddock import EnvSpec\nspec = EnvSpec('x/Y-v0', 'tests.toys:Counter', max_episode_steps=2)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    Plugins(monkeypatch, [("acme/Limited-v0", "spec_plugin:spec")])
+    env = paddock.make("acme/Limited-v0")
+    assert (env.spec.id, env.spec.max_episode_steps) == ("acme/Limited-v0", 2)
+
+
+def test_a_plugin_that_raises_at_import_is_one_clear_error(monkeypatch, tmp_path):
+    (tmp_path / "broken_plugin.py").write_text("raise RuntimeError('boom')\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    Plugins(monkeypatch, [("acme/Broken-v0", "broken_plugin:Env")])
+    before = dict(paddock.registry)
+    with pytest.raises(PluginError, match="acme/Broken-v0.*broken_plugin:Env.*RuntimeError: boom"):
+        paddock.make("acme/Broken-v0")
+    assert dict(paddock.registry) == before
+
+
+def test_malformed_and_doubled_plugins_are_reported_and_left_out(monkeypatch):
+    Plugins(monkeypatch, [("not an id", "a:b"), ("acme/A-v0", "no colon"), ("acme/B-v0", "a:B"), ("acme/B-v0", "c:D")])
+    assert len(plugin_faults()) == 3
+    with pytest.raises(NamespaceNotFound):
+        paddock.spec("acme/A-v0")
+    assert paddock.spec("acme/B-v0").entry_point == "a:B"
+
+
+def test_a_plugin_never_replaces_a_registered_id(monkeypatch):
+    Plugins(monkeypatch, [("CartPole-v1", "evil:Env")])
+    assert paddock.spec("CartPole-v1").entry_point.startswith("paddock.")

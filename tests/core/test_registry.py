@@ -1,0 +1,146 @@
+"""The registry: nothing built in is ever replaced, and nothing is half registered."""
+
+import warnings
+
+import pytest
+
+import paddock
+import paddock.gym as gym
+from paddock.core.registry import namespace
+from paddock.errors import InvalidId, RegistrationError, RegistryConflict
+from tests.toys import Counter
+
+pytestmark = pytest.mark.usefixtures("fresh_registry")
+
+
+def test_an_id_can_be_registered_and_looked_up():
+    paddock.register("me/Counter-v0", "tests.toys:Counter", max_episode_steps=7, kwargs={"goal": 3})
+    found = paddock.spec("me/Counter-v0")
+    assert (found.namespace, found.name, found.version) == ("me", "Counter", 0)
+    assert found.max_episode_steps == 7
+    assert paddock.make("me/Counter-v0").unwrapped.goal == 3
+
+
+@pytest.mark.parametrize("register", [paddock.register, gym.register])
+def test_a_built_in_id_is_never_replaced(register):
+    before = paddock.spec("CartPole-v1")
+    with pytest.raises(RegistryConflict, match="built in"):
+        register("CartPole-v1", entry_point="tests.toys:Counter")
+    assert paddock.spec("CartPole-v1") is before
+
+
+def test_a_built_in_id_is_not_replaced_with_replace_either():
+    with pytest.raises(RegistryConflict):
+        paddock.register("CartPole-v1", "tests.toys:Counter", replace=True)
+
+
+@pytest.mark.parametrize(
+    "attack",
+    [
+        lambda r, s: r.__setitem__("CartPole-v1", s),
+        lambda r, s: r.__delitem__("CartPole-v1"),
+        lambda r, s: r.pop("CartPole-v1"),
+        lambda r, s: r.update({"CartPole-v1": s}),
+        lambda r, s: r.__ior__({"CartPole-v1": s}),
+    ],
+)
+def test_the_dict_methods_do_not_replace_a_built_in_id(attack):
+    before = paddock.registry["CartPole-v1"]
+    with pytest.raises(RegistryConflict):
+        attack(paddock.registry, paddock.EnvSpec("CartPole-v1", "tests.toys:Counter"))
+    assert paddock.registry["CartPole-v1"] is before
+
+
+def test_clear_and_popitem_leave_what_is_built_in():
+    paddock.register("me/Counter-v0", "tests.toys:Counter")
+    assert paddock.registry.popitem()[0] == "me/Counter-v0"
+    paddock.registry.clear()
+    assert "CartPole-v1" in paddock.registry
+
+
+def test_the_same_registration_again_is_silent():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for register in (paddock.register, gym.register):
+            register("me/Counter-v0", entry_point="tests.toys:Counter")
+            register("me/Counter-v0", entry_point="tests.toys:Counter")
+
+
+def test_a_class_from_a_cell_that_ran_again_is_the_same_code():
+    def cell():
+        return type("Mine", (Counter,), {"__module__": "__main__", "__qualname__": "Mine"})
+
+    paddock.register("me/Mine-v0", cell())
+    newest = cell()
+    paddock.register("me/Mine-v0", newest)
+    assert paddock.spec("me/Mine-v0").entry_point is newest
+
+
+def test_another_entry_point_raises_unless_replace():
+    paddock.register("me/Counter-v0", "tests.toys:Counter")
+    with pytest.raises(RegistryConflict, match="replace=True"):
+        paddock.register("me/Counter-v0", "tests.toys:Painter")
+    assert paddock.spec("me/Counter-v0").entry_point == "tests.toys:Counter"
+    paddock.register("me/Counter-v0", "tests.toys:Painter", replace=True)
+    assert paddock.spec("me/Counter-v0").entry_point == "tests.toys:Painter"
+
+
+def test_two_lambdas_are_not_the_same_code():
+    paddock.register("me/A-v0", lambda: Counter(1))
+    with pytest.raises(RegistryConflict):
+        paddock.register("me/A-v0", lambda: Counter(2))
+
+
+def test_through_the_gym_door_another_entry_point_warns_and_replaces():
+    gym.register("me/Counter-v0", "tests.toys:Counter")
+    with pytest.warns(UserWarning, match="Overriding environment me/Counter-v0 already in registry"):
+        gym.register("me/Counter-v0", "tests.toys:Painter")
+    assert gym.spec("me/Counter-v0").entry_point == "tests.toys:Painter"
+
+
+@pytest.mark.parametrize(
+    ("id", "entry_point"),
+    [
+        ("me/X-v0", None),
+        ("me/X-v0", "no colon"),
+        ("me/X-v0", "a:b:c"),
+        ("me/X-v0", "../evil:Env"),
+        ("me/X-v0", "mod:__class__"),
+        ("me/X-v0", "mоd:Env"),
+        ("me/X-v0", 42),
+        ("me /X-v0", "tests.toys:Counter"),
+    ],
+)
+def test_a_malformed_registration_changes_nothing(id, entry_point):
+    before = dict(paddock.registry)
+    with pytest.raises(RegistrationError):
+        paddock.register(id, entry_point)
+    assert dict(paddock.registry) == before
+
+
+def test_versioned_and_unversioned_ids_of_one_name_do_not_mix():
+    paddock.register("me/Plain", "tests.toys:Counter")
+    with pytest.raises(RegistrationError, match="unversioned environment `me/Plain`"):
+        paddock.register("me/Plain-v0", "tests.toys:Counter")
+    with pytest.raises(RegistrationError, match="versioned environment"):
+        paddock.register("CartPole", "tests.toys:Counter")
+
+
+def test_B10_namespace_ends_when_its_block_raises():
+    with pytest.raises(ZeroDivisionError), namespace("lab"):
+        paddock.register("Counter-v0", "tests.toys:Counter")
+        assert gym.envs.registration.current_namespace == "lab"
+        raise ZeroDivisionError
+    assert gym.envs.registration.current_namespace is None
+    assert "lab/Counter-v0" in paddock.registry
+
+
+def test_the_current_namespace_wins_over_the_ids_own():
+    with namespace("lab"), pytest.warns(UserWarning, match="overridden by namespace `lab`"):
+        paddock.register("home/Counter-v0", "tests.toys:Counter")
+    assert "lab/Counter-v0" in paddock.registry
+
+
+def test_a_malformed_namespace_is_refused():
+    with pytest.raises(InvalidId), namespace("a/b"):
+        pass

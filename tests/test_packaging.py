@@ -1,0 +1,86 @@
+"""The wheel that users install: the same bytes from the same sources, and nothing in it that they did not ask for."""
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from email.parser import Parser
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+NAMED_IN_PYPROJECT = ["pyproject.toml", "README.md", "LICENSE"]
+
+
+def build_wheel(folder, *, modified):
+    """Build in a copy of the sources whose files were all last modified at the given time."""
+    folder.mkdir()
+    for name in NAMED_IN_PYPROJECT:
+        shutil.copy(ROOT / name, folder)
+    shutil.copytree(ROOT / "src", folder / "src", ignore=shutil.ignore_patterns("__pycache__"))
+    for path in folder.rglob("*"):
+        os.utime(path, (modified, modified))
+    subprocess.run(
+        [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", "out"],
+        cwd=folder,
+        env={**os.environ, "SOURCE_DATE_EPOCH": "1700000000"},
+        check=True,
+        capture_output=True,
+        timeout=120,
+    )
+    (wheel,) = (folder / "out").glob("*.whl")
+    return wheel
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    return build_wheel(tmp_path_factory.mktemp("wheel") / "one", modified=1_600_000_000)
+
+
+@pytest.fixture(scope="module")
+def names(wheel):
+    return zipfile.ZipFile(wheel).namelist()
+
+
+@pytest.fixture(scope="module")
+def metadata(wheel, names):
+    (path,) = (name for name in names if name.endswith(".dist-info/METADATA"))
+    return Parser().parsestr(zipfile.ZipFile(wheel).read(path).decode())
+
+
+def test_two_builds_of_the_same_sources_are_the_same_bytes(wheel, tmp_path):
+    again = build_wheel(tmp_path / "elsewhere", modified=1_650_000_000)
+    assert hashlib.sha256(again.read_bytes()).hexdigest() == hashlib.sha256(wheel.read_bytes()).hexdigest()
+
+
+def test_wheel_is_pure_python(wheel):
+    assert wheel.name.endswith("-py3-none-any.whl")
+
+
+def test_wheel_carries_its_types_and_its_licence(names):
+    assert "paddock/py.typed" in names
+    assert any(name.endswith("/licenses/LICENSE") for name in names)
+
+
+def test_wheel_holds_the_package_and_nothing_else(names):
+    assert {re.sub(r"-.*", "", name.split("/")[0]) for name in names} == {"paddock"}
+    sources = {path.relative_to(ROOT / "src").as_posix() for path in (ROOT / "src").rglob("*.py")}
+    assert sources == {name for name in names if name.endswith(".py")}
+
+
+def test_base_dependencies_are_three(metadata):
+    base = [line for line in metadata.get_all("Requires-Dist") if "extra ==" not in line]
+    assert sorted(re.match(r"[\w-]+", line).group() for line in base) == ["msgspec", "numpy", "rich"]
+
+
+def test_python_before_3_10_is_refused(metadata):
+    assert metadata["Requires-Python"] == ">=3.10"
+
+
+def test_command_is_installed(wheel, names):
+    (path,) = (name for name in names if name.endswith("entry_points.txt"))
+    assert "paddock = paddock.cli:main" in zipfile.ZipFile(wheel).read(path).decode().splitlines()
