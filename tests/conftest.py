@@ -27,6 +27,7 @@ def seed():
 @pytest.fixture
 def fresh_registry():
     """The registry, put back after the test as it was before."""
+    import paddock.envs.catalog  # noqa: F401 - else a first import inside a test would be rolled back
     from paddock.core.registry import registry
 
     specs, attributes = dict(registry), copy.deepcopy(vars(registry))

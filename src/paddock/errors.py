@@ -19,6 +19,10 @@
     ├── ResetNeeded                      step or render before reset, or after the end
     ├── InvalidAction                    an action outside the action space
     ├── InvalidState                     public_state() outside state_space
+    ├── InvalidKernel                    a kernel's functions or state are not what they should be
+    │   └── KernelNotCompiled            Numba can't compile a function; the text names the line
+    ├── InvalidSnapshot                  bytes that are no snapshot of this environment
+    ├── SnapshotUnsupported              the environment can't save its state
     ├── InvalidSeed                      a seed that is not a non-negative integer
     ├── InvalidSpace                     a space, its JSON or a value for it is malformed
     │   ├── InvalidBound
@@ -164,6 +168,30 @@ class InvalidState(PaddockError):
     """``public_state()`` returned something outside the declared ``state_space``."""
 
     code = "INVALID_STATE"
+
+
+class InvalidKernel(PaddockError, ValueError):
+    """A kernel's functions, parameters or state are not what they should be."""
+
+    code = "INVALID_KERNEL"
+
+
+class KernelNotCompiled(InvalidKernel):
+    """Numba can't compile a kernel's function; the text names the line and what to write instead."""
+
+    code = "KERNEL_NOT_COMPILED"
+
+
+class InvalidSnapshot(PaddockError, ValueError):
+    """Bytes that are no snapshot of this environment; nothing was changed."""
+
+    code = "INVALID_SNAPSHOT"
+
+
+class SnapshotUnsupported(PaddockError, NotImplementedError):
+    """The environment can't save or restore its state."""
+
+    code = "SNAPSHOT_UNSUPPORTED"
 
 
 class InvalidSeed(PaddockError, ValueError):

@@ -1,5 +1,6 @@
 """EnvSpec and its JSON: Gymnasium's text, and one InvalidSpec for everything that is not it."""
 
+import copy
 import json
 
 import gymnasium
@@ -40,7 +41,7 @@ def test_a_spec_written_by_gymnasium_makes_our_environment():
 
 
 def test_a_wrapper_named_by_gymnasium_is_ours():
-    spec = gymnasium.spec("CartPole-v1")
+    spec = copy.deepcopy(gymnasium.spec("CartPole-v1"))
     limit = gymnasium.envs.registration.WrapperSpec(
         "TimeLimit", "gymnasium.wrappers.common:TimeLimit", {"max_episode_steps": 3}
     )

@@ -1,4 +1,4 @@
-"""``paddock check``: what is wrong with an environment, and how to fix it. Errors make the exit code 1; warnings do not."""
+"""``paddock check``: what is wrong, and how to fix it. Errors make the exit code 1; warnings do not."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from paddock.cli.output import Output
 
 if TYPE_CHECKING:
     from paddock.testing import Finding
+    from paddock.testing.rules import Level
 
-LEVELS = ("error", "warning", "note")
+LEVELS: tuple[Level, ...] = ("error", "warning", "note")
 
 
 def add_arguments(parser: ArgumentParser) -> None:

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 def plan_target(text: str, **options: Any) -> Plan:
     """What ``make(text, **options)`` would build. Runs no environment code."""
-    import paddock.envs.catalog  # noqa: F401 - puts the built-in ids into the registry
     from paddock.making import locate, plan
 
     return plan(locate(text), **options)

@@ -53,16 +53,17 @@ class Output:
 
     def table(self, columns: Sequence[str], rows: Sequence[Sequence[object]], *, title: str | None = None) -> None:
         """Rows under headings. Numbers stand on the right."""
-        cells = [[_cell(value) for value in row] for row in rows]
+        heads, cells = list(map(printable, columns)), [[_cell(value) for value in row] for row in rows]
+        title = None if title is None else printable(title)
         right = [bool(rows) and all(isinstance(row[at], (int, float)) for row in rows) for at in range(len(columns))]
         if self.stdout.isatty():
             from paddock.cli.terminal import print_table
 
-            print_table(self.stdout, columns, cells, right, title)
+            print_table(self.stdout, heads, cells, right, title)
             return
         if title is not None:
             self.line(title)
-        for text in aligned([list(columns), *cells], right):
+        for text in aligned([heads, *cells], right):
             self.stdout.write(text + "\n")
 
     def facts(self, pairs: Sequence[tuple[str, object]]) -> None:

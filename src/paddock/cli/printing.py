@@ -63,6 +63,7 @@ class EscapingBytes(io.BufferedIOBase):
     def __init__(self, stream: TextIO) -> None:
         super().__init__()
         self._stream = stream
+        self._mid_line = False
         # Incremental: a character may arrive in two writes.
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="backslashreplace")
 
@@ -77,14 +78,21 @@ class EscapingBytes(io.BufferedIOBase):
     def write(self, data: object, /) -> int:
         raw = bytes(memoryview(data))  # type: ignore[arg-type]
         text = self._decoder.decode(raw)
-        self._stream.write("".join(c if c in "\n\t" else visible(c) for c in text))
-        self._stream.flush()
+        if text:
+            self._stream.write("".join(c if c in "\n\t" else visible(c) for c in text))
+            self._stream.flush()
+            self._mid_line = text[-1] != "\n"
         return len(raw)
+
+    def end_line(self) -> None:
+        """Begin a new line, unless the last one is complete."""
+        if self._mid_line:
+            self.write(b"\n")
 
     def fileno(self) -> int:
         return self._stream.fileno()
 
 
-def escaping_stream(stream: TextIO) -> TextIO:
+def escaping_stream(stream: TextIO) -> io.TextIOWrapper[EscapingBytes]:
     """A text stream with the usual ``buffer`` whose output reaches ``stream`` escaped. Closing it closes only it."""
     return io.TextIOWrapper(EscapingBytes(stream), "utf-8", errors="backslashreplace", newline="\n", write_through=True)

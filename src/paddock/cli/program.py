@@ -136,10 +136,14 @@ def _version() -> str:
 def _contained(output: Output) -> Iterator[None]:
     """While a command runs, what other code prints or warns goes to stderr, escaped."""
     stray = escaping_stream(output.stderr)
+    into = stray.buffer
 
     def show_warning(message: Warning | str, *details: object, **more: object) -> None:
         output.warning(message if isinstance(message, str) else message_of(message))
 
     with redirect_stdout(stray), redirect_stderr(stray), warnings.catch_warnings():
         warnings.showwarning = show_warning
-        yield
+        try:
+            yield
+        finally:
+            into.end_line()

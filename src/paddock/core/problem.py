@@ -40,7 +40,7 @@ def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
     """Warn, naming the line outside paddock that led here: the line that a reader of the warning can change."""
     level = 1
     frame = sys._getframe(0)
-    while frame.f_back is not None and _is_ours(frame.f_globals.get("__name__", "")):
+    while frame.f_back is not None and _is_ours(str(frame.f_globals.get("__name__"))):
         frame, level = frame.f_back, level + 1
     warnings.warn(message, category, stacklevel=level)
 

@@ -35,7 +35,7 @@ def reset_signature_problems(reset: Callable[..., Any]) -> Iterator[Problem]:
     if not takes_keyword(reset, "seed"):
         text = f"{why} a `seed` instead of using `Env.seed` for resetting the environment random number generator."
         yield Problem("reset-no-seed", text, category=DeprecationWarning)
-    yield from seed_default_problems(reset, "Env.reset")
+    yield from seed_default_problems(reset, "`Env.reset`")
     if not takes_keyword(reset, "options"):
         text = f"{why} `options` to allow the environment initialisation to be passed additional information."
         yield Problem("reset-no-options", text, category=DeprecationWarning)
@@ -46,7 +46,7 @@ def seed_default_problems(reset: Callable[..., Any], name: str) -> Iterator[Prob
     seed = (parameters_of(reset) or {}).get("seed")
     if seed is not None and seed.default is not None and seed.kind is not seed.VAR_KEYWORD:
         default = "none at all" if seed.default is seed.empty else brief(seed.default)
-        text = f"The default seed argument in `{name}` should be `None`, otherwise the environment will by default"
+        text = f"The default seed argument in {name} should be `None`, otherwise the environment will by default"
         yield Problem("reset-seed-default", f"{text} always be deterministic. Actual default: {default}")
 
 
@@ -103,7 +103,7 @@ def reward_problems(reward: Any) -> Iterator[Problem]:
     elif reward != reward:
         yield Problem("reward-not-finite", "The reward is a NaN value.")
     elif reward in (float("inf"), float("-inf")):
-        yield Problem("reward-not-finite", f"The reward is an inf value: {reward}.")
+        yield Problem("reward-not-finite", f"The reward is an inf value. It is {reward}.")
 
 
 def observation_problems(observation: Any, space: Space[Any], method: str) -> Iterator[Problem]:

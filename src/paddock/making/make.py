@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, overload
 
 from paddock.core.env import Env
@@ -15,11 +15,11 @@ from paddock.making.target import locate
 
 
 @overload
-def make(target: str | Path | EnvSpec, *, num_envs: None = None, **kwargs: Any) -> Env[Any, Any]: ...
+def make(target: str | os.PathLike[str] | EnvSpec, *, num_envs: None = None, **kwargs: Any) -> Env[Any, Any]: ...
 @overload
-def make(target: str | Path | EnvSpec, *, num_envs: int, **kwargs: Any) -> VectorEnv[Any, Any, Any]: ...
+def make(target: str | os.PathLike[str] | EnvSpec, *, num_envs: int, **kwargs: Any) -> VectorEnv[Any, Any, Any]: ...
 def make(
-    target: str | Path | EnvSpec,
+    target: str | os.PathLike[str] | EnvSpec,
     *,
     num_envs: int | None = None,
     isolation: str | None = None,
@@ -61,11 +61,11 @@ def make(
     )
 
 
-def make_vec(target: str | Path | EnvSpec, num_envs: int = 1, **kwargs: Any) -> VectorEnv[Any, Any, Any]:
+def make_vec(target: str | os.PathLike[str] | EnvSpec, num_envs: int = 1, **kwargs: Any) -> VectorEnv[Any, Any, Any]:
     """``make`` with lanes."""
     return make(target, num_envs=num_envs, **kwargs)
 
 
-def OpenEnv(target: str | Path | EnvSpec, **kwargs: Any) -> Any:  # noqa: N802 - the mission's spelling
+def OpenEnv(target: str | os.PathLike[str] | EnvSpec, **kwargs: Any) -> Any:  # noqa: N802 - the mission's spelling
     """``make`` under the name that OpenEnv's users look for, nothing more."""
     return make(target, **kwargs)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal
 
 import paddock.envs.catalog  # noqa: F401 - the built-in ids
@@ -32,16 +32,16 @@ class Target:
     id: str | None = None
 
 
-def locate(target: str | Path | EnvSpec) -> Target:
+def locate(target: str | os.PathLike[str] | EnvSpec) -> Target:
     """Say what a target is. An id that nobody registered raises with a suggestion."""
     if isinstance(target, EnvSpec):
         return Target(target.id, "spec", spec=target, id=target.id)
-    if not isinstance(target, (str, Path)):
+    if not isinstance(target, (str, os.PathLike)):
         raise PlanError(f"A target is an id, a path, a URL or an EnvSpec; got {type(target).__name__}: {target!r}.")
     text = str(target)
     if _URL.match(text):
         return Target(text, "url")
-    if isinstance(target, Path) or text.startswith((".", "/", "~")):
+    if isinstance(target, os.PathLike) or text.startswith((".", "/", "~")):
         return Target(text, "folder")
     if _PACKAGE.fullmatch(text):
         return Target(text, "package")

@@ -24,7 +24,14 @@ else:
 
 __all__ = ["Box", "array_short_repr", "is_float_integer"]
 
-_DERIVED = ("_low", "_high", "_check_low", "_check_high", "_sampler", "_low_repr", "_high_repr", "_hash")
+# What `_bind` computes from the bounds, and so no part of a pickle.
+_DERIVED = (
+    *("_low", "_high", "_span", "_pairs", "_check_low", "_check_high"),
+    *("_sampler", "_low_repr", "_high_repr", "_hash"),
+)
+
+# Up to so many numbers are compared faster one by one in Python than by two calls of NumPy.
+FEW = 16
 
 
 class Box(Space[NDArray[ScalarT_co]]):
@@ -56,10 +63,8 @@ class Box(Space[NDArray[ScalarT_co]]):
             raise InvalidSpace(f"Invalid Box dtype ({kind}), must be an integer, floating, or bool dtype")
         dims = _infer_shape(low, high) if shape is None else _check_shape(shape)
         self._bind(cast_bound("low", low, dims, kind), cast_bound("high", high, dims, kind))
-        lowest, highest = (
-            (first(self.low), first(self.high)) if self._low.uniform and self._high.uniform else (self.low, self.high)
-        )
-        if np.any(lowest > highest):
+        low_first = self._span[0] > self._span[1] if self._span is not None else (self.low > self.high).any()
+        if low_first:
             raise InvalidBound(
                 "Box all low values must be less than or equal to high (some values break this), "
                 f"low={self.low}, high={self.high}"
@@ -70,6 +75,9 @@ class Box(Space[NDArray[ScalarT_co]]):
         """Set the bounds and what `contains` needs of them."""
         self._low, self._high = low, high
         self._check_low, self._check_high = _needed_checks(low, high)
+        self._span = (first(low.values).item(), first(high.values).item()) if low.uniform and high.uniform else None
+        few = low.values.ndim == 1 and 0 < len(low.values) <= FEW
+        self._pairs = list(zip(low.values.tolist(), high.values.tolist(), strict=True)) if few else None
         self._sampler: BoxSampler | None = None
         self._low_repr: str | None = None
         self._high_repr: str | None = None
@@ -131,7 +139,7 @@ class Box(Space[NDArray[ScalarT_co]]):
             raise InvalidSpace(f"Box.sample cannot be provided a probability mask, actual value: {probability}")
         sampler = self._sampler
         if sampler is None:
-            uniform = self._low.uniform and self._high.uniform
+            uniform = self._span is not None
             sampler = BoxSampler(self.low, self.high, self.bounded_below, self.bounded_above, uniform=uniform)
             self._sampler = sampler
         return sampler.draw(self._np_random or self.np_random)
@@ -144,9 +152,29 @@ class Box(Space[NDArray[ScalarT_co]]):
         try:
             if type(x) is not np.ndarray:
                 x = self._to_array(x)
-            return x.shape == self._shape and self._within(x)
+            if x.shape != self._shape:
+                return False
+            if self._pairs is not None and x.dtype is self.dtype:
+                return self._few_within(x)
+            return self._within(x)
         except Exception:
             return False
+
+    def _few_within(self, x: NDArray[Any]) -> bool:
+        """Whether a vector of few elements, of the right shape and dtype, is within the bounds. NaN is not."""
+        if self._span is not None:
+            low, high = self._span
+            for number in x.tolist():  # noqa: SIM110 - faster than all() over a generator
+                if not low <= number <= high:
+                    return False
+            return True
+        pairs, i = self._pairs, 0
+        for number in x.tolist():
+            low, high = pairs[i]  # type: ignore[index]
+            if not low <= number <= high:
+                return False
+            i += 1  # noqa: SIM113 - a hot loop: enumerate and zip are slower
+        return True
 
     def _within(self, x: NDArray[Any]) -> bool:
         """Whether all elements of ``x``, a member or a batch of them, fit the dtype and the bounds."""
@@ -173,9 +201,9 @@ class Box(Space[NDArray[ScalarT_co]]):
 
     def _uniform_like(self, shape: tuple[int, ...], seed: np.random.Generator | None = None) -> Box | None:
         """A Box of another shape with the same bounds, where they are uniform; it costs no memory either."""
-        if not (self._low.uniform and self._high.uniform):
+        if self._span is None:
             return None
-        low, high = first(self.low).item(), first(self.high).item()
+        low, high = self._span
         if self.dtype.kind == "b":
             low, high = int(low), int(high)
         return Box(low, high, shape, self.dtype, seed)
@@ -190,13 +218,11 @@ class Box(Space[NDArray[ScalarT_co]]):
         return f"Box({self.low_repr}, {self.high_repr}, {self.shape}, {self.dtype})"
 
     def __eq__(self, other: object) -> bool:
-        return (
-            isinstance(other, Box)
-            and self._shape == other._shape
-            and self.dtype == other.dtype
-            and _same_bound(self._low, other._low)
-            and _same_bound(self._high, other._high)
-        )
+        if not (isinstance(other, Box) and self._shape == other._shape and self.dtype == other.dtype):
+            return False
+        if self._span is not None and other._span is not None:
+            return bool(self._span == other._span)
+        return _same_bound(self._low, other._low) and _same_bound(self._high, other._high)
 
     def __hash__(self) -> int:
         if self._hash is None:
@@ -259,10 +285,10 @@ def _infer_shape(low: Any, high: Any) -> tuple[int, ...]:
 
 def _shape_of(bound: Any) -> tuple[int, ...] | Literal["number"] | None:
     if isinstance(bound, np.ndarray):
-        return bound.shape
+        return tuple(bound.shape)
     if isinstance(bound, (list, tuple)):
         try:
-            return np.shape(bound)
+            return tuple(np.shape(bound))
         except ValueError as error:
             raise InvalidBound(f"Box bound {bound} is not a regular list of numbers: {error}") from None
     return "number" if is_float_integer(bound) else None
@@ -279,16 +305,17 @@ def _needed_checks(low: Bound, high: Bound) -> tuple[NDArray[Any] | None, NDArra
         least, most = False, True
     else:
         least, most = np.iinfo(dtype).min, np.iinfo(dtype).max
-    some_low, some_high = (first(b.values) if b.uniform else b.values for b in (low, high))
-    need_high = bool(np.any(some_high != most))
+    need_high = _differs(high, most)
     # One comparison must remain for floats: it is the one that refuses NaN.
-    need_low = bool(np.any(some_low != least)) or (dtype.kind == "f" and not need_high)
+    need_low = _differs(low, least) or (dtype.kind == "f" and not need_high)
     return low.values if need_low else None, high.values if need_high else None
 
 
+def _differs(bound: Bound, limit: Any) -> bool:
+    return bool(first(bound.values) != limit) if bound.uniform else bool((bound.values != limit).any())
+
+
 def _same_bound(one: Bound, other: Bound) -> bool:
-    if one.uniform and other.uniform:
-        return bool(first(one.values) == first(other.values))
     return b"\0" not in (one.values == other.values).tobytes()
 
 

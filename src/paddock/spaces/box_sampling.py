@@ -35,23 +35,25 @@ class BoxSampler:
             low, high, below, above = (np.asarray(array[(0,) * array.ndim]) for array in (low, high, below, above))
         self._uniform = uniform
         self._limits = (low, high)
-        self._low, self._top = low.astype(np.float64), _top_of(high)
+        # Adding zero turns -0.0 into 0.0: from 0.0 to -0.0 would be a negative range.
+        self._low, self._top = low.astype(np.float64) + 0.0, _top_of(high) + 0.0
         with np.errstate(over="ignore", invalid="ignore"):
             self._range = self._top - self._low
         self._all_bounded, self._all_free = bool((below & above).all()), not (below | above).any()
         self._groups = [
             np.flatnonzero(kind) for kind in (~below & ~above, below & ~above, ~below & above, below & above)
         ]
-        self._negative = bool((self._low < 0).any())
-        self._finite_range = bool(np.isfinite(self._range).all())
+        # Casting to an integer is the floor of what is not negative; casting to bool never is.
+        self._floors = low.dtype.kind == "b" or (not self._is_float and bool((self._low < 0).any()))
+        self._finite_range = bool(np.isfinite(self._range[below & above]).all())
         self._clips = self._all_bounded and self._may_leave()
 
     def draw(self, generator: np.random.Generator) -> NDArray[Any]:
         """One member."""
         if self._all_bounded:
             values = self._between(generator, self._low, self._top, self._range, self._shape)
-            if self._negative and not self._is_float:
-                np.floor(values, values)  # without negative numbers the cast itself is the floor
+            if self._floors:
+                np.floor(values, values)
             return self._clipped(values) if self._clips else values.astype(self._dtype)
         if self._all_free and self._is_float:
             return np.asarray(generator.standard_normal(self._shape)).astype(self._dtype)
@@ -96,7 +98,7 @@ class BoxSampler:
             # nextafter: the largest float that still fits, because the limit of a 64 bit integer is no float.
             most = float(limits.max) if limits.bits < 64 else np.nextafter(float(limits.max), 0.0)
             np.clip(values, float(limits.min), most, out=values)
-        return np.clip(values.astype(self._dtype), low, high)
+        return np.asarray(np.clip(values.astype(self._dtype), low, high))
 
     def _may_leave(self) -> bool:
         """Whether rounding could put a draw outside the bounds."""

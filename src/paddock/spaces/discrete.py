@@ -76,7 +76,7 @@ class Discrete(Space[IntegerT_co], Generic[IntegerT_co]):
         return self._generator
 
     @_np_random.setter
-    def _np_random(self, generator: np.random.Generator | None) -> None:  # type: ignore[override]
+    def _np_random(self, generator: np.random.Generator | None) -> None:
         self._ahead = None
         self._generator = generator
 
@@ -202,7 +202,7 @@ def check_mask(mask: Any, shape: tuple[int, ...], what: str) -> np.ndarray[Any, 
         raise InvalidSpace(f"The expected dtype of the sample {what} is np.int8, actual dtype: {mask.dtype}")
     if mask.shape != shape:
         raise InvalidSpace(f"The expected shape of the sample {what} is {shape}, actual shape: {mask.shape}")
-    allowed = mask == 1
+    allowed: np.ndarray[Any, np.dtype[np.bool_]] = mask == 1
     if not (allowed | (mask == 0)).all():
         raise InvalidSpace(f"All values of the sample {what} should be 0 or 1, actual values: {mask}")
     return allowed

@@ -215,7 +215,7 @@ def _convert_batch(items: Iterable[Any], space: Space[Any], function: Any) -> An
     """Flatten or unflatten each of ``items``, members of ``space`` before or after, and batch the results."""
     converted = [function(space, item) for item in items]
     target = flatten_space(space) if function is flatten else space
-    return concatenate(target, converted, create_empty_array(target, n=len(converted)))  # type: ignore[arg-type]
+    return concatenate(target, converted, create_empty_array(target, n=len(converted)))
 
 
 @singledispatch
@@ -275,13 +275,16 @@ def _unflatten_dict(space: Dict, x: Any) -> dict[str, Any]:
 
 def _pieces(space: Tuple | Dict, x: Any, structure: type) -> Any:
     """The flat arrays of the parts: cut out of one array, or as they are where the structure stayed."""
-    expected = np.ndarray if space.is_np_flattenable else structure
+    expected: Any = np.ndarray if space.is_np_flattenable else structure
     if not isinstance(x, expected):
         raise InvalidSpace(f"{space} unflattens a {expected.__name__}, not a {type(x)}")
     if expected is not np.ndarray:
         return x
     sizes = [flatdim(part) for part in _parts(space)]
-    return np.split(x, np.cumsum(sizes[:-1], dtype=np.int64)) if sizes else []
+    if x.shape != (sum(sizes),):
+        raise InvalidSpace(f"{space} unflattens an array of shape {(sum(sizes),)}, not {x.shape}")
+    ends = np.cumsum(sizes, dtype=np.int64).tolist()
+    return [x[end - size : end] for end, size in zip(ends, sizes, strict=True)]
 
 
 @unflatten.register(OneOf)

@@ -151,12 +151,10 @@ class Graph(Space[GraphInstance]):
         if edges is None or links is None:
             return edges is None and links is None
         edge_space = self.edge_space
-        if edge_space is None or not isinstance(links, np.ndarray):
+        if edge_space is None:
             return False
         edge_count = count_members(edge_space, edges, lambda: self._batch_of("edge", edge_space))
-        if edge_count is None or links.dtype.kind not in "iu" or links.shape != (edge_count, 2):
-            return False
-        return b"\0" not in ((links >= 0) & (links < count)).tobytes()
+        return edge_count is not None and _are_links(links, edge_count, count)
 
     def __repr__(self) -> str:
         return f"Graph({self.node_space}, {self.edge_space})"
@@ -180,7 +178,7 @@ class Graph(Space[GraphInstance]):
             found.append(data)
         return found
 
-    def from_jsonable(self, sample_n: AbstractSequence[dict[str, Any]]) -> list[GraphInstance]:  # type: ignore[override]
+    def from_jsonable(self, sample_n: AbstractSequence[dict[str, Any]]) -> list[GraphInstance]:
         found = []
         for data in sample_n:
             nodes = self.batch_node_space.from_jsonable(data["nodes"])[0]
@@ -192,6 +190,20 @@ class Graph(Space[GraphInstance]):
                 links = np.asarray(data["edge_links"], dtype=np.int32)
             found.append(GraphInstance(nodes, edges, links))
         return found
+
+
+def _are_links(links: Any, edge_count: int, node_count: int) -> bool:
+    try:
+        if not isinstance(links, np.ndarray):
+            return False
+        links = np.asarray(links)  # a subclass may compare in its own way
+        return (
+            links.dtype.kind in "iu"
+            and links.shape == (edge_count, 2)
+            and b"\0" not in ((links >= 0) & (links < node_count)).tobytes()
+        )
+    except Exception:
+        return False
 
 
 def _sample_batch(space: Space[Any], count: int, narrowed: dict[str, Any]) -> Any:

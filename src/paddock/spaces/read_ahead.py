@@ -32,7 +32,8 @@ class ReadAhead:
         draw, dtype = self._generator.integers, self._n.dtype.type
         if not self._warm:
             self._warm = True
-            return self._start + draw(self._n, dtype=dtype)  # type: ignore[return-value]
+            single: np.integer[Any] = self._start + draw(self._n, dtype=dtype)
+            return single
         self._state = self._generator.bit_generator.state
         # A list's iterator tells how much is left of it, so that `sample` needs no counter.
         self.values = iter(list(self._start + draw(self._n, size=BATCH, dtype=dtype)))

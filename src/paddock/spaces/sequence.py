@@ -108,7 +108,7 @@ class Sequence(Space["tuple[Any, ...] | Any"]):
         if length_mask is None:
             return self.np_random.geometric(0.25)
         if is_integer(length_mask):
-            if length_mask < 0:  # type: ignore[operator]
+            if length_mask < 0:
                 raise InvalidSpace(
                     f"Expects the length mask of `{mask_type}` to be greater than or equal to zero, "
                     f"actual value: {length_mask}"

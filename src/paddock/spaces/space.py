@@ -48,9 +48,11 @@ class Space(Generic[T_co]):
         self._shape = None if shape is None else tuple(shape)
         self.dtype = None if dtype is None else np.dtype(dtype)
         self._np_random = None
+        if seed is None:
+            return
         if isinstance(seed, np.random.Generator):
             self._np_random = seed
-        elif seed is not None:
+        else:
             self.seed(seed)
 
     @property
@@ -102,7 +104,7 @@ class Space(Generic[T_co]):
         for name, value in fields.items():
             setattr(self, name, value)
 
-    def to_jsonable(self, sample_n: Iterable[T_co]) -> list[Any] | Any:  # type: ignore[misc]
+    def to_jsonable(self, sample_n: Iterable[T_co]) -> list[Any] | Any:
         """A batch of members as data for ``json.dumps`` (Gymnasium's form; `value_to_json` is the exact one)."""
         return list(sample_n)
 

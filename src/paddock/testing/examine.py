@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from paddock.core.env import Env
 from paddock.core.passive import missing_space
-from paddock.core.problem import Problem, brief
+from paddock.core.problem import Problem
 from paddock.core.space_checks import space_problems
 from paddock.testing.finding import Finding, finding_of
 from paddock.testing.in_numpy import in_numpy
-from paddock.testing.remake_probes import closing, rendering, spec_copying
+from paddock.testing.remake_probes import closing, raised, remaking, rendering
 from paddock.testing.reset_probes import old_return_info, old_seed_method, reset_options, reset_result, reset_seeding
 from paddock.testing.space_limits import limit_problems
 from paddock.testing.step_probes import STEPS, data_reuse, step_determinism, step_results
@@ -24,6 +23,7 @@ _BLOCKING = frozenset(
     {
         *("missing-space", "not-a-space", "space-malformed"),
         *("reset-no-seed", "reset-no-options", "reset-refuses", "reset-result", "step-result", "env-raised"),
+        "spec-broken",
     }
 )
 
@@ -61,10 +61,12 @@ def examine(env: Any, *, skip_render_check: bool, skip_close_check: bool, steps:
     watched = Watched(in_numpy(env))
     stages: list[list[Callable[[], Iterable[Problem]]]] = [
         [lambda: _outside(env), lambda: _spaces(env)],
-        [lambda: reset_result(watched), lambda: reset_seeding(watched), lambda: reset_options(watched)],
+        [lambda: reset_result(watched)],
+        [lambda: reset_seeding(watched), lambda: reset_options(watched)],
         [lambda: step_results(watched, steps=steps)],
         [lambda: step_determinism(watched, steps=steps), lambda: data_reuse(watched)],
     ]
+    stages += [] if skip_render_check and skip_close_check else [[lambda: remaking(watched)]]
     stages += [] if skip_render_check else [[lambda: rendering(watched)]]
     stages += [] if skip_close_check else [[lambda: closing(watched)]]
     found: list[Problem] = []
@@ -83,7 +85,6 @@ def _outside(env: Env[Any, Any]) -> Iterator[Problem]:
         yield Problem("wrapped", text)
     yield from old_seed_method(env)
     yield from old_return_info(env)
-    yield from spec_copying(env)
 
 
 def _spaces(env: Env[Any, Any]) -> Iterator[Problem]:
@@ -103,9 +104,7 @@ def _survived(probe: Callable[[], Iterable[Problem]], watched: Watched) -> Itera
     try:
         yield from probe()
     except Exception as error:
-        place = traceback.extract_tb(error.__traceback__)[-1]
-        text = f"`env.{watched.calling}()` raised {brief(error)} at {place.filename}:{place.lineno}."
-        yield Problem("env-raised", text, cause=error)
+        yield raised(watched.calling, error)
 
 
 def _without_echoes(problems: list[Problem]) -> list[Problem]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Iterator
+from contextlib import suppress
 from copy import deepcopy
 from dataclasses import replace
 from typing import Any
@@ -57,7 +59,11 @@ def closing(env: Env[Any, Any]) -> Iterator[Problem]:
     if spec is None:
         return
     other = _unguarded(spec).make()
-    other.close()
+    try:
+        other.close()
+    except Exception as error:
+        yield raised("close", error)
+        return
     try:
         other.close()
     except Exception as error:
@@ -65,12 +71,25 @@ def closing(env: Env[Any, Any]) -> Iterator[Problem]:
         yield Problem("close-twice", f"{text}: {brief(error)}", cause=error)
 
 
-def spec_copying(env: Env[Any, Any]) -> Iterator[Problem]:
-    """Whether the spec can be copied."""
+def remaking(env: Env[Any, Any]) -> Iterator[Problem]:
+    """Whether the spec can be copied and makes an environment again; the other probes here need that."""
+    spec = env.unwrapped.spec
     try:
-        deepcopy(env.unwrapped.spec)
+        made = None if spec is None else _unguarded(deepcopy(spec)).make()
     except Exception as error:
-        yield Problem("spec-not-copyable", f"Copying `env.spec` raised {brief(error)}.", cause=error)
+        text = f"Copying `env.spec` and making an environment of the copy raised {brief(error)}."
+        yield Problem("spec-broken", text, cause=error)
+        return
+    with suppress(Exception):  # `closing` looks at close
+        if made is not None:
+            made.close()
+
+
+def raised(call: str, error: Exception) -> Problem:
+    """The problem that a call of the environment raised."""
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    text = f"`env.{call}()` raised {brief(error)} at {place.filename}:{place.lineno}."
+    return Problem("env-raised", text, cause=error)
 
 
 def _unguarded(spec: EnvSpec) -> EnvSpec:

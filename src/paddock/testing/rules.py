@@ -235,9 +235,9 @@ RULES: tuple[Rule, ...] = (
         fix="Make `close` forget what it has freed: `self.window = None`.",
     ),
     Rule(
-        *("PD061", "spec-not-copyable", "warning"),
-        meaning="The spec can't be copied, so wrappers can't describe themselves and workers can't make it.",
-        fix="Pass plain data as kwargs, and make locks, files and generators inside the environment.",
+        *("PD061", "spec-broken", "error"),
+        meaning="The spec can't be copied, or does not make the environment again.",
+        fix="Pass plain data as kwargs; make locks, files and connections inside the environment.",
     ),
 )
 

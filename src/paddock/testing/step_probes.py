@@ -73,13 +73,15 @@ def _episode(env: Env[Any, Any], seed: int, steps: int) -> Iterator[tuple[Any, A
 def _difference(one: tuple[Any, Any], other: tuple[Any, Any]) -> Iterator[Problem]:
     (result, stream), (other_result, other_stream) = one, other
     for part, value, other_value in zip(_PARTS, result, other_result, strict=True):
-        values = f": {brief(value)} and {brief(other_value)}"
+        if data_equivalence(value, other_value, exact=True):
+            continue
+        values = f"{brief(value)} and {brief(other_value)}"
         if not data_equivalence(value, other_value):
-            text = f"Deterministic step {part} are not equivalent for the same seed and action"
-            yield Problem("step-nondeterministic", text + values)
-        elif not data_equivalence(value, other_value, exact=True):
-            text = f"Step {part} are not equal although similar given the same seed and action"
-            yield Problem("almost-equal", text + values)
+            text = f"Deterministic step {part} are not equivalent for the same seed and action: {values}"
+            yield Problem("step-nondeterministic", text)
+        else:
+            text = f"Step {part} are not equal although similar given the same seed and action: {values}"
+            yield Problem("almost-equal", text)
     if stream != other_stream:
         text = (
             "The `.np_random` is not properly been updated after step: its state differs for the same seed and action."

@@ -1,0 +1,125 @@
+"""A kernel compiled: one function of one address that steps any number of lanes, kept on disk between runs.
+
+The file's name holds a hash of everything that went into it (functions, helpers, constants, layout, versions), so an
+edited kernel or an upgraded library can never run stale code.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from paddock import __version__
+from paddock.kernels import driver
+from paddock.kernels.functions import compiled_function, fingerprint
+from paddock.kernels.kernel import Kernel
+from paddock.kernels.layout import Layout
+from paddock.kernels.refusal import explained
+
+_loaded: dict[bytes, Callable[[int], int]] = {}
+
+
+def numba_installed() -> bool:
+    """Whether kernels can be compiled here; importing Numba costs a quarter of a second, so this only looks."""
+    from importlib.util import find_spec
+
+    return find_spec("numba") is not None
+
+
+def compiled_run(kernel: Kernel, layout: Layout) -> Callable[[int], int]:
+    """``run(address)`` for a block of addresses; compiled or read from the cache at the first call."""
+    source = driver.compiled_source(layout)
+    key = _key(kernel, source)
+    if key not in _loaded:
+        _loaded[key] = _compile(kernel, source, key)
+    return _loaded[key]
+
+
+def python_run(kernel: Kernel, layout: Layout) -> Callable[..., int]:
+    """The same loop as plain Python."""
+    return _define(driver.python_source(layout), "<paddock lanes>", _functions(kernel))
+
+
+def _functions(kernel: Kernel) -> dict[str, Any]:
+    return {"initial": kernel.initial, "step": kernel.step, "observe": kernel.observe, "info": kernel.info}
+
+
+def _compile(kernel: Kernel, source: str, key: bytes) -> Callable[[int], int]:
+    import numba
+
+    from paddock.kernels import machine
+
+    names: dict[str, Any] = {name: getattr(numba, name) for name in ("carray", "int64", "float64", "float32")}
+    names |= {name: getattr(np, name) for name in ("bool_", "int8", "uint8", "int16", "int32")}
+    names |= {"pointer": machine.pointer, "rng_at": machine.rng_at}
+    names |= {"State": kernel.state_type, "Params": type(kernel.params)}
+    names |= {"int64": np.int64, "float64": np.float64, "float32": np.float32}
+    done: dict[Any, Any] = {}
+    for name, function in _functions(kernel).items():
+        if function is not None:
+            names[name] = compiled_function(function, numba.njit, done)
+    with explained(kernel):
+        run = _define(source, str(_cache_file(source, key)), names)
+        compiled = numba.njit(numba.int64(numba.int64), cache=True, nogil=True)(run)
+    return compiled  # type: ignore[no-any-return]
+
+
+def _define(source: str, filename: str, names: dict[str, Any]) -> Callable[..., int]:
+    # Our own generated text: nothing of it comes from a peer or a file.
+    names["__name__"] = __name__  # Numba's cache imports it when it reads machine code back
+    exec(compile(source, filename, "exec"), names)  # noqa: S102
+    run: Callable[..., int] = names["run"]
+    return run
+
+
+def _key(kernel: Kernel, source: str) -> bytes:
+    digest = hashlib.sha256(source.encode())
+    for function in _functions(kernel).values():
+        digest.update(fingerprint(function) if function is not None else b"none")
+    for record in (kernel.state_type, type(kernel.params)):
+        digest.update(repr((record.__qualname__, record._fields)).encode())
+    digest.update(repr((sys.version, np.__version__, __version__, _numba_version())).encode())
+    digest.update((Path(__file__).parent / "machine.py").read_bytes())
+    return digest.digest()
+
+
+def _numba_version() -> tuple[str, str]:
+    import llvmlite
+    import numba
+
+    return numba.__version__, llvmlite.__version__
+
+
+def _cache_file(source: str, key: bytes) -> Path:
+    """The generated source on disk; Numba puts the machine code beside it."""
+    path = _cache_folder() / f"lanes_{key.hex()[:40]}.py"
+    if not path.exists():
+        handle, name = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
+        with os.fdopen(handle, "w") as file:
+            file.write(source)
+        Path(name).replace(path)
+    return path
+
+
+def _cache_folder() -> Path:
+    """A folder of this user's alone: whoever can write there can make us run code."""
+    base = os.environ.get("PADDOCK_CACHE") or os.path.join(
+        os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "paddock"
+    )
+    folder = Path(base) / "kernels"
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        status = folder.stat()
+        if hasattr(os, "getuid") and (status.st_uid != os.getuid() or status.st_mode & 0o022):
+            raise PermissionError(f"{folder} can be written by others")
+        with tempfile.TemporaryFile(dir=folder):
+            return folder
+    except OSError:
+        return Path(tempfile.mkdtemp(prefix="paddock-kernels-"))  # compiled anew each run, but always ours

@@ -1,0 +1,168 @@
+"""KernelEnv: one lane of a kernel as an Env. It begins as plain Python and is compiled once it has taken some steps.
+
+Compiling at the first step would make every short script wait for Numba; both forms give the same bits.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from paddock.core.env import Env, Info
+from paddock.errors import ResetNeeded
+from paddock.kernels.compile import numba_installed
+from paddock.kernels.kernel import Kernel
+from paddock.kernels.rng import LaneRng
+from paddock.kernels.single import CompiledLane, can_share_memory
+from paddock.kernels.snapshot import decode_lane, encode_lane
+from paddock.kernels.views import observation_maker, told
+
+STEPS_BEFORE_COMPILING = 1_000
+
+
+class KernelEnv(Env[Any, Any]):
+    """An environment whose dynamics are ``kernel``. Constructor arguments are the kernel's params.
+
+    Each param is an attribute, readable and writable; ``kernel_state`` is the state as the author's NamedTuple. Both
+    take effect on the next step.
+    """
+
+    kernel: ClassVar[Kernel]
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "kernel" in cls.__dict__:
+            for name in cls.kernel.params._fields:
+                if not hasattr(cls, name):
+                    setattr(cls, name, _param(name))
+
+    def __init__(self, render_mode: str | None = None, **arguments: Any) -> None:
+        self.render_mode = render_mode
+        self._params = self.kernel.with_arguments(arguments)
+        self.observation_space, self.action_space = self.kernel.spaces(self._params)
+        self._discrete = not self.kernel.layout(self._params).action.shape
+        self._see = observation_maker(self.observation_space)
+        self._state: Any = None
+        self._rng: LaneRng | None = None
+        self._lane: CompiledLane | None = None
+        self._steps_in_python = 0
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, Info]:
+        lane = self._lane
+        if lane is not None:
+            return lane.step(action)
+        if self._state is None:
+            raise ResetNeeded("Call reset before using step method.")
+        self._steps_in_python += 1
+        if self._steps_in_python > STEPS_BEFORE_COMPILING and self._compile():
+            return self.step(action)
+        kernel, params = self.kernel, self._params
+        if not self._discrete:
+            action = np.asarray(action).tolist()
+        state, reward, terminated = kernel.step(self._state, action, self._rng, params)
+        self._state = state
+        return self._see(kernel.observe(state, params)), reward, terminated, False, self._told(state)
+
+    def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Any, Info]:
+        super().reset(seed=seed)
+        self._follow_generator()
+        start = self._start_params(options)
+        if self._lane is not None:
+            return self._lane.begin(self._params, start)
+        state = self._state = self.kernel.initial(self._rng, start)
+        return self._see(self.kernel.observe(state, self._params)), self._told(state)
+
+    def _start_params(self, options: Info | None) -> Any:
+        """The params for one ``initial`` call; options that are no param are for somebody else."""
+        known = {name: value for name, value in (options or {}).items() if name in self._params._fields}
+        return self.kernel.replaced(self._params, known) if known else self._params
+
+    def _told(self, state: Any) -> Info:
+        return {} if self.kernel.info is None else told(self.kernel.info(state, self._params), self.kernel.info_dtypes)
+
+    @property
+    def kernel_state(self) -> Any:
+        """The state as the kernel's NamedTuple; None before the first reset."""
+        return self._state if self._lane is None else self._lane.get_state()
+
+    @kernel_state.setter
+    def kernel_state(self, state: Any) -> None:
+        self.kernel.check_state(state, self._params)
+        if self._lane is None:
+            self._state = state
+        else:
+            self._lane.set_state(state)
+
+    def set_params(self, params: Any) -> None:
+        """Other params from the next step on."""
+        self._params = params
+        if self._lane is not None:
+            self._lane.set_params(params)
+
+    def snapshot(self) -> bytes:
+        """State and random stream as bytes, for ``restore`` of an environment made with the same arguments."""
+        return encode_lane(self.kernel, self._params, self.kernel_state, self.np_random)
+
+    def restore(self, snapshot: bytes) -> None:
+        """Go on from a snapshot; anything else raises InvalidSnapshot and changes nothing."""
+        state, generator = decode_lane(self.kernel, self._params, snapshot)
+        self.np_random = generator
+        self._follow_generator()
+        self.kernel_state = state
+
+    @property
+    def np_random(self) -> np.random.Generator:
+        return Env.np_random.fget(self)  # type: ignore[attr-defined,no-any-return]
+
+    @np_random.setter
+    def np_random(self, value: np.random.Generator) -> None:
+        Env.np_random.fset(self, value)  # type: ignore[attr-defined]
+        self._follow_generator()
+
+    def _follow_generator(self) -> None:
+        generator = self.np_random
+        if self._rng is None or self._rng.generator is not generator:
+            self._rng = LaneRng(generator)
+            if self._lane is not None and not self._lane.use(generator):
+                self._leave_lane()
+
+    def _compile(self) -> bool:
+        """Go on compiled, if Numba is here and the generator is one whose memory it can share."""
+        self._steps_in_python = 0
+        if not numba_installed() or not can_share_memory(self.np_random):
+            return False
+        lane = CompiledLane(self.kernel, self._params, self.np_random)
+        lane.set_state(self._state)
+        self._lane = lane
+        return True
+
+    def _leave_lane(self) -> None:
+        assert self._lane is not None
+        self._state, self._lane = self._lane.get_state(), None
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Addresses of this process's memory stay here; the copy begins in Python from the same state and stream.
+        kept = {**self.__dict__, "_state": self.kernel_state, "_lane": None, "_rng": None, "_see": None}
+        return kept
+
+    def __setstate__(self, kept: dict[str, Any]) -> None:
+        self.__dict__.update(kept)
+        self._see = observation_maker(self.observation_space)
+        if self._np_random is not None:
+            self._rng = LaneRng(self._np_random)
+
+
+def _param(name: str) -> property:
+    def get(self: KernelEnv) -> Any:
+        return getattr(self._params, name)
+
+    def set_(self: KernelEnv, value: Any) -> None:
+        self.set_params(self.kernel.replaced(self._params, {name: value}))
+
+    return property(get, set_, doc=f"The kernel's parameter {name}.")
+
+
+def env_class(kernel: Kernel, name: str = "KernelEnvironment") -> type[KernelEnv]:
+    """An Env class for a kernel that nobody wrote a class for."""
+    return type(name, (KernelEnv,), {"kernel": kernel, "__module__": kernel.step.__module__})

@@ -1,0 +1,107 @@
+"""Kernel: an environment's dynamics as a value: a few plain functions, their parameters and spaces."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from paddock.core.registry import register
+from paddock.errors import InvalidKernel
+from paddock.kernels.layout import Column, Layout, action_column, columns_of, observation_columns
+from paddock.kernels.rng import LaneRng
+from paddock.spaces import Space
+
+
+@dataclass(frozen=True, eq=False)
+class Kernel:
+    """Plain scalar Python that is an environment.
+
+    initial(rng, params) -> state
+    step(state, action, rng, params) -> (state, reward, terminated)
+    observe(state, params) -> numbers, in the order of the observation space
+    info(state, params) -> NamedTuple, if there is anything to tell
+
+    ``params`` is a NamedTuple with defaults. ``configure(**kwargs)`` turns constructor arguments into one, by default
+    by replacing fields. Spaces may be functions of params. ``valid(state, params)`` says whether a state that came
+    from outside (an assignment, a snapshot) can be continued; a kernel that indexes arrays by its state needs it.
+    """
+
+    initial: Callable[..., Any]
+    step: Callable[..., Any]
+    observe: Callable[..., Any]
+    params: Any
+    observation_space: Space[Any] | Callable[[Any], Space[Any]]
+    action_space: Space[Any] | Callable[[Any], Space[Any]]
+    info: Callable[..., Any] | None = None
+    configure: Callable[..., Any] | None = None
+    valid: Callable[[Any, Any], bool] | None = None
+    info_dtypes: dict[str, Any] = field(default_factory=dict)
+
+    def with_arguments(self, arguments: dict[str, Any]) -> Any:
+        """The params for these constructor arguments, each of the type of its default."""
+        if self.configure is not None:
+            return self.configure(**arguments)
+        unknown = [name for name in arguments if name not in self.params._fields]
+        if unknown:
+            raise TypeError(f"unexpected keyword argument {unknown[0]!r}; expected one of {list(self.params._fields)}")
+        return self.replaced(self.params, arguments)
+
+    def replaced(self, params: Any, values: dict[str, Any]) -> Any:
+        """``params`` with new values, coerced: gravity=10 stays a float, so that nothing compiles a second time."""
+        coerced = {name: _coerced(getattr(params, name), value, name) for name, value in values.items()}
+        return params._replace(**coerced)
+
+    def spaces(self, params: Any) -> tuple[Space[Any], Space[Any]]:
+        """Observation and action space under these params."""
+        found = (self.observation_space, self.action_space)
+        return tuple(space if isinstance(space, Space) else space(params) for space in found)  # type: ignore[return-value]
+
+    def layout(self, params: Any) -> Layout:
+        """The columns of n lanes, read from one episode's beginning in Python."""
+        observation_space, action_space = self.spaces(params)
+        state = self.initial(LaneRng(np.random.Generator(np.random.PCG64(0))), params)
+        info = () if self.info is None else columns_of(self.info(state, params), "info")
+        return Layout(
+            state=columns_of(state, "state"),
+            params=columns_of(params, "params"),
+            observation=observation_columns(observation_space),
+            info=tuple(replace(c, dtype=np.dtype(self.info_dtypes.get(c.name, c.dtype))) for c in info),
+            action=action_column(action_space),
+            scalar_observation=not isinstance(self.observe(state, params), tuple),
+        )
+
+    @cached_property
+    def state_type(self) -> Any:
+        """The NamedTuple that ``initial`` returns."""
+        return type(self.initial(LaneRng(np.random.Generator(np.random.PCG64(0))), self.params))
+
+    def check_state(self, state: Any, params: Any) -> Any:
+        """``state`` if it can be continued."""
+        if self.valid is not None and not self.valid(state, params):
+            raise InvalidKernel(f"{state!r} is not a state that this environment can continue from.")
+        return state
+
+    def register(self, id: str, *, max_episode_steps: int | None = None, **spec: Any) -> None:
+        """Register the environment, single and compiled, under an id."""
+        from paddock.kernels.env import env_class
+        from paddock.kernels.vector import vector_class
+
+        register(id, env_class(self), vector_entry_point=vector_class(self), max_episode_steps=max_episode_steps, **spec)
+
+
+def state_columns(kernel: Kernel, params: Any) -> tuple[Column, ...]:
+    """The columns of a kernel's state."""
+    return kernel.layout(params).state
+
+
+def _coerced(default: Any, value: Any, name: str) -> Any:
+    try:
+        if isinstance(default, np.ndarray):
+            return np.ascontiguousarray(value, dtype=default.dtype)
+        return type(default)(value)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name}={value!r}: expected a {type(default).__name__}.") from None

@@ -1,0 +1,47 @@
+"""Infos of lanes as Gymnasium batches them: a key's array, and ``_key`` with the lanes that have it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from paddock.kernels.lanes import Lanes
+
+Array = np.ndarray[Any, Any]
+
+
+def lane_infos(lanes: Lanes, mask: Array) -> dict[str, Any]:
+    """What ``info`` told, of the lanes in ``mask``."""
+    return _masked({c.name: lanes.columns[f"info_{c.name}"] for c in lanes.layout.info}, mask)
+
+
+def episode_info(lanes: Lanes, over: Array) -> dict[str, Any]:
+    """Return and length of the episodes that ended in this step."""
+    columns = lanes.columns
+    inner = _masked({"r": columns["last_return"], "l": columns["last_length"]}, over)
+    return {"episode": inner, "_episode": over}
+
+
+def final_info(lanes: Lanes, over: Array, episode: dict[str, Any], *, tuple_valued: bool) -> dict[str, Any]:
+    """The last observation and info of the lanes that ended and have begun anew."""
+    parts = [lanes.columns[f"final_obs_{at}"] for at in range(len(lanes.layout.observation))]
+    last = np.full(lanes.count, None, dtype=object)
+    for lane in np.flatnonzero(over):
+        rows = tuple(_owned(part[lane]) for part in parts)
+        last[lane] = rows if tuple_valued else rows[0]
+    inner = _masked({c.name: lanes.columns[f"final_info_{c.name}"] for c in lanes.layout.info}, over)
+    return {"final_obs": last, "_final_obs": over, "final_info": {**inner, **episode}, "_final_info": over.copy()}
+
+
+def _owned(row: Any) -> Any:
+    return row.copy() if isinstance(row, np.ndarray) and row.ndim else row.item()
+
+
+def _masked(columns: dict[str, Array], mask: Array) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, column in columns.items():
+        rows = column.copy()
+        rows[~mask] = 0
+        found[name], found[f"_{name}"] = rows, mask.copy()
+    return found

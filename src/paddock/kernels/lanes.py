@@ -1,0 +1,179 @@
+"""Lanes: the arrays of n lanes and the loop over them, compiled or in Python. It knows no Env and no infos."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from paddock.kernels import driver
+from paddock.kernels.compile import compiled_run, numba_installed, python_run
+from paddock.kernels.kernel import Kernel
+from paddock.kernels.layout import Layout
+from paddock.kernels.rng import LaneRng
+from paddock.spaces import Box, Discrete, Space
+
+Array = np.ndarray[Any, Any]
+_WORDS = 6  # of 64 bits: where NumPy's PCG64 keeps its state: pointer, halves, state (2), increment (2)
+
+
+class Lanes:
+    """n lanes of a kernel. ``call(op)`` runs the loop; arrays are attributes of ``columns`` and never move."""
+
+    def __init__(self, kernel: Kernel, params: Any, count: int, *, mode: int, limit: int = 0, strict: bool = True) -> None:
+        self.kernel, self.count = kernel, count
+        self.layout: Layout = kernel.layout(params)
+        self.compiled = numba_installed()
+        self.columns: dict[str, Array] = {name: np.zeros(count, dtype) for name, dtype in driver.COUNTERS}
+        for name, column in driver.columns(self.layout):
+            self.columns[name] = column.empty(count)
+        _, action_space = kernel.spaces(params)
+        self.columns["action_low"], self.columns["action_high"] = _action_bounds(action_space)
+        self.columns["mask"][:] = True
+        self._settings = {"op": 0, "first": 0, "last": count, "lanes": count, "mode": mode, "limit": limit}
+        self._settings["strict"] = int(strict)
+        self.generators: list[np.random.Generator | None] = [None] * count
+        self._random = np.zeros((count, _WORDS), np.uint64)
+        self._states: list[Any] = [None] * count
+        self._rngs: list[Any] = [None] * count
+        self._python = None if self.compiled else python_run(kernel, self.layout)
+        self._kept: list[Any] = []  # arrays whose addresses are in the block
+        self.set_params(params, params)
+
+    def set_params(self, params: Any, start: Any) -> None:
+        """Parameters of every lane from now on; ``start`` are those of the next reset alone."""
+        self.params, self.start = params, start
+        if self.compiled:
+            self._fill_block()
+
+    def _fill_block(self) -> None:
+        columns = [self.columns[name] for name, _ in driver.COUNTERS]
+        columns += [self.columns[name] for name, _ in driver.columns(self.layout)]
+        columns += [self.columns["action_low"], self.columns["action_high"]]
+        words = [*self._settings.values(), self._random.ctypes.data, *(array.ctypes.data for array in columns)]
+        self._kept = columns
+        for record in (self.params, self.start):
+            for column, value in zip(self.layout.params, record, strict=True):
+                array = np.ascontiguousarray(value, dtype=column.dtype)
+                self._kept.append(array)
+                words += [array.ctypes.data, *(array.shape if column.shape else ())]
+        self._block = np.array(words, dtype=np.int64)
+        self.address = self._block.ctypes.data
+        self.run: Callable[[int], int] = compiled_run(self.kernel, self.layout)
+
+    def use_generator(self, lane: int, generator: np.random.Generator) -> None:
+        """Seed a lane: it draws what this generator would draw."""
+        self.generators[lane] = generator
+        if self.compiled:
+            self._random[lane] = _words(generator, self._random[lane].ctypes.data)
+        else:
+            self._rngs[lane] = LaneRng(generator)
+
+    def generator(self, lane: int) -> np.random.Generator:
+        """A lane's random stream as it is now. In compiled lanes it is a copy: the words are the truth."""
+        held = self.generators[lane]
+        assert held is not None, "lanes are seeded before they begin"
+        if self.compiled:
+            held.bit_generator.state = _state_of(self._random[lane])
+        return held
+
+    def step(self) -> int:
+        """Validate and step every lane: how many episodes ended, or negative, as ``call``."""
+        if self.compiled:
+            return self.run(self.address)
+        return self.call(driver.VALIDATE_AND_STEP)
+
+    def part(self, at: int, parts: int) -> Part:
+        """The lanes of one of several threads, which steps them without validating."""
+        return Part(self, self.count * at // parts, self.count * (at + 1) // parts)
+
+    def call(self, op: int, first: int = 0, last: int | None = None) -> int:
+        """Run the loop; negative: a lane that was refused, and nothing changed."""
+        last = self.count if last is None else last
+        if self.compiled:
+            self._block[:3] = op, first, last
+            try:
+                return self.run(self.address)
+            finally:
+                self._block[:3] = driver.VALIDATE_AND_STEP, 0, self.count  # what step() expects
+        settings = {**self._settings, "op": op, "first": first, "last": last}
+        arrays = [self._flat(name) for name, _ in driver.COUNTERS]
+        arrays += [self._flat(name) for name, _ in driver.columns(self.layout) if not name.startswith("state_")]
+        bounds = self.columns["action_low"], self.columns["action_high"]
+        assert self._python is not None
+        return self._python(*settings.values(), self._rngs, *arrays, *bounds, self.params, self.start, self._states)
+
+    def _flat(self, name: str) -> Array:
+        array = self.columns[name]
+        return array.reshape(self.count, -1) if array.ndim > 2 else array
+
+    def get_state(self, lane: int) -> Any:
+        """A lane's state as the author's NamedTuple."""
+        if not self.compiled:
+            return self._states[lane]
+        values = (self.columns[f"state_{c.name}"][lane] for c in self.layout.state)
+        return self.kernel.state_type(*(value.copy() if value.ndim else value.item() for value in values))
+
+    def set_state(self, lane: int, state: Any) -> None:
+        """Continue a lane from a state, which the kernel must accept."""
+        self.kernel.check_state(state, self.params)
+        self._states[lane] = state
+        for column, value in zip(self.layout.state, state, strict=True):
+            self.columns[f"state_{column.name}"][lane] = value
+
+
+class Part:
+    """A range of lanes with a block of its own, so that threads do not share the words that say which lanes."""
+
+    def __init__(self, lanes: Lanes, first: int, last: int) -> None:
+        self._lanes, self._first, self._last = lanes, first, last
+        self._of: Any = None
+
+    def run(self) -> int:
+        """Step these lanes."""
+        lanes = self._lanes
+        if not lanes.compiled:
+            return lanes.call(driver.STEP, self._first, self._last)
+        if self._of is not lanes._block:  # params were set since: the block is a new one
+            self._of = lanes._block
+            self._block = lanes._block.copy()
+            self._block[:3] = driver.STEP, self._first, self._last
+            self._address = self._block.ctypes.data
+        return lanes.run(self._address)
+
+
+def _action_bounds(space: Space[Any]) -> tuple[Array, Array]:
+    if isinstance(space, Discrete):
+        low = int(space.start)
+        return np.array([low], np.int64), np.array([low + int(space.n) - 1], np.int64)
+    assert isinstance(space, Box)
+    return space.low.astype(np.float64), space.high.astype(np.float64)
+
+
+def _words(generator: np.random.Generator, address: int) -> Sequence[int]:
+    """A generator's state in NumPy's own layout; the first word points at the state, two words further on."""
+    state = generator.bit_generator.state
+    halves = (int(state["uinteger"]) << 32) | int(state["has_uint32"])
+    numbers, low = state["state"], (1 << 64) - 1
+    return np.array(
+        [
+            address + 16,
+            halves,
+            numbers["state"] & low,
+            numbers["state"] >> 64,
+            numbers["inc"] & low,
+            numbers["inc"] >> 64,
+        ],
+        dtype=np.uint64,
+    )  # type: ignore[return-value]
+
+
+def _state_of(words: Array) -> dict[str, Any]:
+    _, halves, state_low, state_high, inc_low, inc_high = (int(word) for word in words)
+    return {
+        "bit_generator": "PCG64",
+        "state": {"state": state_high << 64 | state_low, "inc": inc_high << 64 | inc_low},
+        "has_uint32": halves & 0xFFFFFFFF,
+        "uinteger": halves >> 32,
+    }

@@ -1,0 +1,35 @@
+"""The random numbers of one lane, as a kernel sees them: a few draws over NumPy's Generator.
+
+The compiled form draws the same bits from the same state, so a kernel may use nothing but these methods.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+import numpy as np
+
+T = TypeVar("T")
+
+
+class LaneRng:
+    """Draws from ``generator``. ``random()`` is a float in [0, 1)."""
+
+    __slots__ = ("generator", "random")
+
+    def __init__(self, generator: np.random.Generator) -> None:
+        self.generator = generator
+        self.random = generator.random  # bound once: a method of ours around it would double its cost
+
+    def uniform(self, low: float, high: float) -> float:
+        """A float in [low, high)."""
+        return low + (high - low) * self.random()
+
+    def integers(self, low: int, high: int) -> int:
+        """An integer in [low, high); ``high - low`` at most 2**32."""
+        return int(self.generator.integers(low, high))
+
+    def choice(self, options: Sequence[T]) -> T:
+        """One of the options, all equally likely."""
+        return options[int(self.generator.integers(0, len(options)))]

@@ -1,0 +1,317 @@
+"""One member of a space as JSON data, exactly, and back. Spaces of your own register rules for both directions.
+
+Arrays are nested lists, infinity is the string ``"inf"`` or ``"-inf"``, a graph is an object of its three parts, and a
+stacked Sequence is the list of its elements.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import singledispatch
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from paddock.errors import CustomSpaceError, InvalidSpace
+from paddock.spaces.batch import concatenate, create_empty_array, iterate
+from paddock.spaces.box import Box
+from paddock.spaces.dict import Dict
+from paddock.spaces.discrete import Discrete
+from paddock.spaces.graph import Graph, GraphInstance
+from paddock.spaces.multi_binary import MultiBinary
+from paddock.spaces.multi_discrete import MultiDiscrete
+from paddock.spaces.oneof import OneOf
+from paddock.spaces.sequence import Sequence
+from paddock.spaces.space import Space
+from paddock.spaces.text import Text
+from paddock.spaces.tuple import Tuple
+
+_INFINITE = {"inf": math.inf, "-inf": -math.inf}
+
+
+def value_to_json(space: Space[Any], x: Any) -> Any:
+    """``x`` as JSON data; InvalidSpace where it is no member."""
+    if not space.contains(x):
+        raise InvalidSpace(f"$: {x!r:.200} is not in {space!r:.200}")
+    return encode(space, x)
+
+
+def value_from_json(space: Space[Any], data: Any) -> Any:
+    """The member that ``data`` describes; InvalidSpace, with the path, where it describes none."""
+    return decode(space, data, "$")
+
+
+def _no_rule(space: Any) -> CustomSpaceError:
+    name = type(space).__name__
+    return CustomSpaceError(
+        f"values of {name} have no JSON form; add rules: paddock.spaces.json_value.encode.register({name}, ...) "
+        "and decode.register"
+    )
+
+
+@singledispatch
+def encode(space: Space[Any], x: Any) -> Any:
+    """The rule of `value_to_json` for one class of spaces; ``x`` is known to be a member."""
+    raise _no_rule(space)
+
+
+@singledispatch
+def decode(space: Space[Any], data: Any, path: str) -> Any:
+    """The rule of `value_from_json` for one class of spaces."""
+    raise _no_rule(space)
+
+
+@encode.register(Box)
+def _encode_box(space: Box, x: Any) -> Any:
+    if space.dtype.itemsize > 8:
+        raise InvalidSpace(f"$: values of {space.dtype} have no exact JSON form")
+    array = np.asarray(x, dtype=space.dtype)
+    data = array.tolist()
+    return data if space.dtype.kind != "f" or np.isfinite(array).all() else _name_infinite(data)
+
+
+def _name_infinite(data: Any) -> Any:
+    if isinstance(data, list):
+        return [_name_infinite(item) for item in data]
+    return data if math.isfinite(data) else str(data)
+
+
+@encode.register(Discrete)
+def _encode_discrete(space: Discrete, x: Any) -> int:
+    return int(x)
+
+
+@encode.register(MultiDiscrete)
+@encode.register(MultiBinary)
+def _encode_integers(space: MultiDiscrete | MultiBinary, x: Any) -> Any:
+    return np.asarray(x).astype(space.dtype).tolist()
+
+
+@encode.register(Text)
+def _encode_text(space: Text, x: str) -> str:
+    return str.__str__(x)
+
+
+@encode.register(Tuple)
+def _encode_tuple(space: Tuple, x: Any) -> list[Any]:
+    return [encode(part, value) for part, value in zip(space.spaces, x, strict=True)]
+
+
+@encode.register(Dict)
+def _encode_dict(space: Dict, x: dict[str, Any]) -> dict[str, Any]:
+    check_keys(space)
+    return {key: encode(part, x[key]) for key, part in space.spaces.items()}
+
+
+@encode.register(OneOf)
+def _encode_one_of(space: OneOf, x: tuple[Any, Any]) -> list[Any]:
+    return [int(x[0]), encode(space.spaces[int(x[0])], x[1])]
+
+
+@encode.register(Sequence)
+def _encode_sequence(space: Sequence, x: Any) -> list[Any]:
+    items = iterate(space.stacked_feature_space, x) if space.stack else x
+    return [encode(space.feature_space, item) for item in items]
+
+
+@encode.register(Graph)
+def _encode_graph(space: Graph, x: GraphInstance) -> dict[str, Any]:
+    nodes = [encode(space.node_space, node) for node in iterate(space.batch_node_space, x.nodes)]
+    edge_space, batched = space.edge_space, space.batch_edge_space
+    if x.edges is None or x.edge_links is None or edge_space is None or batched is None:
+        return {"nodes": nodes, "edges": None, "edge_links": None}
+    edges = [encode(edge_space, edge) for edge in iterate(batched, x.edges)]
+    return {"nodes": nodes, "edges": edges, "edge_links": x.edge_links.tolist()}
+
+
+@decode.register(Box)
+def _decode_box(space: Box, data: Any, path: str) -> NDArray[Any]:
+    leaves = _leaves(data, space.shape, path)
+    if space.dtype.kind == "f":
+        array = _floats(leaves, space, path)
+    elif space.dtype.kind == "b":
+        array = _exactly(leaves, bool, space, path)
+    else:
+        array = _exactly(leaves, int, space, path)
+    array = array.reshape(space.shape)
+    wrong = np.argwhere(~((array >= space.low) & (array <= space.high)))
+    if len(wrong):
+        place = tuple(wrong[0])
+        _refuse(_at(path, place), f"a number from {space.low[place]} to {space.high[place]}", array[place].item())
+    return array
+
+
+@decode.register(MultiDiscrete)
+def _decode_multi_discrete(space: MultiDiscrete, data: Any, path: str) -> NDArray[Any]:
+    array = _exactly(_leaves(data, space.shape, path), int, space, path).reshape(space.shape)
+    wrong = np.argwhere((array < space.start) | (array > space._last))
+    if len(wrong):
+        place = tuple(wrong[0])
+        expected = f"an integer from {space.start[place]} to {space._last[place]}"
+        _refuse(_at(path, place), expected, array[place].item())
+    return array
+
+
+@decode.register(MultiBinary)
+def _decode_multi_binary(space: MultiBinary, data: Any, path: str) -> NDArray[Any]:
+    array = _exactly(_leaves(data, space.shape, path), int, space, path).reshape(space.shape)
+    wrong = np.argwhere((array != 0) & (array != 1))
+    if len(wrong):
+        _refuse(_at(path, tuple(wrong[0])), "0 or 1", array[tuple(wrong[0])].item())
+    return array
+
+
+@decode.register(Discrete)
+def _decode_discrete(space: Discrete, data: Any, path: str) -> Any:
+    if type(data) is not int or not space.contains(data):
+        _refuse(path, f"an integer from {space.start} to {space._end - 1}", data)
+    return space.n.dtype.type(data)
+
+
+@decode.register(Text)
+def _decode_text(space: Text, data: Any, path: str) -> str:
+    if type(data) is not str or not space.contains(data):
+        expected = f"a string of {space.min_length} to {space.max_length} of the characters {space.characters:.80}"
+        _refuse(path, expected, data)
+    return str(data)
+
+
+@decode.register(Tuple)
+def _decode_tuple(space: Tuple, data: Any, path: str) -> tuple[Any, ...]:
+    items = _list(data, path, len(space.spaces))
+    return tuple(
+        decode(part, item, f"{path}[{i}]") for i, (part, item) in enumerate(zip(space.spaces, items, strict=True))
+    )
+
+
+@decode.register(Dict)
+def _decode_dict(space: Dict, data: Any, path: str) -> dict[str, Any]:
+    check_keys(space)
+    _object(data, path, list(space.spaces))
+    return {key: decode(part, data[key], f"{path}.{key}") for key, part in space.spaces.items()}
+
+
+@decode.register(OneOf)
+def _decode_one_of(space: OneOf, data: Any, path: str) -> tuple[Any, Any]:
+    index, item = _list(data, path, 2)
+    if type(index) is not int or not 0 <= index < len(space.spaces):
+        _refuse(f"{path}[0]", f"an integer from 0 to {len(space.spaces) - 1}", index)
+    return np.int64(index), decode(space.spaces[index], item, f"{path}[1]")
+
+
+@decode.register(Sequence)
+def _decode_sequence(space: Sequence, data: Any, path: str) -> Any:
+    members = _members(space.feature_space, data, path)
+    return _batch(space.feature_space, members) if space.stack else tuple(members)
+
+
+@decode.register(Graph)
+def _decode_graph(space: Graph, data: Any, path: str) -> GraphInstance:
+    _object(data, path, ["nodes", "edges", "edge_links"])
+    node_list = _members(space.node_space, data["nodes"], f"{path}.nodes")
+    nodes = _batch(space.node_space, node_list)
+    if data["edges"] is None and data["edge_links"] is None:
+        return GraphInstance(nodes, None, None)
+    if space.edge_space is None:
+        _refuse(f"{path}.edges", "null, because the space has no edges", data["edges"])
+    edge_list = _members(space.edge_space, data["edges"], f"{path}.edges")
+    shape = (len(edge_list), 2)
+    leaves = _leaves(data["edge_links"], shape, f"{path}.edge_links")
+    for i, link in enumerate(leaves):
+        if type(link) is not int or not 0 <= link < len(node_list):
+            _refuse(f"{path}.edge_links[{i // 2}][{i % 2}]", f"the index of one of {len(node_list)} nodes", link)
+    links = np.array(leaves, dtype=np.int32).reshape(shape)
+    return GraphInstance(nodes, _batch(space.edge_space, edge_list), links)
+
+
+def check_keys(space: Dict) -> None:
+    """Refuse a Dict whose keys are not strings: JSON has no other keys."""
+    for key in space.spaces:
+        if not isinstance(key, str):
+            raise InvalidSpace(f"$: the key {key!r} of {space!r:.200} is not a str, so its values have no JSON form")
+
+
+def _members(space: Space[Any], data: Any, path: str) -> list[Any]:
+    return [decode(space, item, f"{path}[{i}]") for i, item in enumerate(_list(data, path))]
+
+
+def _batch(space: Space[Any], members: list[Any]) -> Any:
+    return concatenate(space, members, create_empty_array(space, len(members)))
+
+
+def _list(data: Any, path: str, length: int | None = None) -> list[Any]:
+    if not isinstance(data, (list, tuple)) or (length is not None and len(data) != length):
+        _refuse(path, "a list" if length is None else f"a list of {length}", data)
+    return list(data)
+
+
+def _object(data: Any, path: str, keys: list[str]) -> None:
+    if not isinstance(data, dict):
+        _refuse(path, f"an object with the keys {', '.join(keys)}"[:200], data)
+    for key in keys:
+        if key not in data:
+            raise InvalidSpace(f"{path}.{key}: this key is missing")
+    for key in data:
+        if key not in keys:
+            raise InvalidSpace(f"{path}.{str(key)[:40]}: unknown key, expected {', '.join(keys)}"[:300])
+
+
+def _leaves(data: Any, shape: tuple[int, ...], path: str) -> list[Any]:
+    """The numbers in lists nested as ``shape`` says, in C order."""
+    level = [data]
+    for axis, size in enumerate(shape):
+        for i, item in enumerate(level):
+            if not isinstance(item, (list, tuple)) or len(item) != size:
+                _refuse(_at(path, np.unravel_index(i, shape[:axis]) if axis else ()), f"a list of {size}", item)
+        level = [leaf for item in level for leaf in item]
+    return level
+
+
+def _exactly(leaves: list[Any], kind: type, space: Any, path: str) -> NDArray[Any]:
+    """An array of the space's dtype from leaves of exactly that Python type."""
+    limits: Any = None if kind is bool else np.iinfo(space.dtype)
+    for i, leaf in enumerate(leaves):
+        if type(leaf) is not kind or (limits is not None and not limits.min <= leaf <= limits.max):
+            expected = "true or false" if limits is None else f"an integer of {space.dtype}"
+            _refuse(_at(path, np.unravel_index(i, space.shape) if space.shape else ()), expected, leaf)
+    return np.array(leaves, dtype=space.dtype)
+
+
+def _floats(leaves: list[Any], space: Any, path: str) -> NDArray[Any]:
+    numbers = leaves
+    if not set(map(type, leaves)) <= {float, int}:
+        numbers = [_INFINITE.get(leaf, leaf) if isinstance(leaf, str) else leaf for leaf in leaves]
+    for i, (leaf, number) in enumerate(zip(leaves, numbers, strict=True)):
+        # Infinity has a name in JSON; a float that is infinite came from somewhere else, and NaN is never a member.
+        if type(number) not in (int, float) or (number is leaf and not _is_finite(number)):
+            _refuse(
+                _at(path, np.unravel_index(i, space.shape) if space.shape else ()), 'a number, "inf" or "-inf"', leaf
+            )
+    wide = np.array(numbers, dtype=np.float64)
+    with np.errstate(over="ignore"):
+        cast = wide.astype(space.dtype)
+    grown = np.flatnonzero(np.isinf(cast) & ~np.isinf(wide))
+    if len(grown):
+        place = np.unravel_index(grown[0], space.shape) if space.shape else ()
+        _refuse(_at(path, place), f"a number of {space.dtype}", wide[grown[0]].item())
+    return cast
+
+
+def _is_finite(number: Any) -> bool:
+    try:
+        return math.isfinite(number)
+    except OverflowError:  # an integer beyond the floats
+        return False
+
+
+def _at(path: str, place: Any) -> str:
+    return path + "".join(f"[{int(index)}]" for index in place)
+
+
+def _refuse(path: str, expected: str, data: Any) -> NoReturn:
+    try:
+        shown = f"{data!r:.80}"
+    except Exception:
+        shown = f"a {type(data).__name__}"
+    raise InvalidSpace(f"{path}: expected {expected}, got {shown}")
