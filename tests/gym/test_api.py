@@ -116,3 +116,24 @@ def test_error_classes_are_ours_and_keep_their_ancestry():
         for other in public_names(theirs):
             if issubclass(getattr(theirs, name), getattr(theirs, other)):
                 assert issubclass(getattr(ours, name), getattr(ours, other)), (name, other)
+
+
+def loaded_submodules(module):
+    """Dotted names of what `import gymnasium` makes reachable as attributes."""
+    found = set()
+    for name, value in vars(module).items():
+        if inspect.ismodule(value) and value.__name__ == f"{module.__name__}.{name}":
+            found |= {value.__name__, *loaded_submodules(value)}
+    return found
+
+
+LATER_MODULES = ("experimental", "vector.async_vector_env", "vector.utils.misc", "vector.utils.shared_memory", "wrappers.")
+
+
+@pytest.mark.parametrize("name", sorted(n.removeprefix("gymnasium.") for n in loaded_submodules(gymnasium)))
+def test_submodules_are_attributes_after_one_import(name):
+    if name.startswith(LATER_MODULES) and name not in ("wrappers.common", "wrappers.rendering"):
+        return
+    found = importlib.import_module("paddock.gym")
+    for part in name.split("."):
+        found = getattr(found, part)

@@ -59,6 +59,7 @@ class HostileDict(dict):
 
 
 class HostileArray(np.ndarray):
+    __repr__ = object.__repr__
     __ge__ = __le__ = __eq__ = __array_ufunc__ = __array_function__ = __iter__ = __len__ = _raise
     shape = dtype = property(_raise)
 
@@ -112,7 +113,16 @@ def hostile_objects():
         *((), (0,), (1, 0), [], [0], [0, 1], [[0, 1], [1]], ["1"], [None], [1, "a"], [1e300] * 4, [1j], {}, {"a": 1}),
         *(set(), frozenset(), iter([]), (x for x in ()), iter([0, 1]), {1: 2}.keys(), {"a": 0, "b": 1}.values()),
         *(decimal.Decimal("1.5"), fractions.Fraction(1, 2), datetime.datetime(2020, 1, 1), [fractions.Fraction(1)]),
-        *(np.int8(1), np.uint64(2**63), np.float16(0.5), np.longdouble(1), np.complex64(1), np.bool_(True), np.str_("a")),
+        *(
+            np.int8(1),
+            np.uint64(2**63),
+            np.float16(0.5),
+            np.longdouble(1),
+            np.complex64(1),
+            np.bool_(True),
+            np.str_("a"),
+        ),
+        np.str_("a"),
         *(np.datetime64("2020"), np.timedelta64(1, "s"), np.void(b"ab"), np.array(None), np.array("a"), np.array(1)),
         *(np.array([1, None], dtype=object), np.array([object()]), np.array(["a", "b"]), np.array(["1"]), record),
         *(np.array(["2020"], dtype="M8[s]"), np.array([0], dtype="m8[s]"), np.zeros(0), np.zeros((0, 5)), masked),
@@ -134,41 +144,40 @@ def hostile_objects():
     ]
 
 
-def values():
-    """Values of every kind, nested, mostly no members of anything."""
-    scalars = st.one_of(
-        st.none(),
-        st.booleans(),
-        st.integers(-5, 5),
-        st.integers(),
-        st.floats(),
-        st.complex_numbers(),
-        st.text(max_size=4),
-        st.binary(max_size=3),
+SCALARS = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-5, 5),
+    st.integers(),
+    st.floats(),
+    st.text(max_size=4),
+    st.binary(max_size=3),
+)
+DTYPES = st.one_of(
+    npst.boolean_dtypes(),
+    npst.integer_dtypes(),
+    npst.floating_dtypes(sizes=(16, 32, 64)),
+    npst.complex_number_dtypes(),
+    npst.unicode_string_dtypes(max_len=2),
+    npst.datetime64_dtypes(),
+    npst.timedelta64_dtypes(),
+)
+ARRAYS = npst.arrays(DTYPES, npst.array_shapes(min_dims=0, max_dims=3, max_side=4))
+
+
+def _nest(inner):
+    return st.one_of(
+        st.lists(inner, max_size=4),
+        st.lists(inner, max_size=4).map(tuple),
+        st.dictionaries(st.sampled_from(["a", "b", "z", "color", "position"]), inner, max_size=3),
+        st.tuples(inner, inner, inner).map(lambda parts: ours.GraphInstance(*parts)),
     )
-    arrays = npst.arrays(
-        dtype=st.one_of(
-            npst.boolean_dtypes(),
-            npst.integer_dtypes(),
-            npst.floating_dtypes(sizes=(16, 32, 64)),
-            npst.complex_number_dtypes(),
-            npst.unicode_string_dtypes(max_len=2),
-            npst.datetime64_dtypes(),
-            npst.timedelta64_dtypes(),
-        ),
-        shape=npst.array_shapes(min_dims=0, max_dims=3, max_side=4),
-    )
-    # By index: Hypothesis would want to print the objects.
-    objects = hostile_objects()
-    hostile = st.sampled_from([i for i, value in enumerate(objects) if value is not DEEP]).map(lambda i: objects[i])
-    leaves = st.one_of(scalars, arrays, hostile, npst.from_dtype(np.dtype("f4")))
-    return st.recursive(
-        leaves,
-        lambda inner: st.one_of(
-            st.lists(inner, max_size=4),
-            st.lists(inner, max_size=4).map(tuple),
-            st.dictionaries(st.sampled_from(["a", "b", "z", "color", "position"]), inner, max_size=3),
-            st.tuples(inner, inner, inner).map(lambda parts: ours.GraphInstance(*parts)),
-        ),
-        max_leaves=6,
-    )
+
+
+# Values of every kind, mostly no members of anything.
+plain_values = st.recursive(st.one_of(SCALARS, ARRAYS), _nest, max_leaves=5)
+
+_OBJECTS = [value for value in hostile_objects() if value is not DEEP]
+# By index: Hypothesis would want to print the objects.
+_HOSTILE = st.integers(0, len(_OBJECTS) - 1).map(lambda i: _OBJECTS[i])
+hostile_values = st.recursive(st.one_of(SCALARS, ARRAYS, _HOSTILE, _HOSTILE), _nest, max_leaves=5)

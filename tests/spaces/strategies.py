@@ -78,17 +78,22 @@ leaf_spaces = st.one_of(boxes(), discretes, multi_discretes(), multi_binaries, t
 keys = st.text(st.characters(exclude_categories=["Cs"]), max_size=3)
 
 
+# Not graphs again: ten nodes of ten nodes of ten nodes take long to sample.
+_parts_of_graphs = st.one_of(leaf_spaces, st.lists(leaf_spaces, min_size=1, max_size=2).map(ours.Tuple))
+
+
 def _composites(inner):
     return st.one_of(
-        st.lists(inner, max_size=3).map(ours.Tuple),
+        # Never empty: a batch of empty tuples or dicts has no length, so a Graph of them has no number of nodes.
+        st.lists(inner, min_size=1, max_size=3).map(ours.Tuple),
         st.lists(inner, min_size=1, max_size=3).map(ours.OneOf),
         st.builds(
             lambda parts, ordered: ours.Dict(list(parts.items()) if ordered else parts),
-            st.dictionaries(keys, inner, max_size=3),
+            st.dictionaries(keys, inner, min_size=1, max_size=3),
             st.booleans(),
         ),
         st.builds(lambda space, stack: ours.Sequence(space, stack=stack), inner, st.booleans()),
-        st.builds(ours.Graph, inner, st.one_of(st.none(), inner)),
+        st.builds(ours.Graph, _parts_of_graphs, st.one_of(st.none(), _parts_of_graphs)),
     )
 
 

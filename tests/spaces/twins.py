@@ -41,6 +41,8 @@ def twin(space):
 def _with_infinity(bound, bounded, sign):
     if bounded.size and not bounded.any():
         return sign * np.inf  # a number: Gymnasium casts an array of infinities to int64 wrongly
+    if bound.dtype == np.int64:
+        return bound  # and likewise an array with some: the twin has the same members, but samples differently
     return bound if bounded.all() else np.where(bounded, bound.astype(np.float64), sign * np.inf)
 
 

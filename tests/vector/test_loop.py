@@ -142,7 +142,7 @@ def test_close_is_safe_to_call_twice():
 
 
 def test_make_vec_records_how_it_was_made():
-    env = paddock.make_vec("CartPole-v1", num_envs=2)
+    env = paddock.make_vec("CartPole-v1", num_envs=2, backend="loop")
     assert env.spec.kwargs == {"num_envs": 2, "vectorization_mode": "sync"}
     again = gym.make_vec(env.spec)
     assert again.num_envs == 2

@@ -126,6 +126,11 @@ def test_arguments_that_a_subclass_recorded_stay():
     assert Mine(Painter(), "red")._saved_kwargs == {"colour": "red"}
 
 
+class FakeSurface(np.ndarray):
+    def get_size(self):
+        return self.shape[:2]
+
+
 class FakeScreen:
     """As much of pygame as HumanRendering uses, with a record of what happened."""
 
@@ -140,7 +145,7 @@ class FakeScreen:
         )
         self.time = SimpleNamespace(Clock=lambda: SimpleNamespace(tick=self.rates.append))
         self.event = SimpleNamespace(pump=lambda: None)
-        self.surfarray = SimpleNamespace(make_surface=lambda array: array)
+        self.surfarray = SimpleNamespace(make_surface=lambda array: array.view(FakeSurface))
 
     def set_mode(self, size):
         self.surface = SimpleNamespace(blit=lambda picture, place: self.shown.append(picture), get_size=lambda: size)

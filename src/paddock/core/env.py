@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Generic, SupportsFloat, TypeAlias
 
 import numpy as np
 
+from paddock.errors import SnapshotUnsupported
 from paddock.seeding import np_random
 
 if TYPE_CHECKING:
@@ -64,6 +65,14 @@ class Env(Generic[ObsType, ActType]):
 
     def close(self) -> None:
         """Free what the environment holds. Calling it twice is fine."""
+
+    def snapshot(self) -> bytes:
+        """The whole state of the episode, its random stream included, as bytes; ``restore`` goes on from it."""
+        raise SnapshotUnsupported(f"{type(self).__name__} can't save its state: it defines no snapshot().")
+
+    def restore(self, snapshot: bytes) -> None:
+        """Go on from a snapshot of such an environment; anything else is refused and changes nothing."""
+        raise SnapshotUnsupported(f"{type(self).__name__} can't restore a state: it defines no restore().")
 
     @property
     def unwrapped(self) -> Env[ObsType, ActType]:

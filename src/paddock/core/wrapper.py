@@ -61,6 +61,13 @@ class Wrapper(
         """The episode's id and length and what the environment publishes. See :func:`paddock.state`."""
         return state(self)
 
+    def snapshot(self) -> bytes:
+        """The wrapped environment's; a wrapper with a memory of its own adds it with :func:`sealed`."""
+        return self.env.snapshot()
+
+    def restore(self, snapshot: bytes) -> None:
+        self.env.restore(snapshot)
+
     @property
     def unwrapped(self) -> Env[Any, Any]:
         return self.env.unwrapped

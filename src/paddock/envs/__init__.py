@@ -7,6 +7,15 @@ from typing import Any
 
 _HOMES = {
     "CartPoleEnv": "paddock.envs.classic_control.cartpole",
+    "CartPoleVectorEnv": "paddock.envs.classic_control.cartpole",
+    "MountainCarEnv": "paddock.envs.classic_control.mountain_car",
+    "MountainCarVectorEnv": "paddock.envs.classic_control.mountain_car",
+    "Continuous_MountainCarEnv": "paddock.envs.classic_control.continuous_mountain_car",
+    "Continuous_MountainCarVectorEnv": "paddock.envs.classic_control.continuous_mountain_car",
+    "PendulumEnv": "paddock.envs.classic_control.pendulum",
+    "PendulumVectorEnv": "paddock.envs.classic_control.pendulum",
+    "AcrobotEnv": "paddock.envs.classic_control.acrobot",
+    "AcrobotVectorEnv": "paddock.envs.classic_control.acrobot",
 }
 __all__ = list(_HOMES)
 

@@ -2,14 +2,32 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from paddock.core.registry import registry
 from paddock.core.spec import EnvSpec
 
-_CARTPOLE = "paddock.envs.classic_control.cartpole:CartPoleEnv"
+
+def _built_in(id: str, module: str, name: str, **fields: Any) -> EnvSpec:
+    home = f"paddock.envs.{module}:{name}"
+    return EnvSpec(id, f"{home}Env", vector_entry_point=f"{home}VectorEnv", **fields)
+
 
 BUILT_IN = [
-    EnvSpec("CartPole-v0", _CARTPOLE, max_episode_steps=200, reward_threshold=195.0),
-    EnvSpec("CartPole-v1", _CARTPOLE, max_episode_steps=500, reward_threshold=475.0),
+    _built_in("CartPole-v0", "classic_control.cartpole", "CartPole", max_episode_steps=200, reward_threshold=195.0),
+    _built_in("CartPole-v1", "classic_control.cartpole", "CartPole", max_episode_steps=500, reward_threshold=475.0),
+    _built_in(
+        "MountainCar-v0", "classic_control.mountain_car", "MountainCar", max_episode_steps=200, reward_threshold=-110.0
+    ),
+    _built_in(
+        "MountainCarContinuous-v0",
+        "classic_control.continuous_mountain_car",
+        "Continuous_MountainCar",
+        max_episode_steps=999,
+        reward_threshold=90.0,
+    ),
+    _built_in("Pendulum-v1", "classic_control.pendulum", "Pendulum", max_episode_steps=200),
+    _built_in("Acrobot-v1", "classic_control.acrobot", "Acrobot", max_episode_steps=500, reward_threshold=-100.0),
 ]
 
 registry.protect(BUILT_IN)

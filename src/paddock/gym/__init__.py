@@ -8,7 +8,7 @@ from paddock.core.listing import pprint_registry
 from paddock.core.lookup import spec
 from paddock.core.registry import registry
 from paddock.core.wrapper import ActionWrapper, ObservationWrapper, RewardWrapper, Wrapper
-from paddock.gym import envs, error, logger, spaces, utils, vector, wrappers
+from paddock.gym import core, envs, error, logger, spaces, utils, vector, wrappers
 from paddock.gym.envs.registration import VectorizeMode, make, make_vec, register, register_envs
 from paddock.spaces import Space
 

@@ -23,14 +23,8 @@ from paddock.kernels.kernel import Kernel
 from paddock.kernels.layout import Layout
 from paddock.kernels.refusal import explained
 
+_DTYPES = ("bool_", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64")
 _loaded: dict[bytes, Callable[[int], int]] = {}
-
-
-def numba_installed() -> bool:
-    """Whether kernels can be compiled here; importing Numba costs a quarter of a second, so this only looks."""
-    from importlib.util import find_spec
-
-    return find_spec("numba") is not None
 
 
 def compiled_run(kernel: Kernel, layout: Layout) -> Callable[[int], int]:
@@ -40,6 +34,13 @@ def compiled_run(kernel: Kernel, layout: Layout) -> Callable[[int], int]:
     if key not in _loaded:
         _loaded[key] = _compile(kernel, source, key)
     return _loaded[key]
+
+
+def without_the_lock(run: Callable[[int], int]) -> Callable[[int], int]:
+    """``run`` for threads: other Python code goes on meanwhile. Letting go of the lock costs 40 ns, so it is apart."""
+    import numba
+
+    return numba.njit(numba.int64(numba.int64), nogil=True)(lambda address: run(address))  # type: ignore[no-any-return]
 
 
 def python_run(kernel: Kernel, layout: Layout) -> Callable[..., int]:
@@ -56,18 +57,18 @@ def _compile(kernel: Kernel, source: str, key: bytes) -> Callable[[int], int]:
 
     from paddock.kernels import machine
 
-    names: dict[str, Any] = {name: getattr(numba, name) for name in ("carray", "int64", "float64", "float32")}
-    names |= {name: getattr(np, name) for name in ("bool_", "int8", "uint8", "int16", "int32")}
-    names |= {"pointer": machine.pointer, "rng_at": machine.rng_at}
+    names: dict[str, Any] = {name: getattr(np, name) for name in _DTYPES}
+    names |= {"carray": numba.carray, "pointer": machine.pointer, "rng_at": machine.rng_at}
     names |= {"State": kernel.state_type, "Params": type(kernel.params)}
-    names |= {"int64": np.int64, "float64": np.float64, "float32": np.float32}
+    # error_model: dividing by zero gives inf or nan as in NumPy, instead of a check before every division.
+    options = {"error_model": "numpy"}
     done: dict[Any, Any] = {}
     for name, function in _functions(kernel).items():
         if function is not None:
-            names[name] = compiled_function(function, numba.njit, done)
+            names[name] = compiled_function(function, numba.njit(forceinline=True, **options), done)
     with explained(kernel):
         run = _define(source, str(_cache_file(source, key)), names)
-        compiled = numba.njit(numba.int64(numba.int64), cache=True, nogil=True)(run)
+        compiled = numba.njit(numba.int64(numba.int64), cache=True, **options)(run)
     return compiled  # type: ignore[no-any-return]
 
 

@@ -12,7 +12,7 @@ VALIDATE_AND_STEP, RESET, VALIDATE, STEP = range(4)
 NEXT_STEP, SAME_STEP, DISABLED, FREE = range(4)  # FREE: one lane whose owner decides when an episode ends
 ENDED = -(1 << 40)  # below it, a lane that must be reset first; above it and below 0, a lane with a bad action
 
-SCALARS = ("op", "first", "last", "lanes", "mode", "limit", "strict", "rngs")
+SCALARS = ("op", "lanes", "mode", "limit", "strict", "statistics", "rngs")
 COUNTERS = (
     ("mask", "bool_"),
     ("reward", "float64"),
@@ -52,15 +52,10 @@ def compiled_source(layout: Layout) -> str:
     for name in ("action_low", "action_high"):
         lines.append(f"    {name} = carray(pointer(block[{slot}]), ({max(layout.action.size, 1)},), {bound})")
         slot += 1
-    for record in ("params", "start"):
-        fields = []
-        for column in layout.params:
-            dims = [f"block[{slot + 1 + axis}]" for axis in range(len(column.shape))]
-            array = f"carray(pointer(block[{slot}]), ({', '.join(dims) or 1},), {_dtype(column)})"
-            fields.append(array if dims else f"{array}[0]")
-            slot += 1 + len(dims)
-        lines.append(f"    {record} = Params({', '.join(fields)})")
-    return "\n".join([*lines, *_body(layout, compiled=True), ""])
+    words = sum(1 + len(column.shape) for column in layout.params)
+    lines.append(f"    params = {_params(layout, slot)}")
+    text = "\n".join([*lines, *_body(layout, compiled=True), ""])
+    return text.replace("START", _params(layout, slot + words))
 
 
 def python_source(layout: Layout) -> str:
@@ -68,7 +63,17 @@ def python_source(layout: Layout) -> str:
     names = [*SCALARS, *(name for name, _ in COUNTERS)]
     names += [name for name, _ in columns(layout) if not name.startswith("state_")]
     header = f"def run({', '.join([*names, 'action_low', 'action_high', 'params', 'start', 'states'])}):"
-    return "\n".join([header, *_body(layout, compiled=False), ""])
+    return "\n".join([header, *_body(layout, compiled=False), ""]).replace("START", "start")
+
+
+def _params(layout: Layout, slot: int) -> str:
+    fields = []
+    for column in layout.params:
+        dims = [f"block[{slot + 1 + axis}]" for axis in range(len(column.shape))]
+        array = f"carray(pointer(block[{slot}]), ({', '.join(dims) or 1},), {_dtype(column)})"
+        fields.append(array if dims else f"{array}[0]")
+        slot += 1 + len(dims)
+    return f"Params({', '.join(fields)})"
 
 
 def block_size(layout: Layout) -> int:
@@ -79,42 +84,47 @@ def block_size(layout: Layout) -> int:
 
 def _body(layout: Layout, *, compiled: bool) -> list[str]:
     rng = "rng_at(rngs + 48 * i)" if compiled else "rngs[i]"
-    store = _store_state(layout) if compiled else ["states[i] = state"]
-    load = _load_state(layout) if compiled else "states[i]"
+    take = _take_state(layout) if compiled else ["new = state"]
+    new = _new_state(layout) if compiled else "new"
     text = _TEMPLATE
     for name, lines in {
-        "BEGUN": [*store, "steps[i] = 0", "returns[i] = 0.0", "episodes[i] += 1"],
-        "STORE": store,
+        "BEGUN": [*take, "steps[i] = 0", "returns[i] = 0.0", "episodes[i] += 1"],
+        "TAKE": take,
         "VALIDATE": _validate(layout.action),
-        "OBSERVE": [f"state = {load}", *_observe(layout, ""), *_inform(layout, "")],
-        "FINAL": [f"state = {load}", *_observe(layout, "final_"), *_inform(layout, "final_")],
+        "KEEP": _keep_state(layout) if compiled else ["states[i] = new"],
+        "OBSERVE": [f"state = {new}", *_observe(layout, ""), *_inform(layout, "")],
+        "FINAL": [f"state = {new}", *_observe(layout, "final_"), *_inform(layout, "final_")],
     }.items():
         text = _fill(text, name, lines)
+    load = _load_state(layout) if compiled else "states[i]"
     return text.replace("RNG", rng).replace("LOAD", load).replace("ACTION", _action(layout.action)).splitlines()
 
 
 _TEMPLATE = f"""\
     if op == {RESET}:
-        for i in range(first, last):
+        for i in range(lanes):
             if mask[i]:
                 rng = RNG
-                state = initial(rng, start)
+                state = initial(rng, START)
                 @BEGUN
                 ended[i] = False
                 reward[i] = 0.0
                 terminated[i] = False
                 truncated[i] = False
+                @KEEP
                 @OBSERVE
         return 0
     if op != {STEP}:
-        for i in range(first, last):
+        for i in range(lanes):
             @VALIDATE
-            if ended[i] and mode == {DISABLED}:
-                return {ENDED} - i
+        if mode == {DISABLED}:
+            for i in range(lanes):
+                if ended[i]:
+                    return {ENDED} - i
     if op == {VALIDATE}:
         return 0
     count = 0
-    for i in range(first, last):
+    for i in range(lanes):
         rng = RNG
         if ended[i]:
             state = initial(rng, params)
@@ -125,18 +135,18 @@ _TEMPLATE = f"""\
             truncated[i] = False
         else:
             state, gain, done = step(LOAD, ACTION, rng, params)
-            @STORE
+            @TAKE
             taken = steps[i] + 1
             late = limit > 0 and taken >= limit
-            total = returns[i] + gain
             steps[i] = taken
-            returns[i] = total
+            if statistics:
+                returns[i] += gain
             reward[i] = gain
             terminated[i] = done
             truncated[i] = late
             if (done or late) and mode != {FREE}:
                 count += 1
-                last_return[i] = total
+                last_return[i] = returns[i]
                 last_length[i] = taken
                 if mode == {SAME_STEP}:
                     @FINAL
@@ -144,6 +154,7 @@ _TEMPLATE = f"""\
                     @BEGUN
                 else:
                     ended[i] = True
+        @KEEP
         @OBSERVE
     return count
 """
@@ -160,8 +171,27 @@ def _fill(text: str, name: str, lines: list[str]) -> str:
     return "\n".join(filled)
 
 
-def _store_state(layout: Layout) -> list[str]:
-    return [line for c in layout.state for line in _store(f"state_{c.name}", c, f"state.{c.name}")]
+# Scalars of a new state are held in local variables of the column's type until all is known, and stored once: a float
+# that an author returns as int stays one type on every path, and the compiler need not read back what it just wrote.
+def _take_state(layout: Layout) -> list[str]:
+    lines = []
+    for column in layout.state:
+        if column.shape:
+            lines += _store(f"state_{column.name}", column, f"state.{column.name}")
+        else:
+            lines.append(f"new_{column.name} = {_CASTS[column.dtype.kind]}(state.{column.name})")
+    return lines
+
+
+def _keep_state(layout: Layout) -> list[str]:
+    return [f"state_{c.name}[i] = new_{c.name}" for c in layout.state if not c.shape]
+
+
+def _new_state(layout: Layout) -> str:
+    return f"State({', '.join(f'state_{c.name}[i]' if c.shape else f'new_{c.name}' for c in layout.state)})"
+
+
+_CASTS = {"f": "float", "i": "int", "b": "bool"}
 
 
 def _load_state(layout: Layout) -> str:

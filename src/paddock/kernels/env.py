@@ -5,15 +5,17 @@ Compiling at the first step would make every short script wait for Numba; both f
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+import warnings
+from typing import Any
 
 import numpy as np
 
 from paddock.core.env import Env, Info
-from paddock.errors import ResetNeeded
-from paddock.kernels.compile import numba_installed
+from paddock.errors import ResetNeeded, UnsupportedMode
+from paddock.kernels.installed import numba_installed
 from paddock.kernels.kernel import Kernel
 from paddock.kernels.rng import LaneRng
+from paddock.kernels.screen import Screen
 from paddock.kernels.single import CompiledLane, can_share_memory
 from paddock.kernels.snapshot import decode_lane, encode_lane
 from paddock.kernels.views import observation_maker, told
@@ -28,7 +30,7 @@ class KernelEnv(Env[Any, Any]):
     take effect on the next step.
     """
 
-    kernel: ClassVar[Kernel]
+    kernel: Kernel
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -47,6 +49,7 @@ class KernelEnv(Env[Any, Any]):
         self._rng: LaneRng | None = None
         self._lane: CompiledLane | None = None
         self._steps_in_python = 0
+        self._screen: Screen | None = None
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, Info]:
         lane = self._lane
@@ -55,8 +58,8 @@ class KernelEnv(Env[Any, Any]):
         if self._state is None:
             raise ResetNeeded("Call reset before using step method.")
         self._steps_in_python += 1
-        if self._steps_in_python > STEPS_BEFORE_COMPILING and self._compile():
-            return self.step(action)
+        if self._steps_in_python > STEPS_BEFORE_COMPILING:
+            return self._rare_step(action)
         kernel, params = self.kernel, self._params
         if not self._discrete:
             action = np.asarray(action).tolist()
@@ -64,14 +67,70 @@ class KernelEnv(Env[Any, Any]):
         self._state = state
         return self._see(kernel.observe(state, params)), reward, terminated, False, self._told(state)
 
+    def _rare_step(self, action: Any) -> tuple[Any, float, bool, bool, Info]:
+        """The step that compiles, and in mode ``human`` every one: so that no other step asks whether it is shown."""
+        if self.render_mode != "human":
+            self._compile()
+            return KernelEnv.step(self, action)
+        self._steps_in_python = STEPS_BEFORE_COMPILING - 1
+        result = KernelEnv.step(self, action)
+        self.render()
+        return result
+
     def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Any, Info]:
         super().reset(seed=seed)
         self._follow_generator()
         start = self._start_params(options)
         if self._lane is not None:
-            return self._lane.begin(self._params, start)
-        state = self._state = self.kernel.initial(self._rng, start)
-        return self._see(self.kernel.observe(state, self._params)), self._told(state)
+            result = self._lane.begin(self._params, start)
+        else:
+            state = self._state = self.kernel.initial(self._rng, start)
+            result = self._see(self.kernel.observe(state, self._params)), self._told(state)
+        if self.render_mode == "human":
+            if self._lane is not None:
+                self._leave_lane()
+            self._steps_in_python = STEPS_BEFORE_COMPILING
+            self.render()
+        return result
+
+    def render(self) -> Any:
+        """A new array uint8[height, width, 3], text, or None and a window, as ``render_mode`` says."""
+        mode = self.render_mode
+        if mode is None:
+            name = type(self).__name__ if self.spec is None else self.spec.id
+            warnings.warn(
+                "You are calling render method without specifying any render mode. You can specify the render_mode at "
+                f'initialization, e.g. paddock.make("{name}", render_mode="rgb_array")',
+                stacklevel=2,
+            )
+            return None
+        self._check_renderable(mode)
+        if mode == "ansi":
+            return self.describe()
+        if self._screen is None:
+            self._screen = Screen(self.metadata.get("render_fps", 30))
+        return self._screen.show(self.paint(), mode)
+
+    def _check_renderable(self, mode: str) -> None:
+        if mode not in self.metadata.get("render_modes", ()):
+            raise UnsupportedMode(
+                f"render_mode={mode!r}: {type(self).__name__} has {self.metadata.get('render_modes', [])}. An author "
+                f"adds a mode by listing it in metadata['render_modes'] and writing paint(), or describe() for 'ansi'."
+            )
+        if self.kernel_state is None:
+            raise ResetNeeded("Cannot call `env.render()` before calling `env.reset()`.")
+
+    def paint(self) -> Any:
+        """The hook for modes ``human`` and ``rgb_array``: a pygame Surface, or an array uint8[height, width, 3]."""
+        raise NotImplementedError(f"{type(self).__name__} lists a render mode for which it has no paint().")
+
+    def describe(self) -> str:
+        """The hook for mode ``ansi``: the state as text."""
+        raise NotImplementedError(f"{type(self).__name__} lists 'ansi', for which it has no describe().")
+
+    def close(self) -> None:
+        if self._screen is not None:
+            self._screen.close()
 
     def _start_params(self, options: Info | None) -> Any:
         """The params for one ``initial`` call; options that are no param are for somebody else."""
@@ -90,9 +149,16 @@ class KernelEnv(Env[Any, Any]):
     def kernel_state(self, state: Any) -> None:
         self.kernel.check_state(state, self._params)
         if self._lane is None:
+            self._follow_generator()
             self._state = state
         else:
             self._lane.set_state(state)
+
+    def use_kernel(self, kernel: Kernel) -> None:
+        """Other dynamics over the same state and params from the next step on."""
+        if self._lane is not None:
+            self._leave_lane()
+        self.kernel = kernel
 
     def set_params(self, params: Any) -> None:
         """Other params from the next step on."""
@@ -143,8 +209,8 @@ class KernelEnv(Env[Any, Any]):
 
     def __getstate__(self) -> dict[str, Any]:
         # Addresses of this process's memory stay here; the copy begins in Python from the same state and stream.
-        kept = {**self.__dict__, "_state": self.kernel_state, "_lane": None, "_rng": None, "_see": None}
-        return kept
+        here = dict.fromkeys(("_lane", "_rng", "_see", "_screen"))
+        return {**self.__dict__, "_state": self.kernel_state, **here}
 
     def __setstate__(self, kept: dict[str, Any]) -> None:
         self.__dict__.update(kept)

@@ -8,20 +8,32 @@ from typing import Any
 import numpy as np
 
 from paddock.kernels import driver
-from paddock.kernels.compile import compiled_run, numba_installed, python_run
+from paddock.kernels.compile import compiled_run, python_run
+from paddock.kernels.installed import numba_installed
 from paddock.kernels.kernel import Kernel
 from paddock.kernels.layout import Layout
 from paddock.kernels.rng import LaneRng
 from paddock.spaces import Box, Discrete, Space
 
 Array = np.ndarray[Any, Any]
+_RNGS = driver.SCALARS.index("rngs")
 _WORDS = 6  # of 64 bits: where NumPy's PCG64 keeps its state: pointer, halves, state (2), increment (2)
 
 
 class Lanes:
     """n lanes of a kernel. ``call(op)`` runs the loop; arrays are attributes of ``columns`` and never move."""
 
-    def __init__(self, kernel: Kernel, params: Any, count: int, *, mode: int, limit: int = 0, strict: bool = True) -> None:
+    def __init__(
+        self,
+        kernel: Kernel,
+        params: Any,
+        count: int,
+        *,
+        mode: int,
+        limit: int = 0,
+        strict: bool = True,
+        statistics: bool = False,
+    ) -> None:
         self.kernel, self.count = kernel, count
         self.layout: Layout = kernel.layout(params)
         self.compiled = numba_installed()
@@ -31,8 +43,8 @@ class Lanes:
         _, action_space = kernel.spaces(params)
         self.columns["action_low"], self.columns["action_high"] = _action_bounds(action_space)
         self.columns["mask"][:] = True
-        self._settings = {"op": 0, "first": 0, "last": count, "lanes": count, "mode": mode, "limit": limit}
-        self._settings["strict"] = int(strict)
+        self._settings = {"op": driver.VALIDATE_AND_STEP, "lanes": count, "mode": mode, "limit": limit}
+        self._settings |= {"strict": int(strict), "statistics": int(statistics)}
         self.generators: list[np.random.Generator | None] = [None] * count
         self._random = np.zeros((count, _WORDS), np.uint64)
         self._states: list[Any] = [None] * count
@@ -48,18 +60,17 @@ class Lanes:
             self._fill_block()
 
     def _fill_block(self) -> None:
-        columns = [self.columns[name] for name, _ in driver.COUNTERS]
-        columns += [self.columns[name] for name, _ in driver.columns(self.layout)]
-        columns += [self.columns["action_low"], self.columns["action_high"]]
-        words = [*self._settings.values(), self._random.ctypes.data, *(array.ctypes.data for array in columns)]
-        self._kept = columns
+        self._laned = [self.columns[name] for name, _ in driver.COUNTERS]
+        self._laned += [self.columns[name] for name, _ in driver.columns(self.layout)]
+        self._kept = [*self._laned, self.columns["action_low"], self.columns["action_high"]]
+        words = [*self._settings.values(), self._random.ctypes.data, *(array.ctypes.data for array in self._kept)]
         for record in (self.params, self.start):
             for column, value in zip(self.layout.params, record, strict=True):
                 array = np.ascontiguousarray(value, dtype=column.dtype)
                 self._kept.append(array)
                 words += [array.ctypes.data, *(array.shape if column.shape else ())]
-        self._block = np.array(words, dtype=np.int64)
-        self.address = self._block.ctypes.data
+        self.block = np.array(words, dtype=np.int64)
+        self.address = self.block.ctypes.data
         self.run: Callable[[int], int] = compiled_run(self.kernel, self.layout)
 
     def use_generator(self, lane: int, generator: np.random.Generator) -> None:
@@ -78,31 +89,37 @@ class Lanes:
             held.bit_generator.state = _state_of(self._random[lane])
         return held
 
-    def step(self) -> int:
+    def step(self, address: int = 0) -> int:
         """Validate and step every lane: how many episodes ended, or negative, as ``call``."""
         if self.compiled:
             return self.run(self.address)
         return self.call(driver.VALIDATE_AND_STEP)
 
-    def part(self, at: int, parts: int) -> Part:
-        """The lanes of one of several threads, which steps them without validating."""
-        return Part(self, self.count * at // parts, self.count * (at + 1) // parts)
-
-    def call(self, op: int, first: int = 0, last: int | None = None) -> int:
+    def call(self, op: int) -> int:
         """Run the loop; negative: a lane that was refused, and nothing changed."""
-        last = self.count if last is None else last
         if self.compiled:
-            self._block[:3] = op, first, last
+            self.block[0] = op
             try:
                 return self.run(self.address)
             finally:
-                self._block[:3] = driver.VALIDATE_AND_STEP, 0, self.count  # what step() expects
-        settings = {**self._settings, "op": op, "first": first, "last": last}
+                self.block[0] = driver.VALIDATE_AND_STEP  # what step() expects
+        settings = {**self._settings, "op": op}
         arrays = [self._flat(name) for name, _ in driver.COUNTERS]
         arrays += [self._flat(name) for name, _ in driver.columns(self.layout) if not name.startswith("state_")]
         bounds = self.columns["action_low"], self.columns["action_high"]
         assert self._python is not None
         return self._python(*settings.values(), self._rngs, *arrays, *bounds, self.params, self.start, self._states)
+
+    def block_of(self, first: int, last: int) -> Array:
+        """A block like the lanes' own for a range of them: the same arrays from lane ``first`` on."""
+        block = self.block.copy()
+        block[:2] = driver.STEP, last - first
+        block[_RNGS] += first * self._random.itemsize * _WORDS
+        slot = len(driver.SCALARS)
+        for array in self._laned:
+            block[slot] += first * array.strides[0]
+            slot += 1
+        return block
 
     def _flat(self, name: str) -> Array:
         array = self.columns[name]
@@ -121,26 +138,6 @@ class Lanes:
         self._states[lane] = state
         for column, value in zip(self.layout.state, state, strict=True):
             self.columns[f"state_{column.name}"][lane] = value
-
-
-class Part:
-    """A range of lanes with a block of its own, so that threads do not share the words that say which lanes."""
-
-    def __init__(self, lanes: Lanes, first: int, last: int) -> None:
-        self._lanes, self._first, self._last = lanes, first, last
-        self._of: Any = None
-
-    def run(self) -> int:
-        """Step these lanes."""
-        lanes = self._lanes
-        if not lanes.compiled:
-            return lanes.call(driver.STEP, self._first, self._last)
-        if self._of is not lanes._block:  # params were set since: the block is a new one
-            self._of = lanes._block
-            self._block = lanes._block.copy()
-            self._block[:3] = driver.STEP, self._first, self._last
-            self._address = self._block.ctypes.data
-        return lanes.run(self._address)
 
 
 def _action_bounds(space: Space[Any]) -> tuple[Array, Array]:

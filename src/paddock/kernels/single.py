@@ -45,7 +45,7 @@ class CompiledLane:
         if not can_share_memory(generator):
             return False
         self._generator = generator  # keeps the memory alive
-        self._lanes._block[_RNGS] = generator.bit_generator.ctypes.state_address
+        self._lanes.block[_RNGS] = generator.bit_generator.ctypes.state_address
         return True
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, Info]:

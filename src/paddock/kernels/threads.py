@@ -7,9 +7,13 @@ is watched: when sharing is slower than one thread was, the helpers rest for a w
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
+from itertools import pairwise
 from time import perf_counter_ns
+from typing import Any
 
 from paddock.kernels import driver
+from paddock.kernels.compile import without_the_lock
 from paddock.kernels.lanes import Lanes
 
 _FORGET = 0.9  # weight of the past in the running mean of step times
@@ -21,7 +25,9 @@ class Helpers:
 
     def __init__(self, lanes: Lanes, threads: int) -> None:
         self._lanes = lanes
-        self._blocks = [lanes.part(at, threads) for at in range(threads)]
+        bounds = [lanes.count * at // threads for at in range(threads + 1)]
+        run = without_the_lock(lanes.run)
+        self._blocks = [Part(lanes, run, first, last) for first, last in pairwise(bounds)]
         self._work = [threading.Lock() for _ in range(threads)]
         self._done = [threading.Lock() for _ in range(threads)]
         self._counts = [0] * threads
@@ -34,7 +40,7 @@ class Helpers:
         self._alone_ns, self._shared_ns = 0.0, 0.0
         self._rest, self._resting = _SHORTEST_REST, 1  # the first step is taken alone, to know what sharing must beat
 
-    def step(self) -> int:
+    def step(self, address: int = 0) -> int:
         """Step every lane; as ``Lanes.step``."""
         began = perf_counter_ns()
         if self._resting > 0:
@@ -80,6 +86,22 @@ class Helpers:
                 self._work[at].release()
             for thread in self._threads:
                 thread.join()
+
+
+class Part:
+    """A range of lanes with a block of its own, so that threads do not share the words that say which lanes."""
+
+    def __init__(self, lanes: Lanes, run: Callable[[int], int], first: int, last: int) -> None:
+        self._lanes, self._run, self._first, self._last = lanes, run, first, last
+        self._made_from: Any = None
+
+    def run(self) -> int:
+        """Step these lanes."""
+        if self._made_from is not self._lanes.block:  # params were set since: the lanes have a new block
+            self._made_from = self._lanes.block
+            self._block = self._lanes.block_of(self._first, self._last)
+            self._address = self._block.ctypes.data
+        return self._run(self._address)
 
 
 def _mean(past: float, now: float) -> float:

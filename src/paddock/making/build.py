@@ -15,8 +15,9 @@ from paddock.core.lookup import find_spec
 from paddock.core.spec import EnvSpec, WrapperSpec
 from paddock.core.vector_env import AutoresetMode, VectorEnv
 from paddock.errors import InvalidSpec, PluginError
+from paddock.kernels import KernelVectorEnv
 from paddock.making.entry_point import load, load_object
-from paddock.making.plan import Plan, WrapperLike
+from paddock.making.plan import LaneOptions, Plan, WrapperLike
 from paddock.making.render_mode import negotiate
 from paddock.vector.loop import SyncVectorEnv
 from paddock.wrappers.guard import Guard
@@ -92,6 +93,7 @@ def _build_compiled(plan: Plan, num_envs: int) -> VectorEnv[Any, Any, Any]:
     if plan.max_steps() is not None:
         kwargs["max_episode_steps"] = plan.max_steps()
     creator = load(_required(spec.vector_entry_point, spec, "vector_entry_point"))
+    kwargs.update(_lane_arguments(plan, creator))
     env = _construct(creator, spec, {"num_envs": num_envs, **kwargs}, VectorEnv)
     mode = env.metadata.get("autoreset_mode")
     if not isinstance(mode, AutoresetMode):
@@ -101,6 +103,21 @@ def _build_compiled(plan: Plan, num_envs: int) -> VectorEnv[Any, Any, Any]:
             stacklevel=2,
         )
     return with_vector_spec(env, plan, num_envs)
+
+
+def _lane_arguments(plan: Plan, creator: Callable[..., Any]) -> dict[str, Any]:
+    """Lane options as arguments: all of them for our own lanes, for others only what the caller asked for."""
+    asked = {
+        "autoreset_mode": plan.lanes.autoreset,
+        "copy": plan.lanes.copy,
+        "threads": plan.lanes.threads,
+        "statistics": plan.lanes.statistics,
+    }
+    if isinstance(creator, type) and issubclass(creator, KernelVectorEnv):
+        return {**asked, "strict": plan.strict}
+    plain = LaneOptions()
+    usual = (plain.autoreset, plain.copy, plain.threads, plain.statistics)
+    return {name: value for (name, value), default in zip(asked.items(), usual, strict=True) if value != default}
 
 
 def with_vector_spec(env: VectorEnv[Any, Any, Any], plan: Plan, num_envs: int) -> VectorEnv[Any, Any, Any]:

@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeAlias
 from paddock.core.spec import EnvSpec, WrapperSpec
 from paddock.core.vector_env import AutoresetMode
 from paddock.errors import PlanError
+from paddock.kernels.installed import numba_installed
 from paddock.making.target import Target
 
 Isolation: TypeAlias = Literal["none"]
@@ -20,10 +21,15 @@ _BACKENDS = ("auto", "loop", "compiled")
 
 @dataclass(frozen=True)
 class LaneOptions:
-    """How n lanes behave: when they begin anew, and whether results are copies or reused buffers."""
+    """How n lanes behave: when they begin anew, and whether results are copies or reused buffers.
+
+    ``threads`` and ``statistics`` (return and length of ended episodes in the info) are for compiled lanes.
+    """
 
     autoreset: AutoresetMode = AutoresetMode.NEXT_STEP
     copy: bool = True
+    threads: int = 1
+    statistics: bool = False
 
 
 @dataclass(frozen=True)
@@ -54,7 +60,8 @@ class Plan:
         target, spec = self.target, self.target.spec
         rows = [("target", f"{target.text} ({target.kind})"), ("isolation", "none: runs in this process")]
         if self.num_envs is not None:
-            rows += [("lanes", f"{self.num_envs}, {_BACKEND_WORDS[self.backend]}, autoreset {self.lanes.autoreset.value}")]
+            how = f"{_BACKEND_WORDS[self.backend]}{_slower(spec) if self.backend == 'compiled' else ''}"
+            rows += [("lanes", f"{self.num_envs}, {how}, autoreset {self.lanes.autoreset.value}")]
         rows.append(("entry point", _entry_text(target, spec, self.backend)))
         rows.append(("arguments", _arguments_text(spec, self.env_kwargs)))
         rows.append(("order of calls", "enforced" if spec is None or spec.order_enforce else "not enforced"))
@@ -159,7 +166,16 @@ def _resolve_backend(
     return "compiled" if backend == "compiled" or (backend == "auto" and compiled and not wrapped) else "loop"
 
 
-_BACKEND_WORDS = {"loop": "stepped in a loop", "compiled": "stepped by the environment's own vector form"}
+_BACKEND_WORDS = {"loop": "stepped in a loop", "compiled": "stepped together by the environment's own vector form"}
+
+
+def _slower(spec: EnvSpec | None) -> str:
+    """What a kernel loses without Numba; nothing is compiled or imported to find out."""
+    entry_point = None if spec is None else spec.vector_entry_point
+    built_in = isinstance(entry_point, str) and entry_point.startswith("paddock.envs.")
+    if numba_installed() or not (built_in or hasattr(entry_point, "kernel")):
+        return ""
+    return ' as plain Python, slower: Numba is not installed (pip install "paddock[fast]")'
 
 
 def _entry_text(target: Target, spec: EnvSpec | None, backend: str) -> str:

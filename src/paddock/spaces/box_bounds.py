@@ -59,7 +59,7 @@ def cast_bound(side: Side, value: Any, shape: tuple[int, ...], dtype: np.dtype[A
         value = _from_list(side, value)
     elif value.dtype.kind == "f" and dtype.kind == "f" and value.dtype.itemsize > dtype.itemsize:
         warnings.warn(
-            f"Box {side}'s precision lowered by casting to {dtype}, current {side}.dtype={value.dtype}", stacklevel=4
+            f"Box {side}'s precision lowered by casting to {dtype}, current {side}.dtype={value.dtype}", stacklevel=3
         )
     if value.dtype.kind not in "fiub":
         raise InvalidBound(f"Box {side} must be a floating, integer, or bool dtype, actual dtype={value.dtype}")

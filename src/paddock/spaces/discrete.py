@@ -22,6 +22,10 @@ else:
     IntegerT_co = TypeVar("IntegerT_co", bound=np.integer, covariant=True)
 
 
+# What a pickle leaves out; `_place` and the property of the generator bring it back.
+_DERIVED = ("_ahead", "_generator", "_first", "_end", "_scalar")
+
+
 class Discrete(Space[IntegerT_co], Generic[IntegerT_co]):
     """The integers ``start, start + 1, ..., start + n - 1``.
 
@@ -62,7 +66,7 @@ class Discrete(Space[IntegerT_co], Generic[IntegerT_co]):
     def _place(self, n: np.integer[Any], start: np.integer[Any]) -> None:
         self.n, self.start = n, start
         # Plain integers: comparing NumPy scalars costs more than the rest of `contains`.
-        self._first, self._end = int(start), int(start) + int(n)
+        self._first, self._end, self._scalar = int(start), int(start) + int(n), type(n)
         self._ahead: ReadAhead | None = None
 
     @property
@@ -137,7 +141,7 @@ class Discrete(Space[IntegerT_co], Generic[IntegerT_co]):
     def contains(self, x: Any) -> bool:
         """Whether ``x`` is an integer of the range, of a type that casts safely to the dtype. Never raises."""
         kind = type(x)
-        if kind is int or kind is self.dtype.type:  # type: ignore[union-attr]
+        if kind is int or kind is self._scalar:
             return self._first <= int(x) < self._end
         try:
             if isinstance(x, int):
@@ -168,13 +172,14 @@ class Discrete(Space[IntegerT_co], Generic[IntegerT_co]):
         ahead = self._ahead is not None
         if self._ahead is not None:
             self._ahead.settle()
-        kept = {k: v for k, v in self.__dict__.items() if k not in ("_ahead", "_generator", "_first", "_end")}
+        kept = {k: v for k, v in self.__dict__.items() if k not in _DERIVED}
         return {**kept, "_np_random": self._generator, "_owned": ahead}
 
     def __setstate__(self, state: Iterable[tuple[str, Any]] | Mapping[str, Any]) -> None:
         fields = dict(state)
         owned = fields.pop("_owned", False)
-        scalar = np.dtype(fields.get("dtype", np.int64)).type
+        fields["dtype"] = np.dtype(fields.get("dtype", np.int64))
+        scalar = fields["dtype"].type
         self._place(scalar(fields.pop("n")), scalar(fields.pop("start", 0)))  # old Gym's pickles have no start
         super().__setstate__(fields)
         if owned:

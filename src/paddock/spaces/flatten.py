@@ -256,7 +256,8 @@ def _unflatten_multi_discrete(space: MultiDiscrete, x: NDArray[Any]) -> NDArray[
 @unflatten.register(Text)
 def _unflatten_text(space: Text, x: NDArray[Any]) -> str:
     characters = space.character_list
-    return "".join([characters[index] for index in x if index < len(characters)])
+    # Beside a float Box the indices are floats.
+    return "".join([characters[int(index)] for index in x if index < len(characters)])
 
 
 @unflatten.register(Tuple)

@@ -21,7 +21,7 @@ from paddock.spaces.box_bounds import Bound, first
 from paddock.spaces.dict import Dict
 from paddock.spaces.discrete import Discrete
 from paddock.spaces.graph import Graph
-from paddock.spaces.json_fields import Budget, Fields
+from paddock.spaces.json_fields import NODE_LIMIT, Budget, Fields
 from paddock.spaces.json_guard import TEXT_LIMIT_BYTES, parse
 from paddock.spaces.multi_binary import MultiBinary
 from paddock.spaces.multi_discrete import MultiDiscrete
@@ -47,7 +47,7 @@ def to_json(space: Space[Any]) -> str:
 
 def from_json(text: str | bytes) -> Space[Any]:
     """The space that ``text`` describes, or InvalidSpace with the path of the field that is wrong."""
-    data = parse(text)
+    data = parse(text, object_limit=NODE_LIMIT)
     if isinstance(data, dict):
         version = data.pop("paddock", None)
         if type(version) is not int or version != VERSION:

@@ -18,6 +18,7 @@ BRACKET_LIMIT = 40_000
 NESTING_LIMIT = 128
 
 _STRINGS = re.compile(r'"[^"]*"?')
+_SURROGATES = re.compile("[\ud800-\udfff]")
 _NOT_BRACKETS = re.compile(r"[^][{}]+")
 
 
@@ -27,20 +28,21 @@ class Repeated(dict[str, Any]):
     key = ""
 
 
-def parse(text: str | bytes) -> Any:
+def parse(text: str | bytes, *, object_limit: int) -> Any:
     """The data in ``text``, or InvalidSpace."""
-    if not isinstance(text, (str, bytes, bytearray, memoryview)):
+    if not isinstance(text, (str, bytes, bytearray)):
         raise InvalidSpace(f"$: the JSON form of a space is str or bytes, got {type(text).__name__}")
     if len(text) > TEXT_LIMIT_BYTES:
         raise InvalidSpace(f"$: the text is longer than {TEXT_LIMIT_BYTES} bytes")
-    try:
-        plain = text if isinstance(text, str) else str(text, "utf-8")
-        plain.encode()  # a lone surrogate is no Unicode text
-    except UnicodeError as error:
-        raise InvalidSpace(f"$: the text is not UTF-8: {error.reason} at {error.start}") from None  # type: ignore
+    opening = ("[", "{") if isinstance(text, str) else (b"[", b"{")
+    if sum(map(text.count, opening)) > BRACKET_LIMIT:  # type: ignore[arg-type]
+        raise InvalidSpace(f"$: the text has more than {BRACKET_LIMIT} lists and objects")
+    plain = _decode(text)
     _check_nesting(plain)
     try:
-        return json.loads(plain, object_pairs_hook=_object, parse_float=_float, parse_constant=_constant)
+        return json.loads(
+            plain, object_pairs_hook=_Objects(object_limit).read, parse_float=_float, parse_constant=_constant
+        )
     except InvalidSpace:
         raise
     except json.JSONDecodeError as error:
@@ -49,9 +51,19 @@ def parse(text: str | bytes) -> Any:
         raise InvalidSpace(f"$: the text is not acceptable JSON: {error}") from None
 
 
+def _decode(text: str | bytes | bytearray) -> str:
+    if isinstance(text, str):
+        lone = None if text.isascii() else _SURROGATES.search(text)
+        if lone is None:
+            return text
+        raise InvalidSpace(f"$: the text is not UTF-8: a lone surrogate at character {lone.start()}")
+    try:
+        return str(text, "utf-8")
+    except UnicodeDecodeError as error:
+        raise InvalidSpace(f"$: the text is not UTF-8: {error.reason} at byte {error.start}") from None
+
+
 def _check_nesting(text: str) -> None:
-    if text.count("[") + text.count("{") > BRACKET_LIMIT:
-        raise InvalidSpace(f"$: the text has more than {BRACKET_LIMIT} lists and objects")
     depth = 0
     # Escapes go first, so that every quote left begins or ends a string; one pattern for both would need much memory.
     unescaped = text.replace("\\\\", "").replace('\\"', "")
@@ -61,14 +73,23 @@ def _check_nesting(text: str) -> None:
             raise InvalidSpace(f"$: the text is nested deeper than {NESTING_LIMIT} levels")
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) == len(pairs):
-        return found
-    repeated = Repeated(found)
-    keys = [key for key, _ in pairs]
-    repeated.key = next(key for key in keys if keys.count(key) > 1)
-    return repeated
+class _Objects:
+    """Makes the objects of one text, and counts them: too many are noticed before more is built of them."""
+
+    def __init__(self, limit: int) -> None:
+        self._left = self._limit = limit
+
+    def read(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        self._left -= 1
+        if self._left < 0:
+            raise InvalidSpace(f"$: more than {self._limit} spaces")
+        found = dict(pairs)
+        if len(found) == len(pairs):
+            return found
+        repeated = Repeated(found)
+        keys = [key for key, _ in pairs]
+        repeated.key = next(key for key in keys if keys.count(key) > 1)
+        return repeated
 
 
 def _float(digits: str) -> float:

@@ -11,10 +11,11 @@ from typing import Any, SupportsFloat
 import numpy as np
 
 from paddock.core.env import ActType, Env, Info, ObsType
+from paddock.core.snapshot import opened, sealed
 from paddock.core.passive import check_spaces, render_and_check, reset_and_check, step_and_check
 from paddock.core.spec import EnvSpec
 from paddock.core.wrapper import Wrapper
-from paddock.errors import InvalidAction, ResetNeeded
+from paddock.errors import InvalidAction, InvalidSnapshot, ResetNeeded
 from paddock.spaces import Discrete
 from paddock.spaces.conform import Nonconforming, conform
 
@@ -93,6 +94,19 @@ class Guard(Wrapper[ObsType, ActType, ObsType, ActType]):
 
             self._episode_id = str(uuid4())
         return self._episode_id, self._elapsed_steps
+
+    def snapshot(self) -> bytes:
+        return sealed("guard", (self._phase, self._elapsed_steps), self.env.snapshot())
+
+    def restore(self, snapshot: bytes) -> None:
+        (phase, taken), inner = opened("guard", snapshot, tuple[str, int])
+        if phase not in (_IDLE, _RUNNING, _ENDED) or not 0 <= taken < NO_LIMIT:
+            raise InvalidSnapshot(f"This snapshot of a guard is malformed: {ascii(phase)[:40]} after {taken} steps.")
+        self.env.restore(inner)
+        self._phase = {name: name for name in (_IDLE, _RUNNING, _ENDED)}[phase]  # our own constant: compared with `is`
+        self._episode_id = None
+        running = phase == _RUNNING or (phase == _ENDED and not self._strict)
+        self._begin_countdown(taken=taken, left=self._steps_allowed - taken if running else 0)
 
     @property
     def has_reset(self) -> bool:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from copy import deepcopy
 from typing import Any, SupportsFloat
-from weakref import WeakSet
 
 import numpy as np
 
 from paddock.core.env import ActType, Env, Info, ObsType
+from paddock.core.window import Window, load_pygame
 from paddock.core.wrapper import Wrapper
-from paddock.errors import CheckFailed, DependencyNotInstalled, InvalidMetadata, UnsupportedMode
+from paddock.errors import CheckFailed, InvalidMetadata, UnsupportedMode
 
 _LIST = "_list"
 
@@ -66,19 +66,14 @@ class RenderCollection(Wrapper[ObsType, ActType, ObsType, ActType]):
 class HumanRendering(Wrapper[ObsType, ActType, ObsType, ActType]):
     """Shows each frame in a window, at the frames per second of the metadata.
 
-    pygame has one display per process, so several of these share a window, which takes the size of the latest frame.
+    Several of these share a window, which takes the size of the latest frame.
     """
 
     ACCEPTED_RENDER_MODES = ["rgb_array", "rgb_array_list", "depth_array", "depth_array_list"]
 
-    # Whoever closes last closes the display: not pygame.quit(), which would end sounds and windows of others.
-    _showing: WeakSet[HumanRendering[Any, Any]] = WeakSet()
-
     def __init__(self, env: Env[ObsType, ActType]) -> None:
         super().__init__(env)
         self.screen_size: tuple[int, int] | None = None
-        self.window: Any = None
-        self.clock: Any = None
         if env.render_mode not in self.ACCEPTED_RENDER_MODES:
             raise UnsupportedMode(
                 f"Expected env.render_mode to be one of {self.ACCEPTED_RENDER_MODES} but got '{env.render_mode}'"
@@ -91,6 +86,7 @@ class HumanRendering(Wrapper[ObsType, ActType, ObsType, ActType]):
         if self._saved_kwargs is None:
             self._saved_kwargs = {}
         self.metadata = _with_mode(env.metadata, "human")
+        self.window = Window(env.metadata["render_fps"])
 
     @property
     def render_mode(self) -> str:  # type: ignore[override]
@@ -110,15 +106,11 @@ class HumanRendering(Wrapper[ObsType, ActType, ObsType, ActType]):
         """Nothing: each reset and step has shown its frame."""
 
     def close(self) -> None:
-        if self.window is not None:
-            self.window = None
-            self._showing.discard(self)
-            if not self._showing:
-                _pygame().display.quit()
+        self.window.close()
         super().close()
 
     def _show(self) -> None:
-        pygame = _pygame()
+        pygame = load_pygame()
         frame = self._latest_frame()
         if frame is None:
             return
@@ -127,21 +119,7 @@ class HumanRendering(Wrapper[ObsType, ActType, ObsType, ActType]):
         if self.screen_size is not None and size != self.screen_size:
             raise CheckFailed(f"The shape of the rgb array has changed from {self.screen_size} to {size}")
         self.screen_size = size
-        self._open(pygame, size)
-        self.window.blit(pygame.surfarray.make_surface(picture), (0, 0))
-        pygame.event.pump()
-        self.clock.tick(self.metadata["render_fps"])
-        pygame.display.flip()
-
-    def _open(self, pygame: Any, size: tuple[int, int]) -> None:
-        if self.window is None:
-            pygame.display.init()
-            self.clock = pygame.time.Clock()
-            self._showing.add(self)
-        display = pygame.display.get_surface()  # another environment may have closed or resized it
-        if display is None or display.get_size() != size:
-            display = pygame.display.set_mode(size)
-        self.window = display
+        self.window.show(pygame.surfarray.make_surface(picture))
 
     def _latest_frame(self) -> Any:
         frame = self.env.render()
@@ -170,11 +148,3 @@ def _picture(frame: Any) -> np.ndarray[Any, Any]:
         grey = np.zeros(frame.shape, np.uint8) if farthest <= 0 else (frame / farthest * 255).astype(np.uint8)
         frame = np.repeat(grey[:, :, None], 3, axis=2)
     return np.transpose(frame, (1, 0, 2))
-
-
-def _pygame() -> Any:
-    try:
-        import pygame
-    except ImportError as error:
-        raise DependencyNotInstalled('pygame is not installed, run `pip install "paddock[render]"`') from error
-    return pygame

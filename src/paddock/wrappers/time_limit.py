@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, SupportsFloat
 
 from paddock.core.env import ActType, Env, Info, ObsType
+from paddock.core.snapshot import opened, sealed
 from paddock.core.spec import EnvSpec
 from paddock.core.wrapper import Wrapper
 from paddock.errors import InvalidSpec
@@ -36,6 +37,14 @@ class TimeLimit(Wrapper[ObsType, ActType, ObsType, ActType], metaclass=DoneByGua
     def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[ObsType, Info]:
         self._elapsed_steps = 0
         return self.env.reset(seed=seed, options=options)
+
+    def snapshot(self) -> bytes:
+        return sealed("time_limit", self._elapsed_steps, self.env.snapshot())
+
+    def restore(self, snapshot: bytes) -> None:
+        taken, inner = opened("time_limit", snapshot, int)
+        self.env.restore(inner)
+        self._elapsed_steps = taken
 
     def _append_to_spec(self, spec: EnvSpec) -> EnvSpec:
         spec.max_episode_steps = self._max_episode_steps

@@ -1,88 +1,148 @@
-"""CartPole: keep a pole upright on a cart. The same float64 operations in the same order as Gymnasium's, so the same bits."""
+"""CartPole: keep a pole upright on a cart. The same float64 operations in the same order as Gymnasium's: the same bits."""
 
 from __future__ import annotations
 
 import math
-import warnings
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from paddock.core.env import Env, Info
-from paddock.errors import ResetNeeded
+from paddock.envs.classic_control.classic_env import Array, ClassicControlEnv, continuable, frozen
+from paddock.kernels import Kernel, KernelVectorEnv
 from paddock.spaces import Box, Discrete
 
-Observation = np.ndarray[Any, np.dtype[np.float32]]
+
+class Params(NamedTuple):
+    """Each is an attribute of the environment. ``low`` and ``high`` bound the first state, and are reset options."""
+
+    gravity: float = 9.8
+    masscart: float = 1.0
+    masspole: float = 0.1
+    total_mass: float = 0.1 + 1.0
+    length: float = 0.5  # half of the pole's
+    polemass_length: float = 0.1 * 0.5
+    force_mag: float = 10.0
+    tau: float = 0.02
+    theta_threshold_radians: float = 12 * 2 * math.pi / 360
+    x_threshold: float = 2.4
+    reward_standing: float = 1.0
+    reward_falling: float = 1.0
+    reward_fallen: float = 0.0  # for steps after the one in which it fell
+    low: float = -0.05
+    high: float = 0.05
 
 
-class CartPoleEnv(Env[Observation, int]):
+class State(NamedTuple):
+    x: float
+    x_dot: float
+    theta: float
+    theta_dot: float
+
+
+def initial(rng: Any, params: Params) -> State:
+    low, high = params.low, params.high
+    return State(rng.uniform(low, high), rng.uniform(low, high), rng.uniform(low, high), rng.uniform(low, high))
+
+
+def accelerations(state: State, action: int, params: Params) -> tuple[float, float]:
+    force = params.force_mag if action == 1 else -params.force_mag
+    cos, sin = math.cos(state.theta), math.sin(state.theta)
+    push = (force + params.polemass_length * (state.theta_dot * state.theta_dot) * sin) / params.total_mass
+    inertia = params.length * (4.0 / 3.0 - params.masspole * (cos * cos) / params.total_mass)
+    theta_acc = (params.gravity * sin - cos * push) / inertia
+    return push - params.polemass_length * theta_acc * cos / params.total_mass, theta_acc
+
+
+def step(state: State, action: int, rng: Any, params: Params) -> tuple[State, float, bool]:
+    x_acc, theta_acc = accelerations(state, action, params)
+    x = state.x + params.tau * state.x_dot
+    x_dot = state.x_dot + params.tau * x_acc
+    theta = state.theta + params.tau * state.theta_dot
+    theta_dot = state.theta_dot + params.tau * theta_acc
+    return judged(state, State(x, x_dot, theta, theta_dot), params)
+
+
+def semi_implicit_step(state: State, action: int, rng: Any, params: Params) -> tuple[State, float, bool]:
+    x_acc, theta_acc = accelerations(state, action, params)
+    x_dot = state.x_dot + params.tau * x_acc
+    x = state.x + params.tau * x_dot
+    theta_dot = state.theta_dot + params.tau * theta_acc
+    theta = state.theta + params.tau * theta_dot
+    return judged(state, State(x, x_dot, theta, theta_dot), params)
+
+
+def judged(before: State, after: State, params: Params) -> tuple[State, float, bool]:
+    if not has_fallen(after, params):
+        return after, params.reward_standing, False
+    return after, params.reward_fallen if has_fallen(before, params) else params.reward_falling, True
+
+
+def has_fallen(state: State, params: Params) -> bool:
+    return abs(state.x) > params.x_threshold or abs(state.theta) > params.theta_threshold_radians
+
+
+def observe(state: State, params: Params) -> tuple[float, float, float, float]:
+    return state.x, state.x_dot, state.theta, state.theta_dot
+
+
+def observation_space(params: Params) -> Box:
+    high = np.array([params.x_threshold * 2, np.inf, params.theta_threshold_radians * 2, np.inf], dtype=np.float32)
+    return Box(-high, high, dtype=np.float32)
+
+
+KERNEL = Kernel(
+    initial,
+    step,
+    observe,
+    params=Params(),
+    observation_space=observation_space,
+    action_space=Discrete(2),
+    valid=continuable,
+)
+SEMI_IMPLICIT = replace(KERNEL, step=semi_implicit_step)
+
+
+class CartPoleEnv(ClassicControlEnv):
     """Push the cart left (0) or right (1); reward 1 a step until the pole falls or the cart leaves the track."""
 
-    metadata = {"render_modes": [], "render_fps": 50}
+    kernel = KERNEL
+    metadata = {"render_modes": ["human", "rgb_array"], "render_fps": 50}
+    screen_width = 600
+    screen_height = 400
 
     def __init__(self, sutton_barto_reward: bool = False, render_mode: str | None = None) -> None:
-        self._sutton_barto_reward = sutton_barto_reward
-        self.render_mode = render_mode
-        self.gravity = 9.8
-        self.masscart = 1.0
-        self.masspole = 0.1
-        self.total_mass = self.masspole + self.masscart
-        self.length = 0.5  # half of the pole
-        self.polemass_length = self.masspole * self.length
-        self.force_mag = 10.0
-        self.tau = 0.02
-        self.kinematics_integrator = "euler"
-        self.theta_threshold_radians = 12 * 2 * math.pi / 360
-        self.x_threshold = 2.4
-        high = np.array([self.x_threshold * 2, np.inf, self.theta_threshold_radians * 2, np.inf], dtype=np.float32)
-        self.action_space = Discrete(2)
-        self.observation_space = Box(-high, high, dtype=np.float32)
-        self.state: tuple[float, float, float, float] | None = None
-        self.steps_beyond_terminated: int | None = None
+        rewards = {"reward_standing": 0.0, "reward_falling": -1.0, "reward_fallen": -1.0} if sutton_barto_reward else {}
+        super().__init__(render_mode, **rewards)
 
-    def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Observation, Info]:
-        super().reset(seed=seed)
-        low, high = _bounds(options)
-        self.state = tuple(self.np_random.uniform(low=low, high=high, size=(4,)).tolist())
-        self.steps_beyond_terminated = None
-        return np.array(self.state, dtype=np.float32), {}
+    @property
+    def state(self) -> Array | None:
+        """Position and velocity of cart and pole: float64[4], read-only; assign to it to move them."""
+        state = self.kernel_state
+        return None if state is None else frozen(state[:4])
 
-    def step(self, action: int) -> tuple[Observation, float, bool, bool, Info]:
-        if self.state is None:
-            raise ResetNeeded("Call reset before using step method.")
-        x, x_dot, theta, theta_dot = self.state
-        force = self.force_mag if action == 1 else -self.force_mag
-        cos, sin = math.cos(theta), math.sin(theta)
-        push = (force + self.polemass_length * (theta_dot * theta_dot) * sin) / self.total_mass
-        inertia = self.length * (4.0 / 3.0 - self.masspole * (cos * cos) / self.total_mass)
-        theta_acc = (self.gravity * sin - cos * push) / inertia
-        x_acc = push - self.polemass_length * theta_acc * cos / self.total_mass
-        if self.kinematics_integrator == "euler":
-            x, x_dot = x + self.tau * x_dot, x_dot + self.tau * x_acc
-            theta, theta_dot = theta + self.tau * theta_dot, theta_dot + self.tau * theta_acc
-        else:
-            x_dot = x_dot + self.tau * x_acc
-            x = x + self.tau * x_dot
-            theta_dot = theta_dot + self.tau * theta_acc
-            theta = theta + self.tau * theta_dot
-        self.state = (x, x_dot, theta, theta_dot)
-        terminated = abs(x) > self.x_threshold or abs(theta) > self.theta_threshold_radians
-        return np.array(self.state, dtype=np.float32), self._reward(terminated), terminated, False, {}
+    @state.setter
+    def state(self, values: Any) -> None:
+        self.kernel_state = State(*map(float, values))
 
-    def _reward(self, terminated: bool) -> float:
-        if not terminated:
-            return 0.0 if self._sutton_barto_reward else 1.0
-        if self.steps_beyond_terminated is None:
-            self.steps_beyond_terminated = 0
-            return -1.0 if self._sutton_barto_reward else 1.0
-        if self.steps_beyond_terminated == 0:
-            warnings.warn("step() after the episode has ended: call reset() first.", stacklevel=3)
-        self.steps_beyond_terminated += 1
-        return -1.0 if self._sutton_barto_reward else 0.0
+    @property
+    def steps_beyond_terminated(self) -> int | None:
+        """None while the pole stands, 0 once it has fallen."""
+        state = self.kernel_state
+        return 0 if state is not None and has_fallen(state, self._params) else None
+
+    @property
+    def kinematics_integrator(self) -> str:
+        """``euler``, or anything else for semi-implicit Euler."""
+        return "euler" if self.kernel is KERNEL else "semi-implicit euler"
+
+    @kinematics_integrator.setter
+    def kinematics_integrator(self, name: str) -> None:
+        self.use_kernel(KERNEL if name == "euler" else SEMI_IMPLICIT)
 
 
-def _bounds(options: Info | None) -> tuple[float, float]:
-    low, high = (options or {}).get("low", -0.05), (options or {}).get("high", 0.05)
-    if not low <= high:
-        raise ValueError(f"reset options low={low!r}, high={high!r}: expected numbers with low <= high.")
-    return float(low), float(high)
+class CartPoleVectorEnv(KernelVectorEnv):
+    """CartPole in n lanes."""
+
+    kernel = KERNEL
+    env_type = CartPoleEnv

@@ -1,5 +1,19 @@
 """``gymnasium.spaces``."""
 
+from paddock.gym.spaces import (
+    box,
+    dict,
+    discrete,
+    graph,
+    multi_binary,
+    multi_discrete,
+    oneof,
+    sequence,
+    space,
+    text,
+    tuple,
+    utils,
+)
 from paddock.spaces import (
     Box,
     Dict,

@@ -1,0 +1,168 @@
+"""MountainCarContinuous: MountainCar with an engine that can be throttled.
+
+Gymnasium keeps its state in float64 until the first step and in float32 from then on, so NumPy's promotion decides
+the bits: a Python number takes the type of what it meets, float32 meets float64 in float64. Each quantity here has
+such a kind beside its value.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from paddock.envs.classic_control.classic_env import Array, ClassicControlEnv, continuable, frozen
+from paddock.envs.classic_control.mountain_car import observed_bounds
+from paddock.kernels import Kernel, KernelVectorEnv, f32, power
+from paddock.spaces import Box
+
+# A result has the greater kind of its operands.
+PYTHON, SINGLE, DOUBLE = range(3)
+
+
+class Params(NamedTuple):
+    """``low`` and ``high`` bound the first position, and are reset options; the others are attributes."""
+
+    min_action: float = -1.0
+    max_action: float = 1.0
+    min_position: float = -1.2
+    max_position: float = 0.6
+    max_speed: float = 0.07
+    goal_position: float = 0.45
+    goal_velocity: float = 0.0
+    power: float = 0.0015
+    low: float = -0.6
+    high: float = -0.4
+
+
+class State(NamedTuple):
+    """Where the car is, how fast it goes, and of which kind both numbers are."""
+
+    position: float
+    velocity: float
+    kind: int
+
+
+def initial(rng: Any, params: Params) -> State:
+    """At rest near the bottom of the valley."""
+    return State(rng.uniform(params.low, params.high), 0.0, DOUBLE)
+
+
+def step(state: State, action: Any, rng: Any, params: Params) -> tuple[State, float, bool]:
+    """As MountainCar's, with the rounding that NumPy would do."""
+    position, velocity, kind = state
+    asked = f32(action[0])
+    slope = 0.0025 * math.cos(f32(3.0 * position) if kind == SINGLE else 3.0 * position)
+    force, force_kind = limited(asked, SINGLE, params.min_action, params.max_action)
+    if force_kind == SINGLE:
+        push = f32(f32(force * f32(params.power)) - f32(slope))
+    else:
+        push = force * params.power - slope
+
+    velocity, velocity_kind = added(velocity, kind, push, force_kind)
+    velocity, velocity_kind = limited(velocity, velocity_kind, -params.max_speed, params.max_speed)
+    position, position_kind = added(position, kind, velocity, velocity_kind)
+    position, position_kind = limited(position, position_kind, params.min_position, params.max_position)
+    if position == as_kind(params.min_position, position_kind) and velocity < 0.0:
+        velocity, velocity_kind = 0.0, PYTHON
+
+    arrived = position >= as_kind(params.goal_position, position_kind)
+    arrived = arrived and velocity >= as_kind(params.goal_velocity, velocity_kind)
+    reward = (100.0 if arrived else 0.0) - power(asked, 2.0) * 0.1
+    return State(f32(position), f32(velocity), SINGLE), reward, arrived
+
+
+def as_kind(number: float, kind: int) -> float:
+    """A Python number as it is when it meets a value of some kind."""
+    return f32(number) if kind == SINGLE else number
+
+
+def added(x: float, x_kind: int, y: float, y_kind: int) -> tuple[float, int]:
+    """The sum and its kind."""
+    kind = max(x_kind, y_kind)
+    return (f32(f32(x) + f32(y)) if kind == SINGLE else x + y), kind
+
+
+def limited(value: float, kind: int, low: float, high: float) -> tuple[float, int]:
+    """A value, or the bound that it passed, which is a Python number."""
+    if value < as_kind(low, kind):
+        value, kind = low, PYTHON
+    if value > as_kind(high, kind):
+        value, kind = high, PYTHON
+    return value, kind
+
+
+def observe(state: State, params: Params) -> tuple[float, float]:
+    """All of the state."""
+    return state.position, state.velocity
+
+
+def observation_space(params: Params) -> Box:
+    """As far as the track and the car go."""
+    return Box(*observed_bounds(params), dtype=np.float32)
+
+
+def action_space(params: Params) -> Box:
+    """One throttle."""
+    return Box(params.min_action, params.max_action, shape=(1,), dtype=np.float32)
+
+
+def valid(state: State, params: Params) -> bool:
+    """As ``continuable``, and of a kind that exists."""
+    return continuable(state, params) and PYTHON <= state.kind <= DOUBLE
+
+
+KERNEL = Kernel(
+    initial,
+    step,
+    observe,
+    params=Params(),
+    observation_space=observation_space,
+    action_space=action_space,
+    valid=valid,
+)
+
+
+class Continuous_MountainCarEnv(ClassicControlEnv):  # noqa: N801 - Gymnasium's name
+    """Throttle between -1 and 1; effort costs a tenth of its square, and the flag is worth 100."""
+
+    kernel = KERNEL
+    metadata = {"render_modes": ["human", "rgb_array"], "render_fps": 30}
+    screen_width = 600
+    screen_height = 400
+
+    def __init__(self, render_mode: str | None = None, goal_velocity: float = 0) -> None:
+        super().__init__(render_mode, goal_velocity=goal_velocity)
+        self.low_state, self.high_state = observed_bounds(self._params)
+
+    @property
+    def state(self) -> Array | None:
+        """Position and velocity, read-only; assign to it to move the car. float64[2] until a step, then float32[2]."""
+        state = self.kernel_state
+        if state is None:
+            return None
+        return frozen(state[:2], np.float32 if state.kind == SINGLE else np.float64)
+
+    @state.setter
+    def state(self, values: Any) -> None:
+        position, velocity = values
+        self.kernel_state = State(float(position), float(velocity), kind_of(position, velocity))
+
+    def _height(self, xs: Any) -> Any:
+        return np.sin(3 * xs) * 0.45 + 0.55
+
+
+def kind_of(position: Any, velocity: Any) -> int:
+    """How NumPy would calculate with a state that somebody assigned."""
+    types = {type(position), type(velocity)}
+    if types <= {int, float}:
+        return PYTHON
+    return SINGLE if types == {np.float32} else DOUBLE
+
+
+class Continuous_MountainCarVectorEnv(KernelVectorEnv):  # noqa: N801
+    """MountainCarContinuous in n lanes."""
+
+    kernel = KERNEL
+    env_type = Continuous_MountainCarEnv

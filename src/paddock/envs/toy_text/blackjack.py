@@ -1,0 +1,240 @@
+"""Blackjack: come closer to 21 than the dealer. Cards are drawn in Gymnasium's order, the suit of the dealer's card too."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from paddock.core.env import Info
+from paddock.envs.toy_text.hand import EMPTY, Hand, best_sum, cards_of, hand_of, is_natural, is_soft, with_card
+from paddock.kernels import Kernel, KernelEnv, KernelVectorEnv
+from paddock.spaces import Discrete, Tuple
+
+SUITS = ("C", "D", "H", "S")
+FACES = ("J", "Q", "K")
+STICK, HIT = range(2)
+
+
+class Params(NamedTuple):
+    """``natural``: an ace and a ten win 1.5. ``sab``: the rules of Sutton and Barto, which ignore ``natural``."""
+
+    natural: bool = False
+    sab: bool = False
+
+
+class State(NamedTuple):
+    """The fields of two hands, and the picture on the dealer's first card: an index into SUITS and into FACES."""
+
+    dealer_total: int
+    dealer_ace: bool
+    dealer_count: int
+    dealer_cards: int
+    dealer_more: int
+    player_total: int
+    player_ace: bool
+    player_count: int
+    player_cards: int
+    player_more: int
+    suit: int
+    face: int  # -1: no face card
+
+
+def initial(rng: Any, params: Params) -> State:
+    dealer = with_card(with_card(EMPTY, drawn(rng)), drawn(rng))
+    player = with_card(with_card(EMPTY, drawn(rng)), drawn(rng))
+    suit = rng.integers(0, 4)
+    face = rng.integers(0, 3) if shown(dealer) == 10 else -1
+    return joined(dealer, player, suit, face)
+
+
+def step(state: State, action: int, rng: Any, params: Params) -> tuple[State, float, bool]:
+    dealer, player = dealers(state), players(state)
+    if action == HIT:
+        player = with_card(player, drawn(rng))
+        bust = best_sum(player) > 21
+        return joined(dealer, player, state.suit, state.face), -1.0 if bust else 0.0, bust
+    while best_sum(dealer) < 17:
+        dealer = with_card(dealer, drawn(rng))
+    return joined(dealer, player, state.suit, state.face), payout(dealer, player, params), True
+
+
+def payout(dealer: Hand, player: Hand, params: Params) -> float:
+    if params.sab and is_natural(player) and not is_natural(dealer):
+        return 1.0
+    ours, theirs = score(player), score(dealer)
+    if ours > theirs:
+        return 1.5 if params.natural and not params.sab and is_natural(player) else 1.0
+    return -1.0 if ours < theirs else 0.0
+
+
+def score(hand: Hand) -> int:
+    total = best_sum(hand)
+    return 0 if total > 21 else total
+
+
+def drawn(rng: Any) -> int:
+    """A card from an endless deck, in which four of thirteen are worth 10."""
+    return min(rng.integers(1, 14), 10)
+
+
+def shown(dealer: Hand) -> int:
+    return dealer.cards & 15
+
+
+def dealers(state: State) -> Hand:
+    return Hand(state.dealer_total, state.dealer_ace, state.dealer_count, state.dealer_cards, state.dealer_more)
+
+
+def players(state: State) -> Hand:
+    return Hand(state.player_total, state.player_ace, state.player_count, state.player_cards, state.player_more)
+
+
+def joined(dealer: Hand, player: Hand, suit: int, face: int) -> State:
+    return State(
+        dealer.total,
+        dealer.ace,
+        dealer.count,
+        dealer.cards,
+        dealer.more,
+        player.total,
+        player.ace,
+        player.count,
+        player.cards,
+        player.more,
+        suit,
+        face,
+    )
+
+
+def observe(state: State, params: Params) -> tuple[int, int, int]:
+    player = players(state)
+    return best_sum(player), state.dealer_cards & 15, 1 if is_soft(player) else 0
+
+
+def valid(state: State, params: Params) -> bool:
+    """Whether both hands are what their cards say, and the picture exists."""
+    hands = dealers(state), players(state)
+    if not all(1 <= hand.count <= 30 and min(hand.cards, hand.more) >= 0 for hand in hands):
+        return False
+    lists = [cards_of(hand) for hand in hands]
+    if not all(1 <= card <= 10 for cards in lists for card in cards):
+        return False
+    faces = range(3) if lists[0][0] == 10 else (-1,)
+    return all(hand_of(cards, "") == hand for cards, hand in zip(lists, hands, strict=True)) and (
+        0 <= state.suit < 4 and state.face in faces
+    )
+
+
+KERNEL = Kernel(
+    initial,
+    step,
+    observe,
+    params=Params(),
+    observation_space=Tuple((Discrete(32), Discrete(11), Discrete(2))),
+    action_space=Discrete(2),
+    valid=valid,
+)
+
+
+class BlackjackEnv(KernelEnv):
+    """Stick (0) or hit (1); observed are the player's sum, the dealer's first card and whether an ace counts as 11.
+
+    ``dealer`` and ``player`` are lists that may be written to: they are read again before the next step.
+    """
+
+    kernel = KERNEL
+    metadata = {"render_modes": ["human", "rgb_array"], "render_fps": 4}
+
+    def __init__(self, render_mode: str | None = None, natural: bool = False, sab: bool = False) -> None:
+        super().__init__(render_mode, natural=natural, sab=sab)
+        self._lists: tuple[list[int], list[int]] | None = None  # the hands, once somebody has them
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, Info]:
+        if self._lists is None:
+            return super().step(action)
+        self._read_lists()
+        result = super().step(action)
+        for held, cards in zip(self._lists, self._cards(), strict=True):
+            held[:] = cards
+        return result
+
+    def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Any, Info]:
+        self._lists = None
+        return super().reset(seed=seed, options=options)
+
+    @property
+    def dealer(self) -> list[int]:
+        """The dealer's cards, 1 (ace) to 10; only the first is shown."""
+        return self._hands()[0]
+
+    @dealer.setter
+    def dealer(self, cards: list[int]) -> None:
+        hand_of(cards, "dealer")
+        self._lists = (cards, self._hands()[1])
+        self._read_lists()
+
+    @property
+    def player(self) -> list[int]:
+        """The player's cards, 1 (ace) to 10."""
+        return self._hands()[1]
+
+    @player.setter
+    def player(self, cards: list[int]) -> None:
+        hand_of(cards, "player")
+        self._lists = (self._hands()[0], cards)
+        self._read_lists()
+
+    @property
+    def dealer_top_card_suit(self) -> str:
+        """C, D, H or S."""
+        return SUITS[self._begun().suit]
+
+    @property
+    def dealer_top_card_value_str(self) -> str:
+        """A, 2 to 9, or J, Q or K."""
+        state = self._begun()
+        value = state.dealer_cards & 15
+        return "A" if value == 1 else FACES[state.face] if value == 10 else str(value)
+
+    def snapshot(self) -> bytes:
+        """State and random stream as bytes, for ``restore`` of an environment made with the same arguments."""
+        self._read_lists()
+        return super().snapshot()
+
+    def restore(self, snapshot: bytes) -> None:
+        """Go on from a snapshot; anything else raises InvalidSnapshot and changes nothing."""
+        super().restore(snapshot)
+        self._lists = None
+
+    def _start_params(self, options: Info | None) -> Any:
+        return self._params  # reset has no options here
+
+    def _begun(self) -> State:
+        state: State | None = self.kernel_state
+        if state is None:
+            raise AttributeError("There are cards from the first reset on.")
+        return state
+
+    def _cards(self) -> tuple[list[int], list[int]]:
+        state = self._begun()
+        return cards_of(dealers(state)), cards_of(players(state))
+
+    def _hands(self) -> tuple[list[int], list[int]]:
+        if self._lists is None:
+            self._lists = self._cards()
+        return self._lists
+
+    def _read_lists(self) -> None:
+        if self._lists is None or self._lists == self._cards():
+            return
+        state = self._begun()
+        dealer, player = hand_of(self._lists[0], "dealer"), hand_of(self._lists[1], "player")
+        # A ten from elsewhere has no picture yet; the renderer needs one.
+        face = max(state.face, 0) if shown(dealer) == 10 else -1
+        self.kernel_state = joined(dealer, player, state.suit, face)
+
+
+class BlackjackVectorEnv(KernelVectorEnv):
+    """Blackjack in n lanes."""
+
+    kernel = KERNEL
+    env_type = BlackjackEnv

@@ -1,0 +1,238 @@
+"""Taxi: fetch a passenger and bring them where they want to go. A fickle passenger may want to go elsewhere, once.
+
+``locs`` and ``desc`` decide only the action mask and the picture: what actions do stands in P, as in Gymnasium.
+"""
+
+from __future__ import annotations
+
+from functools import cache, partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from paddock.core.env import Info
+from paddock.envs.toy_text import taxi_map, transitions
+from paddock.envs.toy_text.ansi import BOLD_BLUE, MAGENTA, ON_GREEN, ON_YELLOW, painted
+from paddock.envs.toy_text.table_env import TableEnv, state_attribute
+from paddock.envs.toy_text.taxi_map import MAP, PLACES, RIDING
+from paddock.envs.toy_text.transitions import Array
+from paddock.errors import InvalidKernel
+from paddock.kernels import Kernel, KernelVectorEnv
+
+_NAMES = ("South", "North", "East", "West", "Pickup", "Dropoff")
+_COLORS = ((255, 0, 0), (0, 255, 0), (255, 255, 0), (0, 0, 255))
+
+
+class Params(NamedTuple):
+    """The arrays of ``transitions.Params``, which its functions read here too, and what is the taxi's own."""
+
+    probability: Array
+    successor: Array
+    reward: Array
+    terminated: Array
+    outcomes: int
+    first_states: Array
+    first_sums: Array
+    masks: Array  # int8[states, 6]
+    fickle_passenger: bool
+    fickle_probability: float
+
+
+class State(NamedTuple):
+    s: int
+    lastaction: int = -1
+    prob: float = 1.0
+    fickle_step: bool = False  # the passenger will change their mind when the taxi first moves with them
+    taxi_orientation: int = 0  # the last move, for the picture
+
+
+class Told(NamedTuple):
+    prob: float
+    action_mask: Array
+
+
+def initial(rng: Any, params: Params) -> State:
+    s = transitions.first_state(rng.random(), params)
+    fickle = params.fickle_passenger and rng.random() < params.fickle_probability
+    return State(s, -1, 1.0, fickle, 0)
+
+
+def step(state: State, action: int, rng: Any, params: Params) -> tuple[State, float, bool]:
+    s, fickle = state.s, state.fickle_step
+    k = transitions.chosen_outcome(s, action, rng.random(), params)
+    new = int(params.successor[s, action, k])
+    if fickle and params.fickle_passenger and s // 4 % 5 == 4 and new // 20 != s // 20:
+        fickle = False
+        other = rng.integers(0, 3)  # of the destinations that are not the present one
+        new = new - new % 4 + (other if other < s % 4 else other + 1)
+    heading = action if action < 4 else state.taxi_orientation
+    reached = State(new, action, float(params.probability[s, action, k]), fickle, heading)
+    return reached, float(params.reward[s, action, k]), bool(params.terminated[s, action, k])
+
+
+def observe(state: State, params: Params) -> int:
+    return state.s
+
+
+def info(state: State, params: Params) -> Told:
+    return Told(state.prob, params.masks[state.s])
+
+
+def valid(state: State, params: Params) -> bool:
+    return transitions.valid(state, params) and 0 <= state.taxi_orientation < 4
+
+
+def params(rainy_probability: float | None, fickle_passenger: bool, fickle_probability: float) -> Params:
+    return Params(*_town(rainy_probability), _masks(), fickle_passenger, fickle_probability)
+
+
+@cache
+def _town(rainy_probability: float | None) -> transitions.Params:
+    return transitions.params_of(taxi_map.tables(rainy_probability), taxi_map.start_distribution())
+
+
+@cache
+def _masks() -> Array:
+    masks = taxi_map.action_masks(_desc(), PLACES)
+    masks.flags.writeable = False
+    return masks
+
+
+def _desc() -> Array:
+    return np.array([list(row) for row in MAP], dtype="c")
+
+
+KERNEL = Kernel(
+    initial,
+    step,
+    observe,
+    params=params(None, False, 0.3),
+    observation_space=transitions.observation_space,
+    action_space=transitions.action_space,
+    info=info,
+    configure=params,
+    valid=valid,
+)
+
+
+class TaxiEnv(TableEnv):
+    """Move south (0), north (1), east (2), west (3), pick up (4), drop off (5): -1 a step, -10 in vain, 20 on arrival.
+
+    ``is_rainy``: a move goes ahead with ``rainy_probability``, else aside. ``fickle_passenger``: with
+    ``fickle_probability`` a passenger chooses another destination when the taxi first moves with them.
+    """
+
+    kernel = KERNEL
+    metadata = {"render_modes": ["human", "ansi", "rgb_array"], "render_fps": 4}
+    fickle_step = state_attribute("fickle_step", "Whether the passenger is about to change their mind.")
+    taxi_orientation = state_attribute("taxi_orientation", "The move that the taxi made last, 0 to 3.")
+
+    def __init__(
+        self,
+        render_mode: str | None = None,
+        is_rainy: bool = False,
+        fickle_passenger: bool = False,
+        rainy_probability: float = 0.8,
+        fickle_probability: float = 0.3,
+    ) -> None:
+        for name, value in (("rainy_probability", rainy_probability), ("fickle_probability", fickle_probability)):
+            if not 0.0 <= value <= 1.0:
+                raise InvalidKernel(f"{name}={value}: expected a probability from 0 to 1.")
+        rain = float(rainy_probability) if is_rainy else None
+        super().__init__(
+            render_mode,
+            tables=partial(taxi_map.tables, rain),
+            distribution=taxi_map.start_distribution(),
+            rainy_probability=rain,
+            fickle_passenger=bool(fickle_passenger),
+            fickle_probability=float(fickle_probability),
+        )
+        self.rainy_probability = rainy_probability
+        self.max_row = self.max_col = 4
+        self.locs_colors = list(_COLORS)
+        self._desc, self._locs = _desc(), list(PLACES)
+        self._masked = (_desc(), list(PLACES))  # the map and places that the masks are of
+
+    @property
+    def desc(self) -> Array:
+        """The map's letters: S1[7, 11]. Writing into it changes action masks and the picture."""
+        self._given = True
+        return self._desc
+
+    @desc.setter
+    def desc(self, letters: Any) -> None:
+        self._desc, self._given = np.asarray(letters, dtype="c"), True
+        self._read_scenery()
+
+    @property
+    def locs(self) -> list[tuple[int, int]]:
+        """Row and column of the four places, as ``desc``."""
+        self._given = True
+        return self._locs
+
+    @locs.setter
+    def locs(self, places: Any) -> None:
+        self._locs, self._given = places, True
+        self._read_scenery()
+
+    def encode(self, taxi_row: Any, taxi_col: Any, pass_loc: Any, dest_idx: Any) -> Any:
+        """The number of a state."""
+        return taxi_map.encode(taxi_row, taxi_col, pass_loc, dest_idx)
+
+    def decode(self, i: int) -> tuple[int, int, int, int]:
+        """Row, column, passenger (4: in the taxi) and destination of a state."""
+        return taxi_map.decode(i)
+
+    def action_mask(self, state: int) -> Array:
+        """Which actions would change this state: int8[6]."""
+        return taxi_map.action_mask(state, self._desc, self._locs)
+
+    def _told(self, state: Any) -> Info:
+        return {"prob": state.prob, "action_mask": self._params.masks[state.s].copy()}
+
+    def _read_before_step(self, action: Any) -> None:
+        super()._read_before_step(action)
+        self._read_scenery()
+
+    def _read_before_reset(self) -> None:
+        super()._read_before_reset()
+        self._read_scenery()
+
+    def _read_scenery(self) -> None:
+        desc, locs = self._masked
+        if not np.array_equal(self._desc, desc) or self._locs != locs:
+            self.set_params(self._params._replace(masks=_checked_masks(self._desc, self._locs)))
+            self._masked = (self._desc.copy(), list(self._locs))
+
+    def describe(self) -> str:
+        """The town: taxi yellow, or green with its passenger; passenger blue; destination magenta. Then the action."""
+        row, column, passenger, destination = self.decode(self.s)
+        letters = [[letter.decode("latin-1") for letter in line] for line in self._desc.tolist()]
+
+        def paint(place: tuple[int, int], code: str) -> None:
+            letters[1 + place[0]][2 * place[1] + 1] = painted(letters[1 + place[0]][2 * place[1] + 1], code)
+
+        if passenger == RIDING:
+            if letters[1 + row][2 * column + 1] == " ":
+                letters[1 + row][2 * column + 1] = "_"
+            paint((row, column), ON_GREEN)
+        else:
+            paint((row, column), ON_YELLOW)
+            paint(self._locs[passenger], BOLD_BLUE)
+        paint(self._locs[destination], MAGENTA)
+        tail = "\n" if self.lastaction is None else f"  ({_NAMES[self.lastaction]})\n"
+        return "".join("".join(line) + "\n" for line in letters) + tail
+
+
+def _checked_masks(desc: Array, locs: Any) -> Array:
+    try:
+        return taxi_map.action_masks(desc, locs)
+    except (LookupError, TypeError):
+        raise InvalidKernel(f"desc and locs {locs!r} are no town; expected 7 rows of 11 letters and four places.") from None
+
+
+class TaxiVectorEnv(KernelVectorEnv):
+    """Taxi in n lanes."""
+
+    kernel = KERNEL
+    env_type = TaxiEnv
