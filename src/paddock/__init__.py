@@ -72,17 +72,34 @@ def __dir__() -> list[str]:
     return sorted(__all__)
 
 
-if TYPE_CHECKING:
-    from paddock import envs, errors, gym, spaces, testing, vector, wrappers
-    from paddock.core.env import Env
-    from paddock.core.listing import pprint_registry
-    from paddock.core.lookup import spec
-    from paddock.core.registry import register, registry
-    from paddock.core.spec import EnvSpec, WrapperSpec
-    from paddock.core.state import State, state
-    from paddock.core.vector_env import AutoresetMode, VectorEnv
-    from paddock.core.wrapper import ActionWrapper, ObservationWrapper, RewardWrapper, Wrapper
-    from paddock.errors import PaddockError
-    from paddock.making import LaneOptions, OpenEnv, RemoteOptions, make, make_vec
-    from paddock.spaces import Space
-    from paddock.testing import check_env
+if TYPE_CHECKING:  # for type checkers and editors, which do not run __getattr__
+    from paddock import envs as envs
+    from paddock import errors as errors
+    from paddock import gym as gym
+    from paddock import spaces as spaces
+    from paddock import testing as testing
+    from paddock import vector as vector
+    from paddock import wrappers as wrappers
+    from paddock.core.env import Env as Env
+    from paddock.core.listing import pprint_registry as pprint_registry
+    from paddock.core.lookup import spec as spec
+    from paddock.core.registry import register as register
+    from paddock.core.registry import registry as registry
+    from paddock.core.spec import EnvSpec as EnvSpec
+    from paddock.core.spec import WrapperSpec as WrapperSpec
+    from paddock.core.state import State as State
+    from paddock.core.state import state as state
+    from paddock.core.vector_env import AutoresetMode as AutoresetMode
+    from paddock.core.vector_env import VectorEnv as VectorEnv
+    from paddock.core.wrapper import ActionWrapper as ActionWrapper
+    from paddock.core.wrapper import ObservationWrapper as ObservationWrapper
+    from paddock.core.wrapper import RewardWrapper as RewardWrapper
+    from paddock.core.wrapper import Wrapper as Wrapper
+    from paddock.errors import PaddockError as PaddockError
+    from paddock.making import LaneOptions as LaneOptions
+    from paddock.making import OpenEnv as OpenEnv
+    from paddock.making import RemoteOptions as RemoteOptions
+    from paddock.making import make as make
+    from paddock.making import make_vec as make_vec
+    from paddock.spaces import Space as Space
+    from paddock.testing import check_env as check_env

@@ -1,7 +1,8 @@
 """Ids: the parser is total, and format is its inverse."""
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given
+from hypothesis import strategies as st
 
 from paddock.core.ids import EnvId, check_namespace, parse_id
 from paddock.errors import InvalidId

@@ -1,7 +1,8 @@
 """Infos of lanes: B6, values keep their types."""
 
 import numpy as np
-from hypothesis import given, strategies as st
+from hypothesis import given
+from hypothesis import strategies as st
 
 from paddock.core.infos import add_info
 

@@ -5,7 +5,8 @@ import json
 
 import gymnasium
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given
+from hypothesis import strategies as st
 
 import paddock
 import paddock.gym as gym
@@ -84,7 +85,10 @@ def test_hostile_json_is_one_clear_error(text):
         EnvSpec.from_json(text)
 
 
-@given(st.recursive(st.none() | st.booleans() | st.integers() | st.text(), lambda x: st.lists(x) | st.dictionaries(st.text(), x)))
+LEAVES = st.none() | st.booleans() | st.integers() | st.text()
+
+
+@given(st.recursive(LEAVES, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)))
 def test_any_json_value_is_refused_or_a_spec(value):
     try:
         spec = EnvSpec.from_json(json.dumps(value))

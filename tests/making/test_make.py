@@ -154,7 +154,7 @@ def test_an_environment_is_closed_when_dressing_it_fails():
         ({"backend": "compiled", "num_envs": 2}, "no vector entry point"),
         ({"max_episode_steps": 0}, "max_episode_steps=0"),
         ({"isolation": "moat"}, "isolation='moat'"),
-        ({"remote": paddock.RemoteOptions(token="t")}, "remote="),  # noqa: S106
+        ({"remote": paddock.RemoteOptions(token="t")}, "remote="),
     ],
 )
 def test_a_clash_is_named_with_its_ways_out(options, words):
@@ -163,7 +163,7 @@ def test_a_clash_is_named_with_its_ways_out(options, words):
 
 
 def test_a_token_is_not_shown():
-    assert "hunter2" not in repr(paddock.RemoteOptions(token="hunter2"))  # noqa: S106
+    assert "hunter2" not in repr(paddock.RemoteOptions(token="hunter2"))
 
 
 @pytest.mark.parametrize("target", ["./maze", "/maze", "acme/maze@1.2", "https://host/Maze-v0"])

@@ -273,9 +273,9 @@ def test_over_the_limit_is_refused_quickly_and_in_little_memory(name):
     refuse()  # imports and warms up
     times = []
     for _ in range(5):
-        begin = time.perf_counter()
+        begin = time.process_time()
         refuse()
-        times.append(time.perf_counter() - begin)
+        times.append(time.process_time() - begin)
     tracemalloc.start()
     try:
         refuse()
@@ -283,8 +283,8 @@ def test_over_the_limit_is_refused_quickly_and_in_little_memory(name):
     finally:
         tracemalloc.stop()
     assert peak < 10_000_000
-    # The best of five: this measures the work, not the machine's other guests. 10 ms on a quiet one.
-    assert min(times) < 0.05
+    # 10 ms is the promise and 6 ms what a quiet machine needs; the best of five, with room for noisy neighbours.
+    assert min(times) < 0.02
 
 
 json_data = st.recursive(

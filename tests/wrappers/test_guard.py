@@ -6,7 +6,8 @@ import pickle
 import gymnasium
 import numpy as np
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given
+from hypothesis import strategies as st
 
 import paddock
 import paddock.gym as gym

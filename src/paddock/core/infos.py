@@ -40,8 +40,8 @@ def _widened(rows: Any, value: Any, num_envs: int, *, whole: bool) -> np.ndarray
     common = _common(rows, dtype, shape)
     if common == rows.dtype:
         return rows
-    wide = _empty(num_envs, common, rows.shape[1:] if common != object else ())
-    wide[:] = list(rows) if common == object else rows
+    wide = _empty(num_envs, common, rows.shape[1:] if common.kind != "O" else ())
+    wide[:] = list(rows) if common.kind == "O" else rows
     return wide
 
 
@@ -60,4 +60,4 @@ def _common(rows: np.ndarray[Any, Any], dtype: np.dtype[Any], shape: tuple[int, 
 
 
 def _empty(num_envs: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
-    return np.full(num_envs, None, dtype) if dtype == object else np.zeros((num_envs, *shape), dtype)
+    return np.full(num_envs, None, dtype) if dtype.kind == "O" else np.zeros((num_envs, *shape), dtype)

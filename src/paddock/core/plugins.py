@@ -34,7 +34,7 @@ def _read() -> tuple[dict[str, EnvSpec], list[str]]:
             id = str(parse_id(entry.name))
             check_entry_point(entry.value)
         except RegistrationError as error:
-            faults.append(f"plugin {ascii(entry.name)}: {error}")
+            faults.append(f"plugin {entry.name!a}: {error}")
             continue
         if id in specs and specs[id].entry_point != entry.value:
             faults.append(f"plugin {id!r} is offered twice: {specs[id].entry_point!r} and {entry.value!r}")

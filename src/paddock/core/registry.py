@@ -52,12 +52,12 @@ class Registry(dict[str, EnvSpec]):
     def pop(self, id: str, *default: Any) -> Any:
         return super().pop(self._writable(id), *default)
 
-    def setdefault(self, id: str, spec: EnvSpec) -> EnvSpec:  # type: ignore[override]
+    def setdefault(self, id: str, spec: EnvSpec) -> EnvSpec:
         if id not in self:
             self[id] = spec
         return self[id]
 
-    def update(self, *args: Any, **kwargs: EnvSpec) -> None:  # type: ignore[override]
+    def update(self, *args: Any, **kwargs: EnvSpec) -> None:
         for id, spec in dict(*args, **kwargs).items():
             self[id] = spec
 
@@ -206,9 +206,8 @@ def _check_versioning(spec: EnvSpec) -> None:
 
 
 def _same_code(one: EnvSpec, other: EnvSpec) -> bool:
-    return _code_name(one.entry_point) == _code_name(other.entry_point) and _code_name(
-        one.vector_entry_point
-    ) == _code_name(other.vector_entry_point)
+    pairs = ((one.entry_point, other.entry_point), (one.vector_entry_point, other.vector_entry_point))
+    return all(_code_name(known) == _code_name(new) for known, new in pairs)
 
 
 def _code_name(entry_point: Any) -> Any:

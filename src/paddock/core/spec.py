@@ -53,7 +53,8 @@ class EnvSpec:
         """``paddock.make`` of this spec."""
         import paddock  # the public door: what stands behind it is above this layer
 
-        return paddock.make(self, **kwargs)
+        env: Env[Any, Any] = paddock.make(self, **kwargs)
+        return env
 
     def to_json(self) -> str:
         """Gymnasium's JSON for specs. Entry points must be text, kwargs plain data."""

@@ -92,4 +92,4 @@ def _check_plain(value: Any, path: str, depth: int) -> None:
     elif callable(value):
         raise InvalidSpec(f"Callable found in {path}: {value!r}. A spec with JSON names code as 'module:attribute'.")
     elif not (value is None or isinstance(value, (str, bool, int, float))):
-        raise InvalidSpec(f"{path} is a {type(value).__name__}, which JSON can't hold. Use numbers, text, lists, dicts.")
+        raise InvalidSpec(f"{path} is a {type(value).__name__}, which JSON can't hold. Use plain data.")

@@ -25,9 +25,7 @@ else:
     WrapperActType = TypeVar("WrapperActType")
 
 
-class Wrapper(
-    Env[WrapperObsType, WrapperActType], Generic[WrapperObsType, WrapperActType, ObsType, ActType]
-):
+class Wrapper(Env[WrapperObsType, WrapperActType], Generic[WrapperObsType, WrapperActType, ObsType, ActType]):
     """Passes everything through; subclasses override what they change.
 
     Spaces and metadata are the wrapped environment's until a wrapper assigns its own.
@@ -86,14 +84,14 @@ class Wrapper(
 
     @property
     def _np_random(self) -> np.random.Generator:  # type: ignore[override]
-        raise AttributeError("Can't access `_np_random` of a wrapper, use `self.unwrapped._np_random` or `self.np_random`.")
+        raise AttributeError("Can't access `_np_random` of a wrapper, use `.unwrapped._np_random` or `.np_random`.")
 
     @property
     def render_mode(self) -> str | None:  # type: ignore[override]
         return self.env.render_mode
 
     @property
-    def action_space(self) -> Space[WrapperActType]:  # type: ignore[override]
+    def action_space(self) -> Space[WrapperActType]:
         return self.env.action_space if self._action_space is None else self._action_space  # type: ignore[return-value]
 
     @action_space.setter
@@ -101,7 +99,7 @@ class Wrapper(
         self._action_space = space
 
     @property
-    def observation_space(self) -> Space[WrapperObsType]:  # type: ignore[override]
+    def observation_space(self) -> Space[WrapperObsType]:
         return self.env.observation_space if self._observation_space is None else self._observation_space  # type: ignore[return-value]
 
     @observation_space.setter
@@ -109,7 +107,7 @@ class Wrapper(
         self._observation_space = space
 
     @property
-    def metadata(self) -> dict[str, Any]:  # type: ignore[override]
+    def metadata(self) -> dict[str, Any]:
         return self.env.metadata if self._metadata is None else self._metadata
 
     @metadata.setter

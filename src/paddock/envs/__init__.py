@@ -16,6 +16,14 @@ _HOMES = {
     "PendulumVectorEnv": "paddock.envs.classic_control.pendulum",
     "AcrobotEnv": "paddock.envs.classic_control.acrobot",
     "AcrobotVectorEnv": "paddock.envs.classic_control.acrobot",
+    "FrozenLakeEnv": "paddock.envs.toy_text.frozen_lake",
+    "FrozenLakeVectorEnv": "paddock.envs.toy_text.frozen_lake",
+    "CliffWalkingEnv": "paddock.envs.toy_text.cliffwalking",
+    "CliffWalkingVectorEnv": "paddock.envs.toy_text.cliffwalking",
+    "TaxiEnv": "paddock.envs.toy_text.taxi",
+    "TaxiVectorEnv": "paddock.envs.toy_text.taxi",
+    "BlackjackEnv": "paddock.envs.toy_text.blackjack",
+    "BlackjackVectorEnv": "paddock.envs.toy_text.blackjack",
 }
 __all__ = list(_HOMES)
 

@@ -28,6 +28,26 @@ BUILT_IN = [
     ),
     _built_in("Pendulum-v1", "classic_control.pendulum", "Pendulum", max_episode_steps=200),
     _built_in("Acrobot-v1", "classic_control.acrobot", "Acrobot", max_episode_steps=500, reward_threshold=-100.0),
+    _built_in(
+        "FrozenLake-v1",
+        "toy_text.frozen_lake",
+        "FrozenLake",
+        kwargs={"map_name": "4x4"},
+        max_episode_steps=100,
+        reward_threshold=0.70,
+    ),
+    _built_in(
+        "FrozenLake8x8-v1",
+        "toy_text.frozen_lake",
+        "FrozenLake",
+        kwargs={"map_name": "8x8"},
+        max_episode_steps=200,
+        reward_threshold=0.85,
+    ),
+    _built_in("CliffWalking-v1", "toy_text.cliffwalking", "CliffWalking"),
+    _built_in("CliffWalkingSlippery-v1", "toy_text.cliffwalking", "CliffWalking", kwargs={"is_slippery": True}),
+    _built_in("Taxi-v4", "toy_text.taxi", "Taxi", max_episode_steps=200, reward_threshold=8),
+    _built_in("Blackjack-v1", "toy_text.blackjack", "Blackjack", kwargs={"sab": True, "natural": False}),
 ]
 
 registry.protect(BUILT_IN)

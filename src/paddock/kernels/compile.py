@@ -61,15 +61,14 @@ def _compile(kernel: Kernel, source: str, key: bytes) -> Callable[[int], int]:
     names |= {"carray": numba.carray, "pointer": machine.pointer, "rng_at": machine.rng_at}
     names |= {"State": kernel.state_type, "Params": type(kernel.params)}
     # error_model: dividing by zero gives inf or nan as in NumPy, instead of a check before every division.
-    options = {"error_model": "numpy"}
+    options: dict[str, Any] = {"error_model": "numpy"}
     done: dict[Any, Any] = {}
     for name, function in _functions(kernel).items():
         if function is not None:
             names[name] = compiled_function(function, numba.njit(forceinline=True, **options), done)
     with explained(kernel):
         run = _define(source, str(_cache_file(source, key)), names)
-        compiled = numba.njit(numba.int64(numba.int64), cache=True, **options)(run)
-    return compiled  # type: ignore[no-any-return]
+        return numba.njit(numba.int64(numba.int64), cache=True, **options)(run)  # type: ignore[no-any-return]
 
 
 def _define(source: str, filename: str, names: dict[str, Any]) -> Callable[..., int]:
@@ -111,10 +110,9 @@ def _cache_file(source: str, key: bytes) -> Path:
 
 def _cache_folder() -> Path:
     """A folder of this user's alone: whoever can write there can make us run code."""
-    base = os.environ.get("PADDOCK_CACHE") or os.path.join(
-        os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "paddock"
-    )
-    folder = Path(base) / "kernels"
+    own = os.environ.get("PADDOCK_CACHE")
+    shared = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    folder = (Path(own) if own else shared / "paddock") / "kernels"
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         status = folder.stat()

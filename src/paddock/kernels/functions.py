@@ -15,7 +15,7 @@ import numpy as np
 
 from paddock.kernels import numeric
 
-_PRIMITIVES = {numeric.power, numeric.power32, numeric.f32, numeric.cos32, numeric.sin32}
+_PRIMITIVES: set[Any] = {numeric.power, numeric.power32, numeric.f32, numeric.cos32, numeric.sin32}
 
 
 def compiled_function(function: Callable[..., Any], compile_one: Callable[[Any], Any], done: dict[Any, Any]) -> Any:

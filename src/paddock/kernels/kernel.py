@@ -87,10 +87,10 @@ class Kernel:
 
     def register(self, id: str, *, max_episode_steps: int | None = None, **spec: Any) -> None:
         """Register the environment, single and compiled, under an id."""
-        from paddock.kernels.env import env_class
         from paddock.kernels.vector import vector_class
 
-        register(id, env_class(self), vector_entry_point=vector_class(self), max_episode_steps=max_episode_steps, **spec)
+        lanes = vector_class(self)
+        register(id, lanes.env_type, vector_entry_point=lanes, max_episode_steps=max_episode_steps, **spec)
 
 
 def state_columns(kernel: Kernel, params: Any) -> tuple[Column, ...]:

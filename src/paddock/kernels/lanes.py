@@ -112,7 +112,7 @@ class Lanes:
 
     def block_of(self, first: int, last: int) -> Array:
         """A block like the lanes' own for a range of them: the same arrays from lane ``first`` on."""
-        block = self.block.copy()
+        block: Array = self.block.copy()
         block[:2] = driver.STEP, last - first
         block[_RNGS] += first * self._random.itemsize * _WORDS
         slot = len(driver.SCALARS)
@@ -123,7 +123,8 @@ class Lanes:
 
     def _flat(self, name: str) -> Array:
         array = self.columns[name]
-        return array.reshape(self.count, -1) if array.ndim > 2 else array
+        flat: Array = array.reshape(self.count, -1) if array.ndim > 2 else array
+        return flat
 
     def get_state(self, lane: int) -> Any:
         """A lane's state as the author's NamedTuple."""

@@ -34,7 +34,7 @@ def pointer(typingctx: Any, address: Any) -> Any:
     return types.voidptr(types.int64), codegen
 
 
-class _LaneRngType(types.Type):  # type: ignore[misc]
+class _LaneRngType(types.Type):
     def __init__(self) -> None:
         super().__init__(name="LaneRng")
 
@@ -43,7 +43,7 @@ _rng_type = _LaneRngType()
 
 
 @register_model(_LaneRngType)
-class _LaneRngModel(models.StructModel):  # type: ignore[misc]
+class _LaneRngModel(models.StructModel):
     def __init__(self, manager: Any, type_: Any) -> None:
         super().__init__(manager, type_, [("address", types.int64)])
 
@@ -65,7 +65,7 @@ def rng_at(typingctx: Any, address: Any) -> Any:
 
 @intrinsic
 def _next64(typingctx: Any, address: Any) -> Any:
-    """PCG64: state * multiplier + increment, then XSL-RR of the new state. NumPy's struct: pointer, then 32-bit halves."""
+    """PCG64: state * multiplier + increment, then XSL-RR of it. NumPy's struct: a pointer, then 32-bit halves."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         where = builder.load(builder.inttoptr(args[0], _I64.as_pointer()))
@@ -202,8 +202,14 @@ def _fma32(typingctx: Any, a: Any, b: Any, c: Any) -> Any:
     return types.float32(types.float32, types.float32, types.float32), codegen
 
 
-_COSINE = tuple(np.float32(float.fromhex(c)) for c in ("0x1.98e616p-16", "-0x1.6c06dcp-10", "0x1.55553cp-05", "-0x1p-01", "0x1p+00"))
-_SINE = tuple(np.float32(float.fromhex(c)) for c in ("0x1.7d3bbcp-19", "-0x1.a06bbap-13", "0x1.11119ap-07", "-0x1.555556p-03"))
+# NumPy's polynomials for float32: highest power first.
+_COSINE = np.array(
+    [float.fromhex(c) for c in ("0x1.98e616p-16", "-0x1.6c06dcp-10", "0x1.55553cp-05", "-0x1p-01", "0x1p+00")],
+    np.float32,
+)
+_SINE = np.array(
+    [float.fromhex(c) for c in ("0x1.7d3bbcp-19", "-0x1.a06bbap-13", "0x1.11119ap-07", "-0x1.555556p-03")], np.float32
+)
 
 
 @njit

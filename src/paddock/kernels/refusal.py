@@ -13,11 +13,17 @@ from paddock.errors import KernelNotCompiled
 _LINE = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+)')
 _ADVICE = (
     (r"Unknown attribute '\w+' of type LaneRng|LaneRng", "rng offers random, uniform, integers and choice."),
-    (r"np\.random|random\.", "Draw from the rng argument: rng.random(), rng.uniform(low, high), rng.integers(low, high)."),
+    (
+        r"np\.random|random\.",
+        "Draw from the rng argument: rng.random(), rng.uniform(low, high), rng.integers(low, high).",
+    ),
     (r"cannot unify|Cannot unify|Can't unify", "Give a value one type on every path, for example 0.0 instead of 0."),
     (r"reflected list|list\(|BUILD_LIST|empty list", "Use a tuple, or a fixed NumPy array made in initial()."),
     (r"dict|BUILD_MAP", "Use fields of a NamedTuple instead of a dict."),
-    (r"Untyped global name '(\w+)'", "Pass the value through params, or make it a number, a tuple or a plain function."),
+    (
+        r"Untyped global name '(\w+)'",
+        "Pass the value through params, or make it a number, a tuple or a plain function.",
+    ),
     (r"unicode_type|f-string|FORMAT", "Leave text out of the dynamics."),
     (r"with-item|context manager|SETUP_WITH|TRY|raise", "Leave 'with' and 'try' out of the dynamics."),
 )
@@ -49,7 +55,16 @@ def refusal(text: str) -> str:
 
 def _reason(clean: str) -> str:
     lines = [line.strip() for line in clean.splitlines()]
-    telling = [l for l in lines if l and not l.startswith(("File ", "During", "Failed in", "[", "^", "<source", ">>>", "- "))]
-    best = next((l for l in telling if re.search(r"Unknown|No implementation|nify|Untyped|unsupported|not supported|Use of", l)), None)
+    telling = [
+        l for l in lines if l and not l.startswith(("File ", "During", "Failed in", "[", "^", "<source", ">>>", "- "))
+    ]
+    best = next(
+        (
+            l
+            for l in telling
+            if re.search(r"Unknown|No implementation|nify|Untyped|unsupported|not supported|Use of", l)
+        ),
+        None,
+    )
     sentence = (best or (telling[0] if telling else "Numba refused it"))[:160]
     return sentence if sentence.endswith(".") else sentence + "."

@@ -23,14 +23,12 @@ class CompiledLane:
     def __init__(self, kernel: Kernel, params: Any, generator: np.random.Generator) -> None:
         self._lanes = Lanes(kernel, params, 1, mode=driver.FREE, strict=False)
         self._space, self._action_space = kernel.spaces(params)
-        columns = self._lanes.columns
-        self._observations = [columns[f"obs_{at}"] for at in range(len(self._lanes.layout.observation))]
-        self._numbers = [memoryview(array).cast("B").cast("q") for array in self._observations] if not isinstance(
-            self._space, Box
-        ) else []
-        self._array = self._observations[0][0] if isinstance(self._space, Box) else None
-        self._reward = memoryview(columns["reward"])
-        self._terminated = memoryview(columns["terminated"])
+        columns: dict[str, Any] = self._lanes.columns
+        observations = [columns[f"obs_{at}"] for at in range(len(self._lanes.layout.observation))]
+        self._array = observations[0][0] if isinstance(self._space, Box) else None
+        self._numbers = [memoryview(array) for array in observations] if self._array is None else []
+        self._reward: Any = memoryview(columns["reward"])
+        self._terminated: Any = memoryview(columns["terminated"])
         self._discrete = isinstance(self._action_space, Discrete)
         self._action: Any = memoryview(columns["action"]) if self._discrete else columns["action"][0]
         self._informs = bool(self._lanes.layout.info)

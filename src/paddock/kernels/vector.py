@@ -111,7 +111,7 @@ class KernelVectorEnv(VectorEnv[Any, Any, Array]):
         else:
             self._run = lanes.step
         if self._plain and self._whole and type(self).step is KernelVectorEnv.step:
-            self.step = quick_step(self)  # type: ignore[method-assign]
+            self.step = quick_step(self)  # type: ignore[assignment,method-assign]
 
     def step(self, actions: Any) -> tuple[Any, Array, Array, Array, Info]:
         # The plain twin of `quick_step`, which takes its place where there is nothing to tell but the four arrays.
@@ -134,9 +134,7 @@ class KernelVectorEnv(VectorEnv[Any, Any, Array]):
     def recv(self) -> tuple[Any, Array, Array, Array, Info]:
         return self._sent
 
-    def reset(
-        self, *, seed: int | Sequence[int | None] | None = None, options: Info | None = None
-    ) -> tuple[Any, Info]:
+    def reset(self, *, seed: int | Sequence[int | None] | None = None, options: Info | None = None) -> tuple[Any, Info]:
         mask = self._reset_mask(options)
         self._seed_lanes(seed, mask)
         lanes, params = self._lanes, self._lanes.params

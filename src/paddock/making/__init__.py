@@ -1,7 +1,7 @@
 """make(): locate the target, plan (pure, printable), build. The only package that knows every place."""
 
 from paddock.making.build import build
-from paddock.making.make import OpenEnv, make, make_vec
+from paddock.making.doors import OpenEnv, make, make_vec
 from paddock.making.plan import LaneOptions, Plan, RemoteOptions, plan
 from paddock.making.target import Target, locate
 

@@ -15,7 +15,6 @@ from paddock.core.lookup import find_spec
 from paddock.core.spec import EnvSpec, WrapperSpec
 from paddock.core.vector_env import AutoresetMode, VectorEnv
 from paddock.errors import InvalidSpec, PluginError
-from paddock.kernels import KernelVectorEnv
 from paddock.making.entry_point import load, load_object
 from paddock.making.plan import LaneOptions, Plan, WrapperLike
 from paddock.making.render_mode import negotiate
@@ -113,6 +112,8 @@ def _lane_arguments(plan: Plan, creator: Callable[..., Any]) -> dict[str, Any]:
         "threads": plan.lanes.threads,
         "statistics": plan.lanes.statistics,
     }
+    from paddock.kernels import KernelVectorEnv  # loaded with the creator, if that is what it is
+
     if isinstance(creator, type) and issubclass(creator, KernelVectorEnv):
         return {**asked, "strict": plan.strict}
     plain = LaneOptions()
@@ -133,7 +134,8 @@ def resolve_spec(plan: Plan) -> Plan:
     """The plan with its spec known: a module is imported now, a plugin loaded."""
     target = plan.target
     if target.kind == "module":
-        assert target.module is not None and target.id is not None
+        assert target.module is not None
+        assert target.id is not None
         _import_registering(target.module)
         return replace(plan, target=replace(target, spec=find_spec(target.id)))
     if target.kind == "plugin":
@@ -166,9 +168,7 @@ def _load_plugin(spec: EnvSpec) -> EnvSpec:
 
 def _made_spec(spec: EnvSpec, kwargs: dict[str, Any], plan: Plan) -> EnvSpec:
     """The spec as it was really made."""
-    return replace(
-        spec, kwargs=kwargs, max_episode_steps=plan.max_steps(), disable_env_checker=not plan.validates()
-    )
+    return replace(spec, kwargs=kwargs, max_episode_steps=plan.max_steps(), disable_env_checker=not plan.validates())
 
 
 def _spec_and_kwargs(plan: Plan) -> tuple[EnvSpec, dict[str, Any]]:

@@ -54,7 +54,7 @@ def locate(target: str | os.PathLike[str] | EnvSpec) -> Target:
 def _module_target(text: str) -> Target:
     match = _MODULE.fullmatch(text)
     if match is None:
-        raise InvalidId(f"Malformed target: {ascii(text)[:80]}. Expected 'module:Id-v0' with an importable module name.")
+        raise InvalidId(f"Malformed target: {ascii(text)[:80]}. Expected 'module:Id-v0'.")
     return Target(text, "module", module=match["module"], id=str(parse_id(match["id"])))
 
 

@@ -19,7 +19,8 @@ NESTING_LIMIT = 128
 
 _STRINGS = re.compile(r'"[^"]*"?')
 _SURROGATES = re.compile("[\ud800-\udfff]")
-_NOT_BRACKETS = re.compile(r"[^][{}]+")
+_NOT_STRUCTURE = re.compile(r'[^][{}"]+')
+_DROPPED = {code: None for code in range(128) if chr(code) not in '[]{}"'}
 
 
 class Repeated(dict[str, Any]):
@@ -64,13 +65,18 @@ def _decode(text: str | bytes | bytearray) -> str:
 
 
 def _check_nesting(text: str) -> None:
+    """Refuse deep nesting before the parser, which calls itself for every level, sees it."""
+    # Escapes go first, so that every quote left begins or ends a string.
+    plain = text.replace("\\\\", "").replace('\\"', "") if "\\" in text else text
+    structure = plain.translate(_DROPPED) if plain.isascii() else _NOT_STRUCTURE.sub("", plain)
+    # Two quotes side by side are an empty string, or two strings with no bracket between: gone, nothing else changes.
     depth = 0
-    # Escapes go first, so that every quote left begins or ends a string; one pattern for both would need much memory.
-    unescaped = text.replace("\\\\", "").replace('\\"', "")
-    for bracket in _NOT_BRACKETS.sub("", _STRINGS.sub("", unescaped)):
+    for bracket in _STRINGS.sub("", structure.replace('""', "")):
         depth += 1 if bracket in "[{" else -1
         if depth > NESTING_LIMIT:
             raise InvalidSpace(f"$: the text is nested deeper than {NESTING_LIMIT} levels")
+        if depth < 0:
+            return  # no JSON, as the parser will say
 
 
 class _Objects:

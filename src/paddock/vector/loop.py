@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
 from typing import Any
@@ -61,9 +62,7 @@ class SyncVectorEnv(VectorEnv[Any, Any, Array]):
         self._observations = create_empty_array(self.single_observation_space, n=self.num_envs, fn=np.zeros)
         self._actions: Any = None
 
-    def reset(
-        self, *, seed: int | Sequence[int | None] | None = None, options: Info | None = None
-    ) -> tuple[Any, Info]:
+    def reset(self, *, seed: int | Sequence[int | None] | None = None, options: Info | None = None) -> tuple[Any, Info]:
         seeds = self._lane_seeds(seed)
         mask, options = self._reset_mask(options)
         infos: Info = {}
@@ -130,7 +129,8 @@ class SyncVectorEnv(VectorEnv[Any, Any, Array]):
         if isinstance(seed, (list, tuple, np.ndarray)):
             if len(seed) != self.num_envs:
                 raise InvalidSpace(
-                    f"If seeds are passed as a list the length must match num_envs={self.num_envs} but got length={len(seed)}."
+                    f"If seeds are passed as a list the length must match num_envs={self.num_envs} "
+                    f"but got length={len(seed)}."
                 )
             return [None if one is None else to_seed(one) for one in seed]
         first = to_seed(seed)
@@ -173,7 +173,7 @@ class SyncVectorEnv(VectorEnv[Any, Any, Array]):
         for env, value in zip(self.envs, values, strict=True):
             env.set_wrapper_attr(name, value)
 
-    @property
+    @property  # type: ignore[misc]
     def np_random(self) -> tuple[np.random.Generator, ...]:  # type: ignore[override]
         return self.get_attr("np_random")
 
@@ -192,13 +192,14 @@ class SyncVectorEnv(VectorEnv[Any, Any, Array]):
         self.single_action_space = first.action_space
         self.action_space = batch_space(self.single_action_space, len(self.envs))
         spaces = [env.observation_space for env in self.envs]
+        alike: Callable[[Any, Any], bool]
         if isinstance(self.observation_mode, tuple):
             self.observation_space, self.single_observation_space = self.observation_mode
             alike = is_space_dtype_shape_equiv
         elif self.observation_mode == "same":
             self.single_observation_space = first.observation_space
             self.observation_space = batch_space(first.observation_space, len(self.envs))
-            alike = _equal
+            alike = operator.eq
         elif self.observation_mode == "different":
             self.single_observation_space = first.observation_space
             self.observation_space = batch_differing_spaces(spaces)
@@ -213,7 +214,3 @@ class SyncVectorEnv(VectorEnv[Any, Any, Array]):
                     f"lane {lane}: observation space {env.observation_space} does not fit "
                     f"{self.single_observation_space} (observation_mode={self.observation_mode!r})."
                 )
-
-
-def _equal(one: Space[Any], other: Space[Any]) -> bool:
-    return one == other

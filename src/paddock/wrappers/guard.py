@@ -11,8 +11,10 @@ from typing import Any, SupportsFloat
 import numpy as np
 
 from paddock.core.env import ActType, Env, Info, ObsType
-from paddock.core.snapshot import opened, sealed
 from paddock.core.passive import check_spaces, render_and_check, reset_and_check, step_and_check
+from paddock.core.problem import raise_or_warn
+from paddock.core.reuse import reuse_problems
+from paddock.core.snapshot import opened, sealed
 from paddock.core.spec import EnvSpec
 from paddock.core.wrapper import Wrapper
 from paddock.errors import InvalidAction, InvalidSnapshot, ResetNeeded
@@ -47,8 +49,10 @@ class Guard(Wrapper[ObsType, ActType, ObsType, ActType]):
         self._strict = strict
         self._steps_allowed = NO_LIMIT if max_episode_steps is None else max_episode_steps
         self._unchecked = {"reset", "step", "render"} if validate else set[str]()
+        self._first: tuple[Any, Any] = (None, None)  # what the first reset returned, until the first step is checked
         self._episode_id: str | None = None
         self._phase = _IDLE
+        self._taken = self._counting_from = self._left = 0
         self._begin_countdown(taken=0, left=0 if order_enforce else self._countdown())
         if validate:
             check_spaces(env)
@@ -70,9 +74,10 @@ class Guard(Wrapper[ObsType, ActType, ObsType, ActType]):
         if "reset" in self._unchecked:
             result = reset_and_check(self.env, seed=seed, options=options)
             self._unchecked.discard("reset")
+            self._first = result
         else:
             result = self.env.reset(seed=seed, options=options)
-        if self.env.action_space is not self._actions:
+        if self._validate and self.env.action_space is not self._actions:
             self._learn_actions()
         self._phase = _RUNNING
         self._begin_countdown(taken=0, left=self._countdown())
@@ -114,7 +119,7 @@ class Guard(Wrapper[ObsType, ActType, ObsType, ActType]):
         return self._phase is not _IDLE
 
     @property
-    def spec(self) -> EnvSpec | None:
+    def spec(self) -> EnvSpec | None:  # type: ignore[override]
         """The environment's spec; the guard is three of its fields, not one of its wrappers."""
         return self.env.spec
 
@@ -127,7 +132,9 @@ class Guard(Wrapper[ObsType, ActType, ObsType, ActType]):
         taken = self._elapsed_steps + 1
         if "step" in self._unchecked:
             result = step_and_check(self.env, action)
+            raise_or_warn(reuse_problems(self._first, (result[0], result[4]), "reset", "step"))
             self._unchecked.discard("step")
+            self._first = (None, None)
         else:
             result = self.env.step(action)
         self._begin_countdown(taken=taken, left=self._steps_allowed - taken)
@@ -154,7 +161,8 @@ class Guard(Wrapper[ObsType, ActType, ObsType, ActType]):
         self._begin_countdown(taken=self._elapsed_steps, left=0)
 
     def _learn_actions(self) -> None:
-        self._actions = space = self.env.action_space
+        self._actions: Any = getattr(self.env, "action_space", None)  # missing: validate=False, and check_env will tell
+        space = self._actions
         self._action_types: frozenset[type] = frozenset()
         self._action_values: frozenset[Any] = frozenset()
         # A table answers in 40 ns for the two types that agents send; everything else takes the general way.

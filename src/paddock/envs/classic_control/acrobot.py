@@ -265,6 +265,14 @@ class AcrobotEnv(ClassicControlEnv):
         theta1, theta2 = self.kernel_state[:2]
         return -math.cos(theta1) - math.cos(theta2 + theta1) > 1.0
 
+    def paint(self) -> Any:
+        from paddock.envs.drawing.acrobot import paint_acrobot
+
+        state, params = self.kernel_state, self._params
+        return paint_acrobot(
+            state.theta1, state.theta2, length_1=params.LINK_LENGTH_1, length_2=params.LINK_LENGTH_2
+        )
+
 
 class AcrobotVectorEnv(KernelVectorEnv):
     """Acrobot in n lanes."""

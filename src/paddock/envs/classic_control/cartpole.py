@@ -1,4 +1,4 @@
-"""CartPole: keep a pole upright on a cart. The same float64 operations in the same order as Gymnasium's: the same bits."""
+"""CartPole: keep a pole upright on a cart. Gymnasium's float64 operations in the same order: the same bits."""
 
 from __future__ import annotations
 
@@ -139,6 +139,18 @@ class CartPoleEnv(ClassicControlEnv):
     @kinematics_integrator.setter
     def kinematics_integrator(self, name: str) -> None:
         self.use_kernel(KERNEL if name == "euler" else SEMI_IMPLICIT)
+
+    def paint(self) -> Any:
+        from paddock.envs.drawing.cartpole import paint_cartpole
+
+        state, params = self.kernel_state, self._params
+        return paint_cartpole(
+            state.x,
+            state.theta,
+            x_threshold=params.x_threshold,
+            theta_threshold=params.theta_threshold_radians,
+            length=params.length,
+        )
 
 
 class CartPoleVectorEnv(KernelVectorEnv):

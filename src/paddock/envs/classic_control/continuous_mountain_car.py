@@ -152,6 +152,17 @@ class Continuous_MountainCarEnv(ClassicControlEnv):  # noqa: N801 - Gymnasium's 
     def _height(self, xs: Any) -> Any:
         return np.sin(3 * xs) * 0.45 + 0.55
 
+    def paint(self) -> Any:
+        from paddock.envs.drawing.mountain_car import paint_mountain_car
+
+        state, params = self.kernel_state, self._params
+        return paint_mountain_car(
+            state.position,
+            min_position=params.min_position,
+            max_position=params.max_position,
+            goal_position=params.goal_position,
+        )
+
 
 def kind_of(position: Any, velocity: Any) -> int:
     """How NumPy would calculate with a state that somebody assigned."""

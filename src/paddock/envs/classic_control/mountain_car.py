@@ -112,6 +112,17 @@ class MountainCarEnv(ClassicControlEnv):
     def _height(self, xs: Any) -> Any:
         return np.sin(3 * xs) * 0.45 + 0.55
 
+    def paint(self) -> Any:
+        from paddock.envs.drawing.mountain_car import paint_mountain_car
+
+        state, params = self.kernel_state, self._params
+        return paint_mountain_car(
+            state.position,
+            min_position=params.min_position,
+            max_position=params.max_position,
+            goal_position=params.goal_position,
+        )
+
 
 class MountainCarVectorEnv(KernelVectorEnv):
     """MountainCar in n lanes."""

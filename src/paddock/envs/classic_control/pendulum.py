@@ -140,6 +140,12 @@ class PendulumEnv(ClassicControlEnv):
     def _get_obs(self) -> Any:
         return self._see(self.kernel.observe(self.kernel_state, self._params))
 
+    def paint(self) -> Any:
+        from paddock.envs.drawing.pendulum import paint_pendulum
+
+        state, params = self.kernel_state, self._params
+        return paint_pendulum(state.theta, state.last_torque, length=params.l, max_torque=params.max_torque)
+
 
 class PendulumVectorEnv(KernelVectorEnv):
     """Pendulum in n lanes."""

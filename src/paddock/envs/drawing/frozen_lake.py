@@ -81,14 +81,18 @@ def _draw_hole(canvas: Canvas, middle: Point, side: float) -> None:
 def _draw_start(canvas: Canvas, middle: Point, side: float) -> None:
     x, y = middle
     canvas.box(x - 0.33 * side, y - 0.33 * side, 0.66 * side, 0.66 * side, palette.AMBER, radius=0.12 * side)
-    canvas.box(x - 0.28 * side, y - 0.28 * side, 0.56 * side, 0.56 * side, palette.lighter(palette.SUN), radius=0.1 * side)
+    canvas.box(
+        x - 0.28 * side, y - 0.28 * side, 0.56 * side, 0.56 * side, palette.lighter(palette.SUN), radius=0.1 * side
+    )
 
 
 def _draw_gift(canvas: Canvas, middle: Point, side: float) -> None:
     x, y = middle
     canvas.ellipse((x, y + 0.31 * side), 0.32 * side, 0.07 * side, palette.darker(palette.ICE))
     canvas.box(x - 0.27 * side, y - 0.08 * side, 0.54 * side, 0.4 * side, palette.GREEN, radius=0.04 * side)
-    canvas.box(x - 0.32 * side, y - 0.18 * side, 0.64 * side, 0.14 * side, palette.darker(palette.GREEN), radius=0.04 * side)
+    canvas.box(
+        x - 0.32 * side, y - 0.18 * side, 0.64 * side, 0.14 * side, palette.darker(palette.GREEN), radius=0.04 * side
+    )
     canvas.box(x - 0.06 * side, y - 0.18 * side, 0.12 * side, 0.5 * side, palette.SUN)
     for turn in (-1, 1):
         loop = (x + turn * 0.11 * side, y - 0.24 * side)

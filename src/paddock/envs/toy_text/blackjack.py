@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from paddock.core.env import Info
-from paddock.envs.toy_text.hand import EMPTY, Hand, best_sum, cards_of, hand_of, is_natural, is_soft, with_card
+from paddock.envs.toy_text.hand import EMPTY, MOST, Hand, best_sum, cards_of, hand_of, is_natural, is_soft, with_card
+from paddock.errors import InvalidKernel
 from paddock.kernels import Kernel, KernelEnv, KernelVectorEnv
 from paddock.spaces import Discrete, Tuple
 
@@ -113,7 +114,7 @@ def observe(state: State, params: Params) -> tuple[int, int, int]:
 def valid(state: State, params: Params) -> bool:
     """Whether both hands are what their cards say, and the picture exists."""
     hands = dealers(state), players(state)
-    if not all(1 <= hand.count <= 30 and min(hand.cards, hand.more) >= 0 for hand in hands):
+    if not all(1 <= hand.count <= MOST and min(hand.cards, hand.more) >= 0 for hand in hands):
         return False
     lists = [cards_of(hand) for hand in hands]
     if not all(1 <= card <= 10 for cards in lists for card in cards):
@@ -169,7 +170,7 @@ class BlackjackEnv(KernelEnv):
     @dealer.setter
     def dealer(self, cards: list[int]) -> None:
         hand_of(cards, "dealer")
-        self._lists = (cards, self._hands()[1])
+        self._lists = (_listed(cards), self._hands()[1])
         self._read_lists()
 
     @property
@@ -180,7 +181,7 @@ class BlackjackEnv(KernelEnv):
     @player.setter
     def player(self, cards: list[int]) -> None:
         hand_of(cards, "player")
-        self._lists = (self._hands()[0], cards)
+        self._lists = (self._hands()[0], _listed(cards))
         self._read_lists()
 
     @property
@@ -188,12 +189,26 @@ class BlackjackEnv(KernelEnv):
         """C, D, H or S."""
         return SUITS[self._begun().suit]
 
+    @dealer_top_card_suit.setter
+    def dealer_top_card_suit(self, suit: str) -> None:
+        if suit not in SUITS:
+            raise InvalidKernel(f"dealer_top_card_suit={suit!r}: expected one of {SUITS}.")
+        self.kernel_state = self._begun()._replace(suit=SUITS.index(suit))
+
     @property
     def dealer_top_card_value_str(self) -> str:
         """A, 2 to 9, or J, Q or K."""
         state = self._begun()
         value = state.dealer_cards & 15
         return "A" if value == 1 else FACES[state.face] if value == 10 else str(value)
+
+    @dealer_top_card_value_str.setter
+    def dealer_top_card_value_str(self, name: str) -> None:
+        if name == self.dealer_top_card_value_str:
+            return
+        if name not in FACES or self._begun().face < 0:
+            raise InvalidKernel(f"dealer_top_card_value_str={name!r} is not worth {self.dealer[0]}, the dealer's card.")
+        self.kernel_state = self._begun()._replace(face=FACES.index(name))
 
     def snapshot(self) -> bytes:
         """State and random stream as bytes, for ``restore`` of an environment made with the same arguments."""
@@ -231,6 +246,18 @@ class BlackjackEnv(KernelEnv):
         # A ten from elsewhere has no picture yet; the renderer needs one.
         face = max(state.face, 0) if shown(dealer) == 10 else -1
         self.kernel_state = joined(dealer, player, state.suit, face)
+
+    def paint(self) -> Any:
+        from paddock.envs.drawing.blackjack import paint_blackjack
+
+        self._read_lists()
+        dealer, player = self._cards()
+        top_card = (self.dealer_top_card_value_str, self.dealer_top_card_suit)
+        return paint_blackjack(dealer, player, top_card=top_card, over=sum(player) > 21 or len(dealer) > 2)
+
+
+def _listed(cards: Any) -> list[int]:
+    return cards if isinstance(cards, list) else list(cards)  # a list of the caller's grows with the hand
 
 
 class BlackjackVectorEnv(KernelVectorEnv):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache, partial
+from typing import Any
 
 import numpy as np
 
@@ -79,6 +80,11 @@ class CliffWalkingEnv(TableEnv):
         marks[self.s] = "x"
         rows = ["  ".join(marks[at : at + _WIDTH]) for at in range(0, len(marks), _WIDTH)]
         return "\n".join(rows) + "\n\n"
+
+    def paint(self) -> Any:
+        from paddock.envs.drawing.cliff_walking import paint_cliff_walking
+
+        return paint_cliff_walking(self.s, self.lastaction)
 
 
 class CliffWalkingVectorEnv(KernelVectorEnv):

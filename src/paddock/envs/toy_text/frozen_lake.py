@@ -112,6 +112,12 @@ class FrozenLakeEnv(TableEnv):
         head = "\n" if action is None else f"  ({_NAMES[action]})\n"
         return head + "".join("".join(row) + "\n" for row in rows)
 
+    def paint(self) -> Any:
+        from paddock.envs.drawing.frozen_lake import paint_frozen_lake
+
+        rows = tuple(row.tobytes().decode("latin-1") for row in self.desc)
+        return paint_frozen_lake(rows, self.s, self.lastaction)
+
 
 class FrozenLakeVectorEnv(KernelVectorEnv):
     """FrozenLake in n lanes, all on one map."""

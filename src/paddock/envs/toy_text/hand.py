@@ -1,6 +1,6 @@
 """A hand of cards in two integers, four bits a card: compiled lanes can hold no list.
 
-Cards are worth 1 (ace) to 10. A hand in play has at most 22 cards; cards beyond ``MOST`` count but are not kept.
+Cards are worth 1 (ace) to 10. A hand in play has at most 22; one of ``MOST``, bust long ago, takes no more.
 """
 
 from __future__ import annotations
@@ -33,6 +33,8 @@ def with_card(hand: Hand, card: int) -> Hand:
         cards |= card << (4 * hand.count)
     elif hand.count < MOST:
         more |= card << (4 * (hand.count - _A_WORD))
+    else:
+        return hand
     return Hand(hand.total + card, hand.ace or card == 1, hand.count + 1, cards, more)
 
 
@@ -64,7 +66,7 @@ def hand_of(cards: Iterable[int], whose: str) -> Hand:
 def cards_of(hand: Hand) -> list[int]:
     """The cards as a list."""
     words = hand.cards | hand.more << (4 * _A_WORD)
-    return [words >> (4 * at) & 15 for at in range(min(hand.count, MOST))]
+    return [words >> (4 * at) & 15 for at in range(hand.count)]
 
 
 def _plain(card: object) -> object:

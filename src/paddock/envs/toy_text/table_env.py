@@ -15,6 +15,7 @@ from paddock.core.env import Info
 from paddock.envs.toy_text.transitions import Array, Table, first_arrays, outcome_arrays, row_of, write_row
 from paddock.errors import InvalidAction, InvalidKernel
 from paddock.kernels import KernelEnv
+from paddock.kernels import env as kernel_env
 
 _ARRAYS = ("probability", "successor", "reward", "terminated")
 
@@ -66,11 +67,12 @@ class TableEnv(KernelEnv):
         self._make_tables = tables
         self._tables: Any = None  # P, once somebody has it
         self._distribution = np.array(distribution)
+        self._lists: Any = None  # the params with lists for arrays, whose elements Python reads several times faster
         self._given = False  # whether somebody has something that must be read again
         self._actions = self._params.successor.shape[1]
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, Info]:
-        # Hot path: compiled, this frame and the lane's are all there is.
+        # Hot path: compiled, this frame and the lane's are all there is; in Python, this one and the kernel's.
         if self._given:
             self._read_before_step(action)
         lane = self._lane
@@ -80,12 +82,24 @@ class TableEnv(KernelEnv):
             raise InvalidAction(
                 f"action {action!r} is outside {self.action_space}.", action=action, space=self.action_space
             )
-        return super().step(action)
+        lists = self._lists
+        if lists is None or self._given or self._steps_in_python >= kernel_env.STEPS_BEFORE_COMPILING:
+            return super().step(action)
+        self._steps_in_python += 1
+        self._state, reward, terminated = self.kernel.step(self._state, action, self._rng, lists)
+        return self._state.s, reward, terminated, False, self._told(self._state)
 
     def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Any, Info]:
         if self._given:
             self._read_before_reset()
+        elif self._lane is None and self._lists is None:
+            self._lists = self._params._replace(**{name: getattr(self._params, name).tolist() for name in _ARRAYS})
         return super().reset(seed=seed, options=options)
+
+    def set_params(self, params: Any) -> None:
+        """Other params from the next step on."""
+        self._lists = None
+        super().set_params(params)
 
     @property
     def P(self) -> Table:  # noqa: N802 - the name that every textbook gives it
@@ -127,6 +141,9 @@ class TableEnv(KernelEnv):
 
     def _told(self, state: Any) -> Info:
         return {"prob": state.prob}  # what the kernel's info tells, without a record in between
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "_lists": None}  # made again by the next reset
 
     def _read_before_step(self, action: Any) -> None:
         state = self.kernel_state

@@ -15,7 +15,7 @@ from paddock.envs.toy_text import taxi_map, transitions
 from paddock.envs.toy_text.ansi import BOLD_BLUE, MAGENTA, ON_GREEN, ON_YELLOW, painted
 from paddock.envs.toy_text.table_env import TableEnv, state_attribute
 from paddock.envs.toy_text.taxi_map import MAP, PLACES, RIDING
-from paddock.envs.toy_text.transitions import Array
+from paddock.envs.toy_text.transitions import Array, chosen_outcome, first_state
 from paddock.errors import InvalidKernel
 from paddock.kernels import Kernel, KernelVectorEnv
 
@@ -52,22 +52,22 @@ class Told(NamedTuple):
 
 
 def initial(rng: Any, params: Params) -> State:
-    s = transitions.first_state(rng.random(), params)
+    s = first_state(rng.random(), params)
     fickle = params.fickle_passenger and rng.random() < params.fickle_probability
     return State(s, -1, 1.0, fickle, 0)
 
 
 def step(state: State, action: int, rng: Any, params: Params) -> tuple[State, float, bool]:
     s, fickle = state.s, state.fickle_step
-    k = transitions.chosen_outcome(s, action, rng.random(), params)
-    new = int(params.successor[s, action, k])
+    k = chosen_outcome(params.probability[s][action], rng.random(), params.outcomes)
+    new = int(params.successor[s][action][k])
     if fickle and params.fickle_passenger and s // 4 % 5 == 4 and new // 20 != s // 20:
         fickle = False
         other = rng.integers(0, 3)  # of the destinations that are not the present one
         new = new - new % 4 + (other if other < s % 4 else other + 1)
     heading = action if action < 4 else state.taxi_orientation
-    reached = State(new, action, float(params.probability[s, action, k]), fickle, heading)
-    return reached, float(params.reward[s, action, k]), bool(params.terminated[s, action, k])
+    reached = State(new, action, float(params.probability[s][action][k]), fickle, heading)
+    return reached, float(params.reward[s][action][k]), bool(params.terminated[s][action][k])
 
 
 def observe(state: State, params: Params) -> int:
@@ -222,6 +222,19 @@ class TaxiEnv(TableEnv):
         paint(self._locs[destination], MAGENTA)
         tail = "\n" if self.lastaction is None else f"  ({_NAMES[self.lastaction]})\n"
         return "".join("".join(line) + "\n" for line in letters) + tail
+
+    def paint(self) -> Any:
+        from paddock.envs.drawing.taxi import paint_taxi
+
+        row, column, passenger, destination = self.decode(self.s)
+        return paint_taxi(
+            tuple(line.tobytes().decode("latin-1") for line in self._desc),
+            tuple((int(row), int(column)) for row, column in self._locs),
+            taxi=(row, column),
+            passenger=passenger,
+            destination=destination,
+            heading=self.taxi_orientation,
+        )
 
 
 def _checked_masks(desc: Array, locs: Any) -> Array:

@@ -50,9 +50,9 @@ def initial(rng: Any, params: Params) -> State:
 
 def step(state: State, action: int, rng: Any, params: Params) -> tuple[State, float, bool]:
     s = state.s
-    k = chosen_outcome(s, action, rng.random(), params)
-    new = State(int(params.successor[s, action, k]), action, float(params.probability[s, action, k]))
-    return new, float(params.reward[s, action, k]), bool(params.terminated[s, action, k])
+    k = chosen_outcome(params.probability[s][action], rng.random(), params.outcomes)
+    new = State(int(params.successor[s][action][k]), action, float(params.probability[s][action][k]))
+    return new, float(params.reward[s][action][k]), bool(params.terminated[s][action][k])
 
 
 def observe(state: State, params: Params) -> int:
@@ -63,14 +63,16 @@ def info(state: State, params: Params) -> Told:
     return Told(state.prob)
 
 
-def chosen_outcome(s: int, action: int, drawn: float, params: Any) -> int:
+def chosen_outcome(likely: Any, drawn: float, outcomes: int) -> int:
     """The first outcome whose summed probability is above the number drawn; the first of all if rounding left none."""
     total = 0.0
-    for k in range(params.outcomes):
-        total += params.probability[s, action, k]
-        if total > drawn:
-            return k
-    return 0
+    chosen = 0
+    # Counted to the end, without a way out: a jump that depends on chance costs compiled code more than the sums.
+    for k in range(outcomes):
+        total += likely[k]
+        if total <= drawn:
+            chosen += 1
+    return chosen if chosen < outcomes else 0
 
 
 def first_state(drawn: float, params: Any) -> int:

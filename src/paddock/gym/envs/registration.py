@@ -20,11 +20,13 @@ from paddock.core.listing import pprint_registry
 from paddock.core.lookup import spec
 from paddock.core.registry import (
     add_spec,
-    current_namespace as _current_namespace,
     full_id,
     namespace,
     registry,
     versions_of,
+)
+from paddock.core.registry import (
+    current_namespace as _current_namespace,
 )
 from paddock.core.spec import EnvCreator, EnvSpec, VectorEnvCreator, WrapperSpec
 from paddock.core.vector_env import VectorEnv
@@ -145,7 +147,7 @@ def register_envs(env_module: ModuleType) -> None:
 
 def parse_env_id(env_id: str) -> tuple[str | None, str, int | None]:
     """Namespace, name and version of an id."""
-    return tuple(parse_id(env_id))
+    return parse_id(env_id)
 
 
 def get_env_id(ns: str | None, name: str, version: int | None) -> str:

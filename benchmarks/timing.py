@@ -1,0 +1,52 @@
+"""What the benchmark scripts share: interleaved rounds, medians, and a table that says whether each bar is met."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+
+
+def rates(cases: dict[str, Callable[[int], int]], *, rounds: int = 9, seconds: float = 0.08) -> dict[str, float]:
+    """Median rate a second of each case; a case runs ``k`` calls and returns how many things it did.
+
+    All cases take turns in every round, so that a slow moment of the machine hits them alike.
+    """
+    calls = {name: _calls_for(run, seconds) for name, run in cases.items()}
+    found: dict[str, list[float]] = {name: [] for name in cases}
+    for _ in range(rounds):
+        for name, run in cases.items():
+            began = time.perf_counter()
+            done = run(calls[name])
+            found[name].append(done / (time.perf_counter() - began))
+    return {name: statistics.median(values) for name, values in found.items()}
+
+
+def _calls_for(run: Callable[[int], int], seconds: float) -> int:
+    calls = 4
+    while True:
+        began = time.perf_counter()
+        run(calls)
+        took = time.perf_counter() - began
+        if took > seconds / 4:
+            return max(1, int(calls * seconds / took))
+        calls *= 4
+
+
+class Table:
+    """Rows of (what, ours, peer, ratio, bar); ``failed`` once a bar is missed."""
+
+    def __init__(self, title: str) -> None:
+        self.failed = False
+        print(f"\n{title}\n{'':44} {'paddock':>12} {'peer':>12} {'ratio':>7}   bar")
+
+    def row(self, what: str, ours: float, peer: float, bar: float | None = None) -> None:
+        """Print a row: rates a second, and the least ratio asked for."""
+        ratio = ours / peer
+        verdict = "" if bar is None else f"{bar:g}x {'ok' if ratio >= bar else 'MISSED'}"
+        self.failed |= bar is not None and ratio < bar
+        print(f"{what:44} {ours:12,.0f} {peer:12,.0f} {ratio:7.2f}   {verdict}")
+
+    def note(self, text: str) -> None:
+        """Print a line below the rows."""
+        print(text)

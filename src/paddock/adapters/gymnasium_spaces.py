@@ -1,0 +1,116 @@
+"""Spaces and their values, ours and Gymnasium's, turned into each other. Imported only where Gymnasium is.
+
+Values need no turning but for graphs: both libraries use plain NumPy and Python objects, except for their own
+``GraphInstance``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium.spaces as theirs
+import numpy as np
+
+import paddock.spaces as ours
+from paddock.errors import CustomSpaceError
+
+
+def to_theirs(space: ours.Space[Any]) -> theirs.Space[Any]:
+    """Gymnasium's space with the same members, dtype and order of draws."""
+    match space:
+        case ours.Box():
+            return _box(space)
+        case ours.Discrete():
+            return theirs.Discrete(int(space.n), start=int(space.start), dtype=space.dtype)
+        case ours.MultiDiscrete():
+            return theirs.MultiDiscrete(np.array(space.nvec), dtype=space.dtype, start=np.array(space.start))
+        case ours.MultiBinary():
+            return theirs.MultiBinary(space.n)
+        case ours.Text():
+            charset = "".join(space.character_list)
+            return theirs.Text(space.max_length, min_length=space.min_length, charset=charset)
+        case ours.Tuple():
+            return theirs.Tuple([to_theirs(part) for part in space.spaces])
+        case ours.Dict():
+            parts = {key: to_theirs(part) for key, part in space.spaces.items()}
+            return theirs.Dict(parts, sort_keys=False)
+        case ours.Sequence():
+            return theirs.Sequence(to_theirs(space.feature_space), stack=space.stack)
+        case ours.Graph():
+            edges = None if space.edge_space is None else to_theirs(space.edge_space)
+            return theirs.Graph(to_theirs(space.node_space), edges)  # type: ignore[arg-type]
+        case ours.OneOf():
+            return theirs.OneOf([to_theirs(part) for part in space.spaces])
+    raise CustomSpaceError(
+        f"{type(space).__name__} has no counterpart in Gymnasium. Build the environment's space from paddock.spaces, or "
+        f"wrap the environment so that it shows one of those."
+    )
+
+
+def to_ours(space: theirs.Space[Any]) -> ours.Space[Any]:
+    """Our space with the same members, dtype and order of draws."""
+    match space:
+        case theirs.Box():
+            low = _bound(space.low, space.bounded_below, -np.inf)
+            return ours.Box(low, _bound(space.high, space.bounded_above, np.inf), space.shape, space.dtype)
+        case theirs.Discrete():
+            return ours.Discrete(int(space.n), start=int(space.start), dtype=space.dtype)
+        case theirs.MultiDiscrete():
+            return ours.MultiDiscrete(space.nvec, dtype=space.dtype, start=space.start)
+        case theirs.MultiBinary():
+            return ours.MultiBinary(space.n)
+        case theirs.Text():
+            charset = "".join(space.character_list)
+            return ours.Text(space.max_length, min_length=space.min_length, charset=charset)
+        case theirs.Tuple():
+            return ours.Tuple([to_ours(part) for part in space.spaces])
+        case theirs.Dict():
+            return ours.Dict({key: to_ours(part) for key, part in space.spaces.items()}, sort_keys=False)
+        case theirs.Sequence():
+            return ours.Sequence(to_ours(space.feature_space), stack=space.stack)
+        case theirs.Graph():
+            edges = None if space.edge_space is None else to_ours(space.edge_space)
+            return ours.Graph(to_ours(space.node_space), edges)
+        case theirs.OneOf():
+            return ours.OneOf([to_ours(part) for part in space.spaces])
+    raise CustomSpaceError(f"{type(space).__name__} has no counterpart in paddock. Build it from gymnasium.spaces.")
+
+
+def _box(space: ours.Box) -> theirs.Box:
+    box = theirs.Box(np.array(space.low), np.array(space.high), space.shape, space.dtype)
+    # Among integers "no bound" is a fact beside the numbers: Gymnasium would cast an array with infinities wrongly.
+    box.bounded_below, box.bounded_above = np.array(space.bounded_below), np.array(space.bounded_above)
+    return box
+
+
+def _bound(values: Any, bounded: Any, infinity: float) -> Any:
+    if values.dtype.kind != "i" or bounded.all():
+        return values
+    # Wide enough for 64-bit integers beside infinity, where the machine has such floats.
+    return np.where(bounded, values.astype(np.longdouble), infinity)
+
+
+def has_graphs(space: ours.Space[Any]) -> bool:
+    """Whether a value of this space may hold a graph."""
+    match space:
+        case ours.Graph():
+            return True
+        case ours.Tuple() | ours.OneOf():
+            return any(map(has_graphs, space.spaces))
+        case ours.Dict():
+            return any(map(has_graphs, space.spaces.values()))
+        case ours.Sequence():
+            return has_graphs(space.feature_space)
+    return False
+
+
+def with_graphs_of(kind: type, value: Any) -> Any:
+    """The value with every graph in it as a ``kind``, ours or theirs."""
+    match value:
+        case ours.GraphInstance() | theirs.GraphInstance():
+            return kind(*(with_graphs_of(kind, part) for part in value))
+        case tuple():
+            return tuple(with_graphs_of(kind, part) for part in value)
+        case dict():
+            return {key: with_graphs_of(kind, part) for key, part in value.items()}
+    return value
