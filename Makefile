@@ -16,7 +16,7 @@ check: .venv/dev.stamp
 	$(PYTHON_IN_VENV) -m ruff format --check .
 	$(PYTHON_IN_VENV) -m mypy
 
-bench: .venv/dev.stamp
+bench: .venv/bench.stamp
 	scripts/bench $(PYTHON_IN_VENV)
 
 clean:

@@ -14,7 +14,7 @@ import warnings
 
 import gymnasium
 import numpy as np
-from timing import Table, rates
+from _timing import Table, rates
 
 WITHOUT = "--without-numba" in sys.argv
 if WITHOUT:

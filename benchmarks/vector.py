@@ -18,7 +18,7 @@ from pathlib import Path
 
 import gymnasium
 import numpy as np
-from timing import Table, rates
+from _timing import Table, rates
 
 import paddock
 from paddock import LaneOptions

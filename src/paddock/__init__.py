@@ -9,6 +9,7 @@ Where everything is, bottom layer first (a module imports only from layers below
     wrappers, envs      what changes data on the way; the environments that come with paddock
     vector, testing     lanes; check_env
     making              make(): locate, plan, build
+    adapters            ways out: an environment as other libraries expect it
     gym                 Gymnasium's module tree over all this: `import paddock.gym as gym`
     cli                 the `paddock` command
 
@@ -45,6 +46,7 @@ _HOMES = {
     "spec": "paddock.core.lookup",
     "pprint_registry": "paddock.core.listing",
     "check_env": "paddock.testing",
+    "to_gymnasium": "paddock.adapters.gymnasium",
 }
 _MODULES = ("errors", "spaces", "wrappers", "vector", "envs", "testing", "gym")
 _NEEDS_CATALOG = ("make", "make_vec", "OpenEnv", "register", "registry", "spec", "pprint_registry", "EnvSpec")

@@ -15,7 +15,7 @@ import pytest
 import paddock
 from paddock import errors
 from paddock.envs.catalog import BUILT_IN
-from paddock.kernels import Kernel, KernelEnv, env
+from paddock.kernels import Kernel, KernelEnv
 from paddock.spaces import Discrete
 
 IDS = [spec.id for spec in BUILT_IN]
@@ -150,7 +150,7 @@ def test_compiled_lane_is_painted_where_it_is(monkeypatch):
     pytest.importorskip("numba")
     frames = []
     for steps_in_python in (1_000, 2):
-        monkeypatch.setattr(env, "STEPS_BEFORE_COMPILING", steps_in_python)
+        monkeypatch.setattr("paddock.kernels.env.STEPS_BEFORE_COMPILING", steps_in_python)
         cart = paddock.make("CartPole-v1", render_mode="rgb_array")
         cart.reset(seed=1)
         for action in (0, 1, 1, 0, 1):

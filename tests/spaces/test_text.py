@@ -44,6 +44,12 @@ def test_masked_samples_equal_gymnasiums(name):
         assert same(space.sample(probability=(length, weights)), peer.sample(probability=(length, weights)))
 
 
+def test_the_null_character_is_sampled_like_any_other():
+    space = Text(4, min_length=4, charset="\0", seed=1)
+    assert space.sample() == "\0\0\0\0"
+    assert space.sample(mask=(4, np.ones(1, np.int8))) == "\0\0\0\0"
+
+
 def test_no_possible_character():
     nothing = np.zeros(2, np.int8)
     assert Text(3, min_length=0, charset="ab").sample(mask=(None, nothing)) == ""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from paddock.cli.arguments import add_json
 from paddock.cli.failures import FAILED, OK
 from paddock.cli.output import Output
+from paddock.kernels.installed import numba_installed
 
 if TYPE_CHECKING:
     from paddock.cli.episodes import Play
@@ -29,10 +30,11 @@ NEXT = (
 
 
 class Stop(NamedTuple):
-    """One distance: its name, and how the environment is made there."""
+    """One distance: its name, how the environment is made there, and how many lanes step at once."""
 
     distance: str
     opened: Callable[[], AbstractContextManager[Env[Any, Any]]]
+    lanes: int = 1
 
 
 def _in_process() -> AbstractContextManager[Env[Any, Any]]:
@@ -41,7 +43,14 @@ def _in_process() -> AbstractContextManager[Env[Any, Any]]:
     return made(TARGET)
 
 
-STOPS = (Stop("in process", _in_process),)
+def _lanes() -> AbstractContextManager[Env[Any, Any]]:
+    from paddock.cli.first_lane import FirstLane
+
+    return FirstLane(TARGET, LANES)
+
+
+LANES = 1024
+STOPS = (Stop("in process", _in_process), Stop(f"{LANES} lanes", _lanes, LANES))
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -55,7 +64,7 @@ def run(arguments: Namespace, output: Output) -> int:
         output.line(HEADER)
         output.line(f"One episode of {TARGET} with seed {SEED}, played by a policy that keeps the pole up.")
         output.line()
-    visits = [(stop.distance, _visit(stop, output)) for stop in STOPS]
+    visits = [(stop, _visit(stop, output)) for stop in STOPS]
     same = len({played.digest for _, played in visits}) == 1
     if arguments.json:
         output.document(_document(visits, same))
@@ -76,28 +85,36 @@ def _visit(stop: Stop, output: Output) -> Play:
         return play(env, balance, seed=SEED, on_step=on_step)
 
 
-def _document(visits: list[tuple[str, Play]], same: bool) -> dict[str, Any]:
+def _document(visits: list[tuple[Stop, Play]], same: bool) -> dict[str, Any]:
     stops = [
         {
-            "distance": distance,
+            "distance": stop.distance,
             "steps": played.steps,
             "return": played.mean_reward,
-            "steps_per_second": played.steps_per_second,
+            "steps_per_second": played.steps_per_second * stop.lanes,
             "trajectory_digest": played.digest,
         }
-        for distance, played in visits
+        for stop, played in visits
     ]
     return {"target": TARGET, "seed": SEED, "stops": stops, "same_trajectory": same}
 
 
-def _print(visits: list[tuple[str, Play]], same: bool, output: Output) -> None:
+def _print(visits: list[tuple[Stop, Play]], same: bool, output: Output) -> None:
     output.table(
         ["distance", "steps", "return", "steps/s", "trajectory digest"],
         [
-            [distance, played.steps, played.mean_reward, round(played.steps_per_second), (played.digest or "none")[:16]]
-            for distance, played in visits
+            [
+                stop.distance,
+                played.steps,
+                played.mean_reward,
+                round(played.steps_per_second * stop.lanes),
+                (played.digest or "none")[:16],
+            ]
+            for stop, played in visits
         ],
     )
+    if not numba_installed():
+        output.line('The lanes ran as plain Python. Compiled they are far faster: pip install "paddock[fast]"')
     if not same:
         output.error("the trajectories differ: the same environment must give the same numbers at every distance")
     output.line()

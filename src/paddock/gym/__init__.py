@@ -8,7 +8,7 @@ from paddock.core.listing import pprint_registry
 from paddock.core.lookup import spec
 from paddock.core.registry import registry
 from paddock.core.wrapper import ActionWrapper, ObservationWrapper, RewardWrapper, Wrapper
-from paddock.gym import core, envs, error, logger, spaces, utils, vector, wrappers
+from paddock.gym import core, envs, error, experimental, logger, spaces, utils, vector, wrappers
 from paddock.gym.envs.registration import VectorizeMode, make, make_vec, register, register_envs
 from paddock.spaces import Space
 
@@ -25,6 +25,7 @@ __all__ = [
     "Wrapper",
     "envs",
     "error",
+    "experimental",
     "logger",
     "make",
     "make_vec",

@@ -68,10 +68,6 @@ class Text(Space[str]):
         return {char: np.int32(index) for index, char in enumerate(self._char_list)}
 
     @functools.cached_property
-    def _char_array(self) -> NDArray[np.str_]:
-        return np.array(self._char_list, dtype="U1")
-
-    @functools.cached_property
     def _ladder(self) -> NDArray[np.float64]:
         """What ``Generator.choice`` computes from equal probabilities at every call: their running sum."""
         steps = (np.ones(len(self._char_list)) / len(self._char_list)).cumsum()
@@ -122,8 +118,10 @@ class Text(Space[str]):
             )
         if weights is None:
             chosen = self._ladder.searchsorted(self.np_random.random(length), side="right")
-            return "".join(self._char_array[chosen].tolist())
-        return "".join(self.np_random.choice(self._char_array, size=length, p=weights).tolist())
+        else:
+            chosen = self.np_random.choice(len(self._char_list), size=length, p=weights)
+        # Not through an array of characters, as Gymnasium does: NumPy drops "\0" at the end of strings.
+        return "".join([self._char_list[index] for index in chosen.tolist()])
 
     def _check_mask(self, mask: Any) -> tuple[Any, Any]:
         length, allowed = self._check_pair(mask, np.int8, "mask", InvalidSpace)

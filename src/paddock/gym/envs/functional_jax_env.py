@@ -1,0 +1,198 @@
+"""``gymnasium.envs.functional_jax_env``: a FuncEnv, run through JAX, as an environment and as n lanes.
+
+JAX is imported when one is made. A lane that begins anew does so alone: the others move on in the same step.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any, Generic
+
+import numpy as np
+
+from paddock.core.env import Env, Info
+from paddock.core.spec import EnvSpec
+from paddock.core.vector_env import AutoresetMode, VectorEnv
+from paddock.errors import DependencyNotInstalled, InvalidAction, ResetNeeded, UnsupportedMode
+from paddock.gym.experimental.functional import ActType, FuncEnv, ObsType, StateType
+from paddock.seeding import np_random, to_seed
+from paddock.spaces import batch_space
+
+
+def _load_jax() -> Any:
+    try:
+        import jax
+        import jax.numpy
+        import jax.random
+    except ImportError:
+        raise DependencyNotInstalled("A FuncEnv runs through JAX, which is not installed: pip install jax") from None
+    return jax
+
+
+def _new_key(jax: Any) -> Any:
+    """A key from the system's entropy."""
+    generator, _ = np_random()
+    return jax.random.PRNGKey(int(generator.integers(0, 2**32 - 1)))
+
+
+class _Rendering:
+    """The pictures of a FuncEnv, whose state between two of them the environment keeps."""
+
+    func_env: Any
+    render_mode: str | None
+    render_state: Any = None
+
+    def _begin_rendering(self) -> None:
+        if self.render_mode == "rgb_array":
+            self.render_state = self.func_env.render_init()
+
+    def _picture(self, state: Any) -> Any:
+        if self.render_mode != "rgb_array":
+            raise UnsupportedMode(f"render_mode={self.render_mode!r}: a FuncEnv renders in mode 'rgb_array' alone.")
+        self.render_state, image = self.func_env.render_image(state, self.render_state)
+        return image
+
+    def _end_rendering(self) -> None:
+        if self.render_state is not None:
+            self.func_env.render_close(self.render_state)
+            self.render_state = None
+
+
+class FunctionalJaxEnv(_Rendering, Env[Any, Any], Generic[StateType]):
+    """One lane. ``metadata["jax"]`` tells that observations are JAX arrays."""
+
+    state: StateType
+    rng: Any
+
+    def __init__(
+        self,
+        func_env: FuncEnv[Any, Any, Any, Any, Any, Any, Any],
+        metadata: dict[str, Any] | None = None,
+        render_mode: str | None = None,
+        spec: EnvSpec | None = None,
+    ) -> None:
+        self._jax = _load_jax()
+        self.func_env = func_env
+        self.observation_space, self.action_space = func_env.observation_space, func_env.action_space
+        self.metadata = {"render_modes": [], "jax": True} if metadata is None else metadata
+        self.render_mode, self.spec = render_mode, spec
+        self.rng = _new_key(self._jax)
+        self._begin_rendering()
+
+    def _next_key(self) -> Any:
+        key, self.rng = self._jax.random.split(self.rng)
+        return key
+
+    def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Any, Info]:
+        super().reset(seed=seed)
+        if seed is not None:
+            self.rng = self._jax.random.PRNGKey(to_seed(seed))
+        key = self._next_key()
+        self.state = self.func_env.initial(rng=key)
+        return self.func_env.observation(self.state, key), self.func_env.state_info(self.state)
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, Info]:
+        if "state" not in vars(self):
+            raise ResetNeeded("Cannot call env.step() before calling env.reset()")
+        env, before, key = self.func_env, self.state, self._next_key()
+        after = env.transition(before, action, key)
+        reward, terminated = env.reward(before, action, after, key), env.terminal(after, key)
+        info = env.transition_info(before, action, after)
+        self.state = after
+        return env.observation(after, key), float(reward), bool(terminated), False, info
+
+    def render(self) -> Any:
+        return self._picture(self.state)
+
+    def close(self) -> None:
+        self._end_rendering()
+
+
+class FunctionalJaxVectorEnv(_Rendering, VectorEnv[ObsType, ActType, Any], Generic[ObsType, ActType, StateType]):
+    """n lanes by ``jax.vmap``. A lane that ended begins anew in the next step, with reward 0, whatever its action.
+
+    ``max_episode_steps`` of 0 is no limit. ``func_env`` itself is left as it is: a copy of it is transformed. As in
+    Gymnasium ``state`` is the state of all lanes, an array or a tree of them.
+    """
+
+    state: StateType  # type: ignore[assignment]
+    rng: Any
+
+    def __init__(
+        self,
+        func_env: FuncEnv[StateType, ObsType, ActType, Any, Any, Any, Any],
+        num_envs: int,
+        max_episode_steps: int = 0,
+        metadata: dict[str, Any] | None = None,
+        render_mode: str | None = None,
+        spec: EnvSpec | None = None,
+    ) -> None:
+        self._jax = _load_jax()
+        self.func_env = copy.copy(func_env)
+        self.func_env.transform(self._jax.vmap)
+        self.num_envs, self.time_limit = num_envs, max_episode_steps
+        self.single_observation_space, self.single_action_space = func_env.observation_space, func_env.action_space
+        self.observation_space = batch_space(self.single_observation_space, num_envs)
+        self.action_space = batch_space(self.single_action_space, num_envs)
+        default = {"autoreset_mode": AutoresetMode.NEXT_STEP, "jax": True}
+        self.metadata = default if metadata is None else metadata
+        self.render_mode, self.spec = render_mode, spec
+        self.rng = _new_key(self._jax)
+        self._forget_episodes()
+        self._begin_rendering()
+
+    def _forget_episodes(self) -> None:
+        self.steps = self._jax.numpy.zeros(self.num_envs, dtype=np.int32)
+        self.prev_done = self._jax.numpy.zeros(self.num_envs, dtype=np.bool_)
+
+    def _next_keys(self) -> Any:
+        """One key a lane."""
+        key, self.rng = self._jax.random.split(self.rng)
+        return self._jax.random.split(key, self.num_envs)
+
+    def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Any, Info]:  # type: ignore[override]
+        super().reset(seed=seed)
+        if seed is not None:
+            self.rng = self._jax.random.PRNGKey(to_seed(seed))
+        keys = self._next_keys()
+        self.state = self.func_env.initial(rng=keys)
+        self._forget_episodes()
+        return self.func_env.observation(self.state, keys), self.func_env.state_info(self.state)
+
+    def step(self, action: Any) -> tuple[Any, Any, Any, Any, Info]:  # type: ignore[override]
+        if "state" not in vars(self):
+            raise ResetNeeded("Cannot call env.step() before calling env.reset()")
+        if len(action) != self.num_envs:
+            raise InvalidAction(f"{len(action)} actions for {self.num_envs} lanes.", action=action)
+        xp, env, before, begin = self._jax.numpy, self.func_env, self.state, self.prev_done
+        keys = self._next_keys()
+        after = env.transition(before, action, keys)
+        reward = env.reward(before, action, after, keys)
+        terminated = env.terminal(after, keys)
+        info = env.transition_info(before, action, after)
+        steps = self.steps + 1
+        truncated = steps >= self.time_limit if self.time_limit > 0 else xp.zeros_like(terminated)
+        if bool(begin.any()):
+            after = self._lanes_of(begin, env.initial(self._next_keys()), after)
+            steps, reward = xp.where(begin, 0, steps), xp.where(begin, 0, reward)
+            terminated, truncated = terminated & ~begin, truncated & ~begin
+        self.state, self.steps, self.prev_done = after, steps, terminated | truncated
+        # Not the keys of the transition, nor a draw from the stream: a noisy eye changes nothing of what happens.
+        noise = self._jax.vmap(self._jax.random.fold_in, in_axes=(0, None))(keys, 1)
+        return env.observation(after, noise), reward, terminated, truncated, info
+
+    def _lanes_of(self, mask: Any, chosen: Any, others: Any) -> Any:
+        """The state whose lanes are ``chosen``'s where the mask is true: every array of it, lane by lane."""
+
+        def choose(one: Any, other: Any) -> Any:
+            return self._jax.numpy.where(mask.reshape(-1, *(1,) * (one.ndim - 1)), one, other)
+
+        return self._jax.tree_util.tree_map(choose, chosen, others)
+
+    def render(self) -> tuple[Any, ...]:
+        """A picture a lane."""
+        lanes = (self._jax.tree_util.tree_map(lambda part: part[lane], self.state) for lane in range(self.num_envs))
+        return tuple(self._picture(state) for state in lanes)
+
+    def close_extras(self, **kwargs: Any) -> None:
+        self._end_rendering()

@@ -1,0 +1,5 @@
+"""``gymnasium.experimental``."""
+
+from paddock.gym.experimental import functional
+
+__all__ = ["functional"]
