@@ -34,6 +34,7 @@ PUBLIC = [
     "spec",
     "state",
     "testing",
+    "to_gymnasium",
     "vector",
     "wrappers",
 ]

@@ -95,6 +95,23 @@ def test_bounds_can_be_left_to_the_environment_but_nan_never():
         conform(Discrete(2), 2, bounds=False)
 
 
+class Torque(Box):
+    pass
+
+
+class EvenBox(Box):
+    def contains(self, x):
+        return super().contains(x) and not np.any(np.asarray(x) % 2)
+
+
+def test_a_subclass_is_treated_as_its_parent_unless_it_has_other_members():
+    assert same(conform(Torque(-1, 1, (2,)), [0.5, 1]), np.array([0.5, 1], np.float32))
+    value = np.array([2], np.float32)
+    assert conform(EvenBox(0, 9), value) is value
+    with pytest.raises(Nonconforming, match="is not in"):
+        conform(EvenBox(0, 9), np.array([3], np.float32))
+
+
 def test_integers_come_back_as_they_are():
     for value in (1, np.int8(1), np.array(1), True):
         assert conform(Discrete(3), value) is value

@@ -10,6 +10,7 @@ import paddock.spaces as ours
 from tests.spaces.twins import CATALOGUE, same, twin
 
 # Graphs differ on purpose from the second sample on (B7); test_graph.py holds them to the first.
+SLOW = [name for name in CATALOGUE if name.startswith("sequence")]
 EQUAL = [name for name in CATALOGUE if not name.startswith("graph")]
 
 
@@ -22,8 +23,19 @@ def check_samples(name, count, seed=7):
         assert same(a, b), f"sample {i} with seed {seed}: {a} != {b}"
 
 
-@pytest.mark.parametrize("name", EQUAL)
+@pytest.mark.parametrize("name", [name for name in EQUAL if name not in SLOW])
 def test_ten_thousand_seeded_samples_equal_gymnasiums(name):
+    check_samples(name, 10_000)
+
+
+@pytest.mark.parametrize("name", SLOW)
+def test_two_thousand_seeded_sequences_equal_gymnasiums(name):
+    check_samples(name, 2_000)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", SLOW)
+def test_ten_thousand_seeded_sequences_equal_gymnasiums(name):
     check_samples(name, 10_000)
 
 

@@ -34,7 +34,7 @@ def adapted(env: Any) -> gymnasium.Env[Any, Any]:
     return GymnasiumGraphEnv(env) if graphs else GymnasiumEnv(env)
 
 
-class GymnasiumEnv(gymnasium.Env[Any, Any]):
+class GymnasiumEnv(gymnasium.Env[Any, Any]):  # type: ignore[misc]  # Gymnasium has no types for mypy
     """Steps ``self.env``; observations and infos are the very objects that it returned."""
 
     def __init__(self, env: Env[Any, Any]) -> None:
@@ -72,7 +72,7 @@ class GymnasiumEnv(gymnasium.Env[Any, Any]):
         return self.env.np_random_seed
 
     @property
-    def _np_random(self) -> np.random.Generator | None:  # type: ignore[override]  # Gymnasium's checker reads it
+    def _np_random(self) -> np.random.Generator | None:  # Gymnasium's checker reads it
         return self.env.unwrapped._np_random
 
     def has_wrapper_attr(self, name: str) -> bool:
@@ -96,7 +96,7 @@ class GymnasiumGraphEnv(GymnasiumEnv):
 
     def step(self, action: Any) -> StepResult:
         seen, *rest = self.env.step(with_graphs_of(ours.GraphInstance, action))
-        return (with_graphs_of(theirs.GraphInstance, seen), *rest)  # type: ignore[return-value]
+        return (with_graphs_of(theirs.GraphInstance, seen), *rest)
 
     def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Any, Info]:
         seen, info = self.env.reset(seed=seed, options=options)

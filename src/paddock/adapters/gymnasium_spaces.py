@@ -38,7 +38,7 @@ def to_theirs(space: ours.Space[Any]) -> theirs.Space[Any]:
             return theirs.Sequence(to_theirs(space.feature_space), stack=space.stack)
         case ours.Graph():
             edges = None if space.edge_space is None else to_theirs(space.edge_space)
-            return theirs.Graph(to_theirs(space.node_space), edges)  # type: ignore[arg-type]
+            return theirs.Graph(to_theirs(space.node_space), edges)
         case ours.OneOf():
             return theirs.OneOf([to_theirs(part) for part in space.spaces])
     raise CustomSpaceError(

@@ -48,6 +48,16 @@ BUILT_IN = [
     _built_in("CliffWalkingSlippery-v1", "toy_text.cliffwalking", "CliffWalking", kwargs={"is_slippery": True}),
     _built_in("Taxi-v4", "toy_text.taxi", "Taxi", max_episode_steps=200, reward_threshold=8),
     _built_in("Blackjack-v1", "toy_text.blackjack", "Blackjack", kwargs={"sab": True, "natural": False}),
+    # Gymnasium's JAX environments: the same worlds, so the same kernels. See docs/differences.md for what differs.
+    _built_in(
+        "phys2d/CartPole-v0", "classic_control.cartpole", "CartPole", max_episode_steps=200, reward_threshold=195.0
+    ),
+    _built_in(
+        "phys2d/CartPole-v1", "classic_control.cartpole", "CartPole", max_episode_steps=500, reward_threshold=475.0
+    ),
+    _built_in("phys2d/Pendulum-v0", "classic_control.pendulum", "Pendulum", max_episode_steps=200),
+    _built_in("tabular/Blackjack-v0", "toy_text.blackjack", "Blackjack", kwargs={"sab": True, "natural": False}),
+    _built_in("tabular/CliffWalking-v0", "toy_text.cliffwalking", "CliffWalking"),
 ]
 
 registry.protect(BUILT_IN)

@@ -62,7 +62,7 @@ class KernelEnv(Env[Any, Any]):
             return self._rare_step(action)
         kernel, params = self.kernel, self._params
         if not self._discrete:
-            action = np.asarray(action).tolist()
+            action = np.asarray(action, self.action_space.dtype).tolist()
         state, reward, terminated = kernel.step(self._state, action, self._rng, params)
         self._state = state
         return self._see(kernel.observe(state, params)), reward, terminated, False, self._told(state)

@@ -59,6 +59,17 @@ class KernelVectorEnv(VectorEnv[Any, Any, Array]):
         strict: bool = True,
         **arguments: Any,
     ) -> None:
+        self._arguments = {
+            **arguments,
+            "num_envs": num_envs,
+            "max_episode_steps": max_episode_steps,
+            "render_mode": render_mode,
+            "autoreset_mode": autoreset_mode,
+            "copy": copy,
+            "threads": threads,
+            "statistics": statistics,
+            "strict": strict,
+        }
         self.num_envs, self.render_mode, self.copy, self.statistics = num_envs, render_mode, copy, statistics
         self.autoreset_mode = AutoresetMode(autoreset_mode)
         self.metadata = {**self.env_type.metadata, "autoreset_mode": self.autoreset_mode}
@@ -259,24 +270,52 @@ class KernelVectorEnv(VectorEnv[Any, Any, Array]):
         return look()
 
     def get_attr(self, name: str) -> tuple[Any, ...]:
-        """A param or attribute, once a lane: lanes share their parameters."""
-        return (getattr(self._single, name),) * self.num_envs
+        """Each lane's attribute."""
+        return self.call(name)
 
     def set_attr(self, name: str, values: Any) -> None:
-        """Set a parameter of all lanes."""
-        if isinstance(values, (list, tuple)):
-            if len(values) != self.num_envs or any(value != values[0] for value in values):
-                raise InvalidSpace(f"Lanes share {name}: pass one value for all of them.")
-            values = values[0]
-        setattr(self._single, name, values)
-        self._lanes.set_params(self._single._params, self._single._params)
-        if self._began:
-            self._follow_lanes()
+        """Set an attribute in every lane: one value for all, or a list or tuple with one a lane. Params are shared."""
+        if not isinstance(values, (list, tuple)):
+            values = [values] * self.num_envs
+        if len(values) != self.num_envs:
+            raise InvalidSpace(f"{len(values)} values for {self.num_envs} lanes. Pass one value, or one a lane.")
+        if name in self._single._params._fields and any(value != values[0] for value in values):
+            raise InvalidSpace(f"Lanes share the parameter {name}: pass one value for all of them.")
+        for lane, value in enumerate(values):
+            self._in_lane(lane, lambda value=value: setattr(self._single, name, value))
 
     def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
-        """An attribute or the result of a method, once a lane."""
-        found = getattr(self._single, name)
-        return (found(*args, **kwargs) if callable(found) else found,) * self.num_envs
+        """Each lane's attribute, called with the arguments if it is callable."""
+
+        def ask() -> Any:
+            found = getattr(self._single, name)
+            return found(*args, **kwargs) if callable(found) else found
+
+        return tuple(self._in_lane(lane, ask) for lane in range(self.num_envs))
+
+    def _in_lane(self, lane: int, act: Callable[[], Any]) -> Any:
+        """Do something with the single environment in a lane's state; what it changes, the lane keeps."""
+        single, lanes = self._single, self._lanes
+        if self._began:
+            single.kernel_state = lanes.get_state(lane)
+        result = act()
+        if self._began:
+            lanes.set_state(lane, single.kernel_state)
+        if single._params is not lanes.params:
+            lanes.set_params(single._params, single._params)
+            if self._began:
+                self._follow_lanes()
+        return result
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Addresses belong to this process and these arrays: a copy is made anew and continues from a snapshot.
+        return {"arguments": self._arguments, "snapshot": self.snapshot() if self._began else None, "spec": self.spec}
+
+    def __setstate__(self, kept: dict[str, Any]) -> None:
+        self.__init__(**kept["arguments"])  # type: ignore[misc]
+        self.spec = kept["spec"]
+        if kept["snapshot"] is not None:
+            self.restore(kept["snapshot"])
 
     def close_extras(self, **kwargs: Any) -> None:
         if self._helpers is not None:

@@ -196,6 +196,10 @@ class Box(Space[NDArray[ScalarT_co]]):
             plain.dtype.kind == "O" and any(isinstance(v, np.complexfloating) for v in plain.reshape(-1))
         ):
             raise ValueError("complex")  # NumPy would warn and drop the imaginary part
+        if plain.size and plain.dtype.kind in "iu" and self.dtype.kind in "iu":
+            limits = np.iinfo(self.dtype)
+            if plain.min() < limits.min or plain.max() > limits.max:
+                raise ValueError("overflow")  # NumPy 1 would warn and wrap around
         with np.errstate(all="ignore"):
             return np.asarray(x, dtype=self.dtype)
 

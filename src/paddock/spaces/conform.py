@@ -12,6 +12,9 @@ from numpy.typing import NDArray
 
 from paddock.spaces.box import Box
 from paddock.spaces.dict import Dict
+from paddock.spaces.discrete import Discrete
+from paddock.spaces.multi_binary import MultiBinary
+from paddock.spaces.multi_discrete import MultiDiscrete
 from paddock.spaces.oneof import OneOf
 from paddock.spaces.space import Space
 from paddock.spaces.tuple import Tuple
@@ -36,12 +39,8 @@ def conform(space: Space[Any], value: Any, *, bounds: bool = True, path: str = "
                 return value if space._few_within(value) else _refuse_box(space, value, path)
             return value if _fits(space, value, bounds) else _refuse_box(space, value, path)
         return _conform_box(space, value, bounds, path)
-    rule = _RULES.get(type(space))
-    if rule is not None:
-        return rule(space, value, bounds, path)
-    if not space.contains(value):
-        raise Nonconforming(f"{_at(path)}{_show(value)} is not in {_show(space)}")
-    return value
+    rule = _RULES.get(type(space)) or _find_rule(type(space))
+    return rule(space, value, bounds, path)
 
 
 def _fits(space: Box, array: NDArray[Any], bounds: bool) -> bool:
@@ -133,7 +132,29 @@ def _conform_one_of(space: OneOf, value: Any, bounds: bool, path: str) -> Any:
     return value[0], conform(space.spaces[index], value[1], bounds=bounds, path=f"{path}[1]")
 
 
-_RULES: dict[type, Any] = {Tuple: _conform_tuple, Dict: _conform_dict, OneOf: _conform_one_of}
+def _conform_member(space: Space[Any], value: Any, bounds: bool, path: str) -> Any:
+    if not space.contains(value):
+        raise Nonconforming(f"{_at(path)}{_show(value)} is not in {_show(space)}")
+    return value
+
+
+_RULES: dict[type, Any] = {
+    Discrete: _conform_member,
+    MultiDiscrete: _conform_member,
+    MultiBinary: _conform_member,
+    Box: _conform_box,
+    Tuple: _conform_tuple,
+    Dict: _conform_dict,
+    OneOf: _conform_one_of,
+}
+
+
+def _find_rule(kind: type) -> Any:
+    """The rule of the class that ``kind`` extends, unless it has an idea of its own of what its members are."""
+    for parent in (Box, Tuple, Dict, OneOf):
+        if issubclass(kind, parent) and kind.contains is parent.contains:
+            return _RULES[parent]
+    return _conform_member
 
 
 def _at(path: str) -> str:

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, KeysView, Mapping
 from collections.abc import Sequence as AbstractSequence
-from typing import Any
+from typing import Any, Generic
 
 import numpy as np
 
 from paddock.errors import InvalidSpace
-from paddock.spaces.space import SEED_LIMIT, Space, is_integer
+from paddock.spaces.space import SEED_LIMIT, Space, T_co, is_integer
 
 
-class Dict(Space[dict[str, Any]], Mapping[str, Space[Any]]):
+class Dict(Space[dict[str, Any]], Mapping[str, Space[Any]], Generic[T_co]):
     """Dicts with exactly the keys of ``spaces``, each value a member of its space. Itself a mapping of those spaces.
 
     Spaces come as a mapping, as pairs, or as keywords. The keys of a mapping are sorted unless ``sort_keys=False``, it

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
 from paddock.errors import InvalidSpace
-from paddock.spaces.space import SEED_LIMIT, Space, is_integer
+from paddock.spaces.space import SEED_LIMIT, Space, T_co, is_integer
 from paddock.spaces.tuple import check_parts, check_spaces
 
-T_co = TypeVar("T_co", covariant=True)
 
-
-class OneOf(Space[tuple[int, Any]]):
+class OneOf(Space[tuple[int, T_co]]):
     """Pairs ``(i, member of spaces[i])``.
 
     >>> from paddock.spaces import Discrete

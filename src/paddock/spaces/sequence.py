@@ -17,8 +17,8 @@ class Sequence(Space["tuple[Any, ...] | Any"]):
     """Sequences of members of ``space``, of any length. With ``stack=True`` they are batched.
 
     >>> from paddock.spaces import Discrete
-    >>> Sequence(Discrete(3), seed=2).sample()
-    (np.int64(0), np.int64(1), np.int64(2))
+    >>> (0, 1, 2, 1) in Sequence(Discrete(3))
+    True
     """
 
     feature_space: Space[Any]

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from collections.abc import Sequence as AbstractSequence
-from typing import Any, TypeVar, overload
+from typing import Any, overload
 
 import numpy as np
 
 from paddock.errors import InvalidSpace
-from paddock.spaces.space import SEED_LIMIT, Space, is_integer
-
-T_co = TypeVar("T_co", covariant=True)
+from paddock.spaces.space import SEED_LIMIT, Space, T_co, is_integer
 
 
-class Tuple(Space[tuple[Any, ...]], AbstractSequence[Any]):
+class Tuple(Space[tuple[T_co, ...]], AbstractSequence[Any]):
     """Tuples whose element i belongs to ``spaces[i]``. Itself a sequence of those spaces.
 
     >>> from paddock.spaces import Discrete
     >>> Tuple([Discrete(2), Discrete(3)], seed=42).sample()
-    (np.int64(0), np.int64(1))
+    (np.int64(0), np.int64(2))
     """
 
     spaces: tuple[Space[Any], ...]

@@ -85,7 +85,7 @@ class Guard(Wrapper[ObsType, ActType, ObsType, ActType]):
         return result
 
     def render(self) -> Any:
-        if self._order_enforce and self._phase is _IDLE:
+        if self._order_enforce and self._phase == _IDLE:
             raise ResetNeeded("Cannot call `env.render()` before calling `env.reset()`.")
         if "render" in self._unchecked:
             self._unchecked.discard("render")
@@ -94,7 +94,7 @@ class Guard(Wrapper[ObsType, ActType, ObsType, ActType]):
 
     def episode(self) -> tuple[str | None, int]:
         """The episode's id, made when first asked for, and the steps taken in it."""
-        if self._episode_id is None and self._phase is not _IDLE:
+        if self._episode_id is None and self._phase != _IDLE:
             from uuid import uuid4
 
             self._episode_id = str(uuid4())
@@ -108,7 +108,7 @@ class Guard(Wrapper[ObsType, ActType, ObsType, ActType]):
         if phase not in (_IDLE, _RUNNING, _ENDED) or not 0 <= taken < NO_LIMIT:
             raise InvalidSnapshot(f"This snapshot of a guard is malformed: {ascii(phase)[:40]} after {taken} steps.")
         self.env.restore(inner)
-        self._phase = {name: name for name in (_IDLE, _RUNNING, _ENDED)}[phase]  # our own constant: compared with `is`
+        self._phase = phase
         self._episode_id = None
         running = phase == _RUNNING or (phase == _ENDED and not self._strict)
         self._begin_countdown(taken=taken, left=self._steps_allowed - taken if running else 0)
@@ -116,7 +116,7 @@ class Guard(Wrapper[ObsType, ActType, ObsType, ActType]):
     @property
     def has_reset(self) -> bool:
         """Whether ``reset`` was ever called."""
-        return self._phase is not _IDLE
+        return self._phase != _IDLE
 
     @property
     def spec(self) -> EnvSpec | None:  # type: ignore[override]
@@ -125,7 +125,7 @@ class Guard(Wrapper[ObsType, ActType, ObsType, ActType]):
 
     def _rare_step(self, action: ActType) -> tuple[ObsType, SupportsFloat, bool, bool, Info]:
         """A step before reset or after the end, the first one, or one that reaches the limit."""
-        if self._order_enforce and self._phase is not _RUNNING:
+        if self._order_enforce and self._phase != _RUNNING:
             raise ResetNeeded(_RESET_NEEDED[self._phase])
         if self._validate:
             action = self._admitted(action)

@@ -269,9 +269,7 @@ class AcrobotEnv(ClassicControlEnv):
         from paddock.envs.drawing.acrobot import paint_acrobot
 
         state, params = self.kernel_state, self._params
-        return paint_acrobot(
-            state.theta1, state.theta2, length_1=params.LINK_LENGTH_1, length_2=params.LINK_LENGTH_2
-        )
+        return paint_acrobot(state.theta1, state.theta2, length_1=params.LINK_LENGTH_1, length_2=params.LINK_LENGTH_2)
 
 
 class AcrobotVectorEnv(KernelVectorEnv):

@@ -38,11 +38,12 @@ class State(NamedTuple):
     x_dot: float
     theta: float
     theta_dot: float
+    fallen: bool = False  # in a step of this episode; an episode that begins fallen has yet to fall
 
 
 def initial(rng: Any, params: Params) -> State:
     low, high = params.low, params.high
-    return State(rng.uniform(low, high), rng.uniform(low, high), rng.uniform(low, high), rng.uniform(low, high))
+    return State(rng.uniform(low, high), rng.uniform(low, high), rng.uniform(low, high), rng.uniform(low, high), False)
 
 
 def accelerations(state: State, action: int, params: Params) -> tuple[float, float]:
@@ -60,7 +61,7 @@ def step(state: State, action: int, rng: Any, params: Params) -> tuple[State, fl
     x_dot = state.x_dot + params.tau * x_acc
     theta = state.theta + params.tau * state.theta_dot
     theta_dot = state.theta_dot + params.tau * theta_acc
-    return judged(state, State(x, x_dot, theta, theta_dot), params)
+    return judged(x, x_dot, theta, theta_dot, state.fallen, params)
 
 
 def semi_implicit_step(state: State, action: int, rng: Any, params: Params) -> tuple[State, float, bool]:
@@ -69,17 +70,16 @@ def semi_implicit_step(state: State, action: int, rng: Any, params: Params) -> t
     x = state.x + params.tau * x_dot
     theta_dot = state.theta_dot + params.tau * theta_acc
     theta = state.theta + params.tau * theta_dot
-    return judged(state, State(x, x_dot, theta, theta_dot), params)
+    return judged(x, x_dot, theta, theta_dot, state.fallen, params)
 
 
-def judged(before: State, after: State, params: Params) -> tuple[State, float, bool]:
-    if not has_fallen(after, params):
-        return after, params.reward_standing, False
-    return after, params.reward_fallen if has_fallen(before, params) else params.reward_falling, True
-
-
-def has_fallen(state: State, params: Params) -> bool:
-    return abs(state.x) > params.x_threshold or abs(state.theta) > params.theta_threshold_radians
+def judged(
+    x: float, x_dot: float, theta: float, theta_dot: float, fallen: bool, params: Params
+) -> tuple[State, float, bool]:
+    if abs(x) > params.x_threshold or abs(theta) > params.theta_threshold_radians:
+        reward = params.reward_fallen if fallen else params.reward_falling
+        return State(x, x_dot, theta, theta_dot, True), reward, True
+    return State(x, x_dot, theta, theta_dot, fallen), params.reward_standing, False
 
 
 def observe(state: State, params: Params) -> tuple[float, float, float, float]:
@@ -129,7 +129,11 @@ class CartPoleEnv(ClassicControlEnv):
     def steps_beyond_terminated(self) -> int | None:
         """None while the pole stands, 0 once it has fallen."""
         state = self.kernel_state
-        return 0 if state is not None and has_fallen(state, self._params) else None
+        return None if state is None or not state.fallen else 0
+
+    @steps_beyond_terminated.setter
+    def steps_beyond_terminated(self, steps: int | None) -> None:
+        self.kernel_state = self.kernel_state._replace(fallen=steps is not None)
 
     @property
     def kinematics_integrator(self) -> str:

@@ -64,13 +64,13 @@ def step(state: State, action: Any, rng: Any, params: Params) -> tuple[State, fl
     velocity, velocity_kind = limited(velocity, velocity_kind, -params.max_speed, params.max_speed)
     position, position_kind = added(position, kind, velocity, velocity_kind)
     position, position_kind = limited(position, position_kind, params.min_position, params.max_position)
-    if position == as_kind(params.min_position, position_kind) and velocity < 0.0:
+    if velocity < 0.0 and position == as_kind(params.min_position, position_kind):
         velocity, velocity_kind = 0.0, PYTHON
 
     arrived = position >= as_kind(params.goal_position, position_kind)
     arrived = arrived and velocity >= as_kind(params.goal_velocity, velocity_kind)
     reward = (100.0 if arrived else 0.0) - power(asked, 2.0) * 0.1
-    return State(f32(position), f32(velocity), SINGLE), reward, arrived
+    return State(as_single(position, position_kind), as_single(velocity, velocity_kind), SINGLE), reward, arrived
 
 
 def as_kind(number: float, kind: int) -> float:
@@ -78,17 +78,28 @@ def as_kind(number: float, kind: int) -> float:
     return f32(number) if kind == SINGLE else number
 
 
+def as_single(value: float, kind: int) -> float:
+    """A value of some kind as float32."""
+    return value if kind == SINGLE else f32(value)
+
+
 def added(x: float, x_kind: int, y: float, y_kind: int) -> tuple[float, int]:
     """The sum and its kind."""
-    kind = max(x_kind, y_kind)
-    return (f32(f32(x) + f32(y)) if kind == SINGLE else x + y), kind
+    if x_kind == DOUBLE or y_kind == DOUBLE:
+        return x + y, DOUBLE
+    if x_kind == PYTHON and y_kind == PYTHON:
+        return x + y, PYTHON
+    return f32(as_single(x, x_kind) + as_single(y, y_kind)), SINGLE
 
 
 def limited(value: float, kind: int, low: float, high: float) -> tuple[float, int]:
-    """A value, or the bound that it passed, which is a Python number."""
-    if value < as_kind(low, kind):
+    """A value, or the bound that it passed, which is a Python number.
+
+    A float32 beyond a bound rounded to float32 is beyond the bound itself, so few bounds need be rounded.
+    """
+    if value < low and value < as_kind(low, kind):
         value, kind = low, PYTHON
-    if value > as_kind(high, kind):
+    if value > high and value > as_kind(high, kind):
         value, kind = high, PYTHON
     return value, kind
 

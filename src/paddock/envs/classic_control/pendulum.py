@@ -50,8 +50,9 @@ def initial(rng: Any, params: Params) -> State:
 def step(state: State, action: Any, rng: Any, params: Params) -> tuple[State, float, bool]:
     """The cost is of the state before the step, and of the torque."""
     theta, speed = state.theta, state.speed
-    limit = f32(params.max_torque)
-    torque = clip(f32(action[0]), -limit, limit)
+    torque = f32(action[0])
+    if abs(torque) > params.max_torque:
+        torque = math.copysign(f32(params.max_torque), torque)
     cost = power(angle_normalize(theta), 2.0) + 0.1 * power(speed, 2.0)
     effort = f32(_EFFORT_WEIGHT * power32(torque, 2.0))
     # A Python float plus a float32 is a float32 in NumPy: so is the reward after `env.state = (1.0, 0.0)`.

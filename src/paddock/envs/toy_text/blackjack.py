@@ -1,18 +1,30 @@
-"""Blackjack: come closer to 21 than the dealer. Cards are drawn in Gymnasium's order, the suit of the dealer's card too."""
+"""Blackjack: come closer to 21 than the dealer. Draws are in Gymnasium's order, one for a suit included."""
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
 from paddock.core.env import Info
-from paddock.envs.toy_text.hand import EMPTY, MOST, Hand, best_sum, cards_of, hand_of, is_natural, is_soft, with_card
-from paddock.errors import InvalidKernel
+from paddock.envs.toy_text.hand import (
+    EMPTY,
+    Hand,
+    best_sum,
+    cards_of,
+    first_card,
+    hand_of,
+    is_consistent,
+    is_natural,
+    is_soft,
+    with_card,
+)
+from paddock.errors import InvalidAction, InvalidKernel
 from paddock.kernels import Kernel, KernelEnv, KernelVectorEnv
 from paddock.spaces import Discrete, Tuple
 
 SUITS = ("C", "D", "H", "S")
 FACES = ("J", "Q", "K")
 STICK, HIT = range(2)
+_ACTIONS = (STICK, HIT)
 
 
 class Params(NamedTuple):
@@ -43,19 +55,19 @@ def initial(rng: Any, params: Params) -> State:
     dealer = with_card(with_card(EMPTY, drawn(rng)), drawn(rng))
     player = with_card(with_card(EMPTY, drawn(rng)), drawn(rng))
     suit = rng.integers(0, 4)
-    face = rng.integers(0, 3) if shown(dealer) == 10 else -1
-    return joined(dealer, player, suit, face)
+    face = rng.integers(0, 3) if first_card(dealer) == 10 else -1
+    return State(*dealer, *player, suit, face)
 
 
 def step(state: State, action: int, rng: Any, params: Params) -> tuple[State, float, bool]:
-    dealer, player = dealers(state), players(state)
+    dealer, player = state[0:5], state[5:10]
     if action == HIT:
         player = with_card(player, drawn(rng))
         bust = best_sum(player) > 21
-        return joined(dealer, player, state.suit, state.face), -1.0 if bust else 0.0, bust
+        return State(*dealer, *player, state.suit, state.face), -1.0 if bust else 0.0, bust
     while best_sum(dealer) < 17:
         dealer = with_card(dealer, drawn(rng))
-    return joined(dealer, player, state.suit, state.face), payout(dealer, player, params), True
+    return State(*dealer, *player, state.suit, state.face), payout(dealer, player, params), True
 
 
 def payout(dealer: Hand, player: Hand, params: Params) -> float:
@@ -74,55 +86,21 @@ def score(hand: Hand) -> int:
 
 def drawn(rng: Any) -> int:
     """A card from an endless deck, in which four of thirteen are worth 10."""
-    return min(rng.integers(1, 14), 10)
-
-
-def shown(dealer: Hand) -> int:
-    return dealer.cards & 15
-
-
-def dealers(state: State) -> Hand:
-    return Hand(state.dealer_total, state.dealer_ace, state.dealer_count, state.dealer_cards, state.dealer_more)
-
-
-def players(state: State) -> Hand:
-    return Hand(state.player_total, state.player_ace, state.player_count, state.player_cards, state.player_more)
-
-
-def joined(dealer: Hand, player: Hand, suit: int, face: int) -> State:
-    return State(
-        dealer.total,
-        dealer.ace,
-        dealer.count,
-        dealer.cards,
-        dealer.more,
-        player.total,
-        player.ace,
-        player.count,
-        player.cards,
-        player.more,
-        suit,
-        face,
-    )
+    card = rng.integers(1, 14)
+    return 10 if card > 10 else card
 
 
 def observe(state: State, params: Params) -> tuple[int, int, int]:
-    player = players(state)
+    player = state[5:10]
     return best_sum(player), state.dealer_cards & 15, 1 if is_soft(player) else 0
 
 
 def valid(state: State, params: Params) -> bool:
     """Whether both hands are what their cards say, and the picture exists."""
-    hands = dealers(state), players(state)
-    if not all(1 <= hand.count <= MOST and min(hand.cards, hand.more) >= 0 for hand in hands):
+    dealer, player = state[0:5], state[5:10]
+    if not (is_consistent(dealer) and is_consistent(player)):
         return False
-    lists = [cards_of(hand) for hand in hands]
-    if not all(1 <= card <= 10 for cards in lists for card in cards):
-        return False
-    faces = range(3) if lists[0][0] == 10 else (-1,)
-    return all(hand_of(cards, "") == hand for cards, hand in zip(lists, hands, strict=True)) and (
-        0 <= state.suit < 4 and state.face in faces
-    )
+    return 0 <= state.suit < 4 and (0 <= state.face < 3 if first_card(dealer) == 10 else state.face == -1)
 
 
 KERNEL = Kernel(
@@ -150,6 +128,10 @@ class BlackjackEnv(KernelEnv):
         self._lists: tuple[list[int], list[int]] | None = None  # the hands, once somebody has them
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, Info]:
+        if action not in _ACTIONS:
+            raise InvalidAction(
+                f"action {action!r} is outside {self.action_space}.", action=action, space=self.action_space
+            )
         if self._lists is None:
             return super().step(action)
         self._read_lists()
@@ -231,7 +213,7 @@ class BlackjackEnv(KernelEnv):
 
     def _cards(self) -> tuple[list[int], list[int]]:
         state = self._begun()
-        return cards_of(dealers(state)), cards_of(players(state))
+        return cards_of(state[0:5]), cards_of(state[5:10])
 
     def _hands(self) -> tuple[list[int], list[int]]:
         if self._lists is None:
@@ -244,8 +226,8 @@ class BlackjackEnv(KernelEnv):
         state = self._begun()
         dealer, player = hand_of(self._lists[0], "dealer"), hand_of(self._lists[1], "player")
         # A ten from elsewhere has no picture yet; the renderer needs one.
-        face = max(state.face, 0) if shown(dealer) == 10 else -1
-        self.kernel_state = joined(dealer, player, state.suit, face)
+        face = max(state.face, 0) if first_card(dealer) == 10 else -1
+        self.kernel_state = State(*dealer, *player, state.suit, face)
 
     def paint(self) -> Any:
         from paddock.envs.drawing.blackjack import paint_blackjack

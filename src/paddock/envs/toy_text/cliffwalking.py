@@ -1,4 +1,4 @@
-"""CliffWalking: along a cliff from one corner to the other. A fall costs 100 and leads back to the start; it ends nothing."""
+"""CliffWalking: along a cliff from one corner to the other. A fall costs 100 and leads back to the start."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ def tables(is_slippery: bool) -> Table:
 
 
 def start_distribution() -> Array:
-    return np.eye(_HEIGHT * _WIDTH)[_START]
+    distribution: Array = np.eye(_HEIGHT * _WIDTH)[_START]
+    return distribution
 
 
 @cache

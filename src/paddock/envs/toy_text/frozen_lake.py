@@ -1,4 +1,4 @@
-"""FrozenLake: cross a frozen lake without falling into a hole; the ice is slippery. The table is Gymnasium's, entry by entry."""
+"""FrozenLake: cross a slippery lake without falling into a hole. P is Gymnasium's, entry by entry."""
 
 from __future__ import annotations
 
@@ -45,8 +45,9 @@ def tables(rows: tuple[str, ...], is_slippery: bool, success_rate: float, schedu
 
 def start_distribution(rows: tuple[str, ...]) -> Array:
     """All start tiles are equally likely."""
-    starts = np.array([tile == "S" for row in rows for tile in row], np.float64)
-    return starts / starts.sum()
+    starts: Array = np.array([tile == "S" for row in rows for tile in row], np.float64)
+    starts /= starts.sum()
+    return starts
 
 
 @lru_cache(maxsize=64)
@@ -94,9 +95,7 @@ class FrozenLakeEnv(TableEnv):
             raise InvalidKernel(f"success_rate={success_rate}: expected a probability from 0 to 1.")
         rules: dict[str, Any] = {"rows": rows, "is_slippery": bool(is_slippery)}
         rules |= {"success_rate": success_rate, "schedule": schedule}
-        super().__init__(
-            render_mode, tables=partial(tables, **rules), distribution=start_distribution(rows), **rules
-        )
+        super().__init__(render_mode, tables=partial(tables, **rules), distribution=start_distribution(rows), **rules)
         self.desc = np.array([list(row) for row in rows], dtype="c")
         self.nrow, self.ncol = self.desc.shape
         self.reward_range = (min(schedule), max(schedule))

@@ -150,6 +150,7 @@ class TaxiEnv(TableEnv):
         self.rainy_probability = rainy_probability
         self.max_row = self.max_col = 4
         self.locs_colors = list(_COLORS)
+        self.cell_size = (88, 56)
         self._desc, self._locs = _desc(), list(PLACES)
         self._masked = (_desc(), list(PLACES))  # the map and places that the masks are of
 
@@ -241,7 +242,9 @@ def _checked_masks(desc: Array, locs: Any) -> Array:
     try:
         return taxi_map.action_masks(desc, locs)
     except (LookupError, TypeError):
-        raise InvalidKernel(f"desc and locs {locs!r} are no town; expected 7 rows of 11 letters and four places.") from None
+        raise InvalidKernel(
+            f"desc and locs {locs!r} are no town; expected 7 rows of 11 letters and four places."
+        ) from None
 
 
 class TaxiVectorEnv(KernelVectorEnv):

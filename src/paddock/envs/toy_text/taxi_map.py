@@ -76,13 +76,14 @@ def tables(rainy_probability: float | None) -> Table:
 def start_distribution() -> Array:
     """Anywhere, with a passenger who waits at a place that is not the destination."""
     passenger, destination = np.arange(STATES) // 4 % 5, np.arange(STATES) % 4
-    starts = ((passenger != RIDING) & (passenger != destination)).astype(np.float64)
-    return starts / starts.sum()
+    starts: Array = ((passenger != RIDING) & (passenger != destination)).astype(np.float64)
+    starts /= starts.sum()
+    return starts
 
 
 def action_mask(state: int, desc: Array, locs: Any) -> Array:
     """Which actions change the state, on a map and with places that may not be the usual ones: int8[6]."""
-    row, column, passenger, destination = decode(state)
+    row, column, passenger, _ = decode(state)
     here, riding = (row, column), passenger == RIDING
     return np.array(
         [

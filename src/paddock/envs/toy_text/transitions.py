@@ -1,4 +1,4 @@
-"""Worlds that are a table: for each state and action a few outcomes, each (probability, next state, reward, terminated).
+"""Worlds that are a table: for each state and action a few outcomes (probability, next state, reward, terminated).
 
 ``P`` is that table as Gymnasium has it, dicts of dicts of lists of tuples; the kernel reads it as arrays. Next states
 are checked when a table becomes arrays, because compiled code indexes by them without looking.
@@ -91,7 +91,7 @@ def first_state(drawn: float, params: Any) -> int:
 def valid(state: Any, params: Any) -> bool:
     """Whether the state is a row of the table."""
     states, actions, _ = params.successor.shape
-    return 0 <= state.s < states and -1 <= state.lastaction < actions
+    return bool(0 <= state.s < states and -1 <= state.lastaction < actions)
 
 
 def observation_space(params: Any) -> Discrete:
@@ -135,7 +135,9 @@ def row_of(table: Any, s: int, a: int) -> Sequence[Any]:
         if len(row) > 0:
             return row  # type: ignore[no-any-return]
     except (LookupError, TypeError):
-        raise InvalidKernel(f"P[{s}][{a}] is missing; expected a list of outcomes for every state and action.") from None
+        raise InvalidKernel(
+            f"P[{s}][{a}] is missing; expected a list of outcomes for every state and action."
+        ) from None
     raise InvalidKernel(f"P[{s}][{a}] is empty; expected at least one (probability, next state, reward, terminated).")
 
 
@@ -154,6 +156,8 @@ def _outcome(entry: Any, states: int, where: str) -> Outcome:
         found = float(probability), operator.index(successor), float(reward), bool(terminated)
     except (TypeError, ValueError):
         raise InvalidKernel(f"{where} is {entry!r}; expected (probability, next state, reward, terminated).") from None
+    if not 0.0 <= found[0] < float("inf"):
+        raise InvalidKernel(f"{where} has probability {probability}; expected a number from 0 to 1.")
     if not 0 <= found[1] < states:
         raise InvalidKernel(f"{where} leads to state {successor}; expected one of 0 to {states - 1}.")
     return found

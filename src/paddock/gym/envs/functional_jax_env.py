@@ -150,7 +150,7 @@ class FunctionalJaxVectorEnv(_Rendering, VectorEnv[ObsType, ActType, Any], Gener
         key, self.rng = self._jax.random.split(self.rng)
         return self._jax.random.split(key, self.num_envs)
 
-    def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Any, Info]:  # type: ignore[override]
+    def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Any, Info]:
         super().reset(seed=seed)
         if seed is not None:
             self.rng = self._jax.random.PRNGKey(to_seed(seed))
@@ -159,7 +159,7 @@ class FunctionalJaxVectorEnv(_Rendering, VectorEnv[ObsType, ActType, Any], Gener
         self._forget_episodes()
         return self.func_env.observation(self.state, keys), self.func_env.state_info(self.state)
 
-    def step(self, action: Any) -> tuple[Any, Any, Any, Any, Info]:  # type: ignore[override]
+    def step(self, action: Any) -> tuple[Any, Any, Any, Any, Info]:
         if "state" not in vars(self):
             raise ResetNeeded("Cannot call env.step() before calling env.reset()")
         if len(action) != self.num_envs:

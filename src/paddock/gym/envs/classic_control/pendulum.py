@@ -1,0 +1,5 @@
+"""``gymnasium.envs.classic_control.pendulum``."""
+
+from paddock.envs.classic_control.pendulum import PendulumEnv
+
+__all__ = ["PendulumEnv"]

@@ -1,0 +1,5 @@
+"""``gymnasium.envs.toy_text.blackjack``."""
+
+from paddock.envs.toy_text.blackjack import BlackjackEnv
+
+__all__ = ["BlackjackEnv"]

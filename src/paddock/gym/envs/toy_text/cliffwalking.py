@@ -1,0 +1,5 @@
+"""``gymnasium.envs.toy_text.cliffwalking``."""
+
+from paddock.envs.toy_text.cliffwalking import CliffWalkingEnv
+
+__all__ = ["CliffWalkingEnv"]
