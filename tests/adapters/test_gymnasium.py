@@ -30,7 +30,9 @@ def test_gymnasiums_own_check_passes_every_built_in_environment(id):
     assert isinstance(env.observation_space, theirs.Space)
     assert isinstance(env.action_space, theirs.Space)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # CartPole's infinite bounds and the like: Gymnasium's own environments warn too
+        warnings.simplefilter(
+            "ignore"
+        )  # CartPole's infinite bounds and the like: Gymnasium's own environments warn too
         check_env(env)
 
 

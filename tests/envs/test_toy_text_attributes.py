@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import paddock
-from paddock.envs import BlackjackEnv, CliffWalkingEnv, FrozenLakeEnv, TaxiEnv
+from paddock.envs import BlackjackEnv, CliffWalkingEnv
 from paddock.errors import InvalidAction, InvalidKernel, InvalidSnapshot
 from tests.envs.identity import AT_ONCE, IN_PYTHON, same
 
@@ -98,6 +98,10 @@ def test_deep_write_into_p_counts_from_the_next_step_on(env_id):
     ours.s = theirs.s = 4
     same(ours.step(3), theirs.step(3))
     assert (ours.s, ours.lastaction) == (2, 3)
+    ours.P[4][3][0] = [1.0, 2, 9, True]
+    for s in (5, 6):
+        ours.P[4][3][0][1], ours.s = s, 4
+        assert ours.step(3)[0] == s
 
 
 NO_ROWS = (
@@ -173,6 +177,18 @@ def test_action_outside_is_refused_by_the_bare_environment_too(env_id, action):
     assert ours.kernel_state == before
 
 
+@pytest.mark.parametrize("env_id", TABLES)
+def test_params_that_lead_out_of_the_table_are_refused(env_id):
+    ours, theirs = begun(env_id)
+    params = ours._params
+    wrong = [{"successor": params.successor + 1000}, {"outcomes": 7}, {"actions": 2}, {"reward": params.reward[:5]}]
+    wrong += [{"first_states": params.first_states - 999}, {"first_sums": np.ones(0)}]
+    for fields in wrong:
+        with pytest.raises(InvalidKernel, match="no table"):
+            ours.set_params(params._replace(**fields))
+    go_on(ours, theirs)
+
+
 def test_lanes_take_another_p_and_none_that_leads_nowhere():
     lanes = paddock.make("FrozenLake-v1", num_envs=4)
     lanes.reset(seed=0)
@@ -239,6 +255,35 @@ def test_blackjack_hands_can_be_written_in_place_and_anew():
         assert (ours.dealer, ours.player) == (theirs.dealer, theirs.player)
         assert ours.dealer_top_card_value_str == theirs.dealer_top_card_value_str
         assert ours.dealer_top_card_suit == theirs.dealer_top_card_suit
+
+
+def test_blackjack_hands_follow_the_state_that_is_put_in():
+    ours, _ = begun("Blackjack-v1")
+    first, held = ours.kernel_state, ours.player
+    held.append(3)
+    written = ours.kernel_state
+    assert written.player_count == first.player_count + 1
+    ours.kernel_state = first
+    assert ours.player == held[:-1]
+    ours.player[0] = 9
+    ours.restore(ours.snapshot())
+    assert ours.player[0] == 9
+
+
+def test_each_lane_has_a_hand_and_a_place_of_its_own():
+    cards = paddock.make("Blackjack-v1", num_envs=3)
+    cards.reset(seed=0)
+    singles = [paddock.make("Blackjack-v1").unwrapped for _ in range(3)]
+    for lane, single in enumerate(singles):
+        single.reset(seed=lane)
+    assert cards.get_attr("player") == tuple(single.player for single in singles)
+    cards.set_attr("player", [[2, 2], [10, 9], [1, 10]])
+    assert cards.get_attr("player") == ([2, 2], [10, 9], [1, 10])
+    lake = paddock.make("FrozenLake-v1", num_envs=3, is_slippery=False)
+    lake.reset(seed=0)
+    lake.set_attr("s", [0, 4, 13])
+    assert lake.step(np.array([2, 1, 2]))[0].tolist() == [1, 8, 14]
+    assert lake.get_attr("s") == (1, 8, 14)
 
 
 def test_blackjack_hand_keeps_22_cards_and_refuses_what_no_deck_has():
@@ -344,44 +389,6 @@ def test_copy_in_mid_episode_goes_its_own_way(env_id, way, given):
     if given and env_id != "Blackjack-v1":
         twin.P[1][0][0] = (1.0, 0, 77, False)
         assert ours.P[1][0][0] != twin.P[1][0][0]
-
-
-WRONG = [
-    (FrozenLakeEnv, {"map_name": "5x5"}, "4x4"),
-    (FrozenLakeEnv, {"desc": ["SF", "FFG"]}, "one length"),
-    (FrozenLakeEnv, {"desc": []}, "one length"),
-    (FrozenLakeEnv, {"desc": "SFFG"}, "rows"),
-    (FrozenLakeEnv, {"desc": ["FF", "FG"]}, "at least one S"),
-    (FrozenLakeEnv, {"desc": [1, 2]}, "one length|single letters|at least one S"),
-    (FrozenLakeEnv, {"desc": [["SX", "F"]]}, "single letters"),
-    (FrozenLakeEnv, {"reward_schedule": (1, 0)}, "reward_schedule"),
-    (FrozenLakeEnv, {"success_rate": 1.5}, "success_rate=1.5"),
-    (TaxiEnv, {"rainy_probability": -0.1}, "rainy_probability=-0.1"),
-    (TaxiEnv, {"fickle_probability": 2}, "fickle_probability=2"),
-]
-
-
-@pytest.mark.parametrize(("kind", "kwargs", "words"), WRONG)
-def test_wrong_arguments_are_refused_in_words(kind, kwargs, words):
-    with pytest.raises(InvalidKernel, match=words):
-        kind(**kwargs)
-
-
-@pytest.mark.parametrize("kwargs", [{"size": 1}, {"p": 0.0}, {"p": float("nan")}])
-def test_random_map_that_can_not_exist_is_refused(kwargs):
-    from paddock.envs.toy_text.frozen_lake import generate_random_map
-
-    with pytest.raises(InvalidKernel, match="expected"):
-        generate_random_map(**kwargs)
-
-
-@pytest.mark.parametrize("desc", [[["S", "F"], ["F", "G"]], [b"SF", b"FG"], np.array([list("SF"), list("FG")])])
-def test_map_may_be_text_letters_or_an_array(desc):
-    assert FrozenLakeEnv(desc=desc).desc.tolist() == [[b"S", b"F"], [b"F", b"G"]]
-
-
-def test_map_without_name_or_rows_is_random():
-    assert FrozenLakeEnv(map_name=None).desc.shape == (8, 8)
 
 
 def test_attributes_of_a_state_exist_from_the_first_reset_on():

@@ -29,18 +29,19 @@ def uniform(key, low=0.0, high=1.0):
 def vmap(function, in_axes=0):
     def over_lanes(*args, **kwargs):
         axes = in_axes if isinstance(in_axes, tuple) else (in_axes,) * len(args)
-        batched = [arg for arg, axis in zip(args, axes, strict=True) if axis is not None] + list(kwargs.values())
+        fixed = [axis is None for axis in axes]
+        batched = [arg for arg, is_fixed in zip(args, fixed, strict=True) if not is_fixed] + list(kwargs.values())
         lanes = []
         for lane in range(len(_leaves(batched[0])[0])):
-            own = [
-                arg if axis is None else tree_map(lambda part: part[lane], arg)
-                for arg, axis in zip(args, axes, strict=True)
-            ]
-            named = {name: tree_map(lambda part: part[lane], value) for name, value in kwargs.items()}
-            lanes.append(function(*own, **named))
+            own = [arg if is_fixed else _row(arg, lane) for arg, is_fixed in zip(args, fixed, strict=True)]
+            lanes.append(function(*own, **{name: _row(value, lane) for name, value in kwargs.items()}))
         return tree_map(lambda *parts: np.stack([np.asarray(part) for part in parts]), *lanes)
 
     return over_lanes
+
+
+def _row(tree, lane):
+    return tree_map(lambda part: part[lane], tree)
 
 
 def _leaves(tree):

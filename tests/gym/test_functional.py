@@ -161,7 +161,13 @@ def test_pictures_of_one_lane_and_of_each_lane(stand_in):
 
 @pytest.mark.parametrize(
     "id",
-    ["phys2d/CartPole-v0", "phys2d/CartPole-v1", "phys2d/Pendulum-v0", "tabular/Blackjack-v0", "tabular/CliffWalking-v0"],
+    [
+        "phys2d/CartPole-v0",
+        "phys2d/CartPole-v1",
+        "phys2d/Pendulum-v0",
+        "tabular/Blackjack-v0",
+        "tabular/CliffWalking-v0",
+    ],
 )
 def test_ids_of_gymnasiums_jax_environments_are_our_kernels(id):
     import gymnasium

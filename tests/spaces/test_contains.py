@@ -59,19 +59,19 @@ def test_contains_answers_for_members_spoilt_in_one_place(name):
                     answer(space, {**parts, key: spoil})
 
 
-@settings(max_examples=500)
+@settings(max_examples=300)
 @given(spaces, hostile_values)
 def test_contains_is_total_and_silent(space, value):
     answer(space, value)
 
 
-@settings(max_examples=500)
+@settings(max_examples=300)
 @given(spaces, plain_values)
 def test_contains_agrees_with_gymnasium_on_any_value(space, value):
     check_agreement(space, value)
 
 
-@settings(max_examples=500)
+@settings(max_examples=300)
 @given(spaces, st.integers(0, 2**32), st.data())
 def test_contains_agrees_with_gymnasium_near_members(space, seed, data):
     space.seed(seed)

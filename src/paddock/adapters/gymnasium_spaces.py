@@ -42,8 +42,8 @@ def to_theirs(space: ours.Space[Any]) -> theirs.Space[Any]:
         case ours.OneOf():
             return theirs.OneOf([to_theirs(part) for part in space.spaces])
     raise CustomSpaceError(
-        f"{type(space).__name__} has no counterpart in Gymnasium. Build the environment's space from paddock.spaces, or "
-        f"wrap the environment so that it shows one of those."
+        f"{type(space).__name__} has no counterpart in Gymnasium. Build the environment's space from paddock.spaces, "
+        f"or wrap the environment so that it shows one of those."
     )
 
 

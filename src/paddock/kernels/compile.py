@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from paddock import __version__
+from paddock.errors import KernelNotCompiled
 from paddock.kernels import driver
 from paddock.kernels.functions import compiled_function, fingerprint
 from paddock.kernels.kernel import Kernel
@@ -25,14 +26,21 @@ from paddock.kernels.refusal import explained
 
 _DTYPES = ("bool_", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64")
 _loaded: dict[bytes, Callable[[int], int]] = {}
+_refused: dict[bytes, str] = {}
 
 
 def compiled_run(kernel: Kernel, layout: Layout) -> Callable[[int], int]:
     """``run(address)`` for a block of addresses; compiled or read from the cache at the first call."""
     source = driver.compiled_source(layout)
     key = _key(kernel, source)
+    if key in _refused:
+        raise KernelNotCompiled(_refused[key])
     if key not in _loaded:
-        _loaded[key] = _compile(kernel, source, key)
+        try:
+            _loaded[key] = _compile(kernel, source, key)
+        except KernelNotCompiled as error:
+            _refused[key] = str(error)  # the next of a hundred lanes need not wait for the same answer
+            raise
     return _loaded[key]
 
 
@@ -63,12 +71,21 @@ def _compile(kernel: Kernel, source: str, key: bytes) -> Callable[[int], int]:
     # error_model: dividing by zero gives inf or nan as in NumPy, instead of a check before every division.
     options: dict[str, Any] = {"error_model": "numpy"}
     done: dict[Any, Any] = {}
-    for name, function in _functions(kernel).items():
-        if function is not None:
-            names[name] = compiled_function(function, numba.njit(forceinline=True, **options), done)
     with explained(kernel):
+        for name, function in _functions(kernel).items():
+            if function is not None:
+                names[name] = compiled_function(
+                    function,
+                    numba.njit(forceinline=True, no_cpython_wrapper=True, no_cfunc_wrapper=True, **options),
+                    done,
+                )
         run = _define(source, str(_cache_file(source, key)), names)
-        return numba.njit(numba.int64(numba.int64), cache=True, **options)(run)  # type: ignore[no-any-return]
+        try:
+            return numba.njit(numba.int64(numba.int64), cache=True, **options)(run)  # type: ignore[no-any-return]
+        except numba.core.errors.NumbaError:
+            raise
+        except Exception:  # a file that another process left damaged, say: not the kernel's fault, or it fails again
+            return numba.njit(numba.int64(numba.int64), **options)(run)  # type: ignore[no-any-return]
 
 
 def _define(source: str, filename: str, names: dict[str, Any]) -> Callable[..., int]:

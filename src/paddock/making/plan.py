@@ -62,6 +62,8 @@ class Plan:
         if self.num_envs is not None:
             how = f"{_BACKEND_WORDS[self.backend]}{_slower(spec) if self.backend == 'compiled' else ''}"
             rows += [("lanes", f"{self.num_envs}, {how}, autoreset {self.lanes.autoreset.value}")]
+        elif _slower(spec):
+            rows.append(("steps", _slower(spec).strip()))
         rows.append(("entry point", _entry_text(target, spec, self.backend)))
         rows.append(("arguments", _arguments_text(spec, self.env_kwargs)))
         rows.append(("order of calls", "enforced" if spec is None or spec.order_enforce else "not enforced"))

@@ -8,6 +8,7 @@
     members.py                       whether a whole batch of values are members
     flatten.py batch.py equivalence.py    functions over spaces, open to spaces of your own through `.register`
     json_form.py                     a space as JSON text, and back from strangers' text
+    json_guard.py json_fields.py     the bounded parser and the typed fields with paths behind it
     json_value.py json_schema.py     a value as JSON data, and the JSON Schema of that
     conform.py                       an action made ready for its environment, or refused with a reason
 """

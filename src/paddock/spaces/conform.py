@@ -20,6 +20,9 @@ from paddock.spaces.space import Space
 from paddock.spaces.tuple import Tuple
 
 
+_FEW = 16  # up to so many elements a loop over Python floats beats two NumPy calls
+
+
 class Nonconforming(ValueError):
     """Why a value does not fit its space, in a sentence that names the place. The guard turns it into InvalidAction."""
 
@@ -47,7 +50,14 @@ def _fits(space: Box, array: NDArray[Any], bounds: bool) -> bool:
     """Whether an array of the space's shape and dtype has no NaN and, if asked, keeps the bounds."""
     if bounds:
         return space._within(array)
-    return space.dtype.kind != "f" or b"\0" not in (array == array).tobytes()
+    if space.dtype.kind != "f":
+        return True
+    if array.size <= _FEW and array.ndim == 1:
+        for number in array.tolist():  # noqa: SIM110 - faster than all() over a generator
+            if number != number:
+                return False
+        return True
+    return b"\0" not in (array == array).tobytes()
 
 
 def _conform_box(space: Box, value: Any, bounds: bool, path: str) -> Any:

@@ -46,31 +46,36 @@ def initial(rng: Any, params: Params) -> State:
     return State(rng.uniform(low, high), rng.uniform(low, high), rng.uniform(low, high), rng.uniform(low, high), False)
 
 
-def accelerations(state: State, action: int, params: Params) -> tuple[float, float]:
-    force = params.force_mag if action == 1 else -params.force_mag
-    cos, sin = math.cos(state.theta), math.sin(state.theta)
-    push = (force + params.polemass_length * (state.theta_dot * state.theta_dot) * sin) / params.total_mass
-    inertia = params.length * (4.0 / 3.0 - params.masspole * (cos * cos) / params.total_mass)
-    theta_acc = (params.gravity * sin - cos * push) / inertia
-    return push - params.polemass_length * theta_acc * cos / params.total_mass, theta_acc
-
-
 def step(state: State, action: int, rng: Any, params: Params) -> tuple[State, float, bool]:
-    x_acc, theta_acc = accelerations(state, action, params)
-    x = state.x + params.tau * state.x_dot
-    x_dot = state.x_dot + params.tau * x_acc
-    theta = state.theta + params.tau * state.theta_dot
-    theta_dot = state.theta_dot + params.tau * theta_acc
-    return judged(x, x_dot, theta, theta_dot, state.fallen, params)
+    x, x_dot, theta, theta_dot, fallen = state
+    x_acc, theta_acc = accelerations(theta, theta_dot, action, params)
+    tau = params.tau
+    x = x + tau * x_dot
+    x_dot = x_dot + tau * x_acc
+    theta = theta + tau * theta_dot
+    theta_dot = theta_dot + tau * theta_acc
+    return judged(x, x_dot, theta, theta_dot, fallen, params)
 
 
 def semi_implicit_step(state: State, action: int, rng: Any, params: Params) -> tuple[State, float, bool]:
-    x_acc, theta_acc = accelerations(state, action, params)
-    x_dot = state.x_dot + params.tau * x_acc
-    x = state.x + params.tau * x_dot
-    theta_dot = state.theta_dot + params.tau * theta_acc
-    theta = state.theta + params.tau * theta_dot
-    return judged(x, x_dot, theta, theta_dot, state.fallen, params)
+    x, x_dot, theta, theta_dot, fallen = state
+    x_acc, theta_acc = accelerations(theta, theta_dot, action, params)
+    tau = params.tau
+    x_dot = x_dot + tau * x_acc
+    x = x + tau * x_dot
+    theta_dot = theta_dot + tau * theta_acc
+    theta = theta + tau * theta_dot
+    return judged(x, x_dot, theta, theta_dot, fallen, params)
+
+
+def accelerations(theta: float, theta_dot: float, action: int, params: Params) -> tuple[float, float]:
+    total_mass, polemass_length = params.total_mass, params.polemass_length
+    force = params.force_mag if action == 1 else -params.force_mag
+    cos, sin = math.cos(theta), math.sin(theta)
+    push = (force + polemass_length * (theta_dot * theta_dot) * sin) / total_mass
+    inertia = params.length * (4.0 / 3.0 - params.masspole * (cos * cos) / total_mass)
+    theta_acc = (params.gravity * sin - cos * push) / inertia
+    return push - polemass_length * theta_acc * cos / total_mass, theta_acc
 
 
 def judged(
@@ -123,7 +128,8 @@ class CartPoleEnv(ClassicControlEnv):
 
     @state.setter
     def state(self, values: Any) -> None:
-        self.kernel_state = State(*map(float, values))
+        x, x_dot, theta, theta_dot = map(float, values)
+        self.kernel_state = State(x, x_dot, theta, theta_dot, False)
 
     @property
     def steps_beyond_terminated(self) -> int | None:

@@ -52,7 +52,7 @@ def initial(rng: Any, params: Params) -> State:
 def step(state: State, action: Any, rng: Any, params: Params) -> tuple[State, float, bool]:
     """As MountainCar's, with the rounding that NumPy would do."""
     position, velocity, kind = state
-    asked = f32(action[0])
+    asked = action[0]
     slope = 0.0025 * math.cos(f32(3.0 * position) if kind == SINGLE else 3.0 * position)
     force, force_kind = limited(asked, SINGLE, params.min_action, params.max_action)
     if force_kind == SINGLE:

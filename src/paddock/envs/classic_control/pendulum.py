@@ -50,7 +50,7 @@ def initial(rng: Any, params: Params) -> State:
 def step(state: State, action: Any, rng: Any, params: Params) -> tuple[State, float, bool]:
     """The cost is of the state before the step, and of the torque."""
     theta, speed = state.theta, state.speed
-    torque = f32(action[0])
+    torque = action[0]
     if abs(torque) > params.max_torque:
         torque = math.copysign(f32(params.max_torque), torque)
     cost = power(angle_normalize(theta), 2.0) + 0.1 * power(speed, 2.0)

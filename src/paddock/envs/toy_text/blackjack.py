@@ -10,11 +10,9 @@ from paddock.envs.toy_text.hand import (
     Hand,
     best_sum,
     cards_of,
-    first_card,
     hand_of,
     is_consistent,
     is_natural,
-    is_soft,
     with_card,
 )
 from paddock.errors import InvalidAction, InvalidKernel
@@ -55,7 +53,7 @@ def initial(rng: Any, params: Params) -> State:
     dealer = with_card(with_card(EMPTY, drawn(rng)), drawn(rng))
     player = with_card(with_card(EMPTY, drawn(rng)), drawn(rng))
     suit = rng.integers(0, 4)
-    face = rng.integers(0, 3) if first_card(dealer) == 10 else -1
+    face = rng.integers(0, 3) if dealer[3] & 15 == 10 else -1
     return State(*dealer, *player, suit, face)
 
 
@@ -73,15 +71,14 @@ def step(state: State, action: int, rng: Any, params: Params) -> tuple[State, fl
 def payout(dealer: Hand, player: Hand, params: Params) -> float:
     if params.sab and is_natural(player) and not is_natural(dealer):
         return 1.0
-    ours, theirs = score(player), score(dealer)
+    ours, theirs = best_sum(player), best_sum(dealer)
+    if ours > 21:
+        ours = 0
+    if theirs > 21:
+        theirs = 0
     if ours > theirs:
         return 1.5 if params.natural and not params.sab and is_natural(player) else 1.0
     return -1.0 if ours < theirs else 0.0
-
-
-def score(hand: Hand) -> int:
-    total = best_sum(hand)
-    return 0 if total > 21 else total
 
 
 def drawn(rng: Any) -> int:
@@ -91,8 +88,8 @@ def drawn(rng: Any) -> int:
 
 
 def observe(state: State, params: Params) -> tuple[int, int, int]:
-    player = state[5:10]
-    return best_sum(player), state.dealer_cards & 15, 1 if is_soft(player) else 0
+    best = best_sum(state[5:10])
+    return best, state.dealer_cards & 15, 1 if best > state.player_total else 0
 
 
 def valid(state: State, params: Params) -> bool:
@@ -100,7 +97,7 @@ def valid(state: State, params: Params) -> bool:
     dealer, player = state[0:5], state[5:10]
     if not (is_consistent(dealer) and is_consistent(player)):
         return False
-    return 0 <= state.suit < 4 and (0 <= state.face < 3 if first_card(dealer) == 10 else state.face == -1)
+    return 0 <= state.suit < 4 and (0 <= state.face < 3 if state.dealer_cards & 15 == 10 else state.face == -1)
 
 
 KERNEL = Kernel(
@@ -124,8 +121,8 @@ class BlackjackEnv(KernelEnv):
     metadata = {"render_modes": ["human", "rgb_array"], "render_fps": 4}
 
     def __init__(self, render_mode: str | None = None, natural: bool = False, sab: bool = False) -> None:
-        super().__init__(render_mode, natural=natural, sab=sab)
         self._lists: tuple[list[int], list[int]] | None = None  # the hands, once somebody has them
+        super().__init__(render_mode, natural=natural, sab=sab)
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, Info]:
         if action not in _ACTIONS:
@@ -136,7 +133,7 @@ class BlackjackEnv(KernelEnv):
             return super().step(action)
         self._read_lists()
         result = super().step(action)
-        for held, cards in zip(self._lists, self._cards(), strict=True):
+        for held, cards in zip(self._lists, _cards(super().kernel_state), strict=True):
             held[:] = cards
         return result
 
@@ -175,7 +172,7 @@ class BlackjackEnv(KernelEnv):
     def dealer_top_card_suit(self, suit: str) -> None:
         if suit not in SUITS:
             raise InvalidKernel(f"dealer_top_card_suit={suit!r}: expected one of {SUITS}.")
-        self.kernel_state = self._begun()._replace(suit=SUITS.index(suit))
+        self._put(self._begun()._replace(suit=SUITS.index(suit)))
 
     @property
     def dealer_top_card_value_str(self) -> str:
@@ -190,17 +187,21 @@ class BlackjackEnv(KernelEnv):
             return
         if name not in FACES or self._begun().face < 0:
             raise InvalidKernel(f"dealer_top_card_value_str={name!r} is not worth {self.dealer[0]}, the dealer's card.")
-        self.kernel_state = self._begun()._replace(face=FACES.index(name))
+        self._put(self._begun()._replace(face=FACES.index(name)))
 
-    def snapshot(self) -> bytes:
-        """State and random stream as bytes, for ``restore`` of an environment made with the same arguments."""
+    @property
+    def kernel_state(self) -> Any:
+        """The state, after lists that may have been written to were read; None before the first reset."""
         self._read_lists()
-        return super().snapshot()
+        return super().kernel_state
 
-    def restore(self, snapshot: bytes) -> None:
-        """Go on from a snapshot; anything else raises InvalidSnapshot and changes nothing."""
-        super().restore(snapshot)
-        self._lists = None
+    @kernel_state.setter
+    def kernel_state(self, state: Any) -> None:
+        self._put(state)
+        self._lists = None  # they are of another state
+
+    def _put(self, state: State) -> None:
+        KernelEnv.kernel_state.fset(self, state)  # type: ignore[attr-defined]
 
     def _start_params(self, options: Info | None) -> Any:
         return self._params  # reset has no options here
@@ -211,31 +212,30 @@ class BlackjackEnv(KernelEnv):
             raise AttributeError("There are cards from the first reset on.")
         return state
 
-    def _cards(self) -> tuple[list[int], list[int]]:
-        state = self._begun()
-        return cards_of(state[0:5]), cards_of(state[5:10])
-
     def _hands(self) -> tuple[list[int], list[int]]:
         if self._lists is None:
-            self._lists = self._cards()
+            self._lists = _cards(self._begun())
         return self._lists
 
     def _read_lists(self) -> None:
-        if self._lists is None or self._lists == self._cards():
+        state: State | None = super().kernel_state
+        if self._lists is None or state is None or self._lists == _cards(state):
             return
-        state = self._begun()
         dealer, player = hand_of(self._lists[0], "dealer"), hand_of(self._lists[1], "player")
         # A ten from elsewhere has no picture yet; the renderer needs one.
-        face = max(state.face, 0) if first_card(dealer) == 10 else -1
-        self.kernel_state = State(*dealer, *player, state.suit, face)
+        face = max(state.face, 0) if dealer[3] & 15 == 10 else -1
+        self._put(State(*dealer, *player, state.suit, face))
 
     def paint(self) -> Any:
         from paddock.envs.drawing.blackjack import paint_blackjack
 
-        self._read_lists()
-        dealer, player = self._cards()
+        dealer, player = _cards(self._begun())
         top_card = (self.dealer_top_card_value_str, self.dealer_top_card_suit)
         return paint_blackjack(dealer, player, top_card=top_card, over=sum(player) > 21 or len(dealer) > 2)
+
+
+def _cards(state: State) -> tuple[list[int], list[int]]:
+    return cards_of(state[0:5]), cards_of(state[5:10])
 
 
 def _listed(cards: Any) -> list[int]:

@@ -38,20 +38,10 @@ def best_sum(hand: Hand) -> int:
     return total + 10 if ace and total <= 11 else total
 
 
-def is_soft(hand: Hand) -> bool:
-    """Whether an ace counts as 11."""
-    total, ace, _, _, _ = hand
-    return ace and total <= 11
-
-
 def is_natural(hand: Hand) -> bool:
     """An ace and a ten, and no other card."""
     total, ace, count, _, _ = hand
     return count == 2 and ace and total == 11
-
-
-def first_card(hand: Hand) -> int:
-    return hand[3] & 15
 
 
 def hand_of(cards: Iterable[Any], whose: str) -> Hand:

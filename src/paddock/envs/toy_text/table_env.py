@@ -12,7 +12,17 @@ from typing import Any
 import numpy as np
 
 from paddock.core.env import Info
-from paddock.envs.toy_text.transitions import Array, Table, first_arrays, outcome_arrays, row_of, write_row
+from paddock.envs.toy_text.transitions import (
+    Array,
+    Table,
+    checked_row,
+    first_arrays,
+    fits,
+    outcome_arrays,
+    row_of,
+    states_of,
+    write_row,
+)
 from paddock.errors import InvalidAction, InvalidKernel
 from paddock.kernels import KernelEnv
 from paddock.kernels import env as kernel_env
@@ -56,7 +66,7 @@ def state_attribute(name: str, doc: str, *, none: Any = ...) -> Any:
 class TableEnv(KernelEnv):
     """An environment of ``transitions``. ``tables`` makes P anew, ``distribution`` is that of the first state."""
 
-    probability = successor = reward = terminated = outcomes = first_states = first_sums = masks = _Hidden()
+    probability = successor = reward = terminated = actions = outcomes = first_states = first_sums = masks = _Hidden()
     s = state_attribute("s", "The number of the state.")
     lastaction = state_attribute("lastaction", "The action that led here; None at the beginning.", none=-1)
 
@@ -66,10 +76,11 @@ class TableEnv(KernelEnv):
         super().__init__(render_mode, **arguments)
         self._make_tables = tables
         self._tables: Any = None  # P, once somebody has it
+        self._known: dict[int, Any] = {}  # rows of P as they were when last read, by their place in the arrays
         self._distribution = np.array(distribution)
         self._lists: Any = None  # the params with lists for arrays, whose elements Python reads several times faster
         self._given = False  # whether somebody has something that must be read again
-        self._actions = self._params.successor.shape[1]
+        self._actions = self._params.actions
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, Info]:
         # Hot path: compiled, this frame and the lane's are all there is; in Python, this one and the kernel's.
@@ -97,7 +108,9 @@ class TableEnv(KernelEnv):
         return super().reset(seed=seed, options=options)
 
     def set_params(self, params: Any) -> None:
-        """Other params from the next step on."""
+        """Other params from the next step on, as long as their arrays lead to no state that does not exist."""
+        if not self._fits(params):
+            raise InvalidKernel("These params are no table for this environment's states and actions.")
         self._lists = None
         super().set_params(params)
 
@@ -121,7 +134,7 @@ class TableEnv(KernelEnv):
 
     @initial_state_distrib.setter
     def initial_state_distrib(self, weights: Any) -> None:
-        first_arrays(weights, len(self._params.successor))
+        first_arrays(weights, states_of(self._params))
         self._distribution, self._given = np.array(weights, np.float64), True
         self._read_distribution()
 
@@ -138,6 +151,9 @@ class TableEnv(KernelEnv):
     def _start_params(self, options: Info | None) -> Any:
         """Reset options mean nothing here, and none may reach the arrays."""
         return self._params
+
+    def _fits(self, params: Any) -> bool:
+        return fits(params, states_of(self._params), self._actions)
 
     def _told(self, state: Any) -> Info:
         return {"prob": state.prob}  # what the kernel's info tells, without a record in between
@@ -156,20 +172,25 @@ class TableEnv(KernelEnv):
     def _read_row(self, s: int, action: int) -> None:
         params = self._params
         row = row_of(self._tables, s, action)
+        place = (s * params.actions + action) * params.outcomes
+        if self._known.get(place) == row:
+            return
         if len(row) > params.outcomes:
             self._read_tables(self._tables)
         else:
             # In place: a compiled lane reads these very arrays.
-            write_row([getattr(params, name) for name in _ARRAYS], s, action, row)
+            places = [getattr(params, name)[place : place + params.outcomes] for name in _ARRAYS]
+            write_row(places, checked_row(row, states_of(params), f"P[{s}][{action}]"))
+            self._known[place] = [tuple(entry) for entry in row]  # a list among them would not be equal: read again
 
     def _read_tables(self, tables: Table) -> None:
-        states, actions, _ = self._params.successor.shape
-        arrays = outcome_arrays(tables, states, actions)
+        arrays, outcomes = outcome_arrays(tables, states_of(self._params), self._actions)
         named = dict(zip(_ARRAYS, arrays, strict=True))
-        self.set_params(self._params._replace(**named, outcomes=arrays[0].shape[2]))
+        self.set_params(self._params._replace(**named, outcomes=outcomes))
+        self._known = {}
 
     def _read_distribution(self) -> None:
-        states, sums = first_arrays(self._distribution, len(self._params.successor))
+        states, sums = first_arrays(self._distribution, states_of(self._params))
         if not (np.array_equal(states, self._params.first_states) and np.array_equal(sums, self._params.first_sums)):
             self.set_params(self._params._replace(first_states=states, first_sums=sums))
 

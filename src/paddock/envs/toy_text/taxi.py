@@ -30,10 +30,11 @@ class Params(NamedTuple):
     successor: Array
     reward: Array
     terminated: Array
+    actions: int
     outcomes: int
     first_states: Array
     first_sums: Array
-    masks: Array  # int8[states, 6]
+    masks: Array  # int8[states * 6]
     fickle_passenger: bool
     fickle_probability: float
 
@@ -59,15 +60,15 @@ def initial(rng: Any, params: Params) -> State:
 
 def step(state: State, action: int, rng: Any, params: Params) -> tuple[State, float, bool]:
     s, fickle = state.s, state.fickle_step
-    k = chosen_outcome(params.probability[s][action], rng.random(), params.outcomes)
-    new = int(params.successor[s][action][k])
+    at = chosen_outcome(s, action, rng.random(), params)
+    new = int(params.successor[at])
     if fickle and params.fickle_passenger and s // 4 % 5 == 4 and new // 20 != s // 20:
         fickle = False
         other = rng.integers(0, 3)  # of the destinations that are not the present one
         new = new - new % 4 + (other if other < s % 4 else other + 1)
     heading = action if action < 4 else state.taxi_orientation
-    reached = State(new, action, float(params.probability[s][action][k]), fickle, heading)
-    return reached, float(params.reward[s][action][k]), bool(params.terminated[s][action][k])
+    reached = State(new, action, float(params.probability[at]), fickle, heading)
+    return reached, float(params.reward[at]), bool(params.terminated[at])
 
 
 def observe(state: State, params: Params) -> int:
@@ -75,7 +76,7 @@ def observe(state: State, params: Params) -> int:
 
 
 def info(state: State, params: Params) -> Told:
-    return Told(state.prob, params.masks[state.s])
+    return Told(state.prob, params.masks[6 * state.s : 6 * state.s + 6])
 
 
 def valid(state: State, params: Params) -> bool:
@@ -153,27 +154,30 @@ class TaxiEnv(TableEnv):
         self.cell_size = (88, 56)
         self._desc, self._locs = _desc(), list(PLACES)
         self._masked = (_desc(), list(PLACES))  # the map and places that the masks are of
+        self._scenery_given = False
 
     @property
     def desc(self) -> Array:
         """The map's letters: S1[7, 11]. Writing into it changes action masks and the picture."""
-        self._given = True
+        self._given = self._scenery_given = True
         return self._desc
 
     @desc.setter
     def desc(self, letters: Any) -> None:
-        self._desc, self._given = np.asarray(letters, dtype="c"), True
+        self._desc = np.asarray(letters, dtype="c")
+        self._given = self._scenery_given = True
         self._read_scenery()
 
     @property
     def locs(self) -> list[tuple[int, int]]:
         """Row and column of the four places, as ``desc``."""
-        self._given = True
+        self._given = self._scenery_given = True
         return self._locs
 
     @locs.setter
     def locs(self, places: Any) -> None:
-        self._locs, self._given = places, True
+        self._locs = places
+        self._given = self._scenery_given = True
         self._read_scenery()
 
     def encode(self, taxi_row: Any, taxi_col: Any, pass_loc: Any, dest_idx: Any) -> Any:
@@ -188,8 +192,11 @@ class TaxiEnv(TableEnv):
         """Which actions would change this state: int8[6]."""
         return taxi_map.action_mask(state, self._desc, self._locs)
 
+    def _fits(self, params: Any) -> bool:
+        return super()._fits(params) and len(params.masks) == len(self._params.masks)
+
     def _told(self, state: Any) -> Info:
-        return {"prob": state.prob, "action_mask": self._params.masks[state.s].copy()}
+        return {"prob": state.prob, "action_mask": self._params.masks[6 * state.s : 6 * state.s + 6].copy()}
 
     def _read_before_step(self, action: Any) -> None:
         super()._read_before_step(action)
@@ -201,7 +208,7 @@ class TaxiEnv(TableEnv):
 
     def _read_scenery(self) -> None:
         desc, locs = self._masked
-        if not np.array_equal(self._desc, desc) or self._locs != locs:
+        if self._scenery_given and (not np.array_equal(self._desc, desc) or self._locs != locs):
             self.set_params(self._params._replace(masks=_checked_masks(self._desc, self._locs)))
             self._masked = (self._desc.copy(), list(self._locs))
 

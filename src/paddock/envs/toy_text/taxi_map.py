@@ -99,5 +99,5 @@ def action_mask(state: int, desc: Array, locs: Any) -> Array:
 
 
 def action_masks(desc: Array, locs: Any) -> Array:
-    """The masks of all states: int8[500, 6]."""
-    return np.array([action_mask(s, desc, locs) for s in range(STATES)])
+    """The masks of all states, one after another: int8[500 * 6]."""
+    return np.concatenate([action_mask(s, desc, locs) for s in range(STATES)])

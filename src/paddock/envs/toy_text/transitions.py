@@ -21,12 +21,16 @@ Table = dict[int, dict[int, list[Outcome]]]
 
 
 class Params(NamedTuple):
-    """A table as arrays. Pairs with fewer outcomes than others are filled up with outcomes of probability 0."""
+    """A table as arrays [states * actions * outcomes]: one index compiles faster than three, and suits lists as well.
 
-    probability: Array  # float64[states, actions, outcomes]
-    successor: Array  # int64[states, actions, outcomes]
-    reward: Array  # float64[states, actions, outcomes]
-    terminated: Array  # bool[states, actions, outcomes]
+    Pairs with fewer outcomes than others are filled up with outcomes of probability 0.
+    """
+
+    probability: Array  # float64
+    successor: Array  # int64
+    reward: Array  # float64
+    terminated: Array  # bool
+    actions: int
     outcomes: int
     first_states: Array  # int64[m]: the states that an episode may begin with
     first_sums: Array  # float64[m]: their probabilities, summed up
@@ -49,10 +53,9 @@ def initial(rng: Any, params: Params) -> State:
 
 
 def step(state: State, action: int, rng: Any, params: Params) -> tuple[State, float, bool]:
-    s = state.s
-    k = chosen_outcome(params.probability[s][action], rng.random(), params.outcomes)
-    new = State(int(params.successor[s][action][k]), action, float(params.probability[s][action][k]))
-    return new, float(params.reward[s][action][k]), bool(params.terminated[s][action][k])
+    at = chosen_outcome(state.s, action, rng.random(), params)
+    new = State(int(params.successor[at]), action, float(params.probability[at]))
+    return new, float(params.reward[at]), bool(params.terminated[at])
 
 
 def observe(state: State, params: Params) -> int:
@@ -63,16 +66,21 @@ def info(state: State, params: Params) -> Told:
     return Told(state.prob)
 
 
-def chosen_outcome(likely: Any, drawn: float, outcomes: int) -> int:
-    """The first outcome whose summed probability is above the number drawn; the first of all if rounding left none."""
+def chosen_outcome(s: int, action: int, drawn: float, params: Any) -> int:
+    """The index of the first outcome whose summed probability is above the number drawn.
+
+    The first of all if rounding left none.
+    """
+    outcomes: int = params.outcomes
+    first: int = (s * params.actions + action) * outcomes
     total = 0.0
     chosen = 0
     # Counted to the end, without a way out: a jump that depends on chance costs compiled code more than the sums.
     for k in range(outcomes):
-        total += likely[k]
+        total += params.probability[first + k]
         if total <= drawn:
             chosen += 1
-    return chosen if chosen < outcomes else 0
+    return first + chosen if chosen < outcomes else first
 
 
 def first_state(drawn: float, params: Any) -> int:
@@ -90,16 +98,31 @@ def first_state(drawn: float, params: Any) -> int:
 
 def valid(state: Any, params: Any) -> bool:
     """Whether the state is a row of the table."""
-    states, actions, _ = params.successor.shape
-    return bool(0 <= state.s < states and -1 <= state.lastaction < actions)
+    return bool(0 <= state.s < states_of(params) and -1 <= state.lastaction < params.actions)
+
+
+def states_of(params: Any) -> int:
+    """How many states the table has."""
+    return int(len(params.successor) // (params.actions * params.outcomes))
+
+
+def fits(params: Any, states: int, actions: int) -> bool:
+    """Whether compiled code can't leave these arrays from any state by any action."""
+    arrays = (params.probability, params.successor, params.reward, params.terminated)
+    first = params.first_states
+    if params.actions != actions or params.outcomes < 1 or len(first) != len(params.first_sums):
+        return False
+    if any(len(array) != states * actions * params.outcomes for array in arrays):
+        return False
+    return all(np.all((to >= 0) & (to < states)) for to in (params.successor, first))
 
 
 def observation_space(params: Any) -> Discrete:
-    return Discrete(params.successor.shape[0])
+    return Discrete(states_of(params))
 
 
 def action_space(params: Any) -> Discrete:
-    return Discrete(params.successor.shape[1])
+    return Discrete(params.actions)
 
 
 def table(states: int, actions: int, outcomes: Callable[[int, int], list[Outcome]]) -> Table:
@@ -109,23 +132,28 @@ def table(states: int, actions: int, outcomes: Callable[[int, int], list[Outcome
 
 def params_of(table: Table, distribution: Array) -> Params:
     """The arrays of a table. They can be shared between environments: nobody can write to them."""
-    arrays = outcome_arrays(table, len(table), len(table[0]))
-    params = Params(*arrays, arrays[0].shape[2], *first_arrays(distribution, len(table)))
+    arrays, outcomes = outcome_arrays(table, len(table), len(table[0]))
+    params = Params(*arrays, len(table[0]), outcomes, *first_arrays(distribution, len(table)))
     for value in params:
         if isinstance(value, np.ndarray):
             value.flags.writeable = False
     return params
 
 
-def outcome_arrays(table: Any, states: int, actions: int) -> tuple[Array, Array, Array, Array]:
-    """``probability, successor, reward, terminated`` of all pairs; anything that is no table is refused."""
+def outcome_arrays(table: Any, states: int, actions: int) -> tuple[tuple[Array, Array, Array, Array], int]:
+    """``probability, successor, reward, terminated`` of all pairs, and the most outcomes that a pair has.
+
+    Anything that is no table is refused.
+    """
     rows = [[row_of(table, s, a) for a in range(actions)] for s in range(states)]
-    shape = (states, actions, max(len(row) for by_action in rows for row in by_action))
-    arrays = np.zeros(shape), np.zeros(shape, np.int64), np.zeros(shape), np.zeros(shape, np.bool_)
+    outcomes = max(len(row) for by_action in rows for row in by_action)
+    size = states * actions * outcomes
+    arrays = np.zeros(size), np.zeros(size, np.int64), np.zeros(size), np.zeros(size, np.bool_)
     for s, by_action in enumerate(rows):
         for a, row in enumerate(by_action):
-            write_row(arrays, s, a, row)
-    return arrays
+            place = (s * actions + a) * outcomes
+            write_row([array[place : place + outcomes] for array in arrays], checked_row(row, states, f"P[{s}][{a}]"))
+    return arrays, outcomes
 
 
 def row_of(table: Any, s: int, a: int) -> Sequence[Any]:
@@ -141,13 +169,16 @@ def row_of(table: Any, s: int, a: int) -> Sequence[Any]:
     raise InvalidKernel(f"P[{s}][{a}] is empty; expected at least one (probability, next state, reward, terminated).")
 
 
-def write_row(arrays: Sequence[Array], s: int, a: int, row: Sequence[Any]) -> None:
-    """Put checked outcomes into their place in the arrays; those that do not exist get probability 0."""
-    states = len(arrays[0])
-    checked = [_outcome(entry, states, f"P[{s}][{a}][{k}]") for k, entry in enumerate(row)]
-    checked += [(0.0, 0, 0.0, False)] * (arrays[0].shape[2] - len(row))
-    for array, values in zip(arrays, zip(*checked, strict=True), strict=True):
-        array[s, a] = values
+def checked_row(row: Sequence[Any], states: int, where: str) -> list[Outcome]:
+    """The outcomes of a row, each of which leads somewhere."""
+    return [_outcome(entry, states, f"{where}[{k}]") for k, entry in enumerate(row)]
+
+
+def write_row(places: Sequence[Array], row: list[Outcome]) -> None:
+    """Put outcomes into their places of the four arrays; those that do not exist get probability 0."""
+    filled = row + [(0.0, 0, 0.0, False)] * (len(places[0]) - len(row))
+    for place, values in zip(places, zip(*filled, strict=True), strict=True):
+        place[:] = values
 
 
 def _outcome(entry: Any, states: int, where: str) -> Outcome:

@@ -191,8 +191,10 @@ class FunctionalJaxVectorEnv(_Rendering, VectorEnv[ObsType, ActType, Any], Gener
 
     def render(self) -> tuple[Any, ...]:
         """A picture a lane."""
-        lanes = (self._jax.tree_util.tree_map(lambda part: part[lane], self.state) for lane in range(self.num_envs))
-        return tuple(self._picture(state) for state in lanes)
+        return tuple(self._picture(self._state_of(lane)) for lane in range(self.num_envs))
+
+    def _state_of(self, lane: int) -> Any:
+        return self._jax.tree_util.tree_map(lambda part: part[lane], self.state)
 
     def close_extras(self, **kwargs: Any) -> None:
         self._end_rendering()
