@@ -178,9 +178,10 @@ def test_check_warnings_do_not_fail(paddock):
 
 def test_demo_keeps_the_pole_up_and_repeats_exactly(paddock):
     one, other = paddock("demo", "--json").document, paddock("demo", "--json").document
-    (stop,) = one["stops"]
-    assert (stop["distance"], stop["steps"], stop["return"]) == ("in process", 500, 500.0)
+    assert [stop["distance"] for stop in one["stops"]] == ["in process", "1024 lanes"]
+    assert {(stop["steps"], stop["return"]) for stop in one["stops"]} == {(500, 500.0)}
     assert one["same_trajectory"]
+    stop = one["stops"][0]
     assert other["stops"][0]["trajectory_digest"] == stop["trajectory_digest"]
     assert stop["trajectory_digest"][:16] in paddock("demo").out
 

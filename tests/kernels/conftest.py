@@ -19,7 +19,7 @@ def in_python(monkeypatch):
         for module in (paddock.kernels.lanes, paddock.kernels.env):
             monkeypatch.setattr(module, "numba_installed", lambda: False)
 
-    yield hide
+    return hide
 
 
 @pytest.fixture(params=["compiled", "python"])

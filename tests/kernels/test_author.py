@@ -161,7 +161,7 @@ one = paddock.make({ID!r})
 one.reset(seed=3)
 printed = io.StringIO()
 with contextlib.redirect_stdout(printed):
-    code = main(["explain", {ID!r}, "--num-envs", "4"])
+    code = main(["explain", {ID!r}, "--num-envs", "4"]) + main(["explain", {ID!r}])
 print(json.dumps([total, float(one.step(actions[0, 0])[1]), code, printed.getvalue(), "llvmlite" in sys.modules]))
 """
 
@@ -176,5 +176,10 @@ def test_without_numba_the_same_file_works_and_explain_says_so(reservoir, capsys
     assert not compiled
     assert code == 0
     text = " ".join(explained.split())
-    assert "plain Python" in text
-    assert "paddock[fast]" in text
+    assert text.count("as plain Python, slower") == 2, "of lanes, and of one environment"
+    assert text.count("paddock[fast]") == 2
+
+
+def test_page_of_kernels_shows_the_whole_example():
+    page = EXAMPLE.parents[1] / "docs" / "kernels.md"
+    assert f"```python\n{EXAMPLE.read_text()}```" in page.read_text()

@@ -6,8 +6,10 @@ edited kernel or an upgraded library can never run stale code.
 
 from __future__ import annotations
 
+import atexit
 import hashlib
 import os
+import shutil
 import sys
 import tempfile
 from collections.abc import Callable
@@ -133,9 +135,11 @@ def _cache_folder() -> Path:
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         status = folder.stat()
-        if hasattr(os, "getuid") and (status.st_uid != os.getuid() or status.st_mode & 0o022):
+        if hasattr(os, "getuid") and (status.st_uid != os.getuid() or status.st_mode & 0o077):
             raise PermissionError(f"{folder} can be written by others")
         with tempfile.TemporaryFile(dir=folder):
             return folder
     except OSError:
-        return Path(tempfile.mkdtemp(prefix="paddock-kernels-"))  # compiled anew each run, but always ours
+        own_for_this_run = tempfile.mkdtemp(prefix="paddock-kernels-")  # compiled anew each run, but always ours
+        atexit.register(shutil.rmtree, own_for_this_run, ignore_errors=True)
+        return Path(own_for_this_run)

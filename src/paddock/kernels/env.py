@@ -6,6 +6,7 @@ Compiling at the first step would make every short script wait for Numba; both f
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -66,7 +67,7 @@ class KernelEnv(Env[Any, Any]):
         kernel, params = self.kernel, self._params
         if not self._discrete:
             action = np.asarray(action, self.action_space.dtype).tolist()
-        state, reward, terminated = kernel.step(state, action, self._rng, params)
+        state, reward, terminated = kernel.python_step(state, action, self._rng, params)
         self._state = state
         info = {} if kernel.info is None else self._told(state)
         return self._see(kernel.observe(state, params)), reward, terminated, False, info
@@ -84,9 +85,10 @@ class KernelEnv(Env[Any, Any]):
     def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Any, Info]:
         if self._lane is not None and seed is None and not options:
             return self._lane.begin()
-        super().reset(seed=seed)
-        self._follow_generator()
-        start = self._start_params(options)
+        if seed is not None or self._rng is None:
+            super().reset(seed=seed)
+            self._follow_generator()
+        start = self._start_params(options) if options else self._params
         if self._lane is not None:
             result = self._lane.begin() if start is self._params else self._lane.begin_with(self._params, start)
         else:
@@ -164,6 +166,7 @@ class KernelEnv(Env[Any, Any]):
         """Other dynamics over the same state and params from the next step on."""
         if self._lane is not None:
             self._leave_lane()
+        self.__dict__.pop("step", None)  # the quick one is of the former kernel
         self.kernel = kernel
 
     def set_params(self, params: Any) -> None:
@@ -203,16 +206,23 @@ class KernelEnv(Env[Any, Any]):
         """Go on compiled, if Numba is here and the generator is one whose memory it can share."""
         self._steps_in_python = 0
         if not numba_installed() or not can_share_memory(self.np_random):
+            self._stay_in_python()
             return False
         try:
             lane = CompiledLane(self.kernel, self._params, self.np_random)
         except KernelNotCompiled as error:
             warn_user(f"This environment goes on in plain Python, slower. {error}")
-            self._steps_in_python = _NEVER
+            self._stay_in_python()
             return False
         lane.set_state(self._state)
         self._lane = lane
         return True
+
+    def _stay_in_python(self) -> None:
+        """Nothing will be compiled here: count no more, and where that is all there is to a step, use the quick one."""
+        self._steps_in_python = _NEVER
+        if self._discrete and self.kernel.info is None and type(self).step is KernelEnv.step:
+            self.step = quick_step(self)  # type: ignore[assignment,method-assign]
 
     def _leave_lane(self) -> None:
         assert self._lane is not None
@@ -221,13 +231,28 @@ class KernelEnv(Env[Any, Any]):
     def __getstate__(self) -> dict[str, Any]:
         # Addresses of this process's memory stay here; the copy begins in Python from the same state and stream.
         here = dict.fromkeys(("_lane", "_rng", "_see", "_screen"))
-        return {**self.__dict__, "_state": self.kernel_state, **here}
+        kept = {**self.__dict__, "_state": self.kernel_state, **here}
+        kept.pop("step", None)
+        return kept
 
     def __setstate__(self, kept: dict[str, Any]) -> None:
         self.__dict__.update(kept)
         self._see = observation_maker(self.observation_space)
         if self._np_random is not None:
             self._rng = LaneRng(self._np_random)
+
+
+def quick_step(env: KernelEnv) -> Callable[[Any], tuple[Any, float, bool, bool, Info]]:
+    """``KernelEnv.step`` in plain Python with what never changes in local variables: a tenth faster."""
+    kernel_step, observe, see = env.kernel.python_step, env.kernel.observe, env._see
+
+    def step(action: Any) -> tuple[Any, float, bool, bool, Info]:
+        params = env._params
+        state, reward, terminated = kernel_step(env._state, action, env._rng, params)
+        env._state = state
+        return see(observe(state, params)), reward, terminated, False, {}
+
+    return step
 
 
 def _param(name: str) -> property:

@@ -11,6 +11,7 @@ import numpy as np
 
 from paddock.core.registry import register
 from paddock.errors import InvalidKernel
+from paddock.kernels.functions import python_function
 from paddock.kernels.layout import Column, Layout, action_column, columns_of, observation_columns
 from paddock.kernels.rng import LaneRng
 from paddock.spaces import Space
@@ -73,6 +74,12 @@ class Kernel:
             action=action_column(action_space),
             scalar_observation=not isinstance(self.observe(state, params), tuple),
         )
+
+    @cached_property
+    def python_step(self) -> Callable[..., Any]:
+        """``step`` for one lane in plain Python."""
+        quick: Callable[..., Any] = python_function(self.step)
+        return quick
 
     @cached_property
     def state_type(self) -> Any:

@@ -19,7 +19,6 @@ from paddock.spaces.oneof import OneOf
 from paddock.spaces.space import Space
 from paddock.spaces.tuple import Tuple
 
-
 _FEW = 16  # up to so many elements a loop over Python floats beats two NumPy calls
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
+from math import cos, pi, sin
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,7 +24,7 @@ class Params(NamedTuple):
     polemass_length: float = 0.1 * 0.5
     force_mag: float = 10.0
     tau: float = 0.02
-    theta_threshold_radians: float = 12 * 2 * math.pi / 360
+    theta_threshold_radians: float = 12 * 2 * pi / 360
     x_threshold: float = 2.4
     reward_standing: float = 1.0
     reward_falling: float = 1.0
@@ -71,11 +71,10 @@ def semi_implicit_step(state: State, action: int, rng: Any, params: Params) -> t
 def accelerations(theta: float, theta_dot: float, action: int, params: Params) -> tuple[float, float]:
     total_mass, polemass_length = params.total_mass, params.polemass_length
     force = params.force_mag if action == 1 else -params.force_mag
-    cos, sin = math.cos(theta), math.sin(theta)
-    push = (force + polemass_length * (theta_dot * theta_dot) * sin) / total_mass
-    inertia = params.length * (4.0 / 3.0 - params.masspole * (cos * cos) / total_mass)
-    theta_acc = (params.gravity * sin - cos * push) / inertia
-    return push - polemass_length * theta_acc * cos / total_mass, theta_acc
+    c, s = cos(theta), sin(theta)
+    push = (force + polemass_length * (theta_dot * theta_dot) * s) / total_mass
+    theta_acc = (params.gravity * s - c * push) / (params.length * (4.0 / 3.0 - params.masspole * (c * c) / total_mass))
+    return push - polemass_length * theta_acc * c / total_mass, theta_acc
 
 
 def judged(
@@ -88,7 +87,8 @@ def judged(
 
 
 def observe(state: State, params: Params) -> tuple[float, float, float, float]:
-    return state.x, state.x_dot, state.theta, state.theta_dot
+    x, x_dot, theta, theta_dot, _ = state
+    return x, x_dot, theta, theta_dot
 
 
 def observation_space(params: Params) -> Box:
