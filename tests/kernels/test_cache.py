@@ -227,3 +227,37 @@ def test_kernels_of_one_name_and_file_are_kept_apart_in_one_process():
         del sys.modules["same"]
     assert rewards[0] == rewards[2]
     assert rewards[1] == rewards[0] + 4.5
+
+
+SEPARATELY = """
+import sys
+import numpy as np
+import paddock
+lanes = paddock.make_vec(sys.argv[1], num_envs=8)
+lanes.reset(seed=0)
+lanes.step(np.zeros(8, np.int64))
+"""
+TOGETHER = """
+import numpy as np
+import paddock
+from paddock import LaneOptions
+for other in ("MountainCar-v0", "FrozenLake-v1"):
+    lanes = paddock.make_vec(other, num_envs=8)
+    lanes.reset(seed=0)
+    lanes.step(np.zeros(8, np.int64))
+threaded = paddock.make_vec("CartPole-v1", num_envs=64, lanes=LaneOptions(threads=2))
+looped = paddock.make_vec("CartPole-v1", num_envs=64, backend="loop")
+threaded.reset(seed=0), looped.reset(seed=0)
+for step in range(60):
+    actions = np.arange(64) * step % 2
+    for got, expected in zip(threaded.step(actions)[:4], looped.step(actions)[:4]):
+        np.testing.assert_array_equal(got, expected)
+"""
+
+
+def test_kernels_compiled_apart_and_loaded_together_are_not_mixed_up(tmp_path):
+    """Machine code from the cache carries the names of the run that made it; equal names were once linked crosswise."""
+    environment = {**os.environ, "PADDOCK_CACHE": str(tmp_path), "PYTHONPATH": os.pathsep.join(sys.path)}
+    for id in ("CartPole-v1", "MountainCar-v0", "FrozenLake-v1"):
+        subprocess.run([sys.executable, "-c", SEPARATELY, id], env=environment, check=True)
+    subprocess.run([sys.executable, "-c", TOGETHER], env=environment, check=True)

@@ -19,19 +19,25 @@ from paddock.kernels import numeric
 _PRIMITIVES: set[Any] = {numeric.power, numeric.power32, numeric.f32, numeric.cos32, numeric.sin32}
 
 
-def compiled_function(function: Callable[..., Any], compile_one: Callable[[Any], Any], done: dict[Any, Any]) -> Any:
-    """The function compiled, with the helpers that it calls; ``done`` keeps each helper compiled once."""
+def compiled_function(
+    function: Callable[..., Any], compile_one: Callable[[Any], Any], done: dict[Any, Any], suffix: str
+) -> Any:
+    """The function compiled, with the helpers that it calls; ``done`` keeps each helper compiled once.
+
+    ``suffix`` makes the names of this kernel's machine code its own. Code that the cache kept from other runs carries
+    the names of then: two kernels with a ``step`` each could otherwise be linked to each other's.
+    """
     if not isinstance(function, FunctionType) or function in _PRIMITIVES:
         return function
     if function not in done:
         # Numba's cache imports the module of what it kept: ours is always there, the author's may be a notebook cell.
         names = {**function.__globals__, "__name__": __name__}
         for name, value in _used_globals(function):
-            names[name] = compiled_function(value, compile_one, done)
-        copy = FunctionType(
-            function.__code__, names, function.__name__, function.__defaults__, _cells(function, compile_one, done)
-        )
+            names[name] = compiled_function(value, compile_one, done, suffix)
+        cells = _cells(function, compile_one, done, suffix)
+        copy = FunctionType(function.__code__, names, function.__name__, function.__defaults__, cells)
         copy.__kwdefaults__ = function.__kwdefaults__
+        copy.__name__ = copy.__qualname__ = f"{function.__name__}_{suffix}"
         done[function] = compile_one(copy)
     return done[function]
 
@@ -90,11 +96,11 @@ def _names(code: CodeType) -> set[str]:
     return set(code.co_names).union(*(_names(inner) for inner in nested))
 
 
-def _cells(function: FunctionType, compile_one: Callable[[Any], Any], done: dict[Any, Any]) -> Any:
+def _cells(function: FunctionType, compile_one: Callable[[Any], Any], done: dict[Any, Any], suffix: str) -> Any:
     if function.__closure__ is None:
         return None
     contents = (cell.cell_contents for cell in function.__closure__)
-    return tuple(_cell(compiled_function(value, compile_one, done)) for value in contents)
+    return tuple(_cell(compiled_function(value, compile_one, done, suffix)) for value in contents)
 
 
 def _cell(value: Any) -> Any:

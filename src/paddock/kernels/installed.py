@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
-
 
 def numba_installed() -> bool:
     """Whether Numba can be imported."""
+    from importlib.util import find_spec
+
     return find_spec("numba") is not None

@@ -34,6 +34,17 @@ def pointer(typingctx: Any, address: Any) -> Any:
     return types.voidptr(types.int64), codegen
 
 
+@intrinsic
+def claim(typingctx: Any, address: Any) -> Any:
+    """Put 1 at an address and return what was there: of several threads, one gets the 0."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        at = builder.inttoptr(args[0], _I64.as_pointer())
+        return builder.atomic_rmw("xchg", at, ir.Constant(_I64, 1), "seq_cst")
+
+    return types.int64(types.int64), codegen
+
+
 class _LaneRngType(types.Type):
     def __init__(self) -> None:
         super().__init__(name="LaneRng")

@@ -1,23 +1,27 @@
 """Helper threads that share the lanes of one step. They wait on locks, never spin, and stand aside on a busy core.
 
-A helper that the system takes off its core in the middle of a chunk holds up the whole step. So the time of a step
-is watched: when sharing is slower than one thread was, the helpers rest for a while and are then tried again.
+A helper that the system takes off its core in the middle of its part holds up the whole step. So what sharing costs
+or saves against one thread is booked step by step: when the account is overdrawn the helpers rest, twenty times as
+long as the time that was lost, and are then tried again. Sharing can therefore cost a twentieth at most.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from itertools import pairwise
 from time import perf_counter_ns
 from typing import Any
 
+import numpy as np
+
 from paddock.kernels import driver
-from paddock.kernels.compile import without_the_lock
+from paddock.kernels.compile import shared_run
 from paddock.kernels.lanes import Lanes
 
-_FORGET = 0.9  # weight of the past in the running mean of step times
-_SHORTEST_REST, _LONGEST_REST = 16, 1024  # steps
+_PARTS = 32  # of the lanes; a thread that is done with its own takes over those of a late one
+_FORGET = 0.9  # weight of the past in the running mean of a step by one thread
+_CREDIT, _OVERDRAFT = 8, 4  # in steps by one thread: what good steps may save up, and what bad ones may cost
+_REST = 20  # steps of rest for each step's time that was lost
 
 
 class Helpers:
@@ -25,9 +29,8 @@ class Helpers:
 
     def __init__(self, lanes: Lanes, threads: int) -> None:
         self._lanes = lanes
-        bounds = [lanes.count * at // threads for at in range(threads + 1)]
-        run = without_the_lock(lanes.run)
-        self._blocks = [Part(lanes, run, first, last) for first, last in pairwise(bounds)]
+        self._run = shared_run(lanes.run)
+        self._parts_of: Any = None  # the lanes' block that the list of parts was made from
         self._work = [threading.Lock() for _ in range(threads)]
         self._done = [threading.Lock() for _ in range(threads)]
         self._counts = [0] * threads
@@ -37,8 +40,9 @@ class Helpers:
         self._threads = [threading.Thread(target=self._serve, args=(at,), daemon=True) for at in range(1, threads)]
         for thread in self._threads:
             thread.start()
-        self._alone_ns, self._shared_ns = 0.0, 0.0
-        self._rest, self._resting = _SHORTEST_REST, 1  # the first step is taken alone, to know what sharing must beat
+        self._alone_ns = 0.0
+        self._balance_ns = 0.0  # below zero: sharing has cost more than it saved
+        self._resting = 4  # the first steps are taken alone, to know what sharing must beat
 
     def step(self, address: int = 0) -> int:
         """Step every lane; as ``Lanes.step``."""
@@ -47,35 +51,52 @@ class Helpers:
             self._resting -= 1
             count = self._lanes.step()
             self._alone_ns = _mean(self._alone_ns, perf_counter_ns() - began)
-            self._shared_ns = 0.0 if self._resting == 0 else self._shared_ns
             return count
         refused = self._lanes.call(driver.VALIDATE)
         if refused < 0:
             return refused
         count = self._share()
-        self._shared_ns = _mean(self._shared_ns, perf_counter_ns() - began)
-        if self._shared_ns > self._alone_ns:
-            self._rest = min(self._rest * 2, _LONGEST_REST)
-            self._resting = self._rest
-        else:
-            self._rest = max(self._rest // 2, _SHORTEST_REST)
+        self._book(perf_counter_ns() - began)
         return count
 
+    def _book(self, took_ns: int) -> None:
+        alone = self._alone_ns
+        self._balance_ns = min(self._balance_ns + alone - took_ns, _CREDIT * alone)
+        if self._balance_ns < -_OVERDRAFT * alone:
+            self._resting = int(_REST * -self._balance_ns / alone)
+            self._balance_ns = 0.0
+
     def _share(self) -> int:
-        for at in range(1, len(self._blocks)):
-            self._work[at].release()
-        count = self._blocks[0].run()
-        for at in range(1, len(self._blocks)):
+        if self._parts_of is not self._lanes.block:  # params were set since: the lanes have a new block
+            self._list_parts()
+        self._claimed[:] = 0
+        for work in self._work[1:]:
+            work.release()
+        count = self._run(self._addresses[0])
+        for at in range(1, len(self._done)):
             self._done[at].acquire()
             count += self._counts[at]
         return count
+
+    def _list_parts(self) -> None:
+        """A block for each range of lanes, and for each thread the four words of ``shared_run``."""
+        lanes = self._lanes
+        bounds = [lanes.count * at // _PARTS for at in range(_PARTS + 1)]
+        self._blocks = [lanes.block_of(first, last) for first, last in pairwise(bounds)]
+        self._claimed = np.zeros(_PARTS, dtype=np.int64)
+        self._block_list = np.array([block.ctypes.data for block in self._blocks], dtype=np.int64)
+        shared = _PARTS, self._claimed.ctypes.data, self._block_list.ctypes.data
+        threads = len(self._work)
+        self._words = np.array([(_PARTS * at // threads, *shared) for at in range(threads)], dtype=np.int64)
+        self._addresses = [int(words.ctypes.data) for words in self._words]
+        self._parts_of = lanes.block
 
     def _serve(self, at: int) -> None:
         while True:
             self._work[at].acquire()
             if self._closing:
                 return
-            self._counts[at] = self._blocks[at].run()
+            self._counts[at] = self._run(self._addresses[at])
             self._done[at].release()
 
     def close(self) -> None:
@@ -86,22 +107,6 @@ class Helpers:
                 self._work[at].release()
             for thread in self._threads:
                 thread.join()
-
-
-class Part:
-    """A range of lanes with a block of its own, so that threads do not share the words that say which lanes."""
-
-    def __init__(self, lanes: Lanes, run: Callable[[int], int], first: int, last: int) -> None:
-        self._lanes, self._run, self._first, self._last = lanes, run, first, last
-        self._made_from: Any = None
-
-    def run(self) -> int:
-        """Step these lanes."""
-        if self._made_from is not self._lanes.block:  # params were set since: the lanes have a new block
-            self._made_from = self._lanes.block
-            self._block = self._lanes.block_of(self._first, self._last)
-            self._address = self._block.ctypes.data
-        return self._run(self._address)
 
 
 def _mean(past: float, now: float) -> float:
