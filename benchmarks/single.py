@@ -21,7 +21,6 @@ if WITHOUT:
     sys.modules["numba"] = None  # as if it were not installed
 
 import paddock  # noqa: E402 - after Numba is hidden
-from paddock.kernels import env as kernel_env  # noqa: E402
 
 WITH_BARS = {"CartPole-v1": 5, "MountainCar-v0": 5, "MountainCarContinuous-v0": 1.2}
 WITH_BARS |= dict.fromkeys(("Pendulum-v1", "Acrobot-v1", "FrozenLake-v1", "FrozenLake8x8-v1", "CliffWalking-v1"), 3)
@@ -51,8 +50,6 @@ def actions_for(env):
 
 def main() -> int:
     warnings.simplefilter("ignore")
-    if WITHOUT:
-        kernel_env.numba_installed = lambda: False
     title = "without Numba" if WITHOUT else "with Numba"
     table = Table(f"One environment, {title}, against gymnasium.make")
     for id in WITH_BARS:

@@ -29,7 +29,7 @@ REUSED = LaneOptions(copy=False)
 ENVPOOL_IDS = {"Taxi-v4": "Taxi-v3", "CliffWalking-v1": "CliffWalking-v0"}
 
 
-def actions_for(env, n):
+def actions_for(env):
     env.action_space.seed(0)
     return [np.ascontiguousarray(env.action_space.sample()) for _ in range(16)]
 
@@ -48,13 +48,13 @@ def stepping(env, n, actions):
 def ours(id, n, lanes=None):
     env = paddock.make_vec(id, num_envs=n, lanes=lanes)
     env.reset(seed=0)
-    return stepping(env, n, actions_for(env, n))
+    return stepping(env, n, actions_for(env))
 
 
 def gym_vector(n):
     env = gymnasium.make_vec("CartPole-v1", num_envs=n, vectorization_mode="vector_entry_point")
     env.reset(seed=0)
-    return stepping(env, n, actions_for(env, n))
+    return stepping(env, n, actions_for(env))
 
 
 def envpool_vector(id, n):
@@ -64,17 +64,17 @@ def envpool_vector(id, n):
         env = envpool.make(ENVPOOL_IDS.get(id, id), env_type="gymnasium", num_envs=n, num_threads=1, seed=0)
     env.reset()
     single = paddock.make_vec(id, num_envs=n)
-    actions = [a.astype(env.action_space.dtype) for a in actions_for(single, n)]
+    actions = [a.astype(env.action_space.dtype) for a in actions_for(single)]
     return stepping(env, n, actions)
 
 
-def c_loop(n):
+def c_loop(n, folder):
     """The loop of cartpole.c with the same seeds and actions; checked to give the same bits first."""
     import cffi
 
     ffi = cffi.FFI()
     ffi.cdef("int64_t step_lanes(int64_t n, int64_t limit" + ", void *" * 12 + ");")
-    lib = ffi.dlopen(str(shared_library()))
+    lib = ffi.dlopen(str(shared_library(folder)))
     numbers = [np.zeros(n, np.int64), *(np.zeros(n) for _ in range(4)), np.zeros(n, np.int64), np.ones(n, np.uint8)]
     arrays = [*numbers, np.zeros((n, 4), np.float32), np.zeros(n), np.zeros(n, np.uint8), np.zeros(n, np.uint8)]
     arrays.append(np.zeros((n, 4), np.uint64))
@@ -83,7 +83,7 @@ def c_loop(n):
         arrays[-1][lane] = [state["state"] & low, state["state"] >> 64, state["inc"] & low, state["inc"] >> 64]
     pointers = [ffi.cast("void *", array.ctypes.data) for array in arrays]
     twin = paddock.make_vec("CartPole-v1", num_envs=n)
-    actions, step = actions_for(twin, n), lib.step_lanes
+    actions, step = actions_for(twin), lib.step_lanes
     step(n, 500, *pointers)
     assert (arrays[7] == twin.reset(seed=0)[0]).all()
     for at in range(100):
@@ -100,8 +100,8 @@ def c_loop(n):
     return run
 
 
-def shared_library():
-    path = Path(tempfile.gettempdir()) / f"paddock-cartpole-{os.getpid()}.so"
+def shared_library(folder):
+    path = Path(folder) / "cartpole.so"
     if not path.exists():
         source = Path(__file__).with_name("cartpole.c")
         command = ["cc", "-O3", "-ffp-contract=off", "-shared", "-fPIC", "-o", str(path), str(source), "-lm"]
@@ -117,15 +117,20 @@ def available(what, make):
         return None
 
 
-def many_lanes():
+def with_peers(cases, n, folder):
+    """The cases with EnvPool's CartPole and the C loop beside them, as far as they run here."""
+    peers = {
+        "envpool": available("envpool", lambda: envpool_vector("CartPole-v1", n)),
+        "c": available("c", lambda: c_loop(n, folder)),
+    }
+    return cases | {name: run for name, run in peers.items() if run is not None}
+
+
+def many_lanes(folder):
     table = Table("CartPole, many lanes: fresh arrays against Gymnasium and EnvPool, reused buffers against C")
     for n, gym_bar in ((1024, 3.0), (16384, 1.6)):
         cases = {"fresh": ours("CartPole-v1", n), "reused": ours("CartPole-v1", n, REUSED), "gymnasium": gym_vector(n)}
-        for name, make in (("envpool", lambda n=n: envpool_vector("CartPole-v1", n)), ("c", lambda n=n: c_loop(n))):
-            run = available(name, make)
-            if run is not None:
-                cases[name] = run
-        found = rates(cases, rounds=ROUNDS)
+        found = rates(with_peers(cases, n, folder), rounds=ROUNDS)
         table.row(f"n={n} fresh / Gymnasium CartPoleVectorEnv", found["fresh"], found["gymnasium"], gym_bar)
         if "envpool" in found:
             table.row(f"n={n} fresh / EnvPool", found["fresh"], found["envpool"], 30.0)
@@ -134,15 +139,11 @@ def many_lanes():
     return table.failed
 
 
-def few_lanes():
+def few_lanes(folder):
     table = Table("CartPole, few lanes, through the public step")
     for n, bar in ((1, 15.0), (8, 20.0), (64, 20.0)):
         cases = {"fresh": ours("CartPole-v1", n), "reused": ours("CartPole-v1", n, REUSED)}
-        for name, make in (("envpool", lambda n=n: envpool_vector("CartPole-v1", n)), ("c", lambda n=n: c_loop(n))):
-            run = available(name, make)
-            if run is not None:
-                cases[name] = run
-        found = rates(cases, rounds=ROUNDS)
+        found = rates(with_peers(cases, n, folder), rounds=ROUNDS)
         if "envpool" in found:
             table.row(f"n={n} fresh / EnvPool", found["fresh"], found["envpool"], bar)
             table.row(f"n={n} reused / EnvPool", found["reused"], found["envpool"])
@@ -205,7 +206,9 @@ def first_use():
 
 def main() -> int:
     warnings.simplefilter("ignore")
-    missed = [part() for part in (many_lanes, few_lanes, other_environments, threads, first_use)]
+    with tempfile.TemporaryDirectory() as folder:
+        missed = [part(folder) for part in (many_lanes, few_lanes)]
+    missed += [part() for part in (other_environments, threads, first_use)]
     return int(any(missed))
 
 

@@ -6,10 +6,12 @@ Where everything is, bottom layer first (a module imports only from layers below
     spaces              what a value may be: checks, samples, batches, JSON
     core                Env, VectorEnv, Wrapper, EnvSpec, the registry, State
     record              canonical bytes and digests of what happened
+    kernels             dynamics as plain functions, run as they are and compiled into lanes
     wrappers, envs      what changes data on the way; the environments that come with paddock
     vector, testing     lanes; check_env
     making              make(): locate, plan, build
     adapters            ways out: an environment as other libraries expect it
+    adapters            environments out to other libraries: to_gymnasium
     gym                 Gymnasium's module tree over all this: `import paddock.gym as gym`
     cli                 the `paddock` command
 
@@ -48,7 +50,7 @@ _HOMES = {
     "check_env": "paddock.testing",
     "to_gymnasium": "paddock.adapters.gymnasium",
 }
-_MODULES = ("errors", "spaces", "wrappers", "vector", "envs", "testing", "gym")
+_MODULES = ("errors", "spaces", "kernels", "wrappers", "vector", "envs", "testing", "gym")
 _NEEDS_CATALOG = ("make", "make_vec", "OpenEnv", "register", "registry", "spec", "pprint_registry", "EnvSpec")
 
 __all__ = [*_HOMES, *_MODULES, "PaddockError", "__version__"]
@@ -71,17 +73,20 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    errors = importlib.import_module("paddock.errors")
+    return sorted({*__all__, *(row[0].__name__ for row in errors.table())})
 
 
 if TYPE_CHECKING:  # for type checkers and editors, which do not run __getattr__
     from paddock import envs as envs
     from paddock import errors as errors
     from paddock import gym as gym
+    from paddock import kernels as kernels
     from paddock import spaces as spaces
     from paddock import testing as testing
     from paddock import vector as vector
     from paddock import wrappers as wrappers
+    from paddock.adapters.gymnasium import to_gymnasium as to_gymnasium
     from paddock.core.env import Env as Env
     from paddock.core.listing import pprint_registry as pprint_registry
     from paddock.core.lookup import spec as spec

@@ -27,6 +27,7 @@
     ├── InvalidSpace                     a space, its JSON or a value for it is malformed
     │   ├── InvalidBound
     │   └── InvalidProbability
+    ├── InvalidLanes                     values, a mask or a mode that do not fit the lanes of a vector environment
     ├── MissingArgument
     ├── CustomSpaceError                 a function has no rule for a user's own space class
     ├── CheckFailed                      check_env, or the guard's first look, found something unusable
@@ -36,7 +37,7 @@
     ├── NoCanonicalForm                  a value whose bytes would not be the same everywhere
     ├── AlreadyPendingCallError, NoAsyncCallError, ClosedEnvironmentError    vector environments
 
-The last columns of the table are class attributes, so a reply on the wire and a retry loop need no second list:
+What a reply on the wire and a retry loop need to know of each are class attributes, and ``table()`` lists them:
 
 * ``code``: the name on the wire, never reused for another meaning.
 * ``retryable``: the same call may succeed later without a change.
@@ -216,6 +217,12 @@ class InvalidBound(InvalidSpace):
     """Bounds of a Box that are not bounds."""
 
     code = "INVALID_BOUND"
+
+
+class InvalidLanes(PaddockError, ValueError, AssertionError, TypeError):
+    """Values, a mask or a mode that do not fit the lanes of a vector environment."""
+
+    code = "INVALID_LANES"
 
 
 class MissingArgument(PaddockError):

@@ -13,7 +13,6 @@ SOURCE = Path(__file__).parents[2] / "src" / "paddock"
 
 FILE_LINES = 400
 FUNCTION_LINES = 60
-LONG_ON_PURPOSE: set[str] = set()  # stays empty: look for the two ideas instead
 
 NAMELESS = {"utils", "common", "misc", "helpers"}
 GYMNASIUMS_NAMES = "gym"  # this package mirrors Gymnasium's modules, `utils` among them
@@ -94,17 +93,13 @@ def test_no_module_is_named_for_the_lack_of_a_name():
 
 
 def test_files_are_short():
-    lengths = {file: len(text.splitlines()) for file, text in sources() if file not in LONG_ON_PURPOSE}
+    lengths = {file: len(text.splitlines()) for file, text in sources()}
     assert {file: length for file, length in lengths.items() if length >= FILE_LINES} == {}
 
 
 def test_functions_are_short():
-    found = {file: long_functions(text) for file, text in sources() if file not in LONG_ON_PURPOSE}
+    found = {file: long_functions(text) for file, text in sources()}
     assert {file: functions for file, functions in found.items() if functions} == {}
-
-
-def test_no_exception_from_the_limits_has_crept_in():
-    assert set() == LONG_ON_PURPOSE
 
 
 def test_every_module_says_what_it_is():

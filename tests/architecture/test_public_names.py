@@ -1,5 +1,8 @@
 """The names that users may rely on. A name added to or dropped from `paddock` is an edit here, on purpose."""
 
+import ast
+import inspect
+
 import pytest
 
 import paddock
@@ -25,6 +28,7 @@ PUBLIC = [
     "envs",
     "errors",
     "gym",
+    "kernels",
     "make",
     "make_vec",
     "pprint_registry",
@@ -44,9 +48,18 @@ def test_public_names_are_the_promised_ones():
     assert sorted(paddock.__all__) == PUBLIC
 
 
+def test_type_checkers_see_the_public_names_and_no_others():
+    blocks = [node for node in ast.parse(inspect.getsource(paddock)).body if isinstance(node, ast.If)]
+    (block,) = [node for node in blocks if ast.unparse(node.test) == "TYPE_CHECKING"]
+    # Only `import name as name` is a re-export to a strict checker.
+    seen = [alias.asname for statement in block.body for alias in statement.names if alias.asname == alias.name]
+    assert sorted(seen) == sorted(set(paddock.__all__) - {"__version__"})
+
+
 def test_dir_shows_the_public_names_and_no_others():
     shown = {name for name in dir(paddock) if not name.startswith("_")}
-    assert shown == {name for name in PUBLIC if not name.startswith("_")}
+    known_errors = {row[0].__name__ for row in paddock.errors.table()}
+    assert shown == {name for name in PUBLIC if not name.startswith("_")} | known_errors
 
 
 def test_every_public_name_resolves_to_one_lasting_object():

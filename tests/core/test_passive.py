@@ -342,3 +342,11 @@ def test_B14_passive_checks_end_but_actions_are_validated_at_every_step():
     with pytest.raises(InvalidAction):
         guard.step(np.array([np.nan]))
     assert len(env.taken) == 5
+
+
+@pytest.mark.parametrize("place", ["node_space", "edge_space"])
+def test_spaces_inside_a_graph_are_checked(place):
+    graph = spaces.Graph(Discrete(2), Discrete(3))
+    getattr(graph, place).n = 0
+    with pytest.raises(CheckFailed, match="number of elements must be positive"):
+        check_spaces(Scripted(graph))

@@ -132,7 +132,7 @@ def test_step_before_reset_is_refused(either_way):
 def test_malformed_masks_are_refused_and_change_nothing(either_way, mask, words):
     env = lanes("CartPole-v1")
     before = env.snapshot()
-    with pytest.raises(paddock.errors.InvalidSpace, match=words):
+    with pytest.raises(paddock.errors.InvalidLanes, match=words):
         env.reset(seed=1, options={"reset_mask": mask})
     assert env.snapshot() == before
 
@@ -141,7 +141,7 @@ def test_malformed_masks_are_refused_and_change_nothing(either_way, mask, words)
 def test_malformed_seeds_are_refused_and_change_nothing(either_way, seed):
     env = lanes("CartPole-v1")
     before = env.snapshot()
-    with pytest.raises((paddock.errors.InvalidSpace, paddock.InvalidSeed)):
+    with pytest.raises((paddock.errors.InvalidLanes, paddock.InvalidSeed)):
         env.reset(seed=seed)
     assert env.snapshot() == before
 

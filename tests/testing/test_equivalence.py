@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from paddock.testing import data_equivalence
-from paddock.testing.equivalence import snapshot
+from paddock.testing.equivalence import own_copy
 
 numbers = st.floats(allow_nan=False, allow_infinity=False, width=32) | st.integers(-5, 5) | st.booleans()
 arrays = hnp.arrays(
@@ -28,7 +28,7 @@ values = st.recursive(
 
 @given(values, values, st.booleans())
 def test_answers_are_gymnasiums_for_plain_values(one, other, exact):
-    for pair in ((one, other), (one, snapshot(one))):
+    for pair in ((one, other), (one, own_copy(one))):
         assert data_equivalence(*pair, exact) is bool(gymnasiums(*pair, exact))
 
 
@@ -89,13 +89,13 @@ def test_awkward_values_have_an_answer(one, other, same):
     assert data_equivalence(one, other, exact=True) is same
 
 
-def test_snapshot_is_not_changed_later():
+def test_own_copy_is_not_changed_later():
     value = {"a": [np.zeros(2)]}
-    copy = snapshot(value)
+    copy = own_copy(value)
     value["a"][0][:] = 1
     assert copy["a"][0].tolist() == [0, 0]
 
 
-def test_snapshot_of_what_cannot_be_copied_is_itself():
+def test_own_copy_of_what_cannot_be_copied_is_itself():
     generator = (i for i in range(3))
-    assert snapshot(generator) is generator
+    assert own_copy(generator) is generator

@@ -6,7 +6,7 @@ import pytest
 
 import paddock
 import paddock.gym as gym
-from paddock.errors import InvalidAction, InvalidSpace, PaddockError, ResetNeeded
+from paddock.errors import InvalidAction, InvalidLanes, InvalidSeed, NoAsyncCallError, ResetNeeded
 from paddock.vector import AutoresetMode, SyncVectorEnv
 from tests.toys import Counter
 
@@ -92,7 +92,7 @@ def test_copy_false_reuses_the_buffer():
 def test_send_and_recv_are_the_two_halves_of_step():
     env = lanes()
     env.reset()
-    with pytest.raises(PaddockError, match="send"):
+    with pytest.raises(NoAsyncCallError, match="send"):
         env.recv()
     env.send([0, 0, 0])
     assert env.recv()[0][:, 0].tolist() == [1, 1, 1]
@@ -104,9 +104,9 @@ def test_wrong_counts_are_refused_before_any_lane_steps():
     with pytest.raises(InvalidAction, match="2 actions for 3 lanes"):
         env.step(np.array([0, 0]))
     assert [one.count for one in env.envs] == [0, 0, 0]
-    with pytest.raises(InvalidSpace, match="length must match num_envs=3"):
+    with pytest.raises(InvalidSeed, match="length must match num_envs=3"):
         env.reset(seed=[1, 2])
-    with pytest.raises(InvalidSpace, match="reset_mask"):
+    with pytest.raises(InvalidLanes, match="reset_mask"):
         env.reset(options={"reset_mask": [True, False, True]})
 
 
@@ -117,7 +117,7 @@ def test_attributes_of_lanes():
     env.set_attr("count", [1, 2, 3])
     assert env.get_attr("goal") == (7, 7, 7)
     assert env.call("has_wrapper_attr", "goal") == (True, True, True)
-    with pytest.raises(InvalidSpace, match="2 values for 3 lanes"):
+    with pytest.raises(InvalidLanes, match="2 values for 3 lanes"):
         env.set_attr("goal", [1, 2])
 
 
@@ -129,7 +129,7 @@ def test_lanes_with_different_spaces_are_refused_and_closed():
         made[-1].action_space = gym.spaces.Discrete(len(made) + 1)
         return made[-1]
 
-    with pytest.raises(InvalidSpace, match="lane 1"):
+    with pytest.raises(InvalidLanes, match="lane 1"):
         SyncVectorEnv([odd, odd])
     assert [env.closed for env in made] == [1, 1]
 

@@ -13,6 +13,7 @@ import numpy as np
 
 import paddock.spaces as ours
 from paddock.errors import CustomSpaceError
+from paddock.spaces.parts import parts
 
 
 def to_theirs(space: ours.Space[Any]) -> theirs.Space[Any]:
@@ -32,8 +33,7 @@ def to_theirs(space: ours.Space[Any]) -> theirs.Space[Any]:
         case ours.Tuple():
             return theirs.Tuple([to_theirs(part) for part in space.spaces])
         case ours.Dict():
-            parts = {key: to_theirs(part) for key, part in space.spaces.items()}
-            return theirs.Dict(parts, sort_keys=False)
+            return theirs.Dict({key: to_theirs(part) for key, part in space.spaces.items()}, sort_keys=False)
         case ours.Sequence():
             return theirs.Sequence(to_theirs(space.feature_space), stack=space.stack)
         case ours.Graph():
@@ -92,16 +92,7 @@ def _bound(values: Any, bounded: Any, infinity: float) -> Any:
 
 def has_graphs(space: ours.Space[Any]) -> bool:
     """Whether a value of this space may hold a graph."""
-    match space:
-        case ours.Graph():
-            return True
-        case ours.Tuple() | ours.OneOf():
-            return any(map(has_graphs, space.spaces))
-        case ours.Dict():
-            return any(map(has_graphs, space.spaces.values()))
-        case ours.Sequence():
-            return has_graphs(space.feature_space)
-    return False
+    return isinstance(space, ours.Graph) or any(map(has_graphs, parts(space)))
 
 
 def with_graphs_of(kind: type, value: Any) -> Any:

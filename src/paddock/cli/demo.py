@@ -90,7 +90,7 @@ def _document(visits: list[tuple[Stop, Play]], same: bool) -> dict[str, Any]:
         {
             "distance": stop.distance,
             "steps": played.steps,
-            "return": played.mean_reward,
+            "return": played.mean_return,
             "steps_per_second": played.steps_per_second * stop.lanes,
             "trajectory_digest": played.digest,
         }
@@ -106,7 +106,7 @@ def _print(visits: list[tuple[Stop, Play]], same: bool, output: Output) -> None:
             [
                 stop.distance,
                 played.steps,
-                played.mean_reward,
+                played.mean_return,
                 round(played.steps_per_second * stop.lanes),
                 (played.digest or "none")[:16],
             ]

@@ -38,13 +38,13 @@ def made(text: str, **options: Any) -> Iterator[Env[Any, Any]]:
 
 def _make(text: str, **options: Any) -> Env[Any, Any]:
     from paddock.core.env import Env
-    from paddock.making import build
+    from paddock.making import build, locate, plan, resolve
 
-    decided = plan_target(text, **options)
-    if decided.target.kind == "module":
+    target = locate(text)
+    if target.kind == "module":
         _find_modules_here()
     with target_code(text):
-        env = build(decided)
+        env = build(plan(resolve(target), **options))
         assert isinstance(env, Env), "a plan without lanes builds one environment"
         return env
 

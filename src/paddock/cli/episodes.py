@@ -19,7 +19,7 @@ class Episode(NamedTuple):
     """How one episode went."""
 
     seed: int
-    total_reward: float
+    total_return: float
     length: int
     ended: str
 
@@ -43,9 +43,9 @@ class Play(NamedTuple):
         return self.steps / self.seconds if self.seconds else 0.0
 
     @property
-    def mean_reward(self) -> float:
+    def mean_return(self) -> float:
         """The mean of the episodes' returns."""
-        return sum(episode.total_reward for episode in self.episodes) / len(self.episodes)
+        return sum(episode.total_return for episode in self.episodes) / len(self.episodes)
 
 
 def play(

@@ -43,11 +43,10 @@ def _registered(id: str) -> EnvSpec:
 
 def _spec_facts(spec: EnvSpec) -> dict[str, Any]:
     from paddock.cli.listing import entry
-    from paddock.core.registry import registry
+    from paddock.core.registry import origin_of
 
-    origin = "plugin" if spec.id not in registry else "built in" if registry.is_protected(spec.id) else "registered"
     return {
-        **entry(spec, origin),
+        **entry(spec, origin_of(spec.id)),
         "reward_threshold": spec.reward_threshold,
         "nondeterministic": spec.nondeterministic,
         "order_enforce": spec.order_enforce,
@@ -67,8 +66,10 @@ def _made_facts(text: str) -> dict[str, Any]:
 
 
 def _env_facts(env: Env[Any, Any]) -> dict[str, Any]:
+    from paddock.core.spec import entry_point_text
+
     return {
-        "class": f"{type(env.unwrapped).__module__}:{type(env.unwrapped).__qualname__}",
+        "class": entry_point_text(type(env.unwrapped)),
         "observation_space": shown(env.observation_space),
         "action_space": shown(env.action_space),
         "render_modes": list(env.metadata.get("render_modes", ())),

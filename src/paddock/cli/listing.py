@@ -39,32 +39,25 @@ def entries() -> list[dict[str, Any]]:
     """What is known of every id, as data."""
     import paddock.envs.catalog  # noqa: F401 - puts the built-in ids into the registry
     from paddock.core.plugins import plugin_specs
-    from paddock.core.registry import registry
+    from paddock.core.registry import origin_of, registry
 
-    known = [entry(spec, "built in" if registry.is_protected(id) else "registered") for id, spec in registry.items()]
-    offered = [entry(spec, "plugin") for spec in plugin_specs().values()]
-    return sorted(known + offered, key=lambda row: (_ORDER.index(row["origin"]), row["id"]))
+    rows = [entry(spec, origin_of(id)) for id, spec in {**registry, **plugin_specs()}.items()]
+    return sorted(rows, key=lambda row: (_ORDER.index(row["origin"]), row["id"]))
 
 
 def entry(spec: EnvSpec, origin: str) -> dict[str, Any]:
     """One row."""
     from paddock.core.listing import family_of
+    from paddock.core.spec import entry_point_text
 
+    found = spec.entry_point if spec.entry_point is not None else spec.vector_entry_point
     return {
         "id": spec.id,
         "origin": origin,
         "family": family_of(spec),
         "max_episode_steps": spec.max_episode_steps,
-        "entry_point": entry_point_text(spec),
+        "entry_point": None if found is None else entry_point_text(found),
     }
-
-
-def entry_point_text(spec: EnvSpec) -> str | None:
-    """Where the code is; a class or function is named as its text form would be."""
-    found = spec.entry_point if spec.entry_point is not None else spec.vector_entry_point
-    if found is None or isinstance(found, str):
-        return found
-    return f"{getattr(found, '__module__', '?')}:{getattr(found, '__qualname__', type(found).__name__)}"
 
 
 def _limit(row: dict[str, Any]) -> str:

@@ -55,7 +55,7 @@ def _document(arguments: Namespace, played: Play) -> dict[str, Any]:
         "policy": arguments.policy,
         "seed": arguments.seed,
         "episodes": [dict(zip(names, episode, strict=True)) for episode in played.episodes],
-        "mean_return": played.mean_reward,
+        "mean_return": played.mean_return,
         "steps": played.steps,
         "steps_per_second": played.steps_per_second,
         "trajectory_digest": played.digest,
@@ -75,7 +75,7 @@ def _print(arguments: Namespace, played: Play, output: Output) -> None:
     output.line()
     output.facts(
         [
-            ("mean return", played.mean_reward),
+            ("mean return", played.mean_return),
             ("steps", played.steps),
             ("steps/s", f"{played.steps_per_second:,.0f}"),
             ("trajectory digest", played.digest or f"none: {played.no_digest}"),

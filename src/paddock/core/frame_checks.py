@@ -10,7 +10,7 @@ import numpy as np
 from paddock.core.problem import Problem, brief
 from paddock.errors import CheckFailed
 
-_LIST = "_list"
+LIST_SUFFIX = "_list"
 
 
 def render_metadata_problems(metadata: dict[str, Any], render_mode: str | None) -> Iterator[Problem]:
@@ -57,10 +57,10 @@ def _mode_problems(modes: list[Any] | tuple[Any, ...], render_mode: str | None) 
 
 def frame_problems(render_mode: str, frame: Any) -> Iterator[Problem]:
     """What ``render`` returned in that mode; modes of the environment's own may return anything."""
-    if render_mode.endswith(_LIST):
+    if render_mode.endswith(LIST_SUFFIX):
         if isinstance(frame, list):
             for item in frame:
-                yield from frame_problems(render_mode.removesuffix(_LIST), item)
+                yield from frame_problems(render_mode.removesuffix(LIST_SUFFIX), item)
         else:
             yield _frame(f"Render mode `{render_mode}` should produce a list, got {type(frame)}")
     elif render_mode == "human":

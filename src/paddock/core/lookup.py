@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
-
 from paddock.core.ids import EnvId, parse_id
 from paddock.core.plugins import plugin_specs
 from paddock.core.registry import registry, versions_of
 from paddock.core.spec import EnvSpec
+from paddock.core.warning import warn_user
 from paddock.errors import DeprecatedEnv, NameNotFound, NamespaceNotFound, PaddockError, VersionNotFound
 
 
@@ -27,16 +26,14 @@ def find_spec(env_id: str) -> EnvSpec:
     versions = versions_of(parts.namespace, parts.name)
     if parts.version is None and versions and env_id not in registry:
         newest = str(parts._replace(version=versions[-1]))
-        warnings.warn(
-            f"Using the latest versioned environment `{newest}` instead of the unversioned environment `{env_id}`.",
-            stacklevel=_caller_depth(),
+        warn_user(
+            f"Using the latest versioned environment `{newest}` instead of the unversioned environment `{env_id}`."
         )
         return registry[newest]
     if parts.version is not None and versions and versions[-1] > parts.version:
-        warnings.warn(
+        warn_user(
             f"The environment {env_id} is out of date. You should consider upgrading to version `v{versions[-1]}`.",
             DeprecationWarning,
-            stacklevel=_caller_depth(),
         )
     return spec(env_id)
 
@@ -76,13 +73,3 @@ def _suggestion(word: str, known: list[str]) -> str:
     lower = {name.lower(): name for name in known}
     close = get_close_matches(word.lower(), list(lower), n=1)
     return f" Did you mean: `{lower[close[0]]}`?" if close else ""
-
-
-def _caller_depth() -> int:
-    """How far up the first frame outside paddock is, so that a warning points at the user's line."""
-    import sys
-
-    depth, frame = 1, sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "paddock":
-        depth, frame = depth + 1, frame.f_back
-    return depth

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import sys
-import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from paddock.core.warning import warn_user
 from paddock.errors import PaddockError
 
 _LONGEST_VALUE = 200
@@ -34,19 +33,6 @@ def raise_or_warn(problems: Iterable[Problem]) -> None:
         if problem.error is not None:
             raise problem.error(problem.message) from problem.cause
         warn_user(problem.message, problem.category)
-
-
-def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
-    """Warn, naming the line outside paddock that led here: the line that a reader of the warning can change."""
-    level = 1
-    frame = sys._getframe(0)
-    while frame.f_back is not None and _is_ours(str(frame.f_globals.get("__name__"))):
-        frame, level = frame.f_back, level + 1
-    warnings.warn(message, category, stacklevel=level)
-
-
-def _is_ours(module: str) -> bool:
-    return module == "paddock" or module.startswith("paddock.")
 
 
 def brief(value: Any) -> str:

@@ -5,15 +5,17 @@ Ids that come with paddock or with a package are protected: no door, not even th
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from paddock.core.ids import EnvId, check_namespace, parse_id
 from paddock.core.spec import EnvCreator, EnvSpec, VectorEnvCreator, WrapperSpec
+from paddock.core.warning import warn_user
 from paddock.errors import RegistrationError, RegistryConflict
+
+Origin: TypeAlias = Literal["built in", "registered", "plugin"]
 
 _namespace: ContextVar[str | None] = ContextVar("paddock_namespace", default=None)
 
@@ -152,12 +154,18 @@ def full_id(id: str) -> str:
     if ns is None or parts.namespace == ns:
         return str(parts)
     if parts.namespace is not None:
-        warnings.warn(
+        warn_user(
             f"Custom namespace `{parts.namespace}` is being overridden by namespace `{ns}`. "
-            f"If you are developing a plugin you shouldn't specify a namespace in `register` calls.",
-            stacklevel=3,
+            f"If you are developing a plugin you shouldn't specify a namespace in `register` calls."
         )
     return str(parts._replace(namespace=ns))
+
+
+def origin_of(id: str) -> Origin:
+    """Where a known id comes from; one that is not in the registry is known from a plugin's metadata."""
+    if id not in registry:
+        return "plugin"
+    return "built in" if registry.is_protected(id) else "registered"
 
 
 def versions_of(namespace: str | None, name: str) -> list[int]:

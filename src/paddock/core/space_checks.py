@@ -9,7 +9,8 @@ import numpy as np
 
 from paddock.core.problem import Problem
 from paddock.errors import CheckFailed, WrongClass
-from paddock.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, OneOf, Sequence, Space, Tuple
+from paddock.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Tuple
+from paddock.spaces.parts import parts
 
 BoxCheck = Callable[[Box], Iterable[Problem]]
 
@@ -45,17 +46,6 @@ def box_problems(box: Box, kind: str) -> Iterator[Problem]:
     elif kind == "observation" and len(crossed):
         text = f"A Box observation space low value is greater than a high value. {_at(box, crossed)}"
         yield Problem("box-bounds-equal", text)
-
-
-def parts(space: Space[Any]) -> list[Any]:
-    """The spaces that a space is made of; empty for a simple one."""
-    if isinstance(space, Dict):
-        return list(space.spaces.values())
-    if isinstance(space, Tuple | OneOf):
-        return list(space.spaces)
-    if isinstance(space, Sequence):
-        return [space.feature_space]
-    return []
 
 
 def _faults(space: Space[Any], kind: str) -> Iterator[str]:

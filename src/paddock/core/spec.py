@@ -95,6 +95,14 @@ class EnvSpec:
         return lines
 
 
+def entry_point_text(entry_point: Callable[..., Any] | str) -> str:
+    """``module:attribute``; a class or function is named as its text form would be, whether or not that loads."""
+    if isinstance(entry_point, str):
+        return entry_point
+    module = getattr(entry_point, "__module__", "?")
+    return f"{module}:{getattr(entry_point, '__qualname__', type(entry_point).__name__)}"
+
+
 _SHOWN_UNLESS_DEFAULT = (
     "reward_threshold",
     "nondeterministic",

@@ -64,18 +64,8 @@ def decode_spec(text: str | bytes) -> EnvSpec:
 def _to_spec(fields: _SpecFields) -> EnvSpec:
     if fields.max_episode_steps is not None and not -1 <= fields.max_episode_steps < 1 << 62:
         raise InvalidSpec(f"max_episode_steps is {fields.max_episode_steps}; expected a step count, or -1 for none.")
-    return EnvSpec(
-        id=fields.id,
-        entry_point=fields.entry_point,
-        reward_threshold=fields.reward_threshold,
-        nondeterministic=fields.nondeterministic,
-        max_episode_steps=fields.max_episode_steps,
-        order_enforce=fields.order_enforce,
-        disable_env_checker=fields.disable_env_checker,
-        kwargs=fields.kwargs,
-        additional_wrappers=tuple(WrapperSpec(w.name, w.entry_point, w.kwargs) for w in fields.additional_wrappers),
-        vector_entry_point=fields.vector_entry_point,
-    )
+    wrappers = tuple(WrapperSpec(w.name, w.entry_point, w.kwargs) for w in fields.additional_wrappers)
+    return EnvSpec(**{**msgspec.structs.asdict(fields), "additional_wrappers": wrappers})
 
 
 def _check_plain(value: Any, path: str, depth: int) -> None:

@@ -54,7 +54,7 @@ def state(env: Env[Any, Any]) -> State:
     1
     """
     episode_id, step_count = _count(env)
-    return State(episode_id, step_count, _published(env.unwrapped))
+    return State(episode_id, step_count, published(env.unwrapped))
 
 
 def _count(env: Any) -> tuple[str | None, int | None]:
@@ -65,7 +65,8 @@ def _count(env: Any) -> tuple[str | None, int | None]:
     return None, None
 
 
-def _published(env: Env[Any, Any]) -> Any:
+def published(env: Env[Any, Any]) -> Any:
+    """What the environment itself chose to show."""
     publish = getattr(env, "public_state", None)
     if publish is None:
         return {}

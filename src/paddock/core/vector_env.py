@@ -9,6 +9,7 @@ import numpy as np
 
 from paddock.core.env import ActType, Info, ObsType
 from paddock.core.infos import add_info
+from paddock.errors import NoAsyncCallError
 from paddock.seeding import np_random
 
 if TYPE_CHECKING:
@@ -68,6 +69,14 @@ class VectorEnv(Generic[ObsType, ActType, ArrayType]):
         """Step every lane: observations, rewards, terminations, truncations, infos."""
         self.send(actions)
         return self.recv()
+
+    _sent: Any = None  # what `send` left for `recv`
+
+    def _take_sent(self) -> Any:
+        sent, self._sent = self._sent, None
+        if sent is None:
+            raise NoAsyncCallError("recv() has no step to bring back. Call send(actions) first.", "recv")
+        return sent
 
     def send(self, actions: ActType) -> None:
         """Begin a step; ``recv`` brings its result."""

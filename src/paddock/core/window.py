@@ -7,6 +7,8 @@ import sys
 from typing import Any, ClassVar
 from weakref import WeakSet
 
+import numpy as np
+
 from paddock.errors import DependencyNotInstalled, UnsupportedMode
 
 _QUIET = "PYGAME_HIDE_SUPPORT_PROMPT"
@@ -27,15 +29,15 @@ class Window:
         self._clock: Any = None
 
     def show(self, picture: Any) -> None:
-        """Show a pygame Surface, and wait until it is time for the next one."""
-        pygame = load_pygame()
+        """Show a Surface or an array uint8[height, width, 3], and wait until it is time for the next one."""
+        pygame, surface = load_pygame(), as_surface(picture)
         if self not in self._showing:
             self._join(pygame)
         display = pygame.display.get_surface()  # another environment may have closed or resized it
-        size = picture.get_size()
+        size = surface.get_size()
         if display is None or display.get_size() != size:
             display = pygame.display.set_mode(size)
-        display.blit(picture, (0, 0))
+        display.blit(surface, (0, 0))
         pygame.event.pump()
         self._clock.tick(self.frames_per_second)
         pygame.display.flip()
@@ -61,6 +63,13 @@ class Window:
             Window._display_is_ours = pygame.display.get_surface() is None
         self._clock = pygame.time.Clock()
         self._showing.add(self)
+
+
+def as_surface(picture: Any) -> Any:
+    """A pygame Surface of a picture: itself, or one with the pixels of an array uint8[height, width, 3]."""
+    if not isinstance(picture, np.ndarray):
+        return picture
+    return load_pygame().surfarray.make_surface(np.transpose(picture, (1, 0, 2)))
 
 
 def load_pygame() -> Any:

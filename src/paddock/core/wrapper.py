@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, SupportsFloat
 import numpy as np
 
 from paddock.core.env import ActType, Env, Info, ObsType
-from paddock.core.spec import EnvSpec, WrapperSpec
+from paddock.core.spec import EnvSpec, WrapperSpec, entry_point_text
 from paddock.core.state import State, state
 
 if TYPE_CHECKING:
@@ -121,17 +121,22 @@ class Wrapper(Env[WrapperObsType, WrapperActType], Generic[WrapperObsType, Wrapp
             self._cached_spec = self._append_to_spec(deepcopy(self.env.spec))
         return self._cached_spec
 
+    def _record_arguments(self, **arguments: Any) -> None:
+        """Record what the constructor was given, unless a subclass has recorded its own arguments."""
+        if self._saved_kwargs is None:
+            self._saved_kwargs = arguments
+
     def _append_to_spec(self, spec: EnvSpec) -> EnvSpec:
         # Without recorded arguments the entry has kwargs=None, and make(spec) says which wrapper can't be rebuilt.
         kwargs = None if self._saved_kwargs is None else {k: v for k, v in self._saved_kwargs.items() if k != "env"}
-        entry = WrapperSpec(self.class_name(), f"{type(self).__module__}:{type(self).__qualname__}", kwargs)
+        entry = WrapperSpec(self.class_name(), entry_point_text(type(self)), kwargs)
         spec.additional_wrappers += (entry,)
         return spec
 
     @classmethod
     def wrapper_spec(cls, **kwargs: Any) -> WrapperSpec:
         """The data that makes this wrapper with these arguments."""
-        return WrapperSpec(cls.class_name(), f"{cls.__module__}:{cls.__qualname__}", kwargs)
+        return WrapperSpec(cls.class_name(), entry_point_text(cls), kwargs)
 
     @classmethod
     def class_name(cls) -> str:

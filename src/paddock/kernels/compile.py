@@ -88,7 +88,7 @@ def _compile(kernel: Kernel, source: str, key: bytes) -> Callable[[int], int]:
     names |= {"carray": numba.carray, "pointer": machine.pointer, "rng_at": machine.rng_at}
     names |= {"State": kernel.state_type, "Params": type(kernel.params)}
     # error_model: dividing by zero gives inf or nan as in NumPy, instead of a check before every division.
-    options: dict[str, Any] = {"error_model": "numpy"}
+    options: dict[str, Any] = {"error_model": "numpy", "boundscheck": _checks_bounds()}
     done: dict[Any, Any] = {}
     suffix = key.hex()[:24]
     with explained(kernel):
@@ -124,9 +124,14 @@ def _key(kernel: Kernel, source: str) -> bytes:
         digest.update(fingerprint(function) if function is not None else b"none")
     for record in (kernel.state_type, type(kernel.params)):
         digest.update(repr((record.__qualname__, record._fields)).encode())
-    digest.update(repr((sys.version, np.__version__, __version__, _numba_version())).encode())
+    digest.update(repr((sys.version, np.__version__, __version__, _numba_version(), _checks_bounds())).encode())
     digest.update((Path(__file__).parent / "machine.py").read_bytes())
     return digest.digest()
+
+
+def _checks_bounds() -> bool:
+    """For authors who look for an index out of range: PADDOCK_BOUNDSCHECK=1 makes it an IndexError."""
+    return os.environ.get("PADDOCK_BOUNDSCHECK", "") not in ("", "0")
 
 
 def _numba_version() -> tuple[str, str]:

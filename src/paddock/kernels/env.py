@@ -5,15 +5,15 @@ Compiling at the first step would make every short script wait for Numba; both f
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from paddock.core.env import Env, Info
-from paddock.core.problem import warn_user
+from paddock.core.warning import warn_user
 from paddock.errors import KernelNotCompiled, ResetNeeded, UnsupportedMode
+from paddock.kernels.contract import check_step
 from paddock.kernels.installed import numba_installed
 from paddock.kernels.kernel import Kernel
 from paddock.kernels.rng import LaneRng
@@ -23,6 +23,7 @@ from paddock.kernels.snapshot import decode_lane, encode_lane
 from paddock.kernels.views import observation_maker, told
 
 STEPS_BEFORE_COMPILING = 1_000
+STEPS_PROVEN = 64  # held against the kernel's contract; a fault in the types shows in the first few
 _NEVER = -(1 << 62)
 
 
@@ -46,7 +47,9 @@ class KernelEnv(Env[Any, Any]):
         self.render_mode = render_mode
         self._params = self.kernel.with_arguments(arguments)
         self.observation_space, self.action_space = self.kernel.spaces(self._params)
-        self._discrete = not self.kernel.layout(self._params).action.shape
+        self._layout = self.kernel.layout(self._params)
+        self._discrete = not self._layout.action.shape
+        self._steps_to_prove = STEPS_PROVEN
         self._see = observation_maker(self.observation_space)
         self._state: Any = None
         self._rng: LaneRng | None = None
@@ -67,7 +70,13 @@ class KernelEnv(Env[Any, Any]):
         kernel, params = self.kernel, self._params
         if not self._discrete:
             action = np.asarray(action, self.action_space.dtype).tolist()
-        state, reward, terminated = kernel.python_step(state, action, self._rng, params)
+        if self._steps_to_prove:
+            self._steps_to_prove -= 1
+            result = kernel.step(state, action, self._rng, params)
+            check_step(result, self._layout, type(state), kernel.step)
+            state, reward, terminated = result
+        else:
+            state, reward, terminated = kernel.python_step(state, action, self._rng, params)
         self._state = state
         info = {} if kernel.info is None else self._told(state)
         return self._see(kernel.observe(state, params)), reward, terminated, False, info
@@ -106,10 +115,9 @@ class KernelEnv(Env[Any, Any]):
         mode = self.render_mode
         if mode is None:
             name = type(self).__name__ if self.spec is None else self.spec.id
-            warnings.warn(
+            warn_user(
                 "You are calling render method without specifying any render mode. You can specify the render_mode at "
-                f'initialization, e.g. paddock.make("{name}", render_mode="rgb_array")',
-                stacklevel=2,
+                f'initialization, e.g. paddock.make("{name}", render_mode="rgb_array")'
             )
             return None
         self._check_renderable(mode)
@@ -173,7 +181,7 @@ class KernelEnv(Env[Any, Any]):
         """Other params from the next step on."""
         self._params = params
         if self._lane is not None:
-            self._lane.set_params(params, params)
+            self._lane.set_params(params)
 
     def snapshot(self) -> bytes:
         """State and random stream as bytes, for ``restore`` of an environment made with the same arguments."""

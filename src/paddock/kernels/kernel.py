@@ -11,8 +11,9 @@ import numpy as np
 
 from paddock.core.registry import register
 from paddock.errors import InvalidKernel
+from paddock.kernels.contract import check_observed, check_own_arrays, check_state
 from paddock.kernels.functions import python_function
-from paddock.kernels.layout import Column, Layout, action_column, columns_of, observation_columns
+from paddock.kernels.layout import Layout, action_column, columns_of, observation_columns
 from paddock.kernels.rng import LaneRng
 from paddock.spaces import Space
 
@@ -42,6 +43,10 @@ class Kernel:
     valid: Callable[[Any, Any], bool] | None = None
     info_dtypes: dict[str, Any] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        if not (isinstance(self.params, tuple) and hasattr(self.params, "_fields")):
+            raise InvalidKernel(f"params is {self.params!r}; expected a NamedTuple with a default for each field.")
+
     def with_arguments(self, arguments: dict[str, Any]) -> Any:
         """The params for these constructor arguments, each of the type of its default."""
         if self.configure is not None:
@@ -64,16 +69,24 @@ class Kernel:
     def layout(self, params: Any) -> Layout:
         """The columns of n lanes, read from one episode's beginning in Python."""
         observation_space, action_space = self.spaces(params)
-        state = self.initial(LaneRng(np.random.Generator(np.random.PCG64(0))), params)
+        state, another = self._first_state(params), self._first_state(params)
+        seen = self.observe(state, params)
         info = () if self.info is None else columns_of(self.info(state, params), "info")
-        return Layout(
+        layout = Layout(
             state=columns_of(state, "state"),
             params=columns_of(params, "params"),
             observation=observation_columns(observation_space),
             info=tuple(replace(c, dtype=np.dtype(self.info_dtypes.get(c.name, c.dtype))) for c in info),
             action=action_column(action_space),
-            scalar_observation=not isinstance(self.observe(state, params), tuple),
+            scalar_observation=not isinstance(seen, tuple),
         )
+        check_state(state, layout.state, self.initial)
+        check_own_arrays(state, another, self.initial)
+        check_observed(seen, layout.observation, self.observe)
+        return layout
+
+    def _first_state(self, params: Any) -> Any:
+        return self.initial(LaneRng(np.random.Generator(np.random.PCG64(0))), params)
 
     @cached_property
     def python_step(self) -> Callable[..., Any]:
@@ -84,10 +97,12 @@ class Kernel:
     @cached_property
     def state_type(self) -> Any:
         """The NamedTuple that ``initial`` returns."""
-        return type(self.initial(LaneRng(np.random.Generator(np.random.PCG64(0))), self.params))
+        return type(self._first_state(self.params))
 
     def check_state(self, state: Any, params: Any) -> Any:
         """``state`` if it can be continued."""
+        if not isinstance(state, self.state_type):
+            raise InvalidKernel(f"{state!r} is no state of this environment; expected a {self.state_type.__name__}.")
         if self.valid is not None and not self.valid(state, params):
             raise InvalidKernel(f"{state!r} is not a state that this environment can continue from.")
         return state
@@ -98,11 +113,6 @@ class Kernel:
 
         lanes = vector_class(self)
         register(id, lanes.env_type, vector_entry_point=lanes, max_episode_steps=max_episode_steps, **spec)
-
-
-def state_columns(kernel: Kernel, params: Any) -> tuple[Column, ...]:
-    """The columns of a kernel's state."""
-    return kernel.layout(params).state
 
 
 def _coerced(default: Any, value: Any, name: str) -> Any:

@@ -51,11 +51,23 @@ class Lanes:
         self._rngs: list[Any] = [None] * count
         self._python = None if self.compiled else python_run(kernel, self.layout)
         self._kept: list[Any] = []  # arrays whose addresses are in the block
-        self.set_params(params, params)
+        self.set_params(params)
 
-    def set_params(self, params: Any, start: Any) -> None:
-        """Parameters of every lane from now on; ``start`` are those of the next reset alone."""
-        self.params, self.start = params, start
+    def begin(self, start: Any) -> None:
+        """Begin an episode in the lanes of the mask, with ``start`` as the params of their first states alone."""
+        params = self.params
+        if start is params:
+            self.call(driver.RESET)
+            return
+        self.set_params(params, start)
+        try:
+            self.call(driver.RESET)
+        finally:
+            self.set_params(params)
+
+    def set_params(self, params: Any, start: Any = None) -> None:
+        """Parameters of every lane from now on; ``start``, if given, are those of first states."""
+        self.params, self.start = params, params if start is None else start
         if self.compiled:
             self._fill_block()
 

@@ -65,6 +65,12 @@ _SCALARS: dict[Any, np.dtype[Any]] = {
 }
 
 
+# Narrower ones are widened when compiled and not in Python: the same sum, two results. Params may hold small integers,
+# as tables do; what an info holds nobody computes with.
+_WIDE = set(_SCALARS.values())
+_ARRAYS = {"state": _WIDE, "params": _WIDE | {np.dtype(kind) for kind in ("i1", "i2", "i4", "u1", "u2", "u4")}}
+
+
 def _column(name: str, value: Any, what: str) -> Column:
     if isinstance(value, (bool, np.bool_)):
         return Column(name, np.dtype(np.bool_))
@@ -72,7 +78,9 @@ def _column(name: str, value: Any, what: str) -> Column:
         return Column(name, np.dtype(np.int64))
     if isinstance(value, (float, np.floating)):
         return Column(name, np.dtype(np.float64))
-    if isinstance(value, np.ndarray) and value.dtype.kind in "biuf" and value.ndim:
+    if isinstance(value, np.ndarray) and value.ndim:
+        if value.dtype.kind not in "biuf" or value.dtype not in _ARRAYS.get(what, {value.dtype}):
+            raise InvalidKernel(f"{what}.{name} is an array of {value.dtype}; expected float64, int64 or bool.")
         return Column(name, value.dtype, value.shape)
     if isinstance(value, tuple) and value and all(isinstance(item, int) for item in value):
         return Column(name, np.dtype(np.int64), (len(value),))

@@ -22,6 +22,9 @@ class LaneRng:
         self.generator = generator
         self.random = generator.random  # bound once: a method of ours around it would double its cost
 
+    def __getattr__(self, name: str) -> object:
+        raise AttributeError(f"rng has no {name}(). It offers random(), uniform(), integers() and choice().")
+
     def uniform(self, low: float, high: float) -> float:
         """A float in [low, high)."""
         return low + (high - low) * self.random()

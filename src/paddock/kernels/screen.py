@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from paddock.core.window import Window, load_pygame
+from paddock.core.window import Window, as_surface, load_pygame
 
 Frame = np.ndarray[Any, np.dtype[np.uint8]]
 LARGEST_GRID = (1280, 800)
@@ -24,7 +24,7 @@ class Screen:
     def show(self, picture: Any, mode: str) -> Frame | None:
         """In mode ``human`` put into the window, else returned as an array that nothing else writes to."""
         if mode == "human":
-            self._window.show(as_surface(picture))
+            self._window.show(picture)
             return None
         return as_array(picture)
 
@@ -40,13 +40,6 @@ def as_array(picture: Any) -> Frame:
     width, height = picture.get_size()
     pixels = load_pygame().image.tobytes(picture, "RGB")
     return np.frombuffer(bytearray(pixels), np.uint8).reshape(height, width, 3)
-
-
-def as_surface(picture: Any) -> Any:
-    """A pygame Surface."""
-    if not isinstance(picture, np.ndarray):
-        return picture
-    return load_pygame().surfarray.make_surface(np.transpose(picture, (1, 0, 2)))
 
 
 def tiled(pictures: Sequence[Any]) -> Any:

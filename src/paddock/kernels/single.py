@@ -42,12 +42,13 @@ class CompiledLane:
     def begin_with(self, params: Any, start: Any) -> tuple[Any, Info]:
         """Begin an episode with ``start`` as the params of its first state."""
         self.set_params(params, start)
-        result = self.begin()
-        self.set_params(params, params)
-        return result
+        try:
+            return self.begin()
+        finally:
+            self.set_params(params)
 
-    def set_params(self, params: Any, start: Any) -> None:
-        """Other params; ``start`` for the states that ``begin`` draws."""
+    def set_params(self, params: Any, start: Any = None) -> None:
+        """Other params; ``start``, if given, for the states that ``begin`` draws."""
         self._lanes.set_params(params, start)
         self._bind()
 

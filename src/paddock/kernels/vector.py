@@ -5,16 +5,19 @@ Without Numba the same loop runs as Python: slower, the same numbers.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, ClassVar
+from uuid import uuid4
 
 import numpy as np
 
 from paddock.core.env import Info
-from paddock.core.state import State
+from paddock.core.lane_arguments import ended, lane_seeds, one_a_lane, reset_mask
+from paddock.core.state import State, published
 from paddock.core.vector_env import AutoresetMode, VectorEnv
-from paddock.errors import InvalidAction, InvalidSpace, ResetNeeded
+from paddock.errors import ClosedEnvironmentError, InvalidAction, InvalidLanes, ResetNeeded
 from paddock.kernels import driver
 from paddock.kernels.env import KernelEnv, env_class
 from paddock.kernels.kernel import Kernel
@@ -23,7 +26,7 @@ from paddock.kernels.lanes import Lanes
 from paddock.kernels.screen import LANES_SHOWN, Screen, tiled
 from paddock.kernels.snapshot import decode_lanes, encode_lanes
 from paddock.kernels.threads import Helpers
-from paddock.seeding import np_random, to_seed
+from paddock.seeding import np_random
 from paddock.spaces import Discrete
 from paddock.spaces.batch import batch_space
 
@@ -44,8 +47,8 @@ class KernelVectorEnv(VectorEnv[Any, Any, Array]):
     rewards: float64[n]; terminations, truncations: bool[n].
     """
 
-    kernel: ClassVar[Kernel]
     env_type: ClassVar[type[KernelEnv]]
+    takes_lane_options: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -92,6 +95,9 @@ class KernelVectorEnv(VectorEnv[Any, Any, Array]):
         )
         # Python lanes share the interpreter's lock: more threads would only wait for each other.
         self._helpers = Helpers(self._lanes, threads) if threads > 1 and self._lanes.compiled else None
+        if self._helpers is not None:
+            weakref.finalize(self, self._helpers.close)  # threads end with the environment, closed or forgotten
+        self._name = uuid4().hex
         self._screen = Screen(self.metadata.get("render_fps", 30))
         self._began = False
         self._name_columns()
@@ -113,6 +119,9 @@ class KernelVectorEnv(VectorEnv[Any, Any, Array]):
     def _not_begun(self, address: int) -> int:
         raise ResetNeeded("Cannot call env.step() before calling env.reset()")
 
+    def _refuse_closed(self, address: int) -> int:
+        raise ClosedEnvironmentError("This environment is closed. Make a new one.")
+
     def _follow_lanes(self) -> None:
         """The lanes' way to step may change when their params do."""
         lanes, helpers = self._lanes, self._helpers
@@ -130,33 +139,32 @@ class KernelVectorEnv(VectorEnv[Any, Any, Array]):
         if type(actions) is not np.ndarray or actions.dtype is not self._dtype or actions.shape != self._shape:
             actions = self._cast(actions)
         self._action[...] = actions
-        ended = self._run(self._address)
-        if ended < 0:
-            self._refuse(ended)
-        infos = {} if self._plain else self._infos(ended)
+        count = self._run(self._address)
+        if count < 0:
+            self._refuse(count)
+        infos = {} if self._plain else self._infos(count)
         if not self.copy:
             return (*self._views, infos)
-        seen, reward, terminated, truncated = self._views
-        seen = seen.copy() if type(seen) is np.ndarray else tuple(part.copy() for part in seen)
-        return seen, reward.copy(), terminated.copy(), truncated.copy(), infos
+        _, reward, terminated, truncated = self._views
+        return self._seen(), reward.copy(), terminated.copy(), truncated.copy(), infos
 
     def send(self, actions: Any) -> None:
         self._sent = self.step(actions)
 
     def recv(self) -> tuple[Any, Array, Array, Array, Info]:
-        return self._sent
+        result: tuple[Any, Array, Array, Array, Info] = self._take_sent()
+        return result
 
     def reset(self, *, seed: int | Sequence[int | None] | None = None, options: Info | None = None) -> tuple[Any, Info]:
-        mask = self._reset_mask(options)
-        self._seed_lanes(seed, mask)
-        lanes, params = self._lanes, self._lanes.params
-        start = self._single._start_params(options)
-        if start is not params:
-            lanes.set_params(params, start)
+        if self.closed:
+            self._refuse_closed(0)
+        mask, options = reset_mask(options, self.num_envs, begun=self._began)
+        self._seed_lanes(lane_seeds(seed, self.num_envs), mask)
+        if seed is not None and not isinstance(seed, (list, tuple, np.ndarray)):
+            self._np_random, self._np_random_seed = np_random(seed)  # type: ignore[arg-type]
+        lanes = self._lanes
         lanes.columns["mask"][:] = mask
-        lanes.call(driver.RESET)
-        if start is not params:
-            lanes.set_params(params, params)
+        lanes.begin(self._single._start_params(options) if options else lanes.params)
         self._began = True
         self._follow_lanes()
         infos = lane_infos(lanes, mask) if lanes.layout.info else {}
@@ -170,12 +178,12 @@ class KernelVectorEnv(VectorEnv[Any, Any, Array]):
             return seen
         return seen.copy() if self._whole else tuple(part.copy() for part in seen)
 
-    def _infos(self, ended: int) -> Info:
+    def _infos(self, count: int) -> Info:
         if self.render_mode == "human":
             self.render()
         lanes, everywhere = self._lanes, np.ones(self.num_envs, np.bool_)
         infos = lane_infos(lanes, everywhere)
-        if ended:
+        if count:
             over = self._views[2] | self._views[3]
             episode = episode_info(lanes, over) if self.statistics else {}
             if self.autoreset_mode is AutoresetMode.SAME_STEP:
@@ -185,8 +193,7 @@ class KernelVectorEnv(VectorEnv[Any, Any, Array]):
 
     def _refuse(self, code: int) -> None:
         if code <= driver.ENDED:
-            lane = driver.ENDED - code
-            raise ResetNeeded(f"lane {lane}: the episode has ended. reset(options={{'reset_mask': mask}}) begins anew.")
+            raise ended(driver.ENDED - code)
         lane = -1 - code
         action = self._action[lane]
         raise InvalidAction(
@@ -209,40 +216,18 @@ class KernelVectorEnv(VectorEnv[Any, Any, Array]):
             )
         return array
 
-    def _seed_lanes(self, seed: int | Sequence[int | None] | None, mask: Array) -> None:
-        seeds: list[int | None]
-        if seed is None:
-            seeds = [None] * self.num_envs
-        elif isinstance(seed, (list, tuple, np.ndarray)):
-            if len(seed) != self.num_envs:
-                raise InvalidSpace(f"{len(seed)} seeds for {self.num_envs} lanes. Pass one number, or one a lane.")
-            seeds = [None if one is None else to_seed(one) for one in seed]
-        else:
-            first = to_seed(seed)
-            self._np_random, self._np_random_seed = np_random(first)
-            seeds = [first + lane for lane in range(self.num_envs)]
+    def _seed_lanes(self, seeds: list[int | None], mask: Array) -> None:
         for lane in np.flatnonzero(mask):
             if seeds[lane] is not None or self._lanes.generators[lane] is None:
                 self._lanes.use_generator(int(lane), np_random(seeds[lane])[0])
 
-    def _reset_mask(self, options: Info | None) -> Array:
-        mask = (options or {}).get("reset_mask")
-        if mask is None:
-            return np.ones(self.num_envs, np.bool_)
-        if not isinstance(mask, np.ndarray) or mask.shape != (self.num_envs,) or mask.dtype != np.bool_:
-            raise InvalidSpace(f"options['reset_mask'] is {mask!r}; expected a bool array of shape ({self.num_envs},).")
-        if not mask.any():
-            raise InvalidSpace("options['reset_mask'] names no lane; expected at least one True.")
-        if not self._began and not mask.all():
-            raise ResetNeeded("The first reset must begin every lane; options['reset_mask'] leaves some out.")
-        return mask
-
     def state(self) -> tuple[State, ...]:
-        steps, episodes = self._lanes.columns["steps"], self._lanes.columns["episodes"]
-        return tuple(
-            State(f"{id(self):x}-{lane}-{episodes[lane]}" if self._began else None, int(steps[lane]))
-            for lane in range(self.num_envs)
-        )
+        return tuple(self._of_lane(lane, partial(self._state_of, lane)) for lane in range(self.num_envs))
+
+    def _state_of(self, lane: int) -> State:
+        columns = self._lanes.columns
+        episode = f"{self._name}-{lane}-{columns['episodes'][lane]}" if self._began else None
+        return State(episode, int(columns["steps"][lane]), published(self._single))
 
     def snapshot(self) -> bytes:
         """All lanes as bytes, for ``restore`` of lanes made with the same arguments."""
@@ -267,7 +252,8 @@ class KernelVectorEnv(VectorEnv[Any, Any, Array]):
         return tuple(self._of_lane(lane, self._single.render) for lane in range(self.num_envs))
 
     def _of_lane(self, lane: int, look: Callable[[], Any]) -> Any:
-        self._single.kernel_state = self._lanes.get_state(lane)
+        if self._began:
+            self._single.kernel_state = self._lanes.get_state(lane)
         return look()
 
     def get_attr(self, name: str) -> tuple[Any, ...]:
@@ -276,16 +262,12 @@ class KernelVectorEnv(VectorEnv[Any, Any, Array]):
 
     def set_attr(self, name: str, values: Any) -> None:
         """Set an attribute in every lane: one value for all, or a list or tuple with one a lane. Params are shared."""
-        if not isinstance(values, (list, tuple)):
-            values = [values] * self.num_envs
-        if len(values) != self.num_envs:
-            raise InvalidSpace(f"{len(values)} values for {self.num_envs} lanes. Pass one value, or one a lane.")
-        params = self._lanes.params
+        values, params = one_a_lane(values, self.num_envs), self._lanes.params
         for lane, value in enumerate(values):
             self._in_lane(lane, partial(setattr, self._single, name, value))
             if self._lanes.params is not params:  # what it changed is shared, so the first lane did it for all
                 if any(other is not value and other != value for other in values):
-                    raise InvalidSpace(f"Lanes share {name}: pass one value for all of them.")
+                    raise InvalidLanes(f"Lanes share {name}: pass one value for all of them.")
                 return
 
     def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
@@ -306,7 +288,7 @@ class KernelVectorEnv(VectorEnv[Any, Any, Array]):
         if self._began:
             lanes.set_state(lane, single.kernel_state)
         if single._params is not lanes.params:
-            lanes.set_params(single._params, single._params)
+            lanes.set_params(single._params)
             if self._began:
                 self._follow_lanes()
         return result
@@ -324,6 +306,8 @@ class KernelVectorEnv(VectorEnv[Any, Any, Array]):
     def close_extras(self, **kwargs: Any) -> None:
         if self._helpers is not None:
             self._helpers.close()
+        self.__dict__.pop("step", None)
+        self._run = self._refuse_closed
         self._screen.close()
         self._single.close()
 
@@ -338,9 +322,9 @@ def quick_step(env: KernelVectorEnv) -> Callable[[Any], tuple[Any, Array, Array,
         if type(actions) is not ndarray or actions.dtype is not dtype or actions.shape != shape:
             actions = env._cast(actions)
         action[...] = actions
-        ended = run(address)
-        if ended < 0:
-            env._refuse(ended)
+        count = run(address)
+        if count < 0:
+            env._refuse(count)
         if copy:
             return seen.copy(), reward.copy(), terminated.copy(), truncated.copy(), {}
         return seen, reward, terminated, truncated, {}
@@ -350,5 +334,5 @@ def quick_step(env: KernelVectorEnv) -> Callable[[Any], tuple[Any, Array, Array,
 
 def vector_class(kernel: Kernel, name: str = "KernelVectorEnvironment") -> type[KernelVectorEnv]:
     """A VectorEnv class for a kernel that nobody wrote a class for."""
-    members = {"kernel": kernel, "env_type": env_class(kernel), "__module__": kernel.step.__module__}
+    members = {"env_type": env_class(kernel), "__module__": kernel.step.__module__}
     return type(name, (KernelVectorEnv,), members)

@@ -1,8 +1,20 @@
 """make(): locate the target, plan (pure, printable), build. The only package that knows every place."""
 
-from paddock.making.build import build
+from paddock.making.build import build, resolve
 from paddock.making.doors import OpenEnv, make, make_vec
 from paddock.making.plan import LaneOptions, Plan, RemoteOptions, plan
 from paddock.making.target import Target, locate
 
-__all__ = ["LaneOptions", "OpenEnv", "Plan", "RemoteOptions", "Target", "build", "locate", "make", "make_vec", "plan"]
+__all__ = [
+    "LaneOptions",
+    "OpenEnv",
+    "Plan",
+    "RemoteOptions",
+    "Target",
+    "build",
+    "locate",
+    "make",
+    "make_vec",
+    "plan",
+    "resolve",
+]

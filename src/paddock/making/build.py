@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import warnings
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import replace
@@ -14,17 +13,18 @@ from paddock.core.env import Env
 from paddock.core.lookup import find_spec
 from paddock.core.spec import EnvSpec, WrapperSpec
 from paddock.core.vector_env import AutoresetMode, VectorEnv
+from paddock.core.warning import warn_user
 from paddock.errors import InvalidSpec, PluginError
 from paddock.making.entry_point import load, load_object
 from paddock.making.plan import LaneOptions, Plan, WrapperLike
 from paddock.making.render_mode import negotiate
+from paddock.making.target import Target
 from paddock.vector.loop import SyncVectorEnv
 from paddock.wrappers.guard import Guard
 
 
 def build(plan: Plan) -> Env[Any, Any] | VectorEnv[Any, Any, Any]:
-    """The environment that the plan describes; whatever fails on the way closes what was opened."""
-    plan = resolve_spec(plan)
+    """The environment that a plan for a resolved target describes; what fails on the way closes what was opened."""
     if plan.num_envs is None:
         return build_one(plan)
     return _build_compiled(plan, plan.num_envs) if plan.backend == "compiled" else _build_loop(plan, plan.num_envs)
@@ -63,11 +63,11 @@ def _dressed(env: Env[Any, Any], plan: Plan, spec: EnvSpec, display: Callable[[A
             strict=plan.strict,
         )
     for wrapper in (*spec.additional_wrappers[len(inner) :], *plan.wrappers):
-        env = apply_wrapper(env, wrapper)
+        env = _wrapped(env, wrapper)
     return env if display is None else display(env)
 
 
-def apply_wrapper(env: Env[Any, Any], wrapper: WrapperLike) -> Env[Any, Any]:
+def _wrapped(env: Env[Any, Any], wrapper: WrapperLike) -> Env[Any, Any]:
     """Put one wrapper, as data or as a callable, around an environment."""
     if not isinstance(wrapper, WrapperSpec):
         return wrapper(env)  # type: ignore[no-any-return]
@@ -96,33 +96,33 @@ def _build_compiled(plan: Plan, num_envs: int) -> VectorEnv[Any, Any, Any]:
     env = _construct(creator, spec, {"num_envs": num_envs, **kwargs}, VectorEnv)
     mode = env.metadata.get("autoreset_mode")
     if not isinstance(mode, AutoresetMode):
-        warnings.warn(
+        warn_user(
             f"{spec.id!r}: metadata['autoreset_mode'] is {mode!r}, expected an AutoresetMode; "
-            f"wrappers will take it for NEXT_STEP.",
-            stacklevel=2,
+            f"wrappers will take it for NEXT_STEP."
         )
     return with_vector_spec(env, plan, num_envs)
 
 
 def _lane_arguments(plan: Plan, creator: Callable[..., Any]) -> dict[str, Any]:
     """Lane options as arguments: all of them for our own lanes, for others only what the caller asked for."""
-    asked = {
-        "autoreset_mode": plan.lanes.autoreset,
-        "copy": plan.lanes.copy,
-        "threads": plan.lanes.threads,
-        "statistics": plan.lanes.statistics,
-    }
-    from paddock.kernels import KernelVectorEnv  # loaded with the creator, if that is what it is
-
-    if isinstance(creator, type) and issubclass(creator, KernelVectorEnv):
+    asked = _as_arguments(plan.lanes)
+    if getattr(creator, "takes_lane_options", False):
         return {**asked, "strict": plan.strict}
-    plain = LaneOptions()
-    usual = (plain.autoreset, plain.copy, plain.threads, plain.statistics)
-    return {name: value for (name, value), default in zip(asked.items(), usual, strict=True) if value != default}
+    usual = _as_arguments(LaneOptions())
+    return {name: value for name, value in asked.items() if value != usual[name]}
+
+
+def _as_arguments(lanes: LaneOptions) -> dict[str, Any]:
+    return {
+        "autoreset_mode": lanes.autoreset,
+        "copy": lanes.copy,
+        "threads": lanes.threads,
+        "statistics": lanes.statistics,
+    }
 
 
 def with_vector_spec(env: VectorEnv[Any, Any, Any], plan: Plan, num_envs: int) -> VectorEnv[Any, Any, Any]:
-    """``env`` with the spec that makes it again."""
+    """``env`` with the spec that makes it again; how many lanes, and of what kind, stands among the arguments."""
     spec, kwargs = _spec_and_kwargs(plan)
     mode = "vector_entry_point" if plan.backend == "compiled" else "sync"
     kwargs = {**kwargs, "num_envs": num_envs, "vectorization_mode": mode}
@@ -130,18 +130,17 @@ def with_vector_spec(env: VectorEnv[Any, Any, Any], plan: Plan, num_envs: int) -
     return env
 
 
-def resolve_spec(plan: Plan) -> Plan:
-    """The plan with its spec known: a module is imported now, a plugin loaded."""
-    target = plan.target
+def resolve(target: Target) -> Target:
+    """The target with its spec known: a module is imported now, a plugin loaded."""
     if target.kind == "module":
         assert target.module is not None
         assert target.id is not None
         _import_registering(target.module)
-        return replace(plan, target=replace(target, spec=find_spec(target.id)))
+        return replace(target, spec=find_spec(target.id))
     if target.kind == "plugin":
         assert target.spec is not None
-        return replace(plan, target=replace(target, spec=_load_plugin(target.spec)))
-    return plan
+        return replace(target, spec=_load_plugin(target.spec))
+    return target
 
 
 def _import_registering(module: str) -> None:

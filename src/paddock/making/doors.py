@@ -9,7 +9,7 @@ from typing import Any, overload
 from paddock.core.env import Env
 from paddock.core.spec import EnvSpec
 from paddock.core.vector_env import VectorEnv
-from paddock.making.build import build
+from paddock.making.build import build, resolve
 from paddock.making.plan import LaneOptions, RemoteOptions, WrapperLike, plan
 from paddock.making.target import locate
 
@@ -46,7 +46,7 @@ def make(
     """
     return build(
         plan(
-            locate(target),
+            resolve(locate(target)),
             num_envs=num_envs,
             isolation=isolation,
             backend=backend,

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
-from paddock.core.spec import EnvSpec, WrapperSpec
+from paddock.core.spec import EnvSpec, WrapperSpec, entry_point_text
 from paddock.core.vector_env import AutoresetMode
 from paddock.errors import PlanError
 from paddock.kernels.installed import numba_installed
 from paddock.making.target import Target
 
-Isolation: TypeAlias = Literal["none"]
-Backend: TypeAlias = Literal["auto", "loop", "compiled"]
 WrapperLike: TypeAlias = "WrapperSpec | Callable[[Any], Any]"
 
 _BACKENDS = ("auto", "loop", "compiled")
@@ -53,23 +51,28 @@ class Plan:
     wrappers: tuple[WrapperLike, ...]
     env_kwargs: dict[str, Any]
     lanes: LaneOptions
-    isolation: Literal["none"] = "none"
 
     def lines(self) -> list[tuple[str, str]]:
         """The plan as (what, how) rows, outermost decision first."""
         target, spec = self.target, self.target.spec
         rows = [("target", f"{target.text} ({target.kind})"), ("isolation", "none: runs in this process")]
+        if spec is None:
+            later = f"known after importing {target.module}"
+            lanes = [] if self.num_envs is None else [("lanes", f"{self.num_envs}, how they step is {later}")]
+            return [*rows, *lanes, ("entry point", later), ("arguments", _arguments_text(None, self.env_kwargs))]
         if self.num_envs is not None:
-            how = f"{_BACKEND_WORDS[self.backend]}{_slower(spec) if self.backend == 'compiled' else ''}"
-            rows += [("lanes", f"{self.num_envs}, {how}, autoreset {self.lanes.autoreset.value}")]
-        elif _slower(spec):
-            rows.append(("steps", _slower(spec).strip()))
-        rows.append(("entry point", _entry_text(target, spec, self.backend)))
+            how = _own_form(spec) if self.backend == "compiled" else "stepped in a loop"
+            rows.append(("lanes", f"{self.num_envs}, {how}, autoreset {self.lanes.autoreset.value}"))
+        elif slower := _slower(spec):
+            rows.append(("speed", slower))
+        own = self.backend == "compiled"  # such lanes read memory by their actions: they always check
+        entry_point = spec.vector_entry_point if own else spec.entry_point
+        rows.append(("entry point", "none" if entry_point is None else entry_point_text(entry_point)))
         rows.append(("arguments", _arguments_text(spec, self.env_kwargs)))
-        rows.append(("order of calls", "enforced" if spec is None or spec.order_enforce else "not enforced"))
-        rows.append(("actions", "validated" if self.validates() else "not validated"))
+        rows.append(("order of calls", "enforced" if own or spec.order_enforce else "not enforced"))
+        rows.append(("actions", "validated" if own or self.validates() else "not validated"))
         rows.append(("time limit", _limit_text(self.max_steps())))
-        if spec is not None and spec.additional_wrappers:
+        if spec.additional_wrappers:
             rows.append(("wrappers of the spec", ", ".join(w.name for w in spec.additional_wrappers)))
         if self.wrappers:
             rows.append(("wrappers", ", ".join(_wrapper_name(w) for w in self.wrappers)))
@@ -106,10 +109,13 @@ def plan(
     """Decide how to build a located target, or say which two wishes clash and the ways out."""
     _check_place(target, isolation, remote)
     _check_limit(max_episode_steps)
+    target, num_envs, backend = _without_lane_arguments(target, num_envs, backend)
+    resolved = _resolve_backend(target, _checked_lanes(num_envs), backend, wrappers)
+    _check_lane_options(lanes, resolved)
     return Plan(
         target=target,
-        num_envs=_checked_lanes(num_envs),
-        backend=_resolve_backend(target, num_envs, backend, wrappers),
+        num_envs=num_envs,
+        backend=resolved,
         validate=validate,
         strict=strict,
         max_episode_steps=max_episode_steps,
@@ -134,6 +140,28 @@ def _check_place(target: Target, isolation: str | None, remote: RemoteOptions | 
         raise PlanError(
             f"isolation={isolation!r} can't be built by this version of paddock. "
             f"Drop it to run {target.text!r} in this process."
+        )
+
+
+def _without_lane_arguments(target: Target, num_envs: int | None, backend: str) -> tuple[Target, int | None, str]:
+    """A spec read back from a vector environment says among its arguments how many lanes it had, and how they step."""
+    if target.spec is None or "vectorization_mode" not in target.spec.kwargs:
+        return target, num_envs, backend
+    kwargs = dict(target.spec.kwargs)
+    mode, count = kwargs.pop("vectorization_mode"), kwargs.pop("num_envs", None)
+    if backend == "auto":
+        backend = "compiled" if mode == "vector_entry_point" else "loop"
+    return replace(target, spec=replace(target.spec, kwargs=kwargs)), count if num_envs is None else num_envs, backend
+
+
+def _check_lane_options(lanes: LaneOptions | None, backend: str) -> None:
+    if lanes is None:
+        return
+    if backend == "one":
+        raise PlanError("lanes= is for n lanes. Pass num_envs=n, or drop lanes.")
+    if backend == "loop" and (lanes.threads != 1 or lanes.statistics):
+        raise PlanError(
+            "LaneOptions(threads=…, statistics=…) are for compiled lanes, and these are stepped in a loop. Drop them."
         )
 
 
@@ -168,22 +196,23 @@ def _resolve_backend(
     return "compiled" if backend == "compiled" or (backend == "auto" and compiled and not wrapped) else "loop"
 
 
-_BACKEND_WORDS = {"loop": "stepped in a loop", "compiled": "stepped together by the environment's own vector form"}
+def _own_form(spec: EnvSpec) -> str:
+    if not _is_kernel(spec):
+        return "stepped together by the environment's own vector form"
+    return f"stepped together, {_slower(spec) or 'compiled'}"
 
 
-def _slower(spec: EnvSpec | None) -> str:
+def _slower(spec: EnvSpec) -> str:
     """What a kernel loses without Numba; nothing is compiled or imported to find out."""
-    entry_point = None if spec is None else spec.vector_entry_point
-    built_in = isinstance(entry_point, str) and entry_point.startswith("paddock.envs.")
-    if numba_installed() or not (built_in or hasattr(entry_point, "kernel")):
+    if numba_installed() or not _is_kernel(spec):
         return ""
-    return ' as plain Python, slower: Numba is not installed (pip install "paddock[fast]")'
+    return 'as plain Python, slower: Numba is not installed (pip install "paddock[fast]")'
 
 
-def _entry_text(target: Target, spec: EnvSpec | None, backend: str) -> str:
-    if spec is None:
-        return f"known after importing {target.module}"
-    return str(spec.vector_entry_point if backend == "compiled" else spec.entry_point)
+def _is_kernel(spec: EnvSpec) -> bool:
+    entry_point = spec.vector_entry_point
+    built_in = isinstance(entry_point, str) and entry_point.startswith("paddock.envs.")
+    return built_in or hasattr(entry_point, "env_type")
 
 
 def _arguments_text(spec: EnvSpec | None, given: dict[str, Any]) -> str:

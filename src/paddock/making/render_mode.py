@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from paddock.core.warning import warn_user
 from paddock.wrappers.rendering import HumanRendering, RenderCollection
 
 
@@ -15,17 +15,15 @@ def negotiate(asked: str | None, offered: Sequence[str]) -> tuple[str | None, Ca
         return asked, None
     frames = next((mode for mode in ("rgb_array", "rgb_array_list") if mode in offered), None)
     if asked == "human" and frames is not None:
-        warnings.warn(
+        warn_user(
             "You are trying to use 'human' rendering for an environment that doesn't natively support it. "
-            "The HumanRendering wrapper is being applied to your environment.",
-            stacklevel=2,
+            "The HumanRendering wrapper is being applied to your environment."
         )
         return frames, HumanRendering
     if asked.endswith("_list") and asked[: -len("_list")] in offered:
         return asked[: -len("_list")], RenderCollection
-    warnings.warn(
+    warn_user(
         f"The environment is being initialised with render_mode={asked!r} "
-        f"that is not in the possible render_modes ({list(offered)}).",
-        stacklevel=2,
+        f"that is not in the possible render_modes ({list(offered)})."
     )
     return asked, None

@@ -10,7 +10,7 @@ from typing import Literal
 import paddock.envs.catalog  # noqa: F401 - the built-in ids
 from paddock.core.ids import parse_id
 from paddock.core.lookup import find_spec
-from paddock.core.registry import registry
+from paddock.core.registry import origin_of
 from paddock.core.spec import EnvSpec
 from paddock.errors import InvalidId, PlanError
 
@@ -36,6 +36,8 @@ def locate(target: str | os.PathLike[str] | EnvSpec) -> Target:
     """Say what a target is. An id that nobody registered raises with a suggestion."""
     if isinstance(target, EnvSpec):
         return Target(target.id, "spec", spec=target, id=target.id)
+    if type(target).__name__ == "EnvSpec" and hasattr(target, "to_json"):  # Gymnasium's own
+        return locate(EnvSpec.from_json(target.to_json()))
     if not isinstance(target, (str, os.PathLike)):
         raise PlanError(f"A target is an id, a path, a URL or an EnvSpec; got {type(target).__name__}: {target!r}.")
     text = str(target)
@@ -48,7 +50,7 @@ def locate(target: str | os.PathLike[str] | EnvSpec) -> Target:
     if ":" in text:
         return _module_target(text)
     spec = find_spec(text)
-    return Target(text, _origin(spec.id), spec=spec, id=spec.id)
+    return Target(text, origin_of(spec.id), spec=spec, id=spec.id)
 
 
 def _module_target(text: str) -> Target:
@@ -56,9 +58,3 @@ def _module_target(text: str) -> Target:
     if match is None:
         raise InvalidId(f"Malformed target: {ascii(text)[:80]}. Expected 'module:Id-v0'.")
     return Target(text, "module", module=match["module"], id=str(parse_id(match["id"])))
-
-
-def _origin(id: str) -> Kind:
-    if id not in registry:
-        return "plugin"
-    return "built in" if registry.is_protected(id) else "registered"

@@ -6,6 +6,7 @@
     box.py discrete.py ...           one file per space; box_bounds.py and box_sampling.py hold Box's arithmetic
     read_ahead.py                    why Discrete.sample is fast
     members.py                       whether a whole batch of values are members
+    parts.py                         the spaces inside a space
     flatten.py batch.py equivalence.py    functions over spaces, open to spaces of your own through `.register`
     json_form.py                     a space as JSON text, and back from strangers' text
     json_guard.py json_fields.py     the bounded parser and the typed fields with paths behind it

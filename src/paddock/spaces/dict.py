@@ -10,7 +10,7 @@ from typing import Any, Generic
 import numpy as np
 
 from paddock.errors import InvalidSpace
-from paddock.spaces.space import SEED_LIMIT, Space, T_co, is_integer
+from paddock.spaces.space import SEED_LIMIT, Space, T_co, check_one_given, is_integer
 
 
 class Dict(Space[dict[str, Any]], Mapping[str, Space[Any]], Generic[T_co]):
@@ -76,11 +76,7 @@ class Dict(Space[dict[str, Any]], Mapping[str, Space[Any]], Generic[T_co]):
         """A random member. ``mask`` or ``probability``: a dict with one for each key, or None."""
         if mask is None and probability is None:
             return {key: space.sample() for key, space in self.spaces.items()}
-        if mask is not None and probability is not None:
-            raise InvalidSpace(
-                "Only one of `mask` or `probability` can be provided, "
-                f"actual values: mask={mask}, probability={probability}"
-            )
+        check_one_given(mask, probability)
         name, parts = ("mask", mask) if mask is not None else ("probability", probability)
         if not isinstance(parts, dict):
             raise InvalidSpace(f"Expected sample {name} to be a dict, actual type: {type(parts)}")

@@ -10,7 +10,7 @@ import numpy as np
 
 from paddock.errors import InvalidProbability, InvalidSpace
 from paddock.spaces.read_ahead import ReadAhead
-from paddock.spaces.space import MaskNDArray, Space, is_integer
+from paddock.spaces.space import MaskNDArray, Space, check_one_given, is_integer
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -119,11 +119,7 @@ class Discrete(Space[IntegerT_co], Generic[IntegerT_co]):
             for value in ahead.values:
                 return value  # type: ignore[return-value]
             return ahead.refill()  # type: ignore[return-value]
-        if mask is not None and probability is not None:
-            raise InvalidSpace(
-                "Only one of `mask` or `probability` can be provided, "
-                f"actual values: mask={mask}, probability={probability}"
-            )
+        check_one_given(mask, probability)
         if mask is not None:
             allowed = np.flatnonzero(check_mask(mask, (int(self.n),), "mask"))
             if len(allowed) == 0:

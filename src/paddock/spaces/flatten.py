@@ -23,6 +23,7 @@ from paddock.spaces.graph import Graph, GraphInstance
 from paddock.spaces.multi_binary import MultiBinary
 from paddock.spaces.multi_discrete import MultiDiscrete
 from paddock.spaces.oneof import OneOf
+from paddock.spaces.parts import parts
 from paddock.spaces.sequence import Sequence
 from paddock.spaces.space import Space
 from paddock.spaces.text import Text
@@ -45,10 +46,6 @@ def _not_flat(space: Any) -> InvalidSpace:
     return InvalidSpace(
         f"{space} cannot be flattened to a numpy array, probably because it contains a `Graph` or `Sequence` subspace"
     )
-
-
-def _parts(space: Tuple | Dict | OneOf) -> Iterable[Space[Any]]:
-    return space.spaces.values() if isinstance(space, Dict) else space.spaces
 
 
 @singledispatch
@@ -89,7 +86,7 @@ def _flatdim_text(space: Text) -> int:
 def _flatdim_composite(space: Tuple | Dict) -> int:
     if not space.is_np_flattenable:
         raise _not_flat(space)
-    return sum(flatdim(part) for part in _parts(space))
+    return sum(flatdim(part) for part in parts(space))
 
 
 @flatdim.register(OneOf)
@@ -118,7 +115,7 @@ def _flat_dtype_text(space: Text) -> np.dtype[Any]:
 @_flat_dtype.register(Tuple)
 @_flat_dtype.register(Dict)
 def _flat_dtype_composite(space: Tuple | Dict) -> np.dtype[Any]:
-    return np.result_type(*(_flat_dtype(part) for part in _parts(space)))
+    return np.result_type(*(_flat_dtype(part) for part in parts(space)))
 
 
 @_flat_dtype.register(OneOf)
@@ -281,7 +278,7 @@ def _pieces(space: Tuple | Dict, x: Any, structure: type) -> Any:
         raise InvalidSpace(f"{space} unflattens a {expected.__name__}, not a {type(x)}")
     if expected is not np.ndarray:
         return x
-    sizes = [flatdim(part) for part in _parts(space)]
+    sizes = [flatdim(part) for part in parts(space)]
     if x.shape != (sum(sizes),):
         raise InvalidSpace(f"{space} unflattens an array of shape {(sum(sizes),)}, not {x.shape}")
     ends = np.cumsum(sizes, dtype=np.int64).tolist()

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from paddock.errors import InvalidSpace
 from paddock.spaces.dict import Dict
 from paddock.spaces.members import count_members
-from paddock.spaces.space import SEED_LIMIT, Space, is_integer
+from paddock.spaces.space import SEED_LIMIT, Space, check_one_given, is_integer
 from paddock.spaces.tuple import Tuple
 
 
@@ -112,11 +112,7 @@ class Graph(Space[GraphInstance]):
         """
         if num_nodes <= 0:
             raise InvalidSpace(f"The number of nodes is expected to be greater than 0, actual value: {num_nodes}")
-        if mask is not None and probability is not None:
-            raise InvalidSpace(
-                "Only one of `mask` or `probability` can be provided, "
-                f"actual values: mask={mask}, probability={probability}"
-            )
+        check_one_given(mask, probability)
         name = "probability" if mask is None else "mask"
         given = probability if mask is None else mask
         for_nodes, for_edges = (None, None) if given is None else given

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from paddock.errors import InvalidSpace
 from paddock.spaces.discrete import Discrete, check_mask, check_probability
-from paddock.spaces.space import MaskNDArray, Space
+from paddock.spaces.space import MaskNDArray, Space, check_one_given
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -84,11 +84,7 @@ class MultiDiscrete(Space[NDArray[IntegerT_co]], Generic[IntegerT_co]):
         mask: per element an int8[n] with 1 where a value may be chosen, all 0 gives ``start``; nested tuples for more
         axes. probability: likewise float64[n] with sum 1.
         """
-        if mask is not None and probability is not None:
-            raise InvalidSpace(
-                "Only one of `mask` or `probability` can be provided, "
-                f"actual values: mask={mask}, probability={probability}"
-            )
+        check_one_given(mask, probability)
         if mask is not None:
             return np.array(self._sample_masked(mask, self.nvec, self.start, "mask"), dtype=self.dtype)
         if probability is not None:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from paddock.errors import InvalidSpace
 from paddock.spaces.members import count_members
-from paddock.spaces.space import SEED_LIMIT, Space, is_integer
+from paddock.spaces.space import SEED_LIMIT, Space, check_one_given, is_integer
 
 
 class Sequence(Space["tuple[Any, ...] | Any"]):
@@ -80,11 +80,7 @@ class Sequence(Space["tuple[Any, ...] | Any"]):
         mask, probability: (length, what the feature space takes), where length is None, an integer, or an array of
         integers to choose from.
         """
-        if mask is not None and probability is not None:
-            raise InvalidSpace(
-                "Only one of `mask` or `probability` can be provided, "
-                f"actual values: mask={mask}, probability={probability}"
-            )
+        check_one_given(mask, probability)
         narrowed: dict[str, Any] = {}
         length_mask = None
         if mask is not None:

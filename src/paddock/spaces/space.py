@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from paddock import seeding
+from paddock.errors import InvalidSpace
 
 if TYPE_CHECKING:
     # Only type checkers know TypeVar defaults on Python 3.10; they let people write plain `Space`.
@@ -147,6 +148,15 @@ class Space(Generic[T_co]):
         from paddock.spaces.json_value import value_from_json
 
         return value_from_json(self, data)
+
+
+def check_one_given(mask: Any, probability: Any) -> None:
+    """Refuse a draw that is narrowed in both ways."""
+    if mask is not None and probability is not None:
+        raise InvalidSpace(
+            "Only one of `mask` or `probability` can be provided, "
+            f"actual values: mask={mask}, probability={probability}"
+        )
 
 
 def is_integer(value: Any) -> bool:

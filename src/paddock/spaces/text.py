@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from paddock.errors import InvalidProbability, InvalidSpace
-from paddock.spaces.space import Space, is_integer
+from paddock.spaces.space import Space, check_one_given, is_integer
 
 alphanumeric: frozenset[str] = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789")
 
@@ -96,11 +96,7 @@ class Text(Space[str]):
         mask: (length or None, int8[len(charset)] or None). probability: (length or None, float64[len(charset)] or None)
         with sum 1. No possible character gives ``""`` where that is a member, and is an error where not.
         """
-        if mask is not None and probability is not None:
-            raise InvalidSpace(
-                "Only one of `mask` or `probability` can be provided, "
-                f"actual values: mask={mask}, probability={probability}"
-            )
+        check_one_given(mask, probability)
         length: Any = None
         weights: Any = None
         if mask is not None:

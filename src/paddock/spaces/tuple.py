@@ -9,7 +9,7 @@ from typing import Any, overload
 import numpy as np
 
 from paddock.errors import InvalidSpace
-from paddock.spaces.space import SEED_LIMIT, Space, T_co, is_integer
+from paddock.spaces.space import SEED_LIMIT, Space, T_co, check_one_given, is_integer
 
 
 class Tuple(Space[tuple[T_co, ...]], AbstractSequence[Any]):
@@ -115,11 +115,7 @@ def check_spaces(spaces: Any) -> tuple[Space[Any], ...]:
 
 def check_parts(mask: Any, probability: Any, count: int) -> tuple[str, tuple[Any, ...]]:
     """Which of the two was given, and its value, after checking that it is one tuple of ``count`` parts."""
-    if mask is not None and probability is not None:
-        raise InvalidSpace(
-            "Only one of `mask` or `probability` can be provided, "
-            f"actual values: mask={mask}, probability={probability}"
-        )
+    check_one_given(mask, probability)
     name, parts = ("mask", mask) if mask is not None else ("probability", probability)
     if not isinstance(parts, tuple):
         raise InvalidSpace(f"Expected type of `{name}` to be tuple, actual type: {type(parts)}")

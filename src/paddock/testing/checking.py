@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from paddock.core.problem import Problem, warn_user
+from paddock.core.problem import Problem
+from paddock.core.warning import warn_user
 from paddock.errors import CheckFailed, MissingSpace, WrongClass
 from paddock.testing.examine import examine
 from paddock.testing.finding import Finding, finding_of

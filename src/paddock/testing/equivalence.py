@@ -65,7 +65,7 @@ def _same_leaves(one: Any, other: Any) -> bool:
     return bool(equal) if isinstance(equal, bool) else bool(np.all(np.asarray(equal)))
 
 
-def snapshot(value: Any) -> Any:
+def own_copy(value: Any) -> Any:
     """A copy that later calls can't change; the value itself if it can't be copied."""
     try:
         return deepcopy(value)

@@ -17,7 +17,7 @@ from paddock.core.result_checks import (
     takes_keyword,
 )
 from paddock.seeding import np_random
-from paddock.testing.equivalence import data_equivalence, snapshot
+from paddock.testing.equivalence import data_equivalence, own_copy
 
 SEED, OTHER_SEED = 123, 456
 
@@ -104,7 +104,7 @@ class _Start:
     @classmethod
     def of(cls, env: Env[Any, Any], kwargs: dict[str, Any]) -> _Start:
         observation, _ = env.reset(**kwargs)
-        return cls(snapshot(observation), stream_state(env), getattr(env.unwrapped, "_np_random_seed", None))
+        return cls(own_copy(observation), stream_state(env), getattr(env.unwrapped, "_np_random_seed", None))
 
 
 def _stream_problems(starts: list[_Start]) -> Iterator[Problem]:

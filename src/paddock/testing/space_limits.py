@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from paddock.core.problem import Problem
-from paddock.core.space_checks import parts
 from paddock.spaces import Box, Space
+from paddock.spaces.parts import parts
 
 _SMALLEST_IMAGE = 8
 _CHANNELS = (1, 3, 4)

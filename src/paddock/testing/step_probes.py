@@ -10,7 +10,7 @@ from paddock.core.env import Env
 from paddock.core.problem import Problem, brief
 from paddock.core.result_checks import step_result_problems
 from paddock.core.reuse import reuse_problems
-from paddock.testing.equivalence import data_equivalence, snapshot
+from paddock.testing.equivalence import data_equivalence, own_copy
 from paddock.testing.reset_probes import SEED, may_vary, stream_state
 
 STEPS = 100
@@ -65,7 +65,7 @@ def _episode(env: Env[Any, Any], seed: int, steps: int) -> Iterator[tuple[Any, A
     env.reset(seed=seed)
     for _ in range(steps):
         result = env.step(env.action_space.sample())
-        yield snapshot(result), stream_state(env)
+        yield own_copy(result), stream_state(env)
         if result[2] or result[3]:
             return
 

@@ -16,7 +16,7 @@ from paddock.core.env import Env
 from paddock.core.problem import Problem
 from paddock.core.spec import EnvSpec
 from paddock.core.wrapper import Wrapper
-from paddock.testing.equivalence import data_equivalence, snapshot
+from paddock.testing.equivalence import data_equivalence, own_copy
 
 
 class Watched(Wrapper[Any, Any, Any, Any]):
@@ -56,7 +56,7 @@ class Watched(Wrapper[Any, Any, Any, Any]):
                     self._drawn.setdefault(stream, name)
             self._compare(name)
             if name in ("reset", "step"):
-                self._returned = name, result, snapshot(result)
+                self._returned = name, result, own_copy(result)
             return result
 
         return call

@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 
 from paddock.core.env import Env, Info
+from paddock.core.lane_arguments import ended, lane_seeds, one_a_lane, reset_mask
+from paddock.core.snapshot import opened, sealed
 from paddock.core.state import State, state
 from paddock.core.vector_env import AutoresetMode, VectorEnv
-from paddock.errors import InvalidAction, InvalidSpace, PaddockError, ResetNeeded
-from paddock.seeding import to_seed
+from paddock.errors import InvalidAction, InvalidLanes, InvalidSnapshot
 from paddock.spaces import Space
 from paddock.spaces.batch import batch_differing_spaces, batch_space, concatenate, create_empty_array, iterate
 from paddock.spaces.flatten import is_space_dtype_shape_equiv
@@ -60,28 +61,26 @@ class SyncVectorEnv(VectorEnv[Any, Any, Array]):
         self._ended = np.zeros(self.num_envs, dtype=np.bool_)
         self._lane_obs: list[Any] = [None] * self.num_envs
         self._observations = create_empty_array(self.single_observation_space, n=self.num_envs, fn=np.zeros)
-        self._actions: Any = None
+        self._begun = False
 
     def reset(self, *, seed: int | Sequence[int | None] | None = None, options: Info | None = None) -> tuple[Any, Info]:
-        seeds = self._lane_seeds(seed)
-        mask, options = self._reset_mask(options)
+        seeds = lane_seeds(seed, self.num_envs)
+        mask, options = reset_mask(options, self.num_envs, begun=self._begun)
         infos: Info = {}
         for lane in np.flatnonzero(mask):
             self._lane_obs[lane], info = self.envs[lane].reset(seed=seeds[lane], options=options)
             infos = self._add_info(infos, info, int(lane))
         self._terminations[mask] = self._truncations[mask] = self._ended[mask] = False
         self._rewards[mask] = 0.0
+        self._begun = True
         return self._batched_obs(), infos
 
     def send(self, actions: Any) -> None:
-        self._actions = list(self._lane_actions(actions))
+        self._sent = list(self._lane_actions(actions))
 
     def recv(self) -> tuple[Any, Array, Array, Array, Info]:
-        if self._actions is None:
-            raise PaddockError("recv() has no step to bring back. Call send(actions) first.")
-        actions, self._actions = self._actions, None
         infos: Info = {}
-        for lane, action in enumerate(actions):
+        for lane, action in enumerate(self._take_sent()):
             infos = self._step_lane(lane, action, infos)
         return (
             self._batched_obs(),
@@ -97,15 +96,15 @@ class SyncVectorEnv(VectorEnv[Any, Any, Array]):
             obs, info = env.reset()
             reward, terminated, truncated = 0.0, False, False
         elif self._ended[lane]:
-            raise ResetNeeded(f"lane {lane}: the episode has ended. reset(options={{'reset_mask': mask}}) begins anew.")
+            raise ended(lane)
         else:
             obs, reward, terminated, truncated, info = env.step(action)  # type: ignore[assignment]
-        ended = bool(terminated or truncated)
-        if ended and self.autoreset_mode is AutoresetMode.SAME_STEP:
+        over = bool(terminated or truncated)
+        if over and self.autoreset_mode is AutoresetMode.SAME_STEP:
             infos = self._add_info(infos, {"final_obs": obs, "final_info": info}, lane)
             obs, info = env.reset()
-            ended = False
-        self._lane_obs[lane], self._rewards[lane], self._ended[lane] = obs, reward, ended
+            over = False
+        self._lane_obs[lane], self._rewards[lane], self._ended[lane] = obs, reward, over
         self._terminations[lane], self._truncations[lane] = terminated, truncated
         return self._add_info(infos, info, lane)
 
@@ -123,37 +122,27 @@ class SyncVectorEnv(VectorEnv[Any, Any, Array]):
             )
         return iter(lanes)
 
-    def _lane_seeds(self, seed: int | Sequence[int | None] | None) -> list[int | None]:
-        if seed is None:
-            return [None] * self.num_envs
-        if isinstance(seed, (list, tuple, np.ndarray)):
-            if len(seed) != self.num_envs:
-                raise InvalidSpace(
-                    f"If seeds are passed as a list the length must match num_envs={self.num_envs} "
-                    f"but got length={len(seed)}."
-                )
-            return [None if one is None else to_seed(one) for one in seed]
-        first = to_seed(seed)
-        return [first + lane for lane in range(self.num_envs)]
-
-    def _reset_mask(self, options: Info | None) -> tuple[Array, Info | None]:
-        """The lanes to reset and the options for them; the caller's dict stays as it is."""
-        if options is None or "reset_mask" not in options:
-            return np.ones(self.num_envs, dtype=np.bool_), options
-        mask = options["reset_mask"]
-        if not isinstance(mask, np.ndarray) or mask.shape != (self.num_envs,) or mask.dtype != np.bool_:
-            raise InvalidSpace(f"options['reset_mask'] is {mask!r}; expected a bool array of shape ({self.num_envs},).")
-        if not mask.any():
-            raise InvalidSpace("options['reset_mask'] names no lane; expected at least one True.")
-        if any(obs is None for lane, obs in enumerate(self._lane_obs) if not mask[lane]):
-            raise ResetNeeded("The first reset must begin every lane; options['reset_mask'] leaves some out.")
-        return mask, {key: value for key, value in options.items() if key != "reset_mask"}
-
     def render(self) -> tuple[Any, ...]:
         return tuple(env.render() for env in self.envs)
 
     def state(self) -> tuple[State, ...]:
         return tuple(state(env) for env in self.envs)
+
+    def snapshot(self) -> bytes:
+        """All lanes as bytes, for ``restore`` of lanes made alike; each environment must have a ``snapshot``."""
+        lanes = [env.snapshot() for env in self.envs]
+        memory = self._ended.tolist(), self._begun
+        return sealed("lanes", memory, sealed("each", lanes, b""))
+
+    def restore(self, snapshot: bytes) -> None:
+        """Go on from a snapshot; anything else is refused. The observations come with the next step."""
+        (over, begun), inner = opened("lanes", snapshot, tuple[list[bool], bool])
+        lanes, _ = opened("each", inner, list[bytes])
+        if not len(over) == len(lanes) == self.num_envs:
+            raise InvalidSnapshot(f"This snapshot is of {len(lanes)} lanes, these are {self.num_envs}.")
+        for env, one in zip(self.envs, lanes, strict=True):
+            env.restore(one)
+        self._ended[:], self._begun = over, begun
 
     def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
         """Each lane's attribute, called with the arguments if it is callable."""
@@ -166,11 +155,7 @@ class SyncVectorEnv(VectorEnv[Any, Any, Array]):
 
     def set_attr(self, name: str, values: list[Any] | tuple[Any, ...] | Any) -> None:
         """Set an attribute in every lane: one value for all, or a list or tuple with one a lane."""
-        if not isinstance(values, (list, tuple)):
-            values = [values] * self.num_envs
-        if len(values) != self.num_envs:
-            raise InvalidSpace(f"{len(values)} values for {self.num_envs} lanes. Pass one value, or one a lane.")
-        for env, value in zip(self.envs, values, strict=True):
+        for env, value in zip(self.envs, one_a_lane(values, self.num_envs), strict=True):
             env.set_wrapper_attr(name, value)
 
     @property  # type: ignore[misc]
@@ -187,7 +172,7 @@ class SyncVectorEnv(VectorEnv[Any, Any, Array]):
 
     def _adopt_spaces(self) -> None:
         if not self.envs:
-            raise InvalidSpace("A vector environment needs at least one env function.")
+            raise InvalidLanes("A vector environment needs at least one env function.")
         first = self.envs[0]
         self.single_action_space = first.action_space
         self.action_space = batch_space(self.single_action_space, len(self.envs))
@@ -205,12 +190,12 @@ class SyncVectorEnv(VectorEnv[Any, Any, Array]):
             self.observation_space = batch_differing_spaces(spaces)
             alike = is_space_dtype_shape_equiv
         else:
-            raise InvalidSpace(f"observation_mode={self.observation_mode!r}; expected 'same', 'different' or a pair.")
+            raise InvalidLanes(f"observation_mode={self.observation_mode!r}; expected 'same', 'different' or a pair.")
         for lane, env in enumerate(self.envs):
             if env.action_space != self.single_action_space:
-                raise InvalidSpace(f"lane {lane}: action space {env.action_space} is not {self.single_action_space}.")
+                raise InvalidLanes(f"lane {lane}: action space {env.action_space} is not {self.single_action_space}.")
             if not alike(env.observation_space, self.single_observation_space):
-                raise InvalidSpace(
+                raise InvalidLanes(
                     f"lane {lane}: observation space {env.observation_space} does not fit "
                     f"{self.single_observation_space} (observation_mode={self.observation_mode!r})."
                 )

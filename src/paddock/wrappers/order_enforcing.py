@@ -16,8 +16,7 @@ class OrderEnforcing(Wrapper[ObsType, ActType, ObsType, ActType], metaclass=Done
 
     def __init__(self, env: Env[ObsType, ActType], disable_render_order_enforcing: bool = False) -> None:
         super().__init__(env)
-        if self._saved_kwargs is None:  # a subclass may have recorded its own arguments
-            self._saved_kwargs = {"disable_render_order_enforcing": disable_render_order_enforcing}
+        self._record_arguments(disable_render_order_enforcing=disable_render_order_enforcing)
         self._has_reset = False
         self._disable_render_order_enforcing = disable_render_order_enforcing
 

@@ -16,8 +16,7 @@ class PassiveEnvChecker(Wrapper[ObsType, ActType, ObsType, ActType], metaclass=D
 
     def __init__(self, env: Env[ObsType, ActType]) -> None:
         super().__init__(env)
-        if self._saved_kwargs is None:  # a subclass may have recorded its own arguments
-            self._saved_kwargs = {}
+        self._record_arguments()
         check_spaces(env)
         self.checked_reset = False
         self.checked_step = False

@@ -8,11 +8,10 @@ from typing import Any, SupportsFloat
 import numpy as np
 
 from paddock.core.env import ActType, Env, Info, ObsType
-from paddock.core.window import Window, load_pygame
+from paddock.core.frame_checks import LIST_SUFFIX
+from paddock.core.window import Window
 from paddock.core.wrapper import Wrapper
 from paddock.errors import CheckFailed, InvalidMetadata, UnsupportedMode
-
-_LIST = "_list"
 
 
 class RenderCollection(Wrapper[ObsType, ActType, ObsType, ActType]):
@@ -28,20 +27,19 @@ class RenderCollection(Wrapper[ObsType, ActType, ObsType, ActType]):
         mode = env.render_mode
         if mode is None:
             raise UnsupportedMode("Expected env.render_mode to be not None. Make it with render_mode='rgb_array'.")
-        if mode.endswith(_LIST):
+        if mode.endswith(LIST_SUFFIX):
             raise UnsupportedMode(
-                f"Expected env.render_mode to not end with '{_LIST}', got '{mode}': it is a list already."
+                f"Expected env.render_mode to not end with '{LIST_SUFFIX}', got '{mode}': it is a list already."
             )
-        if self._saved_kwargs is None:  # a subclass may have recorded its own arguments
-            self._saved_kwargs = {"pop_frames": pop_frames, "reset_clean": reset_clean}
+        self._record_arguments(pop_frames=pop_frames, reset_clean=reset_clean)
         self.frame_list: list[Any] = []
         self.pop_frames = pop_frames
         self.reset_clean = reset_clean
-        self.metadata = _with_mode(env.metadata, f"{mode}{_LIST}")
+        self.metadata = _with_mode(env.metadata, f"{mode}{LIST_SUFFIX}")
 
     @property
     def render_mode(self) -> str:  # type: ignore[override]
-        return f"{self.env.render_mode}{_LIST}"
+        return f"{self.env.render_mode}{LIST_SUFFIX}"
 
     def step(self, action: ActType) -> tuple[ObsType, SupportsFloat, bool, bool, Info]:
         result = self.env.step(action)
@@ -83,8 +81,7 @@ class HumanRendering(Wrapper[ObsType, ActType, ObsType, ActType]):
                 "The base environment must specify 'render_fps' to be used with the HumanRendering wrapper. "
                 "Add it to its metadata."
             )
-        if self._saved_kwargs is None:
-            self._saved_kwargs = {}
+        self._record_arguments()
         self.metadata = _with_mode(env.metadata, "human")
         self.window = Window(env.metadata["render_fps"])
 
@@ -110,16 +107,16 @@ class HumanRendering(Wrapper[ObsType, ActType, ObsType, ActType]):
         super().close()
 
     def _show(self) -> None:
-        pygame = load_pygame()
         frame = self._latest_frame()
         if frame is None:
             return
         picture = _picture(frame)
-        size = picture.shape[:2]
+        height, width, _ = picture.shape
+        size = (width, height)
         if self.screen_size is not None and size != self.screen_size:
             raise CheckFailed(f"The shape of the rgb array has changed from {self.screen_size} to {size}")
         self.screen_size = size
-        self.window.show(pygame.surfarray.make_surface(picture))
+        self.window.show(picture)
 
     def _latest_frame(self) -> Any:
         frame = self.env.render()
@@ -137,14 +134,14 @@ def _with_mode(metadata: dict[str, Any], mode: str) -> dict[str, Any]:
 
 
 def _picture(frame: Any) -> np.ndarray[Any, Any]:
-    """uint8[width, height, 3] of an RGB or depth frame."""
+    """uint8[height, width, 3] of an RGB or depth frame."""
     if not isinstance(frame, np.ndarray) or frame.ndim not in (2, 3):
         what = f"an array of shape {frame.shape}" if isinstance(frame, np.ndarray) else type(frame)
         raise CheckFailed(
             f"Expected `env.render()` to return a numpy array with two or three axes, actually returned {what}"
         )
-    if frame.ndim == 2:
-        farthest = float(np.max(frame, initial=0.0))
-        grey = np.zeros(frame.shape, np.uint8) if farthest <= 0 else (frame / farthest * 255).astype(np.uint8)
-        frame = np.repeat(grey[:, :, None], 3, axis=2)
-    return np.transpose(frame, (1, 0, 2))
+    if frame.ndim == 3:
+        return frame
+    farthest = float(np.max(frame, initial=0.0))
+    grey = np.zeros(frame.shape, np.uint8) if farthest <= 0 else (frame / farthest * 255).astype(np.uint8)
+    return np.repeat(grey[:, :, None], 3, axis=2)

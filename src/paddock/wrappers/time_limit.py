@@ -19,8 +19,7 @@ class TimeLimit(Wrapper[ObsType, ActType, ObsType, ActType], metaclass=DoneByGua
         super().__init__(env)
         if type(max_episode_steps) is not int or max_episode_steps <= 0:
             raise InvalidSpec(f"Expect the `max_episode_steps` to be positive, actually: {max_episode_steps!r}")
-        if self._saved_kwargs is None:  # a subclass may have recorded its own arguments
-            self._saved_kwargs = {"max_episode_steps": max_episode_steps}
+        self._record_arguments(max_episode_steps=max_episode_steps)
         self._max_episode_steps = max_episode_steps
         self._elapsed_steps = 0
 

@@ -275,7 +275,6 @@ class AcrobotEnv(ClassicControlEnv):
 class AcrobotVectorEnv(KernelVectorEnv):
     """Acrobot in n lanes."""
 
-    kernel = KERNEL
     env_type = AcrobotEnv
 
     def reset(self, *, seed: int | Sequence[int | None] | None = None, options: Info | None = None) -> tuple[Any, Info]:

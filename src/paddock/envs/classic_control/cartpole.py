@@ -166,5 +166,4 @@ class CartPoleEnv(ClassicControlEnv):
 class CartPoleVectorEnv(KernelVectorEnv):
     """CartPole in n lanes."""
 
-    kernel = KERNEL
     env_type = CartPoleEnv

@@ -127,5 +127,4 @@ class MountainCarEnv(ClassicControlEnv):
 class MountainCarVectorEnv(KernelVectorEnv):
     """MountainCar in n lanes."""
 
-    kernel = KERNEL
     env_type = MountainCarEnv

@@ -151,5 +151,4 @@ class PendulumEnv(ClassicControlEnv):
 class PendulumVectorEnv(KernelVectorEnv):
     """Pendulum in n lanes."""
 
-    kernel = KERNEL
     env_type = PendulumEnv

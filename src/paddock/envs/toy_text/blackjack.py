@@ -245,5 +245,4 @@ def _listed(cards: Any) -> list[int]:
 class BlackjackVectorEnv(KernelVectorEnv):
     """Blackjack in n lanes."""
 
-    kernel = KERNEL
     env_type = BlackjackEnv

@@ -91,5 +91,4 @@ class CliffWalkingEnv(TableEnv):
 class CliffWalkingVectorEnv(KernelVectorEnv):
     """CliffWalking in n lanes."""
 
-    kernel = KERNEL
     env_type = CliffWalkingEnv

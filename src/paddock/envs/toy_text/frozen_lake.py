@@ -121,5 +121,4 @@ class FrozenLakeEnv(TableEnv):
 class FrozenLakeVectorEnv(KernelVectorEnv):
     """FrozenLake in n lanes, all on one map."""
 
-    kernel = KERNEL
     env_type = FrozenLakeEnv

@@ -257,5 +257,4 @@ def _checked_masks(desc: Array, locs: Any) -> Array:
 class TaxiVectorEnv(KernelVectorEnv):
     """Taxi in n lanes."""
 
-    kernel = KERNEL
     env_type = TaxiEnv

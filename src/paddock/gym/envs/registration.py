@@ -18,21 +18,14 @@ from paddock.core.env import Env
 from paddock.core.ids import format_id, parse_id
 from paddock.core.listing import pprint_registry
 from paddock.core.lookup import spec
-from paddock.core.registry import (
-    add_spec,
-    full_id,
-    namespace,
-    registry,
-    versions_of,
-)
-from paddock.core.registry import (
-    current_namespace as _current_namespace,
-)
+from paddock.core.registry import current_namespace as _current_namespace
+from paddock.core.registry import full_id, namespace, registry, versions_of
+from paddock.core.registry import register as _register
 from paddock.core.spec import EnvCreator, EnvSpec, VectorEnvCreator, WrapperSpec
 from paddock.core.vector_env import VectorEnv
 from paddock.core.wrapper import Wrapper
 from paddock.errors import PlanError, RegistryConflict
-from paddock.making.build import build, build_one, resolve_spec, with_vector_spec
+from paddock.making.build import build, build_one, resolve, with_vector_spec
 from paddock.making.entry_point import load
 from paddock.making.plan import Plan, plan
 from paddock.making.target import locate
@@ -81,23 +74,13 @@ def register(
     kwargs: dict[str, Any] | None = None,
 ) -> None:
     """Register an id; one that is registered with other code is replaced with a warning, a built-in one never."""
-    new = EnvSpec(
-        id=full_id(id),
-        entry_point=entry_point,
-        reward_threshold=reward_threshold,
-        nondeterministic=nondeterministic,
-        max_episode_steps=max_episode_steps,
-        order_enforce=order_enforce,
-        disable_env_checker=disable_env_checker,
-        kwargs=dict(kwargs or {}),
-        additional_wrappers=tuple(additional_wrappers),
-        vector_entry_point=vector_entry_point,
-    )
+    # The parameters are those of paddock's register; an id made full here is warned about once, at the caller's line.
+    fields = {**locals(), "id": full_id(id)}
     try:
-        add_spec(new)
+        _register(**fields)
     except RegistryConflict:
-        add_spec(new, replace=True)
-        warnings.warn(f"Overriding environment {new.id} already in registry.", stacklevel=2)
+        _register(**fields, replace=True)
+        warnings.warn(f"Overriding environment {fields['id']} already in registry.", stacklevel=2)
 
 
 def make(
@@ -121,7 +104,7 @@ def make_vec(
     **kwargs: Any,
 ) -> VectorEnv[Any, Any, Any]:
     """Make ``num_envs`` lanes: by the id's own vector form if it has one, else in a loop."""
-    spec = resolve_spec(_plan_one(id, None, None, {})).target.spec
+    spec = resolve(locate(id)).spec
     assert spec is not None
     # A spec read back from a vector environment carries these four among its arguments.
     kwargs = {**spec.kwargs, **kwargs}
@@ -173,7 +156,7 @@ def _plan_one(
     wrappers: Sequence[Any] = (),
 ) -> Plan:
     return plan(
-        locate(id),
+        resolve(locate(id)),
         validate=None if disable_env_checker is None else not disable_env_checker,
         strict=False,
         max_episode_steps=max_episode_steps,

@@ -11,7 +11,7 @@ import numpy as np
 
 from paddock.core.env import ActType, Env, ObsType
 from paddock.core.passive import render_and_check
-from paddock.core.problem import Problem, raise_or_warn, warn_user
+from paddock.core.problem import Problem, raise_or_warn
 from paddock.core.result_checks import (
     observation_problems,
     reset_result_problems,
@@ -21,6 +21,7 @@ from paddock.core.result_checks import (
 from paddock.core.reuse import reuse_problems
 from paddock.core.reuse import shares_objects as _shares_objects
 from paddock.core.space_checks import box_problems, space_problems
+from paddock.core.warning import warn_user
 from paddock.spaces import Box, Space
 
 __all__ = [
