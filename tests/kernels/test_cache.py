@@ -74,7 +74,7 @@ EDITS = {
     ),
     "an enum": ("SLOW = 1", "SLOW = 2"),
     "a closure": ("shift = made(3.0)", "shift = made(4.0)"),
-    "the state's fields": ("n: int", "n: float"),
+    "the state's fields": ("    n: int", "    n: int  # another record\n    m: int = 0"),
     "observe": ("return state.x\n", "return state.x + 0.0 * state.n\n"),
     "initial": ("State(1.0, 0)", "State(2.0, 0)"),
     "the type of a constant": ("SCALE = 0.5", "SCALE = np.float32(0.5)"),

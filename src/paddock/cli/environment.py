@@ -44,7 +44,10 @@ def _make(text: str, **options: Any) -> Env[Any, Any]:
     if target.kind == "module":
         _find_modules_here()
     with target_code(text):
-        env = build(plan(resolve(target), **options))
+        target = resolve(target)
+    decided = plan(target, **options)
+    with target_code(text):
+        env = build(decided)
         assert isinstance(env, Env), "a plan without lanes builds one environment"
         return env
 

@@ -70,10 +70,11 @@ class Kernel:
         """The columns of n lanes, read from one episode's beginning in Python."""
         observation_space, action_space = self.spaces(params)
         state, another = self._first_state(params), self._first_state(params)
+        state_columns = columns_of(state, "state")
         seen = self.observe(state, params)
         info = () if self.info is None else columns_of(self.info(state, params), "info")
         layout = Layout(
-            state=columns_of(state, "state"),
+            state=state_columns,
             params=columns_of(params, "params"),
             observation=observation_columns(observation_space),
             info=tuple(replace(c, dtype=np.dtype(self.info_dtypes.get(c.name, c.dtype))) for c in info),
