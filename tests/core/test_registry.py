@@ -26,7 +26,7 @@ def test_a_built_in_id_is_never_replaced(register):
     before = paddock.spec("CartPole-v1")
     with pytest.raises(RegistryConflict, match="built in"):
         register("CartPole-v1", entry_point="tests.toys:Counter")
-    assert paddock.spec("CartPole-v1") is before
+    assert paddock.spec("CartPole-v1") == before
 
 
 def test_a_built_in_id_is_not_replaced_with_replace_either():
@@ -48,7 +48,7 @@ def test_the_dict_methods_do_not_replace_a_built_in_id(attack):
     before = paddock.registry["CartPole-v1"]
     with pytest.raises(RegistryConflict):
         attack(paddock.registry, paddock.EnvSpec("CartPole-v1", "tests.toys:Counter"))
-    assert paddock.registry["CartPole-v1"] is before
+    assert paddock.registry["CartPole-v1"] == before
 
 
 def test_clear_and_popitem_leave_what_is_built_in():
@@ -144,3 +144,29 @@ def test_the_current_namespace_wins_over_the_ids_own():
 def test_a_malformed_namespace_is_refused():
     with pytest.raises(InvalidId), namespace("a/b"):
         pass
+
+
+def test_writing_into_the_spec_of_a_built_in_id_changes_nothing():
+    for given in (paddock.spec("FrozenLake-v1"), paddock.registry["FrozenLake-v1"], *paddock.registry.values()):
+        given.entry_point = "tests.toys:Counter"
+        given.kwargs["map_name"] = "8x8"
+    assert paddock.spec("FrozenLake-v1").kwargs == {"map_name": "4x4"}
+    assert paddock.make("FrozenLake-v1").observation_space.n == 16
+
+
+def test_an_id_that_lies_about_itself_replaces_nothing():
+    class Liar(str):
+        __slots__ = ()
+        __hash__ = str.__hash__
+
+        def __eq__(self, other):
+            return False
+
+    with pytest.raises(RegistryConflict):
+        paddock.registry[Liar("CartPole-v1")] = paddock.EnvSpec("CartPole-v1", "tests.toys:Counter")
+
+
+@pytest.mark.parametrize("spec", [5, None, paddock.EnvSpec("me/Other-v0", "tests.toys:Counter")])
+def test_only_specs_of_their_own_id_can_be_put_into_the_registry(spec):
+    with pytest.raises(RegistrationError):
+        paddock.registry["me/Junk-v0"] = spec

@@ -1,7 +1,9 @@
 """A kernel that is quick to compile, whose step a test replaces."""
 
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from paddock.kernels import Kernel
 from paddock.spaces import Box, Discrete
@@ -33,3 +35,16 @@ tiny = Kernel(initial, step, observe, params=Params(), observation_space=Box(-1e
 def kernel_of(function):
     """``tiny`` with another step."""
     return replace(tiny, step=function)
+
+
+class Table(NamedTuple):
+    table: Any = np.arange(1000.0)
+
+
+def read_table(state, action, rng, params):
+    return State(state.x + 1.0), params.table[int(state.x)], False
+
+
+def tabled():
+    """``tiny`` with an array among its params."""
+    return replace(tiny, step=read_table, params=Table())

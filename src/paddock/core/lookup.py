@@ -12,7 +12,7 @@ from paddock.errors import DeprecatedEnv, NameNotFound, NamespaceNotFound, Paddo
 
 def spec(env_id: str) -> EnvSpec:
     """The registered spec of exactly this id."""
-    found = registry.get(env_id) if isinstance(env_id, str) else None
+    found: EnvSpec | None = registry.get(env_id) if isinstance(env_id, str) else None
     if found is None:
         found = plugin_specs().get(str(parse_id(env_id)))
     if found is None:
@@ -40,12 +40,12 @@ def find_spec(env_id: str) -> EnvSpec:
 
 def not_found(parts: EnvId) -> PaddockError:
     """The error for an id that nobody registered: which part of it is wrong, and what was perhaps meant."""
-    namespaces = {known.namespace for known in registry.values()}
+    namespaces = {known.namespace for known in registry.specs()}
     if parts.namespace is not None and parts.namespace not in namespaces:
         known = [ns for ns in namespaces if ns is not None]
         hint = _suggestion(parts.namespace, known) or f" Have you installed the proper package for {parts.namespace}?"
         return NamespaceNotFound(f"Namespace {parts.namespace} not found.{hint}")
-    names = {known.name for known in registry.values() if known.namespace == parts.namespace}
+    names = {known.name for known in registry.specs() if known.namespace == parts.namespace}
     if parts.name not in names:
         where = f" in namespace {parts.namespace}" if parts.namespace else ""
         hint = _suggestion(parts.name, sorted(names))

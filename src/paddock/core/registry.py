@@ -5,7 +5,8 @@ Ids that come with paddock or with a package are protected: no door, not even th
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import dataclasses
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Literal, TypeAlias
@@ -21,11 +22,11 @@ _namespace: ContextVar[str | None] = ContextVar("paddock_namespace", default=Non
 
 
 class Registry(dict[str, EnvSpec]):
-    """A dict of specs in which protected ids can be neither replaced nor removed."""
+    """A dict of specs in which protected ids can be neither replaced nor removed; their specs are lent as copies."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._protected: set[str] = set()
+        self._protected: set[str] = getattr(self, "_protected", set())
 
     def protect(self, specs: list[EnvSpec]) -> None:
         """Add specs that nothing may replace: what paddock ships, and what a verified package brings."""
@@ -37,7 +38,28 @@ class Registry(dict[str, EnvSpec]):
         """Whether the id can never be replaced."""
         return id in self._protected
 
+    def specs(self) -> Iterable[EnvSpec]:
+        """All specs, not copied: for reading."""
+        return super().values()
+
+    def _given_out(self, id: str, spec: EnvSpec) -> EnvSpec:
+        return dataclasses.replace(spec, kwargs=dict(spec.kwargs)) if id in self._protected else spec
+
+    def __getitem__(self, id: str) -> EnvSpec:
+        return self._given_out(id, super().__getitem__(id))
+
+    def get(self, id: str, default: Any = None) -> Any:
+        spec = super().get(id)
+        return default if spec is None else self._given_out(id, spec)
+
+    def values(self) -> list[EnvSpec]:  # type: ignore[override]
+        return [self[id] for id in self]
+
+    def items(self) -> list[tuple[str, EnvSpec]]:  # type: ignore[override]
+        return [(id, self[id]) for id in self]
+
     def _writable(self, id: str) -> str:
+        id = str.__str__(id)  # a subclass of str could answer == as it likes
         if id in self._protected:
             raise RegistryConflict(
                 f"{id!r} is built in and can't be replaced. Register yours under a namespace, as 'me/{id}'."
@@ -45,7 +67,8 @@ class Registry(dict[str, EnvSpec]):
         return id
 
     def __setitem__(self, id: str, spec: EnvSpec) -> None:
-        parse_id(id)
+        if not isinstance(spec, EnvSpec) or str(parse_id(id)) != spec.id:
+            raise RegistrationError(f"registry[{id!r}] is to be an EnvSpec of that id, got {spec!r}.")
         super().__setitem__(self._writable(id), spec)
 
     def __delitem__(self, id: str) -> None:
@@ -172,7 +195,7 @@ def versions_of(namespace: str | None, name: str) -> list[int]:
     """The versions registered for a name, lowest first."""
     return sorted(
         spec.version
-        for spec in registry.values()
+        for spec in registry.specs()
         if spec.namespace == namespace and spec.name == name and spec.version is not None
     )
 

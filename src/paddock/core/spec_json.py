@@ -12,6 +12,7 @@ from paddock.errors import InvalidSpec, PaddockError
 
 MAX_BYTES = 1 << 20
 MAX_DEPTH = 32
+MAX_KEY_LENGTH = 256
 
 
 class _WrapperFields(msgspec.Struct, forbid_unknown_fields=True):
@@ -75,6 +76,8 @@ def _check_plain(value: Any, path: str, depth: int) -> None:
         for key, item in value.items():
             if not isinstance(key, str):
                 raise InvalidSpec(f"{path} has the key {key!r}; JSON keys are text.")
+            if len(key) > MAX_KEY_LENGTH:  # also bounds the path that is built for each item below
+                raise InvalidSpec(f"{path} has a key of {len(key)} characters; at most {MAX_KEY_LENGTH} are read.")
             _check_plain(item, f"{path}.{key}", depth + 1)
     elif isinstance(value, (list, tuple)):
         for index, item in enumerate(value):

@@ -10,9 +10,11 @@ import atexit
 import hashlib
 import os
 import shutil
+import stat
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -103,7 +105,8 @@ def _compile(kernel: Kernel, source: str, key: bytes) -> Callable[[int], int]:
         run = _define(source, str(_cache_file(source, key)), names)
         run.__name__ = run.__qualname__ = f"run_{suffix}"
         try:
-            return numba.njit(numba.int64(numba.int64), cache=True, **options)(run)  # type: ignore[no-any-return]
+            with _numba_beside_the_source():
+                return numba.njit(numba.int64(numba.int64), cache=True, **options)(run)  # type: ignore[no-any-return]
         except numba.core.errors.NumbaError:
             raise
         except Exception:  # a file that another process left damaged, say: not the kernel's fault, or it fails again
@@ -153,18 +156,44 @@ def _cache_file(source: str, key: bytes) -> Path:
 
 
 def _cache_folder() -> Path:
-    """A folder of this user's alone: whoever can write there can make us run code."""
+    """A folder of this user's alone: whoever can write there, or put another in its place, can make us run code."""
     own = os.environ.get("PADDOCK_CACHE")
     shared = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     folder = (Path(own) if own else shared / "paddock") / "kernels"
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        status = folder.stat()
-        if hasattr(os, "getuid") and (status.st_uid != os.getuid() or status.st_mode & 0o077):
-            raise PermissionError(f"{folder} can be written by others")
+        folder = folder.resolve()
+        if not _is_private(folder):
+            raise PermissionError(f"{folder} can be changed by others")
         with tempfile.TemporaryFile(dir=folder):
             return folder
     except OSError:
         own_for_this_run = tempfile.mkdtemp(prefix="paddock-kernels-")  # compiled anew each run, but always ours
         atexit.register(shutil.rmtree, own_for_this_run, ignore_errors=True)
         return Path(own_for_this_run)
+
+
+def _is_private(folder: Path) -> bool:
+    """Whether nobody but this user and root can write into the folder, or rename it or one that it is in."""
+    if not hasattr(os, "getuid"):
+        return True  # Windows: a user's own folders are private by default
+    if folder.stat().st_uid != os.getuid() or folder.stat().st_mode & 0o077:
+        return False
+    for parent in folder.parents:
+        status = parent.stat()
+        foreign = status.st_uid not in (0, os.getuid())
+        if foreign or (status.st_mode & 0o022 and not status.st_mode & stat.S_ISVTX):
+            return False
+    return True
+
+
+@contextmanager
+def _numba_beside_the_source() -> Iterator[None]:
+    """Numba keeps machine code in the folder that was checked, not where NUMBA_CACHE_DIR points."""
+    import numba
+
+    asked, numba.config.CACHE_DIR = numba.config.CACHE_DIR, ""
+    try:
+        yield
+    finally:
+        numba.config.CACHE_DIR = asked

@@ -191,8 +191,12 @@ class KernelEnv(Env[Any, Any]):
         """Go on from a snapshot; anything else raises InvalidSnapshot and changes nothing."""
         state, generator = decode_lane(self.kernel, self._params, snapshot)
         self.np_random = generator
-        self._follow_generator()
-        self.kernel_state = state
+        if state is not None:
+            self.kernel_state = state
+            return
+        if self._lane is not None:
+            self._leave_lane()
+        self._state = None  # a snapshot from before the first reset
 
     @property
     def np_random(self) -> np.random.Generator:
@@ -217,7 +221,8 @@ class KernelEnv(Env[Any, Any]):
             self._stay_in_python()
             return False
         try:
-            lane = CompiledLane(self.kernel, self._params, self.np_random)
+            spaces = self.observation_space, self.action_space  # as they are, whatever was written into params since
+            lane = CompiledLane(self.kernel, self._params, self.np_random, layout=self._layout, spaces=spaces)
         except KernelNotCompiled as error:
             warn_user(f"This environment goes on in plain Python, slower. {error}")
             self._stay_in_python()

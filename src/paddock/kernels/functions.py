@@ -116,8 +116,10 @@ def _code_bytes(code: CodeType) -> bytes:
 
 def _value_bytes(value: Any, seen: set[Any], names: frozenset[str] = frozenset()) -> bytes:
     """A constant as bytes that change when it does. ``names`` are those of the code that uses it."""
-    if isinstance(getattr(value, "py_func", None), FunctionType):
-        value = value.py_func  # the author's own @njit
+    dispatcher = getattr(value, "_dispatcher", value)  # of a @vectorize function
+    if isinstance(getattr(dispatcher, "py_func", None), FunctionType):  # the author's own @njit, with its options
+        options = repr(sorted(getattr(dispatcher, "targetoptions", {}).items())).encode()
+        return options + fingerprint(dispatcher.py_func, seen)
     if isinstance(value, FunctionType):
         return fingerprint(value, seen)
     if isinstance(value, ModuleType):
@@ -135,14 +137,19 @@ def _value_bytes(value: Any, seen: set[Any], names: frozenset[str] = frozenset()
 
 
 def _module_bytes(module: ModuleType, seen: set[Any], names: frozenset[str]) -> bytes:
-    """What ``config.GAIN`` reads is a constant of the compiled code, so it is a part of it. Functions can't be."""
-    if module in seen:
-        return module.__name__.encode()
-    seen.add(module)
-    found = [(name, value) for name, value in sorted(vars(module).items(), key=_name_of) if name in names]
-    return repr(module.__name__).encode() + b"".join(
-        name.encode() + _value_bytes(value, seen, names) for name, value in found if not callable(value)
-    )
+    """What ``config.GAIN`` reads is a constant of the compiled code, so a part of it; so is a compiled function."""
+    parts = [repr(module.__name__).encode()]
+    for name in sorted(names & vars(module).keys()):
+        value = vars(module)[name]
+        if (module, name) in seen or (callable(value) and not hasattr(value, "py_func") and not _vectorized(value)):
+            continue
+        seen.add((module, name))
+        parts.append(name.encode() + _value_bytes(value, seen, names))
+    return b"".join(parts)
+
+
+def _vectorized(value: Any) -> bool:
+    return hasattr(getattr(value, "_dispatcher", None), "py_func")
 
 
 def _name_of(pair: tuple[str, Any]) -> str:

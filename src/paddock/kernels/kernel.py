@@ -43,6 +43,9 @@ class Kernel:
     valid: Callable[[Any, Any], bool] | None = None
     info_dtypes: dict[str, Any] = field(default_factory=dict)
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> Kernel:
+        return self  # a value: nothing in it changes
+
     def __post_init__(self) -> None:
         if not (isinstance(self.params, tuple) and hasattr(self.params, "_fields")):
             raise InvalidKernel(f"params is {self.params!r}; expected a NamedTuple with a default for each field.")
@@ -119,7 +122,11 @@ class Kernel:
 def _coerced(default: Any, value: Any, name: str) -> Any:
     try:
         if isinstance(default, np.ndarray):
-            return np.ascontiguousarray(value, dtype=default.dtype)
+            array = np.ascontiguousarray(value, dtype=default.dtype)
+            if array.shape != default.shape:  # compiled code indexes it without looking
+                raise ValueError
+            return array
         return type(default)(value)
     except (TypeError, ValueError):
-        raise ValueError(f"{name}={value!r}: expected a {type(default).__name__}.") from None
+        wanted = f"an array of shape {default.shape}" if isinstance(default, np.ndarray) else type(default).__name__
+        raise ValueError(f"{name}={value!r}: expected {wanted}.") from None

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from paddock.errors import InvalidKernel
 from paddock.kernels import driver
 from paddock.kernels.compile import compiled_run, python_run
 from paddock.kernels.installed import numba_installed
@@ -33,14 +34,17 @@ class Lanes:
         limit: int = 0,
         strict: bool = True,
         statistics: bool = False,
+        layout: Layout | None = None,
+        action_space: Space[Any] | None = None,
     ) -> None:
         self.kernel, self.count = kernel, count
-        self.layout: Layout = kernel.layout(params)
+        self.layout = kernel.layout(params) if layout is None else layout
         self.compiled = numba_installed()
         self.columns: dict[str, Array] = {name: np.zeros(count, dtype) for name, dtype in driver.COUNTERS}
         for name, column in driver.columns(self.layout):
             self.columns[name] = column.empty(count)
-        _, action_space = kernel.spaces(params)
+        if action_space is None:
+            _, action_space = kernel.spaces(params)
         self.columns["action_low"], self.columns["action_high"] = _action_bounds(action_space)
         self.columns["mask"][:] = True
         self._settings = {"op": driver.VALIDATE_AND_STEP, "lanes": count, "mode": mode, "limit": limit}
@@ -51,6 +55,10 @@ class Lanes:
         self._rngs: list[Any] = [None] * count
         self._python = None if self.compiled else python_run(kernel, self.layout)
         self._kept: list[Any] = []  # arrays whose addresses are in the block
+        # Made once and written in place: whoever holds its address, holds the right one.
+        self.block = np.zeros(driver.block_size(self.layout), dtype=np.int64)
+        self.address = self.block.ctypes.data
+        self.version = 0  # of the block's words
         self.set_params(params)
 
     def begin(self, start: Any) -> None:
@@ -71,19 +79,30 @@ class Lanes:
         if self.compiled:
             self._fill_block()
 
+    def use_kernel(self, kernel: Kernel) -> None:
+        """Other dynamics over the same state and params."""
+        self.kernel = kernel
+        self._python = None if self.compiled else python_run(kernel, self.layout)
+        self.set_params(self.params)
+
     def _fill_block(self) -> None:
         self._laned = [self.columns[name] for name, _ in driver.COUNTERS]
         self._laned += [self.columns[name] for name, _ in driver.columns(self.layout)]
-        self._kept = [*self._laned, self.columns["action_low"], self.columns["action_high"]]
-        words = [*self._settings.values(), self._random.ctypes.data, *(array.ctypes.data for array in self._kept)]
+        kept = [*self._laned, self.columns["action_low"], self.columns["action_high"]]
+        words = [*self._settings.values(), self._random.ctypes.data, *(array.ctypes.data for array in kept)]
         for record in (self.params, self.start):
             for column, value in zip(self.layout.params, record, strict=True):
                 array = np.ascontiguousarray(value, dtype=column.dtype)
-                self._kept.append(array)
+                if np.ndim(value) != len(column.shape):
+                    raise InvalidKernel(
+                        f"params.{column.name} has {np.ndim(value)} axes, expected {len(column.shape)}."
+                    )
+                kept.append(array)
                 words += [array.ctypes.data, *(array.shape if column.shape else ())]
-        self.block = np.array(words, dtype=np.int64)
-        self.address = self.block.ctypes.data
         self.run: Callable[[int], int] = compiled_run(self.kernel, self.layout)
+        self.block[:] = words
+        self._kept = kept  # after the block: until now it pointed at what was kept before
+        self.version += 1
 
     def use_generator(self, lane: int, generator: np.random.Generator) -> None:
         """Seed a lane: it draws what this generator would draw."""

@@ -13,7 +13,8 @@ from paddock.errors import InvalidAction
 from paddock.kernels import driver
 from paddock.kernels.kernel import Kernel
 from paddock.kernels.lanes import Lanes
-from paddock.spaces import Box, Discrete
+from paddock.kernels.layout import Layout
+from paddock.spaces import Box, Discrete, Space
 
 _RNGS = driver.SCALARS.index("rngs")
 
@@ -24,9 +25,19 @@ class CompiledLane:
     step: Callable[[Any], tuple[Any, float, bool, bool, Info]]
     begin: Callable[[], tuple[Any, Info]]
 
-    def __init__(self, kernel: Kernel, params: Any, generator: np.random.Generator) -> None:
-        self._lanes = Lanes(kernel, params, 1, mode=driver.FREE, strict=False)
-        self._observation_space, self._action_space = kernel.spaces(params)
+    def __init__(
+        self,
+        kernel: Kernel,
+        params: Any,
+        generator: np.random.Generator,
+        *,
+        layout: Layout,
+        spaces: tuple[Space[Any], Space[Any]],
+    ) -> None:
+        self._observation_space, self._action_space = spaces
+        self._lanes = Lanes(
+            kernel, params, 1, mode=driver.FREE, strict=False, layout=layout, action_space=self._action_space
+        )
         self._generator = generator
         self._bind()
 

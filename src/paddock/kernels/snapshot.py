@@ -141,7 +141,8 @@ def _state(kernel: Kernel, params: Any, fields: list[bytes]) -> Any:
 
 def _identity(kernel: Kernel, params: Any) -> bytes:
     """Which dynamics a snapshot belongs to: the state's fields, and the params with their values."""
-    digest = hashlib.sha256(repr([(c.name, c.dtype.str, c.shape) for c in kernel.layout(params).state]).encode())
+    fields = [(c.name, c.dtype.str, c.shape) for c in kernel.layout(params).state]
+    digest = hashlib.sha256(repr((kernel.step.__qualname__, fields)).encode())
     for name, value in zip(params._fields, params, strict=True):
         digest.update(name.encode() + (value.tobytes() if isinstance(value, np.ndarray) else repr(value).encode()))
     return digest.digest()

@@ -7,10 +7,10 @@ long as the time that was lost, and are then tried again. Sharing can therefore 
 
 from __future__ import annotations
 
+import os
 import threading
 from itertools import pairwise
 from time import perf_counter_ns
-from typing import Any
 
 import numpy as np
 
@@ -30,7 +30,9 @@ class Helpers:
     def __init__(self, lanes: Lanes, threads: int) -> None:
         self._lanes = lanes
         self._run = shared_run(lanes.run)
-        self._parts_of: Any = None  # the lanes' block that the list of parts was made from
+        self._parts_of = -1  # the version of the lanes' block that the parts were made from
+        self._pending: list[int] = []  # helpers that were called and have not answered
+        self._pid = os.getpid()
         self._work = [threading.Lock() for _ in range(threads)]
         self._done = [threading.Lock() for _ in range(threads)]
         self._counts = [0] * threads
@@ -46,6 +48,9 @@ class Helpers:
 
     def step(self, address: int = 0) -> int:
         """Step every lane; as ``Lanes.step``."""
+        if os.getpid() != self._pid:  # a forked child has no helpers
+            return self._lanes.step()
+        self._collect()  # an interrupt may have ended the step before this one early
         began = perf_counter_ns()
         if self._resting > 0:
             self._resting -= 1
@@ -60,21 +65,28 @@ class Helpers:
         return count
 
     def _book(self, took_ns: int) -> None:
-        alone = self._alone_ns
+        alone = max(self._alone_ns, 1.0)
         self._balance_ns = min(self._balance_ns + alone - took_ns, _CREDIT * alone)
         if self._balance_ns < -_OVERDRAFT * alone:
             self._resting = int(_REST * -self._balance_ns / alone)
             self._balance_ns = 0.0
 
     def _share(self) -> int:
-        if self._parts_of is not self._lanes.block:  # params were set since: the lanes have a new block
+        if self._parts_of != self._lanes.version:  # params were set since
             self._list_parts()
         self._claimed[:] = 0
-        for work in self._work[1:]:
-            work.release()
-        count = self._run(self._addresses[0])
-        for at in range(1, len(self._done)):
+        for at in range(1, len(self._work)):
+            self._pending.append(at)
+            self._work[at].release()
+        return self._run(self._addresses[0]) + self._collect()
+
+    def _collect(self) -> int:
+        """Wait for the helpers that were called; what they counted."""
+        count = 0
+        while self._pending:
+            at = self._pending[-1]
             self._done[at].acquire()
+            self._pending.pop()
             count += self._counts[at]
         return count
 
@@ -89,7 +101,7 @@ class Helpers:
         threads = len(self._work)
         self._words = np.array([(_PARTS * at // threads, *shared) for at in range(threads)], dtype=np.int64)
         self._addresses = [int(words.ctypes.data) for words in self._words]
-        self._parts_of = lanes.block
+        self._parts_of = lanes.version
 
     def _serve(self, at: int) -> None:
         while True:
@@ -101,7 +113,8 @@ class Helpers:
 
     def close(self) -> None:
         """End the helper threads."""
-        if not self._closing:
+        if not self._closing and os.getpid() == self._pid:
+            self._collect()
             self._closing = True
             for at in range(1, len(self._work)):
                 self._work[at].release()

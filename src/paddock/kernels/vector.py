@@ -231,6 +231,8 @@ class KernelVectorEnv(VectorEnv[Any, Any, Array]):
 
     def snapshot(self) -> bytes:
         """All lanes as bytes, for ``restore`` of lanes made with the same arguments."""
+        if not self._began:
+            raise ResetNeeded("Lanes have no state before the first reset().")
         return encode_lanes(self._lanes)
 
     def restore(self, snapshot: bytes) -> None:
@@ -263,6 +265,14 @@ class KernelVectorEnv(VectorEnv[Any, Any, Array]):
     def set_attr(self, name: str, values: Any) -> None:
         """Set an attribute in every lane: one value for all, or a list or tuple with one a lane. Params are shared."""
         values, params = one_a_lane(values, self.num_envs), self._lanes.params
+        if name == "np_random":
+            for lane, generator in enumerate(values):
+                self._lanes.use_generator(lane, generator)
+            return
+        if not hasattr(type(self._single), name) and not hasattr(self._single, name):
+            raise AttributeError(f"Lanes have no attribute {name!r}, and can't be given one: they are rows of arrays.")
+        if name in params._fields and any(value is not values[0] and value != values[0] for value in values):
+            raise InvalidLanes(f"Lanes share {name}: pass one value for all of them.")
         for lane, value in enumerate(values):
             self._in_lane(lane, partial(setattr, self._single, name, value))
             if self._lanes.params is not params:  # what it changed is shared, so the first lane did it for all
@@ -272,6 +282,8 @@ class KernelVectorEnv(VectorEnv[Any, Any, Array]):
 
     def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
         """Each lane's attribute, called with the arguments if it is callable."""
+        if name == "np_random" and self._began:
+            return tuple(self._lanes.generator(lane) for lane in range(self.num_envs))
 
         def ask() -> Any:
             found = getattr(self._single, name)
@@ -287,6 +299,10 @@ class KernelVectorEnv(VectorEnv[Any, Any, Array]):
         result = act()
         if self._began:
             lanes.set_state(lane, single.kernel_state)
+        if single.kernel is not lanes.kernel:
+            lanes.use_kernel(single.kernel)
+            if self._began:
+                self._follow_lanes()
         if single._params is not lanes.params:
             lanes.set_params(single._params)
             if self._began:
@@ -295,11 +311,21 @@ class KernelVectorEnv(VectorEnv[Any, Any, Array]):
 
     def __getstate__(self) -> dict[str, Any]:
         # Addresses belong to this process and these arrays: a copy is made anew and continues from a snapshot.
-        return {"arguments": self._arguments, "snapshot": self.snapshot() if self._began else None, "spec": self.spec}
+        return {
+            "arguments": self._arguments,
+            "params": self._single._params,
+            "kernel": self._single.kernel,
+            "snapshot": self.snapshot() if self._began else None,
+            "spec": self.spec,
+        }
 
     def __setstate__(self, kept: dict[str, Any]) -> None:
         self.__init__(**kept["arguments"])  # type: ignore[misc]
         self.spec = kept["spec"]
+        self._single.use_kernel(kept["kernel"])
+        self._single.set_params(kept["params"])
+        self._lanes.use_kernel(kept["kernel"])
+        self._lanes.set_params(kept["params"])
         if kept["snapshot"] is not None:
             self.restore(kept["snapshot"])
 

@@ -14,7 +14,7 @@ from paddock.core.lookup import find_spec
 from paddock.core.spec import EnvSpec, WrapperSpec
 from paddock.core.vector_env import AutoresetMode, VectorEnv
 from paddock.core.warning import warn_user
-from paddock.errors import InvalidSpec, PluginError
+from paddock.errors import InvalidSpec, PlanError, PluginError
 from paddock.making.entry_point import load, load_object
 from paddock.making.plan import LaneOptions, Plan, WrapperLike
 from paddock.making.render_mode import negotiate
@@ -107,7 +107,10 @@ def _lane_arguments(plan: Plan, creator: Callable[..., Any]) -> dict[str, Any]:
     """Lane options as arguments: all of them for our own lanes, for others only what the caller asked for."""
     asked = _as_arguments(plan.lanes)
     if getattr(creator, "takes_lane_options", False):
-        return {**asked, "strict": plan.strict}
+        given = [name for name in asked if name in plan.env_kwargs]
+        if given and plan.strict:
+            raise PlanError(f"{given[0]}= is an option of the lanes. Pass it as lanes=LaneOptions(...).")
+        return {name: value for name, value in {**asked, "strict": plan.strict}.items() if name not in given}
     usual = _as_arguments(LaneOptions())
     return {name: value for name, value in asked.items() if value != usual[name]}
 

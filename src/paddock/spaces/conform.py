@@ -61,8 +61,12 @@ def _fits(space: Box, array: NDArray[Any], bounds: bool) -> bool:
 
 def _conform_box(space: Box, value: Any, bounds: bool, path: str) -> Any:
     try:
+        if space.shape and hasattr(value, "__len__") and len(value) != space.shape[0]:
+            raise Nonconforming(f"{_at(path)}its shape begins with {len(value)}, {_show(space)} expects {space.shape}")
         array = np.asarray(value)
         kind, shape = array.dtype.kind, array.shape
+    except Nonconforming:
+        raise
     except Exception:
         raise Nonconforming(f"{_at(path)}{_show(value)} is no regular array of numbers for {_show(space)}") from None
     if kind not in "biuf":

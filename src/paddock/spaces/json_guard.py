@@ -93,8 +93,8 @@ class _Objects:
         if len(found) == len(pairs):
             return found
         repeated = Repeated(found)
-        keys = [key for key, _ in pairs]
-        repeated.key = next(key for key in keys if keys.count(key) > 1)
+        met: set[str] = set()
+        repeated.key = next(key for key, _ in pairs if key in met or met.add(key))  # type: ignore[func-returns-value]
         return repeated
 
 

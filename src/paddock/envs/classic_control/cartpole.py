@@ -144,7 +144,7 @@ class CartPoleEnv(ClassicControlEnv):
     @property
     def kinematics_integrator(self) -> str:
         """``euler``, or anything else for semi-implicit Euler."""
-        return "euler" if self.kernel is KERNEL else "semi-implicit euler"
+        return "euler" if self.kernel.step is step else "semi-implicit euler"
 
     @kinematics_integrator.setter
     def kinematics_integrator(self, name: str) -> None:
