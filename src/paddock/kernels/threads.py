@@ -1,8 +1,8 @@
 """Helper threads that share the lanes of one step. They wait on locks, never spin, and stand aside on a busy core.
 
 A helper that the system takes off its core in the middle of its part holds up the whole step. So what sharing costs
-or saves against one thread is booked step by step: when the account is overdrawn the helpers rest, twenty times as
-long as the time that was lost, and are then tried again. Sharing can therefore cost a twentieth at most.
+or saves against one thread is booked step by step: when the account is overdrawn the helpers rest, thirty times as
+long as the time that was lost, and are then tried again. Sharing can therefore cost a thirtieth at most.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from paddock.kernels.lanes import Lanes
 _PARTS = 32  # of the lanes; a thread that is done with its own takes over those of a late one
 _FORGET = 0.9  # weight of the past in the running mean of a step by one thread
 _CREDIT, _OVERDRAFT = 8, 4  # in steps by one thread: what good steps may save up, and what bad ones may cost
-_REST = 20  # steps of rest for each step's time that was lost
+_REST = 30  # steps of rest for each step's time that was lost
 
 
 class Helpers:
