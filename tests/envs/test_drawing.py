@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import paddock
 from paddock.envs.drawing.canvas import Backdrop, Canvas, near
 from paddock.kernels.screen import as_array, tiled
 
@@ -75,3 +76,15 @@ def test_tiles_shrink_until_they_fit_a_display():
     grid = tiled([np.zeros((400, 600, 3), np.uint8)] * 64)
     assert grid.get_size()[0] <= 1280 and grid.get_size()[1] <= 800
     assert math.isclose(grid.get_size()[0] / grid.get_size()[1], 1.5, rel_tol=0.02)
+
+
+def test_the_dealers_cards_lie_open_once_the_player_sticks():
+    env = paddock.make("Blackjack-v1", render_mode="rgb_array")
+    for seed in range(60):  # until a dealer has 17 or more with two cards, and so draws none
+        env.reset(seed=seed)
+        before = env.render()
+        env.step(0)
+        if len(env.unwrapped.dealer) == 2:
+            break
+    assert len(env.unwrapped.dealer) == 2
+    assert (env.render() != before).any()

@@ -47,6 +47,7 @@ class State(NamedTuple):
     player_more: int
     suit: int
     face: int  # -1: no face card
+    over: bool  # the player is bust or has stuck: the dealer's cards lie open
 
 
 def initial(rng: Any, params: Params) -> State:
@@ -54,7 +55,7 @@ def initial(rng: Any, params: Params) -> State:
     player = with_card(with_card(EMPTY, drawn(rng)), drawn(rng))
     suit = rng.integers(0, 4)
     face = rng.integers(0, 3) if dealer[3] & 15 == 10 else -1
-    return State(*dealer, *player, suit, face)
+    return State(*dealer, *player, suit, face, False)
 
 
 def step(state: State, action: int, rng: Any, params: Params) -> tuple[State, float, bool]:
@@ -62,10 +63,10 @@ def step(state: State, action: int, rng: Any, params: Params) -> tuple[State, fl
     if action == HIT:
         player = with_card(player, drawn(rng))
         bust = best_sum(player) > 21
-        return State(*dealer, *player, state.suit, state.face), -1.0 if bust else 0.0, bust
+        return State(*dealer, *player, state.suit, state.face, bust), -1.0 if bust else 0.0, bust
     while best_sum(dealer) < 17:
         dealer = with_card(dealer, drawn(rng))
-    return State(*dealer, *player, state.suit, state.face), payout(dealer, player, params), True
+    return State(*dealer, *player, state.suit, state.face, True), payout(dealer, player, params), True
 
 
 def payout(dealer: Hand, player: Hand, params: Params) -> float:
@@ -224,14 +225,14 @@ class BlackjackEnv(KernelEnv):
         dealer, player = hand_of(self._lists[0], "dealer"), hand_of(self._lists[1], "player")
         # A ten from elsewhere has no picture yet; the renderer needs one.
         face = max(state.face, 0) if dealer[3] & 15 == 10 else -1
-        self._put(State(*dealer, *player, state.suit, face))
+        self._put(State(*dealer, *player, state.suit, face, state.over))
 
     def paint(self) -> Any:
         from paddock.envs.drawing.blackjack import paint_blackjack
 
         dealer, player = _cards(self._begun())
         top_card = (self.dealer_top_card_value_str, self.dealer_top_card_suit)
-        return paint_blackjack(dealer, player, top_card=top_card, over=sum(player) > 21 or len(dealer) > 2)
+        return paint_blackjack(dealer, player, top_card=top_card, over=self.kernel_state.over)
 
 
 def _cards(state: State) -> tuple[list[int], list[int]]:
