@@ -39,7 +39,7 @@ _ONCE = frozenset(
 def find(
     env: Any, *, skip_render_check: bool = False, skip_close_check: bool = False, steps: int = STEPS
 ) -> list[Finding]:
-    """Everything that is wrong with an environment, as data; empty if nothing is.
+    """What is wrong with an environment, as data; empty if nothing is. A mistake that blocks what follows ends the list.
 
     The environment is reset and stepped many times, and made anew from its spec to try render modes and ``close``.
 
