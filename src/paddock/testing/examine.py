@@ -39,7 +39,7 @@ _ONCE = frozenset(
 def find(
     env: Any, *, skip_render_check: bool = False, skip_close_check: bool = False, steps: int = STEPS
 ) -> list[Finding]:
-    """What is wrong with an environment, as data; empty if nothing is. A mistake that blocks what follows ends the list.
+    """What is wrong with an environment, as data; empty if nothing is. A mistake that blocks what follows ends it.
 
     The environment is reset and stepped many times, and made anew from its spec to try render modes and ``close``.
 
