@@ -47,7 +47,7 @@ class KernelEnv(Env[Any, Any]):
         self.render_mode = render_mode
         self._params = self.kernel.with_arguments(arguments)
         self.observation_space, self.action_space = self.kernel.spaces(self._params)
-        self._layout = self.kernel.layout(self._params)
+        self._layout = self.kernel.layout(self._params, (self.observation_space, self.action_space))
         self._discrete = not self._layout.action.shape
         self._steps_to_prove = STEPS_PROVEN
         self._see = observation_maker(self.observation_space)

@@ -69,9 +69,9 @@ class Kernel:
         found = (self.observation_space, self.action_space)
         return tuple(space if isinstance(space, Space) else space(params) for space in found)  # type: ignore[return-value]
 
-    def layout(self, params: Any) -> Layout:
-        """The columns of n lanes, read from one episode's beginning in Python."""
-        observation_space, action_space = self.spaces(params)
+    def layout(self, params: Any, spaces: tuple[Space[Any], Space[Any]] | None = None) -> Layout:
+        """The columns of n lanes, read from one episode's beginning in Python; ``spaces``, if they are made already."""
+        observation_space, action_space = self.spaces(params) if spaces is None else spaces
         state, another = self._first_state(params), self._first_state(params)
         state_columns = columns_of(state, "state")
         seen = self.observe(state, params)

@@ -6,6 +6,7 @@ It is read from what the author's functions return in Python, so that nobody dec
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, get_type_hints
 
 import numpy as np
@@ -50,12 +51,17 @@ def columns_of(record: Any, what: str) -> tuple[Column, ...]:
     """The columns that hold a NamedTuple of scalars and fixed arrays."""
     if not (isinstance(record, tuple) and hasattr(record, "_fields")):
         raise InvalidKernel(f"{what} is {record!r}; expected a NamedTuple of numbers, bools and fixed arrays.")
-    declared = get_type_hints(type(record))
+    declared = _hints(type(record))
     # The annotation decides, not the value: `x: float` is a float column even if an episode begins with x = 0.
     return tuple(
         Column(name, _SCALARS[declared[name]]) if declared.get(name) in _SCALARS else _column(name, value, what)
         for name, value in zip(record._fields, record, strict=True)
     )
+
+
+@cache
+def _hints(record: type) -> dict[str, Any]:
+    return get_type_hints(record)  # 100 µs: a third of make()
 
 
 _SCALARS: dict[Any, np.dtype[Any]] = {
