@@ -7,6 +7,7 @@ Numba is missing. So lanes in Python and compiled lanes can't drift apart.
 from __future__ import annotations
 
 from paddock.kernels.layout import Column, Layout
+from paddock.kernels.pcg64 import STRIDE
 
 VALIDATE_AND_STEP, RESET, VALIDATE, STEP = range(4)
 NEXT_STEP, SAME_STEP, DISABLED, FREE = range(4)  # FREE: one lane whose owner decides when an episode ends
@@ -83,7 +84,7 @@ def block_size(layout: Layout) -> int:
 
 
 def _body(layout: Layout, *, compiled: bool) -> list[str]:
-    rng = "rng_at(rngs + 48 * i)" if compiled else "rngs[i]"
+    rng = f"rng_at(rngs + {STRIDE} * i)" if compiled else "rngs[i]"
     take = _take_state(layout) if compiled else ["new = state"]
     new = _new_state(layout) if compiled else "new"
     text = _TEMPLATE

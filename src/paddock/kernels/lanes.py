@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,12 +13,12 @@ from paddock.kernels.compile import compiled_run, python_run
 from paddock.kernels.installed import numba_installed
 from paddock.kernels.kernel import Kernel
 from paddock.kernels.layout import Layout
+from paddock.kernels.pcg64 import STRIDE, WORDS, state_of, words_of
 from paddock.kernels.rng import LaneRng
 from paddock.spaces import Box, Discrete, Space
 
 Array = np.ndarray[Any, Any]
 _RNGS = driver.SCALARS.index("rngs")
-_WORDS = 6  # of 64 bits: where NumPy's PCG64 keeps its state: pointer, halves, state (2), increment (2)
 
 
 class Lanes:
@@ -50,7 +50,7 @@ class Lanes:
         self._settings = {"op": driver.VALIDATE_AND_STEP, "lanes": count, "mode": mode, "limit": limit}
         self._settings |= {"strict": int(strict), "statistics": int(statistics)}
         self.generators: list[np.random.Generator | None] = [None] * count
-        self._random = np.zeros((count, _WORDS), np.uint64)
+        self._random = np.zeros((count, WORDS), np.uint64)
         self._states: list[Any] = [None] * count
         self._rngs: list[Any] = [None] * count
         self._python = None if self.compiled else python_run(kernel, self.layout)
@@ -108,7 +108,7 @@ class Lanes:
         """Seed a lane: it draws what this generator would draw."""
         self.generators[lane] = generator
         if self.compiled:
-            self._random[lane] = _words(generator, self._random[lane].ctypes.data)
+            self._random[lane] = words_of(generator, self._random[lane].ctypes.data)
         else:
             self._rngs[lane] = LaneRng(generator)
 
@@ -117,7 +117,7 @@ class Lanes:
         held = self.generators[lane]
         assert held is not None, "lanes are seeded before they begin"
         if self.compiled:
-            held.bit_generator.state = _state_of(self._random[lane])
+            held.bit_generator.state = state_of(self._random[lane])
         return held
 
     def step(self, address: int = 0) -> int:
@@ -145,7 +145,7 @@ class Lanes:
         """A block like the lanes' own for a range of them: the same arrays from lane ``first`` on."""
         block: Array = self.block.copy()
         block[:2] = driver.STEP, last - first
-        block[_RNGS] += first * self._random.itemsize * _WORDS
+        block[_RNGS] += first * STRIDE
         slot = len(driver.SCALARS)
         for array in self._laned:
             block[slot] += first * array.strides[0]
@@ -178,31 +178,3 @@ def _action_bounds(space: Space[Any]) -> tuple[Array, Array]:
         return np.array([low], np.int64), np.array([low + int(space.n) - 1], np.int64)
     assert isinstance(space, Box)
     return space.low.astype(np.float64), space.high.astype(np.float64)
-
-
-def _words(generator: np.random.Generator, address: int) -> Sequence[int]:
-    """A generator's state in NumPy's own layout; the first word points at the state, two words further on."""
-    state = generator.bit_generator.state
-    halves = (int(state["uinteger"]) << 32) | int(state["has_uint32"])
-    numbers, low = state["state"], (1 << 64) - 1
-    return np.array(
-        [
-            address + 16,
-            halves,
-            numbers["state"] & low,
-            numbers["state"] >> 64,
-            numbers["inc"] & low,
-            numbers["inc"] >> 64,
-        ],
-        dtype=np.uint64,
-    )  # type: ignore[return-value]
-
-
-def _state_of(words: Array) -> dict[str, Any]:
-    _, halves, state_low, state_high, inc_low, inc_high = (int(word) for word in words)
-    return {
-        "bit_generator": "PCG64",
-        "state": {"state": state_high << 64 | state_low, "inc": inc_high << 64 | inc_low},
-        "has_uint32": halves & 0xFFFFFFFF,
-        "uinteger": halves >> 32,
-    }

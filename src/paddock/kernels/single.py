@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from paddock.kernels import driver
 from paddock.kernels.kernel import Kernel
 from paddock.kernels.lanes import Lanes
 from paddock.kernels.layout import Layout
+from paddock.kernels.pcg64 import layout_is_known
 from paddock.spaces import Box, Discrete, Space
 
 _RNGS = driver.SCALARS.index("rngs")
@@ -132,19 +133,4 @@ class CompiledLane:
 
 def can_share_memory(generator: np.random.Generator) -> bool:
     """Whether compiled code can draw from this generator's own memory."""
-    return type(generator.bit_generator) is np.random.PCG64 and _layout_is_known()
-
-
-@cache
-def _layout_is_known() -> bool:
-    """Read NumPy's PCG64 state from memory and compare: where the layout differs, lanes stay in Python."""
-    import ctypes
-
-    generator = np.random.Generator(np.random.PCG64(7))
-    generator.integers(5)
-    state = generator.bit_generator.state
-    words = (ctypes.c_uint64 * 2).from_address(generator.bit_generator.ctypes.state_address)
-    inner = (ctypes.c_uint64 * 4).from_address(words[0])
-    numbers, low = state["state"], (1 << 64) - 1
-    expected = [numbers["state"] & low, numbers["state"] >> 64, numbers["inc"] & low, numbers["inc"] >> 64]
-    return list(inner) == expected and words[1] == (state["uinteger"] << 32 | state["has_uint32"])
+    return type(generator.bit_generator) is np.random.PCG64 and layout_is_known()
