@@ -180,7 +180,7 @@ def test_listing_needs_neither_numpy_nor_rich():
 
 def test_full_disk_and_closed_pipe_in_a_real_process():
     if not os.path.exists("/dev/full"):
-        pytest.skip("needs /dev/full")
+        pytest.skip("needs /dev/full, which Linux has: it runs there")
     with open("/dev/full", "w") as full:
         done = subprocess.run([sys.executable, "-m", "paddock", "list"], stdout=full, stderr=subprocess.PIPE, text=True)
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)

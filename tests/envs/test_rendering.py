@@ -148,7 +148,6 @@ def test_rendering_lanes_changes_no_lane():
 
 
 def test_compiled_lane_is_painted_where_it_is(monkeypatch):
-    pytest.importorskip("numba")
     frames = []
     for steps_in_python in (1_000, 2):
         monkeypatch.setattr("paddock.kernels.env.STEPS_BEFORE_COMPILING", steps_in_python)

@@ -8,7 +8,9 @@ import signal
 import subprocess
 import sys
 import threading
+from types import ModuleType
 
+import numba
 import numpy as np
 import pytest
 
@@ -16,6 +18,7 @@ import paddock
 from paddock import LaneOptions
 from paddock.errors import ClosedEnvironmentError, InvalidLanes, InvalidSnapshot, PlanError, ResetNeeded
 from paddock.kernels.compile import _is_private
+from paddock.kernels.functions import fingerprint
 from paddock.kernels.vector import vector_class
 from tests.kernels.tiny import tabled
 
@@ -205,3 +208,45 @@ def test_a_cache_below_a_folder_that_others_may_change_is_not_used(tmp_path):
     open_to_all.chmod(0o700)
     kernels.chmod(0o755)
     assert not _is_private(kernels)
+
+
+config = ModuleType("config")
+config.A, config.B = 1.0, 2.0
+
+
+def helper_of_config(x):
+    return x * config.B
+
+
+def reads_config(x):
+    return config.A + helper_of_config(x)
+
+
+def plain_gain(x):
+    return x + 1.0
+
+
+gain = numba.njit(plain_gain)
+
+
+def calls_gain(x):
+    return gain(x)
+
+
+def test_a_constant_that_only_a_helper_reads_is_part_of_the_fingerprint(monkeypatch):
+    before = fingerprint(reads_config)
+    assert fingerprint(reads_config) == before
+    monkeypatch.setattr(config, "B", 3.0)
+    assert fingerprint(reads_config) != before
+
+
+def test_the_options_of_an_authors_own_njit_are_part_of_the_fingerprint(monkeypatch):
+    before = fingerprint(calls_gain)
+    monkeypatch.setitem(globals(), "gain", numba.njit(fastmath=True)(plain_gain))
+    assert fingerprint(calls_gain) != before
+
+
+def test_many_keys_of_which_one_is_repeated_are_refused_without_comparing_all_with_all():
+    keys = ",".join(f'"k{at}":1' for at in range(200_000))
+    with pytest.raises(paddock.errors.InvalidSpace):
+        paddock.spaces.from_json("{" + keys + ',"k199999":1}')

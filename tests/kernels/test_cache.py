@@ -189,7 +189,7 @@ def test_folder_is_private(tmp_path, monkeypatch):
     assert folder.stat().st_mode & 0o777 == 0o700
 
 
-@pytest.mark.skipif(not hasattr(os, "getuid"), reason="owners and modes are POSIX")
+@pytest.mark.skipif(not hasattr(os, "getuid"), reason="owners and modes are POSIX: it runs on Linux and macOS")
 @pytest.mark.parametrize("mode", [0o770, 0o707, 0o777])
 def test_folder_that_others_can_write_to_is_not_used(tmp_path, monkeypatch, mode):
     monkeypatch.setenv("PADDOCK_CACHE", str(tmp_path))

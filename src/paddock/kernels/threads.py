@@ -2,7 +2,7 @@
 
 A helper that the system takes off its core in the middle of its part holds up the whole step. So what sharing costs
 or saves against one thread is booked step by step: when the account is overdrawn the helpers rest, thirty times as
-long as the time that was lost, and are then tried again. Sharing can therefore cost a thirtieth at most.
+long as the time that was lost, and are then tried again. What it costs and gains is in docs/benchmarks.md.
 """
 
 from __future__ import annotations
