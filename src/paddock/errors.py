@@ -16,6 +16,9 @@
     ├── PlanError                        a combination of target and options that can't be built
     ├── DependencyNotInstalled           an extra is missing; the text names the pip command
     ├── UnsupportedMode, InvalidMetadata render modes and metadata
+    ├── VideoNotWritten                  a video can't be encoded or its file not be written
+    ├── InvalidKeys                      a mapping from keys to actions that can't be played with
+    │   └── MissingKeysToAction          none is given, and the environment has none of its own
     ├── ResetNeeded                      step or render before reset, or after the end
     ├── InvalidAction                    an action outside the action space
     ├── InvalidState                     public_state() outside state_space
@@ -35,6 +38,12 @@
     │   └── MissingSpace                 observation_space or action_space does not exist
     ├── DeprecatedWrapper                a wrapper's former name
     ├── NoCanonicalForm                  a value whose bytes would not be the same everywhere
+    ├── NoArrayForm                      a value or module that array libraries can't exchange
+    ├── NotTransferable                  a value that is no wire type, so it can't cross to or from another process
+    ├── BadFrame                         bytes that are no frame of the protocol, or one past its bounds
+    ├── EnvFailed                        an environment elsewhere raised an error of its own
+    ├── WorkerLost                       the process that held the environment is gone
+    ├── DeadlineExceeded                 an environment elsewhere did not answer in time
     ├── AlreadyPendingCallError, NoAsyncCallError, ClosedEnvironmentError    vector environments
 
 What a reply on the wire and a retry loop need to know of each are class attributes, and ``table()`` lists them:
@@ -147,6 +156,24 @@ class InvalidMetadata(PaddockError, ValueError):
     """``metadata`` is not what it should be."""
 
     code = "INVALID_METADATA"
+
+
+class VideoNotWritten(PaddockError, OSError):
+    """A video can't be encoded, or its file not be written; the environment is not touched by that."""
+
+    code = "VIDEO_NOT_WRITTEN"
+
+
+class InvalidKeys(PaddockError, ValueError, TypeError):
+    """A mapping from keys to actions that can't be played with."""
+
+    code = "INVALID_KEYS"
+
+
+class MissingKeysToAction(InvalidKeys):
+    """No mapping from keys to actions is given, and the environment has none of its own."""
+
+    code = "MISSING_KEYS"
 
 
 class ResetNeeded(PaddockError):
@@ -271,6 +298,61 @@ class NoCanonicalForm(PaddockError, TypeError):
     code = "NO_CANONICAL_FORM"
 
 
+class NoArrayForm(PaddockError, TypeError, ValueError):
+    """A value that has no form in an array library, or a module that is none."""
+
+    code = "NO_ARRAY_FORM"
+
+
+class NotTransferable(PaddockError, TypeError):
+    """A value that is no wire type; ``path`` says where it was found, ``kind`` what it is."""
+
+    code = "NOT_TRANSFERABLE"
+
+    def __init__(self, message: str, *, path: str = "", kind: str = "") -> None:
+        super().__init__(message)
+        self.path, self.kind = path, kind
+
+
+class BadFrame(PaddockError, ValueError):
+    """Bytes that are no frame of the protocol, or one past its bounds."""
+
+    code = "BAD_FRAME"
+    session_alive = False
+
+
+class EnvFailed(PaddockError):
+    """An environment elsewhere raised an error of its own: ``error_type`` is its name, ``trace`` where it arose."""
+
+    code = "ENV_FAILED"
+
+    def __init__(self, message: str, *, lane: int | None = None, error_type: str = "", trace: str = "") -> None:
+        super().__init__(message)
+        self.lane, self.error_type, self.trace = lane, error_type, trace
+
+
+class WorkerLost(PaddockError):
+    """The process that held the environment is gone; the text says how it ended."""
+
+    code = "ENV_LOST"
+    session_alive = False
+
+    def __init__(self, message: str, *, lane: int | None = None) -> None:
+        super().__init__(message)
+        self.lane = lane
+
+
+class DeadlineExceeded(PaddockError, TimeoutError):
+    """An environment elsewhere did not answer in time; its process is ended, so no late answer can follow."""
+
+    code = "DEADLINE"
+    session_alive = False
+
+    def __init__(self, message: str, *, lane: int | None = None) -> None:
+        super().__init__(message)
+        self.lane = lane
+
+
 class AlreadyPendingCallError(PaddockError):
     """A vector environment already waits for the answer to ``name``."""
 
@@ -302,7 +384,8 @@ def table() -> list[tuple[type[PaddockError], str, bool, bool]]:
     """Every class with its wire code, retryable and session_alive; codes are unique."""
     rows = [(PaddockError, PaddockError.code, PaddockError.retryable, PaddockError.session_alive)]
     for cls in _descendants(PaddockError):
-        rows.append((cls, cls.code, cls.retryable, cls.session_alive))
+        if "code" in vars(cls):  # not those that are another error under a second name
+            rows.append((cls, cls.code, cls.retryable, cls.session_alive))
     return rows
 
 

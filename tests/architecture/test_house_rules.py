@@ -20,7 +20,7 @@ GYMNASIUMS_NAMES = "gym"  # this package mirrors Gymnasium's modules, `utils` am
 # Reading any of these runs code that the bytes choose.
 CODE_LOADERS = {"pickle", "_pickle", "cloudpickle", "dill", "joblib", "marshal", "shelve"}
 LOADING_CALLS = {"torch.load", "yaml.load", "yaml.unsafe_load"}
-LOADS_CODE_ON_PURPOSE: set[str] = {"kernels/compile.py"}  # files, relative to src/paddock
+LOADS_CODE_ON_PURPOSE: set[str] = {"kernels/compile.py", "hosting/factories.py"}  # files, relative to src/paddock
 
 # What numpy.random holds besides draws from the process-wide stream.
 OWN_STREAMS = {"Generator", "BitGenerator", "SeedSequence", "PCG64", "PCG64DXSM", "Philox", "SFC64", "MT19937"}

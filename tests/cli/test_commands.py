@@ -178,7 +178,7 @@ def test_check_warnings_do_not_fail(paddock):
 
 def test_demo_keeps_the_pole_up_and_repeats_exactly(paddock):
     one, other = paddock("demo", "--json").document, paddock("demo", "--json").document
-    assert [stop["distance"] for stop in one["stops"]] == ["in process", "1024 lanes"]
+    assert [stop["distance"] for stop in one["stops"]] == ["in process", "1024 lanes", "another process"]
     assert {(stop["steps"], stop["return"]) for stop in one["stops"]} == {(500, 500.0)}
     assert one["same_trajectory"]
     stop = one["stops"][0]

@@ -49,8 +49,18 @@ def _lanes() -> AbstractContextManager[Env[Any, Any]]:
     return FirstLane(TARGET, LANES)
 
 
+def _worker() -> AbstractContextManager[Env[Any, Any]]:
+    from paddock.cli.environment import made
+
+    return made(TARGET, isolation="process")
+
+
 LANES = 1024
-STOPS = (Stop("in process", _in_process), Stop(f"{LANES} lanes", _lanes, LANES))
+STOPS = (
+    Stop("in process", _in_process),
+    Stop(f"{LANES} lanes", _lanes, LANES),
+    Stop("another process", _worker),
+)
 
 
 def add_arguments(parser: ArgumentParser) -> None:

@@ -20,6 +20,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     """The options of this command."""
     add_target(parser)
     parser.add_argument("--episodes", type=integer(1), default=1, metavar="N", help="how many (default 1)")
+    parser.add_argument("--isolation", metavar="KIND", help="as make(isolation=...)")
     parser.add_argument("--policy", choices=sorted(POLICIES), default="random", help="who acts (default random)")
     parser.add_argument(
         "--seed", type=integer(0), default=0, metavar="S", help="episode i begins with S + i (default 0)"
@@ -37,7 +38,9 @@ def run(arguments: Namespace, output: Output) -> int:
 
     policy, count = POLICIES[arguments.policy], arguments.episodes
     with (
-        made(arguments.target, max_episode_steps=arguments.max_episode_steps) as env,
+        made(
+            arguments.target, isolation=arguments.isolation, max_episode_steps=arguments.max_episode_steps
+        ) as env,
         output.progress(arguments.target, count) as on_episode,
     ):
         played = play(env, policy, seed=arguments.seed, episodes=count, on_episode=on_episode)

@@ -19,11 +19,12 @@ def add_info(batch: dict[str, Any], info: dict[str, Any], lane: int, num_envs: i
         mask = batch.get(f"_{key}")
         if mask is None:
             mask = np.zeros(num_envs, dtype=np.bool_)
-        if isinstance(value, dict):
-            rows = batch.get(key)
-            rows = add_info(rows if isinstance(rows, dict) else {}, value, lane, num_envs)
+        rows = batch.get(key)
+        if isinstance(value, dict) and key != "final_obs" and not isinstance(rows, np.ndarray):
+            rows = add_info(rows or {}, value, lane, num_envs)
         else:
-            rows = _widened(batch.get(key), value, num_envs, whole=key == "final_obs")
+            known = _apart(rows, mask) if isinstance(rows, dict) else rows
+            rows = _widened(known, value, num_envs, whole=key == "final_obs")
             rows[lane] = value
         mask[lane] = True
         batch[key], batch[f"_{key}"] = rows, mask
@@ -37,7 +38,7 @@ def _widened(rows: Any, value: Any, num_envs: int, *, whole: bool) -> np.ndarray
         return _empty(num_envs, dtype, shape)
     if rows.dtype == dtype and rows.shape[1:] == shape:
         return rows
-    common = _common(rows, dtype, shape)
+    common = _common(rows, value, dtype, shape)
     if common == rows.dtype:
         return rows
     wide = _empty(num_envs, common, rows.shape[1:] if common.kind != "O" else ())
@@ -46,6 +47,8 @@ def _widened(rows: Any, value: Any, num_envs: int, *, whole: bool) -> np.ndarray
 
 
 def _row_type(value: Any) -> tuple[np.dtype[Any], tuple[int, ...]]:
+    if isinstance(value, int) and not -(1 << 63) <= value < 1 << 63:
+        return _OBJECT, ()
     if isinstance(value, _NUMBERS):
         return np.dtype(type(value)), ()
     if isinstance(value, np.ndarray):
@@ -53,10 +56,34 @@ def _row_type(value: Any) -> tuple[np.dtype[Any], tuple[int, ...]]:
     return _OBJECT, ()
 
 
-def _common(rows: np.ndarray[Any, Any], dtype: np.dtype[Any], shape: tuple[int, ...]) -> np.dtype[Any]:
+def _common(rows: np.ndarray[Any, Any], value: Any, dtype: np.dtype[Any], shape: tuple[int, ...]) -> np.dtype[Any]:
     # True is not 1 and text is not a number: only numbers of one shape share an array.
-    numeric = rows.dtype.kind in "iufc" and dtype.kind in "iufc"
-    return np.result_type(rows.dtype, dtype) if numeric and rows.shape[1:] == shape else _OBJECT
+    if rows.dtype.kind not in "iufc" or dtype.kind not in "iufc" or rows.shape[1:] != shape:
+        return _OBJECT
+    common = np.result_type(rows.dtype, dtype)
+    return common if _fits(rows, common) and _fits(np.asarray(value, dtype), common) else _OBJECT
+
+
+def _fits(values: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> bool:
+    """Whether the values stay what they are; integers past 2**53 are no floats."""
+    if values.dtype.kind not in "iu" or dtype.kind not in "fc":
+        return True
+    with np.errstate(invalid="ignore"):
+        return np.array_equal(values.astype(dtype).real.astype(values.dtype), values)
+
+
+def _apart(rows: dict[str, Any], mask: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """A batch of dicts as one object a lane, for a lane that brings something else under the same key."""
+    apart = _empty(len(mask), _OBJECT, ())
+    for lane in np.flatnonzero(mask).tolist():
+        apart[lane] = _of_lane(rows, lane)
+    return apart
+
+
+def _of_lane(rows: dict[str, Any], lane: int) -> dict[str, Any]:
+    present = [key[1:] for key, mask in rows.items() if key[1:] in rows and key.startswith("_") and mask[lane]]
+    parts = {key: rows[key] for key in present}
+    return {key: _of_lane(one, lane) if isinstance(one, dict) else one[lane] for key, one in parts.items()}
 
 
 def _empty(num_envs: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> np.ndarray[Any, Any]:

@@ -16,7 +16,7 @@ EnvCreator: TypeAlias = "Callable[..., Env[Any, Any]]"
 VectorEnvCreator: TypeAlias = "Callable[..., VectorEnv[Any, Any, Any]]"
 
 
-@dataclass
+@dataclass(eq=False)
 class WrapperSpec:
     """A wrapper as data. ``kwargs`` is None when the wrapper's arguments were not recorded."""
 
@@ -24,8 +24,13 @@ class WrapperSpec:
     entry_point: str
     kwargs: dict[str, Any] | None
 
+    __hash__ = None  # type: ignore[assignment]
 
-@dataclass
+    def __eq__(self, other: object) -> bool:
+        return _same_fields(self, other)
+
+
+@dataclass(eq=False)
 class EnvSpec:
     """An environment as data; the field names, their order and the JSON are Gymnasium's.
 
@@ -48,6 +53,11 @@ class EnvSpec:
 
     def __post_init__(self) -> None:
         self.namespace, self.name, self.version = parse_id(self.id)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __eq__(self, other: object) -> bool:
+        return _same_fields(self, other)
 
     def make(self, **kwargs: Any) -> Env[Any, Any]:
         """``paddock.make`` of this spec."""
@@ -93,6 +103,13 @@ class EnvSpec:
         elif print_all:
             lines.append("additional_wrappers=[]")
         return lines
+
+
+def _same_fields(one: object, other: object) -> bool:
+    """By their data: what went through JSON has lists for tuples, and arrays do not compare with ``==``."""
+    from paddock.core.spec_values import same_arguments  # when first used: specs are made without NumPy
+
+    return type(one) is type(other) and same_arguments(vars(one), vars(other))
 
 
 def entry_point_text(entry_point: Callable[..., Any] | str) -> str:

@@ -8,11 +8,10 @@ from typing import Any
 import msgspec
 
 from paddock.core.spec import EnvSpec, WrapperSpec
+from paddock.core.spec_values import from_plain, to_plain
 from paddock.errors import InvalidSpec, PaddockError
 
 MAX_BYTES = 1 << 20
-MAX_DEPTH = 32
-MAX_KEY_LENGTH = 256
 
 
 class _WrapperFields(msgspec.Struct, forbid_unknown_fields=True):
@@ -37,10 +36,13 @@ class _SpecFields(msgspec.Struct, forbid_unknown_fields=True):
 def encode_spec(spec: EnvSpec) -> str:
     """The spec as JSON, keys in Gymnasium's order."""
     fields: dict[str, Any] = {name: getattr(spec, name) for name in _SpecFields.__struct_fields__}
+    for name in ("entry_point", "vector_entry_point"):
+        fields[name] = to_plain(fields[name], f"{spec.id}.{name}")
+    fields["kwargs"] = to_plain(spec.kwargs, f"{spec.id}.kwargs")
     fields["additional_wrappers"] = [
-        {"name": w.name, "entry_point": w.entry_point, "kwargs": w.kwargs} for w in spec.additional_wrappers
+        {"name": w.name, "entry_point": w.entry_point, "kwargs": to_plain(w.kwargs, f"{spec.id}.{w.name}.kwargs")}
+        for w in spec.additional_wrappers
     ]
-    _check_plain(fields, spec.id, 0)
     return json.dumps(fields)
 
 
@@ -52,7 +54,6 @@ def decode_spec(text: str | bytes) -> EnvSpec:
         raise InvalidSpec(f"This EnvSpec's JSON has {len(text)} bytes; at most {MAX_BYTES} are read.")
     try:
         fields = msgspec.json.decode(text, type=_SpecFields)
-        _check_plain({"kwargs": fields.kwargs}, fields.id, 0)
         return _to_spec(fields)
     except RecursionError:
         raise InvalidSpec("This EnvSpec's JSON is nested too deeply.") from None
@@ -65,24 +66,9 @@ def decode_spec(text: str | bytes) -> EnvSpec:
 def _to_spec(fields: _SpecFields) -> EnvSpec:
     if fields.max_episode_steps is not None and not -1 <= fields.max_episode_steps < 1 << 62:
         raise InvalidSpec(f"max_episode_steps is {fields.max_episode_steps}; expected a step count, or -1 for none.")
-    wrappers = tuple(WrapperSpec(w.name, w.entry_point, w.kwargs) for w in fields.additional_wrappers)
-    return EnvSpec(**{**msgspec.structs.asdict(fields), "additional_wrappers": wrappers})
-
-
-def _check_plain(value: Any, path: str, depth: int) -> None:
-    if depth > MAX_DEPTH:
-        raise InvalidSpec(f"{path[:80]} is nested deeper than {MAX_DEPTH}.")
-    if isinstance(value, dict):
-        for key, item in value.items():
-            if not isinstance(key, str):
-                raise InvalidSpec(f"{path} has the key {key!r}; JSON keys are text.")
-            if len(key) > MAX_KEY_LENGTH:  # also bounds the path that is built for each item below
-                raise InvalidSpec(f"{path} has a key of {len(key)} characters; at most {MAX_KEY_LENGTH} are read.")
-            _check_plain(item, f"{path}.{key}", depth + 1)
-    elif isinstance(value, (list, tuple)):
-        for index, item in enumerate(value):
-            _check_plain(item, f"{path}[{index}]", depth + 1)
-    elif callable(value):
-        raise InvalidSpec(f"Callable found in {path}: {value!r}. A spec with JSON names code as 'module:attribute'.")
-    elif not (value is None or isinstance(value, (str, bool, int, float))):
-        raise InvalidSpec(f"{path} is a {type(value).__name__}, which JSON can't hold. Use plain data.")
+    kwargs = from_plain(fields.kwargs, f"{fields.id}.kwargs")
+    wrappers = tuple(
+        WrapperSpec(w.name, w.entry_point, from_plain(w.kwargs, f"{fields.id}.{w.name}.kwargs"))
+        for w in fields.additional_wrappers
+    )
+    return EnvSpec(**{**msgspec.structs.asdict(fields), "kwargs": kwargs, "additional_wrappers": wrappers})

@@ -9,7 +9,7 @@ import numpy as np
 
 from paddock.core.env import ActType, Info, ObsType
 from paddock.core.infos import add_info
-from paddock.errors import NoAsyncCallError
+from paddock.errors import InvalidLanes, NoAsyncCallError
 from paddock.seeding import np_random
 
 if TYPE_CHECKING:
@@ -85,6 +85,14 @@ class VectorEnv(Generic[ObsType, ActType, ArrayType]):
     def recv(self) -> tuple[ObsType, ArrayType, ArrayType, ArrayType, Info]:
         """The result of the step begun by ``send``."""
         raise NotImplementedError
+
+    def hold(self, lanes: np.ndarray[Any, Any]) -> None:
+        """Leave these lanes, bool[n], alone in the next step: same observation, reward 0, flags False, no info.
+
+        Their actions are ignored, ended lanes stay ended, and the step after that moves all lanes again. Wrappers that
+        take several steps at once need it, for lanes that are done before the others.
+        """
+        raise InvalidLanes(f"{type(self).__name__} can't hold lanes while others move: it defines no hold().")
 
     def render(self) -> tuple[Any, ...] | None:
         """A frame a lane."""

@@ -120,12 +120,17 @@ _TEMPLATE = f"""\
             @VALIDATE
         if mode == {DISABLED}:
             for i in range(lanes):
-                if ended[i]:
+                if ended[i] and mask[i]:
                     return {ENDED} - i
     if op == {VALIDATE}:
         return 0
     count = 0
     for i in range(lanes):
+        if not mask[i]:
+            reward[i] = 0.0
+            terminated[i] = False
+            truncated[i] = False
+            continue
         rng = RNG
         if ended[i]:
             state = initial(rng, params)

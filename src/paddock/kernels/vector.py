@@ -148,6 +148,19 @@ class KernelVectorEnv(VectorEnv[Any, Any, Array]):
         _, reward, terminated, truncated = self._views
         return self._seen(), reward.copy(), terminated.copy(), truncated.copy(), infos
 
+    def hold(self, lanes: Array) -> None:
+        self._lanes.columns["mask"][:] = ~lanes
+        self.step = self._step_and_let_go  # type: ignore[method-assign]
+
+    def _step_and_let_go(self, actions: Any) -> tuple[Any, Array, Array, Array, Info]:
+        del self.step
+        try:
+            return type(self).step(self, actions)
+        finally:
+            self._lanes.columns["mask"][:] = True
+            if self._began:
+                self._follow_lanes()
+
     def send(self, actions: Any) -> None:
         self._sent = self.step(actions)
 
@@ -164,7 +177,10 @@ class KernelVectorEnv(VectorEnv[Any, Any, Array]):
             self._np_random, self._np_random_seed = np_random(seed)  # type: ignore[arg-type]
         lanes = self._lanes
         lanes.columns["mask"][:] = mask
-        lanes.begin(self._single._start_params(options) if options else lanes.params)
+        try:
+            lanes.begin(self._single._start_params(options) if options else lanes.params)
+        finally:
+            lanes.columns["mask"][:] = True  # of a step: the lanes that move
         self._began = True
         self._follow_lanes()
         infos = lane_infos(lanes, mask) if lanes.layout.info else {}
@@ -181,8 +197,8 @@ class KernelVectorEnv(VectorEnv[Any, Any, Array]):
     def _infos(self, count: int) -> Info:
         if self.render_mode == "human":
             self.render()
-        lanes, everywhere = self._lanes, np.ones(self.num_envs, np.bool_)
-        infos = lane_infos(lanes, everywhere)
+        lanes = self._lanes
+        infos = lane_infos(lanes, lanes.columns["mask"])
         if count:
             over = self._views[2] | self._views[3]
             episode = episode_info(lanes, over) if self.statistics else {}

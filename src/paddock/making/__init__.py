@@ -2,7 +2,8 @@
 
 from paddock.making.build import build, resolve
 from paddock.making.doors import OpenEnv, make, make_vec
-from paddock.making.plan import LaneOptions, Plan, RemoteOptions, plan
+from paddock.making.lane_options import LaneOptions
+from paddock.making.plan import Plan, RemoteOptions, plan
 from paddock.making.target import Target, locate
 
 __all__ = [

@@ -16,9 +16,11 @@ from paddock.core.vector_env import AutoresetMode, VectorEnv
 from paddock.core.warning import warn_user
 from paddock.errors import InvalidSpec, PlanError, PluginError
 from paddock.making.entry_point import load, load_object
-from paddock.making.plan import LaneOptions, Plan, WrapperLike
+from paddock.making.lane_options import LaneOptions
+from paddock.making.plan import Plan
 from paddock.making.render_mode import negotiate
 from paddock.making.target import Target
+from paddock.making.wrapper_stack import WrapperLike, as_data
 from paddock.vector.loop import SyncVectorEnv
 from paddock.wrappers.guard import Guard
 
@@ -26,8 +28,8 @@ from paddock.wrappers.guard import Guard
 def build(plan: Plan) -> Env[Any, Any] | VectorEnv[Any, Any, Any]:
     """The environment that a plan for a resolved target describes; what fails on the way closes what was opened."""
     if plan.num_envs is None:
-        return build_one(plan)
-    return _build_compiled(plan, plan.num_envs) if plan.backend == "compiled" else _build_loop(plan, plan.num_envs)
+        return build_one(plan) if plan.isolation == "none" else _build_hosted(plan)
+    return _LANES[plan.backend](plan, plan.num_envs)
 
 
 def build_one(plan: Plan) -> Env[Any, Any]:
@@ -49,10 +51,12 @@ def build_one(plan: Plan) -> Env[Any, Any]:
 def _dressed(env: Env[Any, Any], plan: Plan, spec: EnvSpec, display: Callable[[Any], Any] | None) -> Env[Any, Any]:
     env.unwrapped.spec = replace(spec, additional_wrappers=())
     inner = env.spec.additional_wrappers if env.spec is not None else ()
-    if spec.additional_wrappers[: len(inner)] != inner:
+    # A spec with fewer wrappers comes from who knew of none inside; one that this environment wrote names them all.
+    known = len(inner) if len(inner) <= len(spec.additional_wrappers) else 0
+    if spec.additional_wrappers[:known] != inner[:known]:
         raise InvalidSpec(
             f"{spec.id!r}: the environment comes with the wrappers {[w.name for w in inner]}, "
-            f"but the spec begins with {[w.name for w in spec.additional_wrappers[: len(inner)]]}."
+            f"but the spec begins with {[w.name for w in spec.additional_wrappers[:known]]}."
         )
     if spec.order_enforce or plan.validates() or spec.max_episode_steps is not None:
         env = Guard(
@@ -62,7 +66,7 @@ def _dressed(env: Env[Any, Any], plan: Plan, spec: EnvSpec, display: Callable[[A
             validate=plan.validates(),
             strict=plan.strict,
         )
-    for wrapper in (*spec.additional_wrappers[len(inner) :], *plan.wrappers):
+    for wrapper in (*spec.additional_wrappers[known:], *plan.wrappers):
         env = _wrapped(env, wrapper)
     return env if display is None else display(env)
 
@@ -79,9 +83,38 @@ def _wrapped(env: Env[Any, Any], wrapper: WrapperLike) -> Env[Any, Any]:
     return load(wrapper.entry_point)(env=env, **wrapper.kwargs)  # type: ignore[no-any-return]
 
 
+def _build_hosted(plan: Plan) -> Env[Any, Any]:
+    from paddock.hosting.client import HostedEnv
+    from paddock.hosting.factories import dumps
+    from paddock.hosting.launch import start_fresh
+    from paddock.hosting.process_channel import ProcessChannel
+
+    env = HostedEnv(ProcessChannel(*start_fresh(), pickler=dumps), {"factory": partial(build_one, plan)})
+    env.spec = env.spec or _unmade_spec(plan)
+    return env
+
+
+def _build_processes(plan: Plan, num_envs: int) -> VectorEnv[Any, Any, Any]:
+    from paddock.vector.processes import ProcessVectorEnv
+
+    lanes = plan.lanes
+    env = ProcessVectorEnv(
+        [partial(build_one, plan)] * num_envs,
+        workers=lanes.workers,
+        copy=lanes.copy,
+        autoreset_mode=lanes.autoreset,
+        on_fault=lanes.on_fault,
+        deadline_s=lanes.deadline_s,
+        max_concurrency=lanes.max_concurrency,
+        batch_size=lanes.batch_size,
+    )
+    return with_vector_spec(env, plan, num_envs)
+
+
 def _build_loop(plan: Plan, num_envs: int) -> VectorEnv[Any, Any, Any]:
+    lanes = plan.lanes
     one = partial(build_one, plan)
-    env = SyncVectorEnv([one] * num_envs, copy=plan.lanes.copy, autoreset_mode=plan.lanes.autoreset)
+    env = SyncVectorEnv([one] * num_envs, lanes.copy, autoreset_mode=lanes.autoreset, on_fault=lanes.on_fault)
     return with_vector_spec(env, plan, num_envs)
 
 
@@ -126,11 +159,30 @@ def _as_arguments(lanes: LaneOptions) -> dict[str, Any]:
 
 def with_vector_spec(env: VectorEnv[Any, Any, Any], plan: Plan, num_envs: int) -> VectorEnv[Any, Any, Any]:
     """``env`` with the spec that makes it again; how many lanes, and of what kind, stands among the arguments."""
-    spec, kwargs = _spec_and_kwargs(plan)
-    mode = "vector_entry_point" if plan.backend == "compiled" else "sync"
-    kwargs = {**kwargs, "num_envs": num_envs, "vectorization_mode": mode}
-    env.unwrapped.spec = _made_spec(spec, kwargs, plan)
+    spec = _lane_spec(env) or _unmade_spec(plan)
+    mode = {"compiled": "vector_entry_point", "processes": "async"}.get(plan.backend, "sync")
+    kwargs = {**spec.kwargs, "num_envs": num_envs, "vectorization_mode": mode}
+    env.unwrapped.spec = replace(spec, kwargs=kwargs)
     return env
+
+
+def _lane_spec(env: VectorEnv[Any, Any, Any]) -> EnvSpec | None:
+    """What a lane says of itself, its wrappers with all their arguments included."""
+    if isinstance(env, SyncVectorEnv):
+        return env.envs[0].spec
+    return getattr(env, "lane_spec", None)
+
+
+def _unmade_spec(plan: Plan) -> EnvSpec:
+    """What can be said without the environment: it is compiled, or has no JSON by which to say it from elsewhere."""
+    spec, kwargs = _spec_and_kwargs(plan)
+    if plan.render_mode is not None:
+        kwargs["render_mode"] = plan.render_mode
+    wrappers = (*spec.additional_wrappers, *map(as_data, plan.wrappers))
+    return replace(_made_spec(spec, kwargs, plan), additional_wrappers=wrappers)
+
+
+_LANES = {"loop": _build_loop, "compiled": _build_compiled, "processes": _build_processes}
 
 
 def resolve(target: Target) -> Target:

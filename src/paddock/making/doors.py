@@ -10,8 +10,10 @@ from paddock.core.env import Env
 from paddock.core.spec import EnvSpec
 from paddock.core.vector_env import VectorEnv
 from paddock.making.build import build, resolve
-from paddock.making.plan import LaneOptions, RemoteOptions, WrapperLike, plan
+from paddock.making.lane_options import LaneOptions
+from paddock.making.plan import RemoteOptions, plan
 from paddock.making.target import locate
+from paddock.making.wrapper_stack import WrapperLike
 
 
 @overload

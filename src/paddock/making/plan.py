@@ -2,32 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
-from paddock.core.spec import EnvSpec, WrapperSpec, entry_point_text
-from paddock.core.vector_env import AutoresetMode
+from paddock.core.spec import EnvSpec, entry_point_text
 from paddock.errors import PlanError
 from paddock.kernels.installed import numba_installed
+from paddock.making.lane_options import LaneOptions
 from paddock.making.target import Target
-
-WrapperLike: TypeAlias = "WrapperSpec | Callable[[Any], Any]"
+from paddock.making.wrapper_stack import WrapperLike, name_of
 
 _BACKENDS = ("auto", "loop", "compiled")
+_TIERS = (None, "none", "process")
 
-
-@dataclass(frozen=True)
-class LaneOptions:
-    """How n lanes behave: when they begin anew, and whether results are copies or reused buffers.
-
-    ``threads`` and ``statistics`` (return and length of ended episodes in the info) are for compiled lanes.
-    """
-
-    autoreset: AutoresetMode = AutoresetMode.NEXT_STEP
-    copy: bool = True
-    threads: int = 1
-    statistics: bool = False
+Backend: TypeAlias = Literal["one", "loop", "compiled", "processes"]
 
 
 @dataclass(frozen=True)
@@ -43,7 +32,8 @@ class Plan:
 
     target: Target
     num_envs: int | None
-    backend: Literal["one", "loop", "compiled"]
+    isolation: Literal["none", "process"]
+    backend: Backend
     validate: bool | None
     strict: bool
     max_episode_steps: int | None
@@ -55,13 +45,13 @@ class Plan:
     def lines(self) -> list[tuple[str, str]]:
         """The plan as (what, how) rows, outermost decision first."""
         target, spec = self.target, self.target.spec
-        rows = [("target", f"{target.text} ({target.kind})"), ("isolation", "none: runs in this process")]
+        rows = [("target", f"{target.text} ({target.kind})"), ("isolation", _ISOLATION[self.isolation])]
         if spec is None:
             later = f"known after importing {target.module}"
             lanes = [] if self.num_envs is None else [("lanes", f"{self.num_envs}, how they step is {later}")]
             return [*rows, *lanes, ("entry point", later), ("arguments", _arguments_text(None, self.env_kwargs))]
         if self.num_envs is not None:
-            how = _own_form(spec) if self.backend == "compiled" else "stepped in a loop"
+            how = _own_form(spec) if self.backend == "compiled" else self._steps()
             rows.append(("lanes", f"{self.num_envs}, {how}, autoreset {self.lanes.autoreset.value}"))
         elif slower := _slower(spec):
             rows.append(("speed", slower))
@@ -75,8 +65,16 @@ class Plan:
         if spec.additional_wrappers:
             rows.append(("wrappers of the spec", ", ".join(w.name for w in spec.additional_wrappers)))
         if self.wrappers:
-            rows.append(("wrappers", ", ".join(_wrapper_name(w) for w in self.wrappers)))
+            rows.append(("wrappers", ", ".join(map(name_of, self.wrappers))))
         return rows
+
+    def _steps(self) -> str:
+        if self.backend == "loop":
+            return f"stepped in a loop, on a fault {self.lanes.on_fault}"
+        lanes = self.lanes
+        workers = "as many workers as cores" if lanes.workers is None else f"{lanes.workers} workers"
+        deadline = "no deadline" if lanes.deadline_s is None else f"{lanes.deadline_s} s a step"
+        return f"in {workers}, {deadline}, on a fault {lanes.on_fault}"
 
     def validates(self) -> bool:
         """Whether actions are checked; the spec decides where the caller did not."""
@@ -109,12 +107,14 @@ def plan(
     """Decide how to build a located target, or say which two wishes clash and the ways out."""
     _check_place(target, isolation, remote)
     _check_limit(max_episode_steps)
-    target, num_envs, backend = _without_lane_arguments(target, num_envs, backend)
-    resolved = _resolve_backend(target, _checked_lanes(num_envs), backend, wrappers)
+    target, num_envs, isolation, backend = _without_lane_arguments(target, num_envs, isolation, backend)
+    tier: Literal["none", "process"] = "process" if isolation == "process" else "none"
+    resolved = _resolve_backend(target, _checked_lanes(num_envs), tier, backend, wrappers)
     _check_lane_options(lanes, resolved)
     return Plan(
         target=target,
         num_envs=num_envs,
+        isolation=tier,
         backend=resolved,
         validate=validate,
         strict=strict,
@@ -136,33 +136,35 @@ def _check_place(target: Target, isolation: str | None, remote: RemoteOptions | 
         raise PlanError(f"{target.text!r} is a server, and this version of paddock has no client yet.")
     if remote is not None:
         raise PlanError(f"remote= is for servers, and {target.text!r} runs in this process. Drop remote=.")
-    if isolation not in (None, "none"):
+    if isolation not in _TIERS:
         raise PlanError(
-            f"isolation={isolation!r} can't be built by this version of paddock. "
-            f"Drop it to run {target.text!r} in this process."
+            f"isolation={isolation!r} can't be built by this version of paddock. Use 'process' to run {target.text!r} "
+            f"in a process of its own, or drop it to run it in this one."
         )
 
 
-def _without_lane_arguments(target: Target, num_envs: int | None, backend: str) -> tuple[Target, int | None, str]:
+def _without_lane_arguments(
+    target: Target, num_envs: int | None, isolation: str | None, backend: str
+) -> tuple[Target, int | None, str | None, str]:
     """A spec read back from a vector environment says among its arguments how many lanes it had, and how they step."""
     if target.spec is None or "vectorization_mode" not in target.spec.kwargs:
-        return target, num_envs, backend
+        return target, num_envs, isolation, backend
     kwargs = dict(target.spec.kwargs)
     mode, count = kwargs.pop("vectorization_mode"), kwargs.pop("num_envs", None)
-    if backend == "auto":
+    target = replace(target, spec=replace(target.spec, kwargs=kwargs))
+    num_envs = count if num_envs is None else num_envs
+    if mode == "async":
+        return target, num_envs, isolation or "process", backend
+    if backend == "auto" and isolation != "process":
         backend = "compiled" if mode == "vector_entry_point" else "loop"
-    return replace(target, spec=replace(target.spec, kwargs=kwargs)), count if num_envs is None else num_envs, backend
+    return target, num_envs, isolation, backend
 
 
 def _check_lane_options(lanes: LaneOptions | None, backend: str) -> None:
-    if lanes is None:
-        return
-    if backend == "one":
+    if lanes is not None and backend == "one":
         raise PlanError("lanes= is for n lanes. Pass num_envs=n, or drop lanes.")
-    if backend == "loop" and (lanes.threads != 1 or lanes.statistics):
-        raise PlanError(
-            "LaneOptions(threads=…, statistics=…) are for compiled lanes, and these are stepped in a loop. Drop them."
-        )
+    if lanes is not None:
+        lanes.check(backend)
 
 
 def _check_limit(max_episode_steps: int | None) -> None:
@@ -179,8 +181,8 @@ def _checked_lanes(num_envs: int | None) -> int | None:
 
 
 def _resolve_backend(
-    target: Target, num_envs: int | None, backend: str, wrappers: Sequence[WrapperLike]
-) -> Literal["one", "loop", "compiled"]:
+    target: Target, num_envs: int | None, isolation: str, backend: str, wrappers: Sequence[WrapperLike]
+) -> Backend:
     if backend not in _BACKENDS:
         raise PlanError(f"backend={backend!r} is not one of {', '.join(_BACKENDS)}.")
     compiled = target.spec is not None and target.spec.vector_entry_point is not None
@@ -189,11 +191,23 @@ def _resolve_backend(
         if backend != "auto":
             raise PlanError(f"backend={backend!r} is for n lanes. Pass num_envs=n, or drop backend.")
         return "one"
+    if isolation == "process":
+        if backend != "auto":
+            raise PlanError(
+                f"backend={backend!r} steps lanes in this process, and isolation='process' in others. Drop one of them."
+            )
+        return "processes"
     if backend == "compiled" and not compiled:
         raise PlanError(f"{target.text!r} has no vector entry point to compile. Use backend='auto' or 'loop'.")
     if backend == "compiled" and wrapped:
         raise PlanError("backend='compiled' steps all lanes in one call, so wrappers of one lane can't be put inside.")
     return "compiled" if backend == "compiled" or (backend == "auto" and compiled and not wrapped) else "loop"
+
+
+_ISOLATION = {
+    "none": "none: runs in this process",
+    "process": "process: a crash or a hang stays in the worker; no wall, the code may do all that you may",
+}
 
 
 def _own_form(spec: EnvSpec) -> str:
@@ -222,7 +236,3 @@ def _arguments_text(spec: EnvSpec | None, given: dict[str, Any]) -> str:
 
 def _limit_text(steps: int | None) -> str:
     return "none" if steps is None else f"{steps} steps"
-
-
-def _wrapper_name(wrapper: WrapperLike) -> str:
-    return wrapper.name if isinstance(wrapper, WrapperSpec) else getattr(wrapper, "__name__", repr(wrapper))

@@ -2,5 +2,6 @@
 
 from paddock.record.canonical import canonical_bytes
 from paddock.record.digest import TrajectoryDigest
+from paddock.record.identity import environment_digest
 
-__all__ = ["TrajectoryDigest", "canonical_bytes"]
+__all__ = ["TrajectoryDigest", "canonical_bytes", "environment_digest"]

@@ -6,5 +6,6 @@ from paddock.testing.equivalence import data_equivalence
 from paddock.testing.examine import find
 from paddock.testing.finding import Finding
 from paddock.testing.rules import RULES, Rule
+from paddock.testing.wrapper_law import check_wrapper
 
-__all__ = ["RULES", "Finding", "Rule", "check_env", "data_equivalence", "find", "report"]
+__all__ = ["RULES", "Finding", "Rule", "check_env", "check_wrapper", "data_equivalence", "find", "report"]

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Iterator, Sequence
-from copy import deepcopy
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 
 from paddock.core.env import Env, Info
+from paddock.core.lane import Lane
 from paddock.core.lane_arguments import ended, lane_seeds, one_a_lane, reset_mask
 from paddock.core.snapshot import opened, sealed
 from paddock.core.state import State, state
 from paddock.core.vector_env import AutoresetMode, VectorEnv
-from paddock.errors import InvalidAction, InvalidLanes, InvalidSnapshot
+from paddock.errors import EnvFailed, InvalidAction, InvalidSnapshot, PaddockError
 from paddock.spaces import Space
-from paddock.spaces.batch import batch_differing_spaces, batch_space, concatenate, create_empty_array, iterate
-from paddock.spaces.flatten import is_space_dtype_shape_equiv
+from paddock.spaces.batch import iterate
+from paddock.vector.faults import Faults, OnFault, is_fault
+from paddock.vector.lane_observations import LaneObservations
+from paddock.vector.lane_spaces import lane_spaces
 
 Array = np.ndarray[Any, Any]
 
@@ -27,6 +29,7 @@ class SyncVectorEnv(VectorEnv[Any, Any, Array]):
 
     ``observation_mode``: "same" for lanes with equal spaces, "different" for spaces of one dtype and shape with other
     bounds, or a pair (batched space, single space). ``copy=False`` returns buffers that the next step overwrites.
+    ``on_fault`` says what becomes of a lane that raises, see ``faults``.
     rewards: float64[n]; terminations, truncations: bool[n].
     """
 
@@ -36,81 +39,152 @@ class SyncVectorEnv(VectorEnv[Any, Any, Array]):
         copy: bool = True,
         observation_mode: str | tuple[Space[Any], Space[Any]] = "same",
         autoreset_mode: str | AutoresetMode = AutoresetMode.NEXT_STEP,
+        *,
+        on_fault: OnFault = "raise",
     ) -> None:
         self.env_fns = env_fns
         self.copy = copy
         self.observation_mode = observation_mode
         self.autoreset_mode = AutoresetMode(autoreset_mode)
-        self.envs: list[Env[Any, Any]] = []
+        self.num_envs = len(env_fns)
+        self._faults = Faults(on_fault, self.num_envs)
+        self._lanes: list[Lane] = []
         try:
             for make_one in env_fns:
-                self.envs.append(make_one())
+                self._lanes.append(Lane(make_one(), self.autoreset_mode))
             self._adopt_spaces()
         except BaseException:
             for env in self.envs:
                 env.close()
             raise
-        self.num_envs = len(self.envs)
-        first = self.envs[0]
+        first = self._lanes[0].env
         self.metadata = {**first.metadata, "autoreset_mode": self.autoreset_mode}
         self.render_mode = first.render_mode
         self._rewards = np.zeros(self.num_envs, dtype=np.float64)
         self._terminations = np.zeros(self.num_envs, dtype=np.bool_)
         self._truncations = np.zeros(self.num_envs, dtype=np.bool_)
-        # Lanes whose episode is over: begun anew by the next step, or by the caller if autoreset is disabled.
-        self._ended = np.zeros(self.num_envs, dtype=np.bool_)
-        self._lane_obs: list[Any] = [None] * self.num_envs
-        self._observations = create_empty_array(self.single_observation_space, n=self.num_envs, fn=np.zeros)
+        self._observations = LaneObservations(self.single_observation_space, self.num_envs, copy=copy)
         self._begun = False
+        self._held: frozenset[int] = frozenset()
+
+    @property
+    def envs(self) -> list[Env[Any, Any]]:
+        """The environment of each lane."""
+        return [lane.env for lane in self._lanes]
 
     def reset(self, *, seed: int | Sequence[int | None] | None = None, options: Info | None = None) -> tuple[Any, Info]:
         seeds = lane_seeds(seed, self.num_envs)
         mask, options = reset_mask(options, self.num_envs, begun=self._begun)
         infos: Info = {}
-        for lane in np.flatnonzero(mask):
-            self._lane_obs[lane], info = self.envs[lane].reset(seed=seeds[lane], options=options)
-            infos = self._add_info(infos, info, int(lane))
-        self._terminations[mask] = self._truncations[mask] = self._ended[mask] = False
-        self._rewards[mask] = 0.0
+        self._held = frozenset()
+        for lane in np.flatnonzero(mask).tolist():
+            seed_now = self._faults.seeded(lane, seeds[lane])
+            infos = self._add_info(infos, self._reset_lane(lane, seed_now, options), lane)
+        self._faults.raise_what_was_reported()
         self._begun = True
-        return self._batched_obs(), infos
+        return self._observations.batch(), self._with_live(infos)
 
     def send(self, actions: Any) -> None:
         self._sent = list(self._lane_actions(actions))
 
+    def hold(self, lanes: Array) -> None:
+        self._held = frozenset(np.flatnonzero(lanes).tolist())
+
     def recv(self) -> tuple[Any, Array, Array, Array, Info]:
         infos: Info = {}
-        for lane, action in enumerate(self._take_sent()):
-            infos = self._step_lane(lane, action, infos)
+        sent, held, self._held = self._take_sent(), self._held, frozenset()
+        if self.autoreset_mode is AutoresetMode.DISABLED:
+            self._check_none_has_ended(held)
+        for lane, action in enumerate(sent):
+            if lane in held:
+                self._set_flags(lane)
+                continue
+            info = self._step_lane(lane, action)
+            if info:
+                infos = self._add_info(infos, info, lane)
+        self._faults.raise_what_was_reported()
         return (
-            self._batched_obs(),
+            self._observations.batch(),
             self._rewards.copy(),
             self._terminations.copy(),
             self._truncations.copy(),
-            infos,
+            self._with_live(infos),
         )
 
-    def _step_lane(self, lane: int, action: Any, infos: Info) -> Info:
-        env = self.envs[lane]
-        if self._ended[lane] and self.autoreset_mode is AutoresetMode.NEXT_STEP:
-            obs, info = env.reset()
-            reward, terminated, truncated = 0.0, False, False
-        elif self._ended[lane]:
-            raise ended(lane)
-        else:
-            obs, reward, terminated, truncated, info = env.step(action)  # type: ignore[assignment]
-        over = bool(terminated or truncated)
-        if over and self.autoreset_mode is AutoresetMode.SAME_STEP:
-            infos = self._add_info(infos, {"final_obs": obs, "final_info": info}, lane)
-            obs, info = env.reset()
-            over = False
-        self._lane_obs[lane], self._rewards[lane], self._ended[lane] = obs, reward, over
-        self._terminations[lane], self._truncations[lane] = terminated, truncated
-        return self._add_info(infos, info, lane)
+    def _check_none_has_ended(self, held: frozenset[int]) -> None:
+        """Before anyone moves: a step of lanes of which one has ended is the caller's mistake, and loses nothing."""
+        for number, lane in enumerate(self._lanes):
+            over = lane.ended or number in self._faults.anew
+            if over and number not in self._faults.frozen and number not in held:
+                raise ended(number)
 
-    def _batched_obs(self) -> Any:
-        self._observations = concatenate(self.single_observation_space, self._lane_obs, self._observations)
-        return deepcopy(self._observations) if self.copy else self._observations
+    def _step_lane(self, number: int, action: Any) -> Info:
+        if number in self._faults.anew:
+            return self._step_failed_lane(number)
+        try:
+            observation, reward, terminated, truncated, info = self._lanes[number].step(action)
+            self._observations.put(number, observation)
+        except Exception as error:
+            return self._failed(number, error)
+        self._rewards[number], self._terminations[number], self._truncations[number] = reward, terminated, truncated
+        return info
+
+    def _step_failed_lane(self, number: int) -> Info:
+        """A lane that failed earlier: frozen, or begun anew in a new environment."""
+        if number in self._faults.frozen:
+            self._set_flags(number)
+            return {}
+        try:
+            return self._begin_anew(number, self._faults.next_seed(number), None)
+        except Exception as error:
+            return self._failed(number, error)
+
+    def _reset_lane(self, number: int, seed: int | None, options: Info | None) -> Info:
+        while True:
+            try:
+                if number in self._faults.anew:
+                    return self._begin_anew(number, seed, options)
+                observation, info = self._lanes[number].reset(seed=seed, options=options)
+                self._observations.put(number, observation)
+            except Exception as error:
+                info = self._failed(number, error, beginning=True)
+                if not (is_fault(error) and self._faults.tries_again(number)):
+                    return info
+                seed = self._faults.next_seed(number)
+            else:
+                self._set_flags(number)
+                return info
+
+    def _begin_anew(self, number: int, seed: int | None, options: Info | None) -> Info:
+        with suppress(Exception):  # it failed before: what it says now is of no use
+            self._lanes[number].env.close()
+        self._lanes[number] = lane = Lane(self.env_fns[number](), self.autoreset_mode)
+        observation, info = lane.reset(seed=seed, options=options)
+        self._observations.put(number, observation)
+        self._set_flags(number)
+        self._faults.begun(number)
+        return info
+
+    def _failed(self, number: int, error: Exception, *, beginning: bool = False) -> Info:
+        """What the info says of a lane that raised. What is to be raised is, when the other lanes have moved too."""
+        if not is_fault(error):
+            self._faults.mistake(_with_lane(error, number))
+            self._set_flags(number)
+            return {}
+        self._set_flags(number, truncated=True)
+        cause = EnvFailed(f"lane {number}: {error}", lane=number, error_type=type(error).__name__)
+        cause.__cause__ = error
+        # In this process the policy "raise" raises the environment's own error, as it would alone.
+        own = error if self._faults.on_fault == "raise" else cause
+        return self._faults.report(number, cause, beginning=beginning, raised=own)
+
+    def _set_flags(self, number: int, *, truncated: bool = False) -> None:
+        self._rewards[number], self._terminations[number], self._truncations[number] = 0.0, False, truncated
+
+    def _with_live(self, infos: Info) -> Info:
+        if self._faults.on_fault == "mask":
+            infos["_live"] = self._faults.live(self.num_envs)
+        return infos
 
     def _lane_actions(self, actions: Any) -> Iterator[Any]:
         lanes = list(iterate(self.action_space, actions))
@@ -130,19 +204,17 @@ class SyncVectorEnv(VectorEnv[Any, Any, Array]):
 
     def snapshot(self) -> bytes:
         """All lanes as bytes, for ``restore`` of lanes made alike; each environment must have a ``snapshot``."""
-        lanes = [env.snapshot() for env in self.envs]
-        memory = self._ended.tolist(), self._begun
-        return sealed("lanes", memory, sealed("each", lanes, b""))
+        return sealed("lanes", self._begun, sealed("each", [lane.snapshot() for lane in self._lanes], b""))
 
     def restore(self, snapshot: bytes) -> None:
         """Go on from a snapshot; anything else is refused. The observations come with the next step."""
-        (over, begun), inner = opened("lanes", snapshot, tuple[list[bool], bool])
-        lanes, _ = opened("each", inner, list[bytes])
-        if not len(over) == len(lanes) == self.num_envs:
-            raise InvalidSnapshot(f"This snapshot is of {len(lanes)} lanes, these are {self.num_envs}.")
-        for env, one in zip(self.envs, lanes, strict=True):
-            env.restore(one)
-        self._ended[:], self._begun = over, begun
+        begun, inner = opened("lanes", snapshot, bool)
+        each, _ = opened("each", inner, list[bytes])
+        if len(each) != self.num_envs:
+            raise InvalidSnapshot(f"This snapshot is of {len(each)} lanes, these are {self.num_envs}.")
+        for lane, one in zip(self._lanes, each, strict=True):
+            lane.restore(one)
+        self._begun = begun
 
     def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
         """Each lane's attribute, called with the arguments if it is callable."""
@@ -171,31 +243,21 @@ class SyncVectorEnv(VectorEnv[Any, Any, Array]):
             env.close()
 
     def _adopt_spaces(self) -> None:
-        if not self.envs:
-            raise InvalidLanes("A vector environment needs at least one env function.")
-        first = self.envs[0]
-        self.single_action_space = first.action_space
-        self.action_space = batch_space(self.single_action_space, len(self.envs))
-        spaces = [env.observation_space for env in self.envs]
-        alike: Callable[[Any, Any], bool]
-        if isinstance(self.observation_mode, tuple):
-            self.observation_space, self.single_observation_space = self.observation_mode
-            alike = is_space_dtype_shape_equiv
-        elif self.observation_mode == "same":
-            self.single_observation_space = first.observation_space
-            self.observation_space = batch_space(first.observation_space, len(self.envs))
-            alike = operator.eq
-        elif self.observation_mode == "different":
-            self.single_observation_space = first.observation_space
-            self.observation_space = batch_differing_spaces(spaces)
-            alike = is_space_dtype_shape_equiv
-        else:
-            raise InvalidLanes(f"observation_mode={self.observation_mode!r}; expected 'same', 'different' or a pair.")
-        for lane, env in enumerate(self.envs):
-            if env.action_space != self.single_action_space:
-                raise InvalidLanes(f"lane {lane}: action space {env.action_space} is not {self.single_action_space}.")
-            if not alike(env.observation_space, self.single_observation_space):
-                raise InvalidLanes(
-                    f"lane {lane}: observation space {env.observation_space} does not fit "
-                    f"{self.single_observation_space} (observation_mode={self.observation_mode!r})."
-                )
+        envs = self.envs
+        spaces = lane_spaces(
+            [env.observation_space for env in envs], [env.action_space for env in envs], self.observation_mode
+        )
+        self.single_observation_space, self.observation_space = (
+            spaces.single_observation_space,
+            spaces.observation_space,
+        )
+        self.single_action_space, self.action_space = spaces.single_action_space, spaces.action_space
+
+
+def _with_lane(error: Exception, lane: int) -> Exception:
+    """The same error, saying which lane it is about where that is ours to say."""
+    if isinstance(error, PaddockError) and error.args and isinstance(error.args[0], str):
+        if not error.args[0].startswith("lane "):
+            error.args = (f"lane {lane}: {error.args[0]}", *error.args[1:])
+        error.lane = lane  # type: ignore[attr-defined]
+    return error

@@ -117,11 +117,13 @@ def make_vec(
     mode, spec = _mode(mode), replace(spec, kwargs={})
     if mode is VectorizeMode.VECTOR_ENTRY_POINT:
         return _make_own_vector(spec, num_envs, vector_kwargs, wrappers, kwargs)
-    if mode is VectorizeMode.ASYNC:
-        raise PlanError("vectorization_mode='async' is not in this version of paddock yet. Use 'sync'.")
     lane = _plan_one(spec, kwargs.pop("max_episode_steps", None), None, kwargs, wrappers or ())
-    env = SyncVectorEnv([partial(build_one, lane)] * num_envs, **(vector_kwargs or {}))
-    return with_vector_spec(env, lane, num_envs)
+    fns = [partial(build_one, lane)] * num_envs
+    if mode is VectorizeMode.SYNC:
+        return with_vector_spec(SyncVectorEnv(fns, **(vector_kwargs or {})), lane, num_envs)
+    from paddock.vector.asynchronous import AsyncVectorEnv  # when first used: multiprocessing is slow to import
+
+    return with_vector_spec(AsyncVectorEnv(fns, **(vector_kwargs or {})), replace(lane, backend="processes"), num_envs)
 
 
 def register_envs(env_module: ModuleType) -> None:

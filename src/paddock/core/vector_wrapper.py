@@ -1,0 +1,301 @@
+"""VectorWrapper: changes what passes between agent and lanes, a whole batch at a time.
+
+What a subclass writes holds both ways: one that writes ``step`` alone is met by ``send`` and ``recv`` too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import deepcopy
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias
+
+import numpy as np
+
+from paddock.core.env import ActType, Info, ObsType
+from paddock.core.vector_env import ArrayType, AutoresetMode, VectorEnv
+from paddock.core.warning import warn_user
+from paddock.core.wrapper import WrapperActType, WrapperObsType
+from paddock.errors import WrongClass
+from paddock.spaces.batch import concatenate, create_empty_array, iterate
+
+if TYPE_CHECKING:
+    from paddock.core.spec import EnvSpec
+    from paddock.core.state import State
+    from paddock.spaces import Space
+
+    AnyWrapper: TypeAlias = "VectorWrapper[Any, Any, Any, Any, Any]"
+
+Result = tuple[Any, Any, Any, Any, Info]  # observations, rewards, terminations, truncations, infos
+
+
+def _join_step_and_halves(cls: type[AnyWrapper]) -> None:
+    """Give a class that writes ``step`` the halves that go through it, and one that writes a half the ``step``."""
+    written: set[str] = set()
+    for layer in cls.__mro__:  # plain classes mixed in have not passed here: they count as this class's own
+        here = vars(layer).keys() & {"step", "send", "recv"}
+        if "step" in here and len(here) > 1:
+            break
+        written |= here
+    if written == {"step"}:
+        cls.send, cls.recv = _keep, _step_what_was_kept(cls)  # type: ignore[assignment,method-assign]
+    elif written and "step" not in written:
+        cls.step = _send_and_recv(cls)  # type: ignore[assignment,method-assign]
+
+
+def _keep(self: AnyWrapper, actions: Any) -> None:
+    self._sent = (actions,)
+
+
+# Both name the class and not `self`'s methods: a subclass that calls super() would come back to itself for ever.
+def _step_what_was_kept(cls: type[AnyWrapper]) -> Callable[[Any], Result]:
+    def recv(self: AnyWrapper) -> Result:
+        (actions,) = self._take_sent()
+        return cls.step(self, actions)
+
+    return recv
+
+
+def _send_and_recv(cls: type[AnyWrapper]) -> Callable[[Any, Any], Result]:
+    def step(self: AnyWrapper, actions: Any) -> Result:
+        cls.send(self, actions)
+        return cls.recv(self)
+
+    return step
+
+
+class VectorWrapper(
+    VectorEnv[WrapperObsType, WrapperActType, ArrayType],
+    Generic[WrapperObsType, WrapperActType, ObsType, ActType, ArrayType],
+):
+    """Passes everything through; subclasses override what they change.
+
+    Spaces and metadata are the wrapped environment's until a wrapper assigns its own. Write ``step``, or ``send`` and
+    ``recv``: the other way follows. Other attributes of what is wrapped are not forwarded; ask ``unwrapped``.
+    """
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        _join_step_and_halves(cls)
+
+    def __init__(self, env: VectorEnv[ObsType, ActType, ArrayType]) -> None:
+        if not isinstance(env, VectorEnv):
+            raise WrongClass(
+                f"Expected env to be a `gymnasium.vector.VectorEnv` but got {type(env)}. "
+                "paddock.make_vec(id, num_envs=n) makes one; a single environment takes a paddock.Wrapper."
+            )
+        self.env = env
+        self._observation_space: Space[WrapperObsType] | None = None
+        self._action_space: Space[WrapperActType] | None = None
+        self._single_observation_space: Space[Any] | None = None
+        self._single_action_space: Space[Any] | None = None
+        self._metadata: dict[str, Any] | None = None
+
+    def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[WrapperObsType, Info]:
+        return self.env.reset(seed=seed, options=options)  # type: ignore[return-value]
+
+    def step(self, actions: WrapperActType) -> tuple[WrapperObsType, ArrayType, ArrayType, ArrayType, Info]:
+        # Not send and recv: the wrapped environment may have a quicker `step`, or nothing but one.
+        return self._on_the_way_out(self.env.step(self._on_the_way_in(actions)))
+
+    def send(self, actions: WrapperActType) -> None:
+        self.env.send(self._on_the_way_in(actions))
+
+    def recv(self) -> tuple[WrapperObsType, ArrayType, ArrayType, ArrayType, Info]:
+        return self._on_the_way_out(self.env.recv())
+
+    def hold(self, lanes: np.ndarray[Any, Any]) -> None:
+        self.env.hold(lanes)
+
+    def _on_the_way_in(self, actions: Any) -> Any:
+        return actions
+
+    def _on_the_way_out(self, result: Result) -> Result:
+        return result
+
+    def render(self) -> tuple[Any, ...] | None:
+        return self.env.render()
+
+    def close(self, **kwargs: Any) -> None:
+        self.env.close(**kwargs)
+
+    def close_extras(self, **kwargs: Any) -> None:
+        self.env.close_extras(**kwargs)
+
+    def state(self) -> tuple[State, ...]:
+        return self.env.state()
+
+    def snapshot(self) -> bytes:
+        """The wrapped environment's; a wrapper with a memory of its own adds it with :func:`sealed`."""
+        snapshot: bytes = self._lanes.snapshot()
+        return snapshot
+
+    def restore(self, snapshot: bytes) -> None:
+        self._lanes.restore(snapshot)
+
+    def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
+        """Each lane's attribute, called with the arguments if it is callable."""
+        found: tuple[Any, ...] = self._lanes.call(name, *args, **kwargs)
+        return found
+
+    def get_attr(self, name: str) -> tuple[Any, ...]:
+        """Each lane's attribute."""
+        found: tuple[Any, ...] = self._lanes.get_attr(name)
+        return found
+
+    def set_attr(self, name: str, values: list[Any] | tuple[Any, ...] | Any) -> None:
+        """Set an attribute in every lane: one value for all, or a list or tuple with one a lane."""
+        self._lanes.set_attr(name, values)
+
+    @property
+    def _lanes(self) -> Any:
+        # Not every VectorEnv has lanes to ask, or a snapshot: one without says so with its own AttributeError.
+        return self.env
+
+    @property
+    def unwrapped(self) -> VectorEnv[Any, Any, Any]:
+        return self.env.unwrapped
+
+    @property
+    def num_envs(self) -> int:  # type: ignore[override]
+        return self.env.num_envs
+
+    @property
+    def spec(self) -> EnvSpec | None:  # type: ignore[override]
+        return self.env.spec
+
+    @property
+    def render_mode(self) -> str | None:  # type: ignore[override]
+        return self.env.render_mode
+
+    @property
+    def closed(self) -> bool:
+        return self.env.closed
+
+    @closed.setter
+    def closed(self, value: bool) -> None:
+        self.env.closed = value
+
+    @property
+    def np_random(self) -> np.random.Generator:
+        return self.env.np_random
+
+    @np_random.setter
+    def np_random(self, value: np.random.Generator) -> None:
+        self.env.np_random = value
+
+    @property
+    def np_random_seed(self) -> int | None:
+        return self.env.np_random_seed
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        return self.env.metadata if self._metadata is None else self._metadata
+
+    @metadata.setter
+    def metadata(self, value: dict[str, Any]) -> None:
+        self._metadata = value
+
+    @property
+    def observation_space(self) -> Space[WrapperObsType]:
+        return self.env.observation_space if self._observation_space is None else self._observation_space  # type: ignore[return-value]
+
+    @observation_space.setter
+    def observation_space(self, space: Space[WrapperObsType]) -> None:
+        self._observation_space = space
+
+    @property
+    def action_space(self) -> Space[WrapperActType]:
+        return self.env.action_space if self._action_space is None else self._action_space  # type: ignore[return-value]
+
+    @action_space.setter
+    def action_space(self, space: Space[WrapperActType]) -> None:
+        self._action_space = space
+
+    @property
+    def single_observation_space(self) -> Space[Any]:
+        own = self._single_observation_space
+        return self.env.single_observation_space if own is None else own
+
+    @single_observation_space.setter
+    def single_observation_space(self, space: Space[Any]) -> None:
+        self._single_observation_space = space
+
+    @property
+    def single_action_space(self) -> Space[Any]:
+        return self.env.single_action_space if self._single_action_space is None else self._single_action_space
+
+    @single_action_space.setter
+    def single_action_space(self, space: Space[Any]) -> None:
+        self._single_action_space = space
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}, {self.env}>"
+
+
+class VectorObservationWrapper(VectorWrapper[WrapperObsType, ActType, ObsType, ActType, ArrayType]):
+    """Changes observations: write ``observations``, and set ``observation_space`` and ``single_observation_space``.
+
+    Under SAME_STEP the last observations in ``infos["final_obs"]`` are changed too, before those of the new episodes.
+    """
+
+    def __init__(self, env: VectorEnv[ObsType, ActType, ArrayType]) -> None:
+        super().__init__(env)
+        if "autoreset_mode" not in env.metadata:
+            warn_user(f"Vector environment ({env}) is missing `autoreset_mode` metadata key.")
+
+    def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[WrapperObsType, Info]:
+        observations, infos = self.env.reset(seed=seed, options=options)
+        return self.observations(observations), infos
+
+    def observations(self, observations: ObsType) -> WrapperObsType:
+        """The batch that the agent sees in place of ``observations``; row i is lane i's."""
+        raise NotImplementedError
+
+    def final_observations(self, observations: ObsType, ended: np.ndarray[Any, Any]) -> WrapperObsType:
+        """The same for the last observations of the lanes that ``ended``, bool[n]; the other rows are ignored.
+
+        A wrapper that learns from what it sees overrides this: the other rows hold what ``observations`` gets next.
+        """
+        return self.observations(observations)
+
+    def _on_the_way_out(self, result: Result) -> Result:
+        observations, rewards, terminations, truncations, infos = result
+        if "_final_obs" in infos and self.env.metadata.get("autoreset_mode") in (AutoresetMode.SAME_STEP, None):
+            infos = {**infos, "final_obs": self._changed_finals(observations, infos)}
+        return self.observations(observations), rewards, terminations, truncations, infos
+
+    def _changed_finals(self, observations: Any, infos: Info) -> np.ndarray[Any, Any]:
+        # A batch of all lanes, though only some ended: what `observations` does may depend on the lane.
+        single, ended = self.env.single_observation_space, infos["_final_obs"]
+        rows = list(iterate(self.env.observation_space, observations))
+        for lane in np.flatnonzero(ended):
+            rows[lane] = infos["final_obs"][lane]
+        batch: Any = concatenate(single, rows, create_empty_array(single, len(rows)))
+        seen = list(iterate(self.observation_space, self.final_observations(batch, ended)))
+        finals = np.full(len(ended), None, dtype=object)
+        for lane in np.flatnonzero(ended):
+            finals[lane] = deepcopy(seen[lane])  # a view, perhaps of a buffer that the next batch is written to
+        return finals
+
+
+class VectorActionWrapper(VectorWrapper[ObsType, WrapperActType, ObsType, ActType, ArrayType]):
+    """Changes actions: write ``actions``."""
+
+    def actions(self, actions: WrapperActType) -> ActType:
+        """The batch that the lanes get in place of ``actions``."""
+        raise NotImplementedError
+
+    def _on_the_way_in(self, actions: Any) -> Any:
+        return self.actions(actions)
+
+
+class VectorRewardWrapper(VectorWrapper[ObsType, ActType, ObsType, ActType, ArrayType]):
+    """Changes rewards: write ``rewards``."""
+
+    def rewards(self, rewards: ArrayType) -> ArrayType:
+        """The rewards that the agent sees in place of ``rewards``."""
+        raise NotImplementedError
+
+    def _on_the_way_out(self, result: Result) -> Result:
+        observations, rewards, terminations, truncations, infos = result
+        return observations, self.rewards(rewards), terminations, truncations, infos

@@ -1,0 +1,1 @@
+"""Environments that live elsewhere: messages, codec, Host, channels and the client. Nothing here knows making."""

@@ -1,0 +1,127 @@
+"""Block: shared memory of one worker, a row for each of its environments: actions down, results up.
+
+Both ends lay it out alike from the layouts of the spaces, so no address crosses. The file has no name (nothing is left
+behind when both ends are gone) and its size is sealed (a worker can't shrink it under the parent's feet). A worker
+writes what it likes into its own block, at any time: the parent copies values out before it believes them.
+"""
+
+from __future__ import annotations
+
+import math
+import mmap
+import os
+import sys
+import tempfile
+import time
+from typing import Any
+
+import numpy as np
+
+from paddock.hosting.rows import Layout, from_layout, put, taken
+
+Array = np.ndarray[Any, Any]
+
+_ALIGNMENT = 64  # a cache line: the two ends never write into the same one by accident
+_NOBODY = -1
+
+
+class Block:
+    """``rows`` environments' actions and results. ``observations`` or ``actions`` is None where sizes are not fixed.
+
+    rewards: float64[rows]; terminations, truncations: uint8[rows], 0 or 1; observations, actions: as their layouts.
+    """
+
+    def __init__(self, fd: int, rows: int, observations: Layout, actions: Layout) -> None:
+        self._memory = mmap.mmap(fd, size_of(rows, observations, actions))
+        self._next = 0
+        self.rows = rows
+        # Which row is being stepped, and since when (nanoseconds of the monotonic clock, which processes share).
+        self._running = self._place(np.dtype(np.int64), (2,))
+        self.rewards = self._place(np.dtype(np.float64), (rows,))
+        self.terminations = self._place(np.dtype(np.uint8), (rows,))
+        self.truncations = self._place(np.dtype(np.uint8), (rows,))
+        self.observations = from_layout(observations, lambda dtype, shape: self._place(dtype, (rows, *shape)))
+        self.actions = from_layout(actions, lambda dtype, shape: self._place(dtype, (rows, *shape)))
+        # The common case, one array of observations, without a look at the nesting.
+        self._flat = self.observations if isinstance(self.observations, np.ndarray) else None
+        self._running[0] = _NOBODY
+
+    @classmethod
+    def create(cls, rows: int, observations: Layout, actions: Layout) -> tuple[Block, int]:
+        """A new block and the descriptor to send to the worker; the caller closes that."""
+        fd = _nameless_file(size_of(rows, observations, actions))
+        try:
+            return cls(fd, rows, observations, actions), fd
+        except BaseException:
+            os.close(fd)
+            raise
+
+    def _place(self, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
+        offset, self._next = self._next, self._next + _room(dtype, shape)
+        array: Array = np.ndarray(shape, dtype, self._memory, offset)
+        return array
+
+    def begin(self, row: int) -> None:
+        """Note that this row's turn has come."""
+        self._running[1] = time.monotonic_ns()
+        self._running[0] = row
+
+    def idle(self) -> None:
+        """Note that no row is being stepped."""
+        self._running[0] = _NOBODY
+
+    def running(self) -> tuple[int | None, float]:
+        """The row being stepped and when its turn came (seconds of time.monotonic); the worker's word only."""
+        row, since = self._running.tolist()
+        return (row if 0 <= row < self.rows else None), since / 1e9
+
+    def action(self, row: int) -> Any:
+        """The row's action; a copy, because an environment may keep it."""
+        return taken(self.actions, row)
+
+    def put(self, row: int, observation: Any, reward: Any, terminated: Any, truncated: Any) -> None:
+        """One step's results; ValueError or TypeError for an observation that does not fit."""
+        flat = self._flat
+        if flat is not None and type(observation) is np.ndarray and observation.dtype is flat.dtype:
+            if observation.shape != flat.shape[1:]:
+                raise ValueError(f"the observation has shape {observation.shape}, its space {flat.shape[1:]}.")
+            flat[row] = observation
+        elif self.observations is not None:
+            put(self.observations, row, observation)
+        self.rewards[row] = reward
+        self.terminations[row] = bool(terminated)
+        self.truncations[row] = bool(truncated)
+
+
+def size_of(rows: int, observations: Layout, actions: Layout) -> int:
+    """The bytes of a block."""
+    sizes = [
+        _room(np.dtype(np.int64), (2,)),
+        _room(np.dtype(np.float64), (rows,)),
+        2 * _room(np.dtype(np.uint8), (rows,)),
+    ]
+    for form in (observations, actions):
+        from_layout(form, lambda dtype, shape: sizes.append(_room(dtype, (rows, *shape))))
+    return sum(sizes)
+
+
+def _room(dtype: np.dtype[Any], shape: tuple[int, ...]) -> int:
+    return -(-dtype.itemsize * math.prod(shape) // _ALIGNMENT) * _ALIGNMENT
+
+
+def _nameless_file(size: int) -> int:
+    if sys.platform != "linux":
+        with tempfile.TemporaryFile() as file:  # unlinked at once; no seals there
+            fd = os.dup(file.fileno())
+        os.ftruncate(fd, size)
+        return fd
+    import fcntl
+
+    fd = os.memfd_create("paddock", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    try:
+        os.ftruncate(fd, size)
+        fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd

@@ -1,0 +1,47 @@
+"""Channel: carries a Request to a Host and brings the Reply back. It never retries: a step is not safe to run twice."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Protocol
+
+from paddock.errors import ClosedEnvironmentError, NoAsyncCallError
+from paddock.hosting.host import Host
+from paddock.hosting.messages import Close, Reply, Request
+
+
+class Channel(Protocol):
+    """Requests may be sent ahead; replies come back in the order of the requests."""
+
+    def send(self, request: Request) -> None:
+        """Pass a request on."""
+
+    def recv(self, timeout: float | None = None) -> Reply:
+        """The reply to the oldest request without one; DeadlineExceeded after ``timeout`` seconds."""
+
+    def close(self) -> None:
+        """Free the far end; safe to call twice."""
+
+
+class DirectChannel:
+    """To a Host in this process: a request is carried out when its reply is asked for."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._sent: deque[Request] = deque()
+        self._closed = False
+
+    def send(self, request: Request) -> None:
+        if self._closed:
+            raise ClosedEnvironmentError("This channel is closed. Make the environment anew.")
+        self._sent.append(request)
+
+    def recv(self, timeout: float | None = None) -> Reply:
+        if not self._sent:
+            raise NoAsyncCallError("recv() has no request to answer. Call send(request) first.", "recv")
+        return self._host.handle(self._sent.popleft())
+
+    def close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            self._host.handle(Close())

@@ -1,0 +1,81 @@
+"""An error as a Failed reply, and back as an error. Names from the far end choose among known classes, never import."""
+
+from __future__ import annotations
+
+import builtins
+import traceback
+from functools import cache
+
+from paddock.errors import EnvFailed, PaddockError, table
+from paddock.hosting.messages import Failed
+
+MESSAGE_LIMIT = 4_000
+TRACE_LIMIT = 16_000
+
+
+class FarTrace(Exception):
+    """Where an error arose at the far end; Python prints it above the error that it is the cause of."""
+
+    def __str__(self) -> str:
+        return f"\n{self.args[0]}"
+
+
+def failed(error: BaseException) -> Failed:
+    """What a Host says of an error."""
+    code = error.code if isinstance(error, PaddockError) else EnvFailed.code
+    trace = "".join(traceback.format_exception(error))
+    kind = error.error_type if isinstance(error, EnvFailed) else type(error).__name__
+    return Failed(code, _text(error)[:MESSAGE_LIMIT], kind, trace[-TRACE_LIMIT:])
+
+
+def _text(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception as problem:  # the environment's own class, and its own code
+        return f"its text raised {type(problem).__name__}"
+
+
+def to_error(reply: Failed, *, lane: int | None = None) -> PaddockError:
+    """The error to raise here. A ValueError of the environment is an EnvFailed that is a ValueError too."""
+    cls = _by_code().get(reply.code, EnvFailed)
+    place = "" if lane is None else f"lane {lane}: "
+    if issubclass(cls, EnvFailed):
+        cls = _also(reply.error_type)
+        error: PaddockError = cls(f"{place}{reply.message}", lane=lane, error_type=reply.error_type, trace=reply.trace)
+    else:
+        error = _made(cls, f"{place}{reply.message}")
+        error.lane = lane  # type: ignore[attr-defined]
+    if reply.trace:
+        error.__cause__ = FarTrace(reply.trace)
+    return error
+
+
+def _made(cls: type[PaddockError], message: str) -> PaddockError:
+    try:
+        return cls(message)
+    except TypeError:  # the two that also take the name of a call
+        return cls(message, "")
+
+
+@cache
+def _by_code() -> dict[str, type[PaddockError]]:
+    return {code: cls for cls, code, _, _ in table()}
+
+
+def _also(name: str) -> type[EnvFailed]:
+    """EnvFailed that is also the built-in error of that name, so that ``except ValueError`` goes on working."""
+    known = getattr(builtins, name, None) if name.isidentifier() else None
+    if not (isinstance(known, type) and issubclass(known, Exception)) or known in (Exception, StopIteration):
+        return EnvFailed
+    return _both(known)  # type: ignore[arg-type]  # a class is hashable, whatever its instances are
+
+
+@cache  # over built-in classes only: a name from the far end can't make it grow
+def _both(known: type[Exception]) -> type[EnvFailed]:
+    name = known.__name__
+    try:
+        cls = type(name, (EnvFailed, known), {"__module__": __name__})
+        cls("")
+    except TypeError:  # its constructor wants more than a message
+        return EnvFailed
+    return cls

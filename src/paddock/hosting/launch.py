@@ -1,0 +1,212 @@
+"""Start a worker process with one socket to it. However the parent ends, the worker and its children end with it."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import weakref
+from collections.abc import Callable
+from contextlib import suppress
+from multiprocessing.process import BaseProcess
+from typing import Any
+
+from paddock.errors import PlanError
+from paddock.hosting.frames import wait_for
+
+Launcher = Callable[[], "tuple[socket.socket, Child]"]
+
+# Descriptors of this end, which a forked child must not keep open: a worker notices by them that its parent is gone.
+_NEAR_ENDS: weakref.WeakSet[socket.socket] = weakref.WeakSet()
+# Held while ends are made and while a process forks: no thread may fork between the making and the noting of an end.
+_FORKING = threading.RLock()
+
+_LAST_WORDS_S = 1.0  # from the closing of its descriptors to its end; a core dump takes longer
+_KILLED_S = 10.0  # a process that the kernel can't end sooner than this is left to it
+
+# The parent's sys.path, so that the worker finds what the parent finds. Nothing may be imported from the current folder
+# before that: `-m` would, and `-c` does until the empty entry is gone.
+_BOOT = (
+    "import sys; sys.path[:] = filter(None, sys.path); import json; sys.path[:] = json.loads(sys.argv[3]); "
+    "from paddock.hosting.worker import main; main()"
+)
+
+
+class Child:
+    """A worker process and the lifeline whose closing ends it."""
+
+    def __init__(self, process: subprocess.Popen[bytes] | BaseProcess, lifeline: socket.socket) -> None:
+        self.process, self._lifeline = process, lifeline
+        self._over = False
+
+    @property
+    def pid(self) -> int:
+        assert self.process.pid is not None
+        return self.process.pid
+
+    def wait(self, timeout: float) -> bool:
+        """Whether the process has ended within ``timeout`` seconds. Its pid stays taken until ``kill``."""
+        if self._reaped():
+            return True
+        try:
+            watched = os.pidfd_open(self.pid)
+        except ProcessLookupError:
+            return True  # and somebody else has reaped it
+        except (AttributeError, OSError):  # not on Linux, or no descriptor is left
+            return self._join(timeout)
+        try:
+            return wait_for(watched, select.POLLIN, timeout)
+        finally:
+            os.close(watched)
+
+    def kill(self) -> None:
+        """End the process and what it started, now. Safe to call twice."""
+        if not self._over:
+            self._over = True
+            self._kill_group()
+            if self.wait(_KILLED_S):
+                self._join(None)
+            if isinstance(self.process, BaseProcess):
+                self.process._popen.close()  # type: ignore[attr-defined]  # its descriptors, and keep the exit code
+        self._lifeline.close()
+
+    def _kill_group(self) -> None:
+        with suppress(ProcessLookupError, PermissionError):
+            if not self._reaped():
+                with suppress(ProcessLookupError, PermissionError):
+                    os.killpg(self.pid, signal.SIGKILL)
+                os.kill(self.pid, signal.SIGKILL)  # if it has no group of its own yet
+            elif not _exists(self.pid):
+                # Somebody else reaped it; multiprocessing does whenever it starts another. Its number may be anyone's
+                # now, but a group that has lost its leader is still ours: members keep the number from being reused.
+                os.killpg(self.pid, signal.SIGKILL)
+
+    def last_words(self) -> str:
+        """How it ended, in words; called when its connection is gone, it ends what had not ended yet."""
+        ended = self.wait(_LAST_WORDS_S)
+        self.kill()
+        code = self._exit_code()
+        if not ended or code is None:
+            return "closed its connection"
+        return f"was killed by {_signal_name(-code)}" if code < 0 else f"exited with code {code}"
+
+    def _join(self, timeout: float | None) -> bool:
+        if isinstance(self.process, subprocess.Popen):
+            with suppress(subprocess.TimeoutExpired):
+                self.process.wait(timeout)
+        else:
+            self.process.join(timeout)
+        return self._reaped()
+
+    def _reaped(self) -> bool:
+        if isinstance(self.process, subprocess.Popen):
+            return self.process.returncode is not None
+        return self.process._popen is None or self.process._popen.returncode is not None  # type: ignore[attr-defined]
+
+    def _exit_code(self) -> int | None:
+        return self.process.returncode if isinstance(self.process, subprocess.Popen) else self.process.exitcode
+
+
+def start_fresh() -> tuple[socket.socket, Child]:
+    """A worker in a new interpreter: nothing of this process is in it but sys.path and the environment variables."""
+    near, far, lifeline, watched = _ends()
+    try:
+        process = subprocess.Popen(  # noqa: S603 - our own interpreter and arguments
+            [sys.executable, "-c", _BOOT, str(far.fileno()), str(watched.fileno()), json.dumps(sys.path)],
+            pass_fds=(far.fileno(), watched.fileno()),
+            stdin=subprocess.DEVNULL,
+            stdout=2,  # what an environment prints is not this program's output
+            start_new_session=True,
+        )
+    except BaseException:
+        near.close()
+        lifeline.close()
+        raise
+    finally:
+        far.close()
+        watched.close()
+    return near, Child(process, lifeline)
+
+
+def start_by(context: str | None, *, daemon: bool = True) -> Launcher:
+    """A launcher by multiprocessing's start method; None is Python's default here, fork on most Linux systems.
+
+    A forked worker has everything that this process has, registered ids among them, as in Gymnasium.
+    """
+    method = multiprocessing.get_context(context)
+
+    def start() -> tuple[socket.socket, Child]:
+        near, far, lifeline, watched = _ends()
+        try:
+            process: Any = method.Process(  # type: ignore[attr-defined]
+                target=_in_child, name="paddock-worker", args=(far, watched), daemon=daemon
+            )
+            process.start()
+        except BaseException:
+            near.close()
+            lifeline.close()
+            raise
+        finally:
+            far.close()
+            watched.close()
+        return near, Child(process, lifeline)
+
+    return start
+
+
+def _ends() -> tuple[socket.socket, socket.socket, socket.socket, socket.socket]:
+    if not hasattr(socket, "AF_UNIX") or sys.platform == "win32":
+        raise PlanError(
+            "Worker processes need Unix sockets, which this system does not have. Drop isolation='process'."
+        )
+    with _FORKING:
+        near, far = socket.socketpair()
+        try:
+            lifeline, watched = socket.socketpair()
+        except BaseException:
+            near.close()
+            far.close()
+            raise
+        _NEAR_ENDS.update((near, lifeline))
+    return near, far, lifeline, watched
+
+
+def _in_child(far: socket.socket, watched: socket.socket) -> None:
+    from paddock.hosting.worker import work
+
+    with suppress(PermissionError):  # already the leader of its session
+        os.setsid()
+    work(far, watched)
+
+
+def _forget_near_ends() -> None:
+    for end in list(_NEAR_ENDS):
+        end.close()
+    _FORKING.release()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_FORKING.acquire, after_in_parent=_FORKING.release, after_in_child=_forget_near_ends)
+
+
+def _exists(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

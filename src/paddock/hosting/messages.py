@@ -1,0 +1,136 @@
+"""What passes between a client and a Host: one union of requests, one of replies.
+
+A Host may hold several environments; each request names those it means by number. Values (actions, observations,
+infos, arguments) are wire types, see ``values``: a peer never names code.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+
+class Make(msgspec.Struct, tag="make", frozen=True):
+    """Make environment ``env``. What ``what`` holds is between the client and the ``build`` that the Host was given.
+
+    Done: ``Description`` as a dict. With ``autoreset`` (a value of AutoresetMode) the environment is a lane that
+    begins its episodes itself; without, it is stepped as it is. Making a number anew closes what had it before.
+    """
+
+    env: int
+    what: dict[str, Any]
+    autoreset: str | None = None
+
+
+class Reset(msgspec.Struct, tag="reset", frozen=True):
+    """Begin an episode. Done: [observation, info]."""
+
+    env: int
+    seed: int | None = None
+    options: Any = None
+
+
+class Step(msgspec.Struct, tag="step", frozen=True):
+    """Step environments, one action each, in this order.
+
+    Done: for each [observation, reward, terminated, truncated, info], or a Failed for that one alone. ``actions`` is
+    None where a Channel's shared memory holds them; then Done has only what does not fit there, see ``block``.
+    """
+
+    envs: list[int]
+    actions: list[Any] | None = None
+
+
+class State(msgspec.Struct, tag="state", frozen=True):
+    """Done: [episode_id, step_count, public]."""
+
+    env: int
+
+
+class Render(msgspec.Struct, tag="render", frozen=True):
+    """Done: what the environment's ``render`` returned."""
+
+    env: int
+
+
+class Snapshot(msgspec.Struct, tag="snapshot", frozen=True):
+    """Done: bytes for Restore."""
+
+    env: int
+
+
+class Restore(msgspec.Struct, tag="restore", frozen=True):
+    """Go on from a snapshot. Done: None."""
+
+    env: int
+    snapshot: bytes
+
+
+class Call(msgspec.Struct, tag="call", frozen=True):
+    """An attribute: called if it is callable, only read, looked for, or set to ``args[0]``.
+
+    Done: the result; for "has" an empty text, "value" or "callable".
+    """
+
+    env: int
+    name: str
+    args: list[Any] = []
+    kwargs: dict[str, Any] = {}
+    how: Literal["call", "get", "has", "set"] = "call"
+
+
+class Close(msgspec.Struct, tag="close", frozen=True):
+    """Close one environment, or with None all of them: the last request. Done: None; closing twice is fine."""
+
+    env: int | None = None
+
+
+Request: TypeAlias = "Make | Reset | Step | State | Render | Snapshot | Restore | Call | Close"
+
+
+class Done(msgspec.Struct, tag="done", frozen=True):
+    """The request was carried out."""
+
+    value: Any = None
+
+
+class Failed(msgspec.Struct, tag="failed", frozen=True):
+    """It was not. ``code`` is from the table in ``paddock.errors``; ``trace`` is for local tiers, never for a peer."""
+
+    code: str
+    message: str
+    error_type: str = ""
+    trace: str = ""
+
+
+Reply: TypeAlias = "Done | Failed"
+
+
+class Attach(msgspec.Struct, tag="attach", frozen=True):
+    """From a Channel to the far end of its socket, no Host sees it: shared memory for these environments' steps.
+
+    The file descriptor comes with the frame. Both ends lay the memory out from the layouts (``rows.layout``; None
+    for values without a fixed size) and the number of environments, ``rows``. Done: None.
+    """
+
+    rows: int
+    observations: dict[str, Any] | None
+    actions: dict[str, Any] | None
+
+
+Message: TypeAlias = "Make | Reset | Step | State | Render | Snapshot | Restore | Call | Close | Done | Failed | Attach"
+
+
+class Description(msgspec.Struct, frozen=True):
+    """What a client must know of an environment that it does not hold; spaces and spec as JSON text.
+
+    A space of the user's own class has no JSON; then its field is None and ``custom`` says which class.
+    """
+
+    observation_space: str | None
+    action_space: str | None
+    metadata: dict[str, Any]
+    render_mode: str | None = None
+    spec: str | None = None
+    custom: str = ""

@@ -1,0 +1,187 @@
+"""ProcessChannel: to a Host in another process, over one socket, with shared memory for steps as an attachment."""
+
+from __future__ import annotations
+
+import os
+import select
+import socket
+import time
+import weakref
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from paddock.errors import BadFrame, ClosedEnvironmentError, DeadlineExceeded, NoAsyncCallError, WorkerLost
+from paddock.hosting.block import Block
+from paddock.hosting.codec import encode
+from paddock.hosting.frames import FrameReader, SameFrame, wait_for, write_frame, write_same
+from paddock.hosting.launch import Child
+from paddock.hosting.messages import Attach, Close, Done, Failed, Reply, Request
+from paddock.hosting.rows import Layout
+
+CLOSE_GRACE_S = 5.0  # how long environments may take to close before their process is ended
+_PATIENCE_S = 60.0  # a peer that takes none of the bytes of a request for so long is lost
+
+
+class ProcessChannel:
+    """Requests over ``near`` to the process ``child``. With ``pickler`` code may go down; it never comes up.
+
+    A peer that breaks the protocol is treated as one that died: its process is ended, and WorkerLost raised.
+    """
+
+    def __init__(
+        self, near: socket.socket, child: Child | None = None, *, pickler: Callable[[Any], bytes] | None = None
+    ) -> None:
+        near.setblocking(False)
+        self._near, self.child, self._pickler = near, child, pickler
+        self._reader = FrameReader(near)
+        self._last_id = 0
+        self._unanswered: deque[int] = deque()
+        self._unwanted_through = 0  # replies up to this id are thrown away: whoever asked has gone
+        self._lost: WorkerLost | None = None
+        self._closed = False
+        self.heard_s = time.monotonic()  # when a request was sent to an idle peer, or a reply came
+        # For a channel that nobody closed: when it is collected, and at the latest when Python exits.
+        self._abandoned = weakref.finalize(self, _abandon, near, child, os.getpid())
+
+    def fileno(self) -> int:
+        """For select and poll; readable when ``arrived`` has something to say."""
+        return self._near.fileno()
+
+    @property
+    def busy(self) -> bool:
+        """Whether the far end still owes a reply, wanted or not."""
+        return bool(self._unanswered)
+
+    def send(self, request: Request | Attach) -> None:
+        self._check_open()
+        # The id wraps: it only has to differ from those of the requests before it.
+        pieces = encode(request, (self._last_id + 1) & 0xFFFFFFFF, pickler=self._pickler)
+        self._expect_reply()
+        try:
+            write_frame(self._near, pieces, _PATIENCE_S)
+        except (OSError, TimeoutError):
+            raise self.lose() from None
+
+    def send_same(self, frame: SameFrame) -> None:
+        """Send a request that was encoded once and for all."""
+        self._check_open()
+        number = self._expect_reply()
+        try:
+            write_same(self._near, frame, number & 0xFFFFFFFF, _PATIENCE_S)
+        except (OSError, TimeoutError):
+            raise self.lose() from None
+
+    def _check_open(self) -> None:
+        if self._lost is not None:
+            raise self._lost
+        if self._closed:
+            raise ClosedEnvironmentError("This channel is closed. Make the environment anew.")
+
+    def _expect_reply(self) -> int:
+        number = self._last_id = self._last_id + 1
+        if not self._unanswered:
+            self.heard_s = time.monotonic()
+        self._unanswered.append(number)
+        return number
+
+    def attach(self, rows: int, observations: Layout, actions: Layout) -> Block:
+        """Share memory for the steps of environments 0 to rows - 1. Done(None) will come as the reply."""
+        block, fd = Block.create(rows, observations, actions)
+        try:
+            self._check_open()
+            frame = encode(Attach(rows, observations, actions), (self._last_id + 1) & 0xFFFFFFFF)
+            self._expect_reply()
+            # The descriptor comes with the frame's first byte; what the system call leaves over follows.
+            sent = socket.send_fds(self._near, [frame[0]], [fd])
+            write_frame(self._near, [memoryview(frame[0])[sent:], *frame[1:]], _PATIENCE_S)
+        except (OSError, TimeoutError):
+            raise self.lose() from None
+        finally:
+            os.close(fd)
+        return block
+
+    def recv(self, timeout: float | None = None) -> Reply:
+        if not self.busy:
+            raise NoAsyncCallError("recv() has no request to wait for. Call send(request) first.", "recv")
+        ends = None if timeout is None else time.monotonic() + timeout
+        while True:
+            reply = self.arrived()
+            if reply is not None:
+                return reply
+            left = None if ends is None else ends - time.monotonic()
+            if not wait_for(self._near.fileno(), select.POLLIN, left):
+                self.forget()
+                raise DeadlineExceeded(f"No answer within {timeout} s.")
+
+    def arrived(self) -> Reply | None:
+        """The next wanted reply if it is here, else None; never waits. WorkerLost if the far end is gone."""
+        if self._lost is not None:
+            raise self._lost
+        try:
+            while (frame := self._reader.next()) is not None:
+                number, reply = frame
+                if not self._unanswered or number != self._unanswered[0] & 0xFFFFFFFF:
+                    raise BadFrame("a reply to no request")
+                if not isinstance(reply, (Done, Failed)):
+                    raise reply if isinstance(reply, BadFrame) else BadFrame(f"no reply, a {type(reply).__name__}")
+                self.heard_s = time.monotonic()
+                if self._unanswered.popleft() > self._unwanted_through:
+                    return reply
+        except BadFrame as error:
+            raise self.lose(f"broke the protocol: {error}") from None
+        except (EOFError, OSError):
+            raise self.lose() from None
+        return None
+
+    def forget(self) -> None:
+        """Nobody waits any more for what was asked so far. The far end still works on it; see ``busy``."""
+        self._unwanted_through = self._last_id
+
+    def lose(self, how: str | None = None) -> WorkerLost:
+        """End the process if it still runs, and say how it was lost; the first reason stays."""
+        if self._lost is None:
+            who = "The worker" if self.child is None else f"The worker process {self.child.pid}"
+            how = how or ("closed its connection" if self.child is None else self.child.last_words())
+            self._lost = WorkerLost(f"{who} {how}.")
+            if self.child is not None:
+                self.child.kill()
+            self._near.close()
+        return self._lost
+
+    def close(self, grace_s: float = CLOSE_GRACE_S) -> None:
+        """Let the environments close, for at most ``grace_s`` seconds; then end the process."""
+        self.begin_close()
+        self.end_close(time.monotonic() + grace_s)
+
+    def begin_close(self) -> None:
+        """Ask the far end to close, without waiting for it."""
+        if not self._closed and self._lost is None:
+            self.forget()
+            number = self._expect_reply()
+            with suppress(OSError, TimeoutError):  # one that takes nothing more is ended by end_close
+                write_frame(self._near, encode(Close(), number & 0xFFFFFFFF), 0.0)
+        self._closed = True
+
+    def end_close(self, by_s: float) -> None:
+        """Wait for the far end until the time ``by_s`` of time.monotonic; what still runs then is ended."""
+        if self._lost is None and self._near.fileno() != -1:
+            self._drain(by_s)
+            self._near.close()
+        if self.child is not None:
+            self.child.wait(max(0.0, by_s - time.monotonic()))
+            self.child.kill()
+        self._abandoned.detach()
+
+    def _drain(self, by_s: float) -> None:
+        with suppress(WorkerLost):
+            while self.busy and self.arrived() is None and self.busy:
+                if not wait_for(self._near.fileno(), select.POLLIN, by_s - time.monotonic()):
+                    return
+
+
+def _abandon(near: socket.socket, child: Child | None, owner: int) -> None:
+    near.close()
+    if child is not None and os.getpid() == owner:  # a forked child has a copy of this channel, and no say
+        child.kill()

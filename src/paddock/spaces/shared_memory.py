@@ -1,0 +1,200 @@
+"""Batches in memory that processes share. What is read is a view: the next write of a lane changes it.
+
+Spaces of your own register rules here. Sequence and Graph have none: their members have no fixed size.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+from array import typecodes
+from ctypes import c_bool, c_uint8
+from functools import singledispatch
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from paddock.errors import CustomSpaceError, InvalidLanes, InvalidSpace
+from paddock.spaces.box import Box
+from paddock.spaces.dict import Dict
+from paddock.spaces.discrete import Discrete
+from paddock.spaces.flatten import flatten
+from paddock.spaces.graph import Graph
+from paddock.spaces.multi_binary import MultiBinary
+from paddock.spaces.multi_discrete import MultiDiscrete
+from paddock.spaces.oneof import OneOf
+from paddock.spaces.sequence import Sequence
+from paddock.spaces.space import Space
+from paddock.spaces.text import Text
+from paddock.spaces.tuple import Tuple
+
+__all__ = ["create_shared_memory", "read_from_shared_memory", "write_to_shared_memory"]
+
+
+def _no_rule(function: str, space: Any) -> CustomSpaceError | InvalidSpace:
+    if isinstance(space, Space):
+        return CustomSpaceError(
+            f"Space of type `{type(space)}` doesn't have an registered `{function}` function. "
+            f"Register `{type(space)}` for `{function}` to support it."
+        )
+    return InvalidSpace(
+        f"The space provided to `{function}` is not a gymnasium Space instance, type: {type(space)}, {space}"
+    )
+
+
+@singledispatch
+def create_shared_memory(space: Space[Any], n: int = 1, ctx: Any = multiprocessing) -> Any:
+    """Room for ``n`` members, all zero bytes: a locked array, or a tuple or dict of them as the space is.
+
+    ``ctx`` makes the arrays: the module `multiprocessing`, or what its ``get_context`` gives.
+    """
+    raise _no_rule("create_shared_memory", space)
+
+
+@create_shared_memory.register(Box)
+@create_shared_memory.register(Discrete)
+@create_shared_memory.register(MultiDiscrete)
+@create_shared_memory.register(MultiBinary)
+def _create_array(space: Any, n: int = 1, ctx: Any = multiprocessing) -> Any:
+    size, dtype = n * int(np.prod(space.shape)), space.dtype
+    if dtype.kind == "b":
+        return ctx.Array(c_bool, size)
+    if dtype.char in typecodes:
+        return ctx.Array(dtype.char, size)
+    return ctx.Array(c_uint8, size * dtype.itemsize)  # float16 and the like: C has no such number, bytes will do
+
+
+@create_shared_memory.register(Tuple)
+def _create_tuple(space: Tuple, n: int = 1, ctx: Any = multiprocessing) -> tuple[Any, ...]:
+    return tuple(create_shared_memory(part, n=n, ctx=ctx) for part in space.spaces)
+
+
+@create_shared_memory.register(Dict)
+def _create_dict(space: Dict, n: int = 1, ctx: Any = multiprocessing) -> dict[str, Any]:
+    return {key: create_shared_memory(part, n=n, ctx=ctx) for key, part in space.spaces.items()}
+
+
+@create_shared_memory.register(Text)
+def _create_text(space: Text, n: int = 1, ctx: Any = multiprocessing) -> Any:
+    return ctx.Array(np.dtype(np.int32).char, n * space.max_length)
+
+
+@create_shared_memory.register(OneOf)
+def _create_one_of(space: OneOf, n: int = 1, ctx: Any = multiprocessing) -> tuple[Any, ...]:
+    """The alternative that each lane has taken, then room for each alternative in every lane."""
+    chosen = ctx.Array(np.dtype(np.int64).char, n)
+    return (chosen, *(create_shared_memory(part, n=n, ctx=ctx) for part in space.spaces))
+
+
+@create_shared_memory.register(Graph)
+@create_shared_memory.register(Sequence)
+def _create_nothing(space: Graph | Sequence, n: int = 1, ctx: Any = multiprocessing) -> NoReturn:
+    raise InvalidSpace(
+        f"As {space} has a dynamic shape so its not possible to make a static shared memory. "
+        "For `AsyncVectorEnv`, disable `shared_memory`."
+    )
+
+
+@singledispatch
+def read_from_shared_memory(space: Space[Any], shared_memory: Any, n: int = 1) -> Any:
+    """The batch of ``n`` members that was written. Arrays are views; copy what must not change."""
+    raise _no_rule("read_from_shared_memory", space)
+
+
+@read_from_shared_memory.register(Box)
+@read_from_shared_memory.register(Discrete)
+@read_from_shared_memory.register(MultiDiscrete)
+@read_from_shared_memory.register(MultiBinary)
+def _read_array(space: Any, shared_memory: Any, n: int = 1) -> NDArray[Any]:
+    return _numbers(shared_memory, space.dtype).reshape((n, *space.shape))
+
+
+@read_from_shared_memory.register(Tuple)
+def _read_tuple(space: Tuple, shared_memory: Any, n: int = 1) -> tuple[Any, ...]:
+    parts = zip(space.spaces, shared_memory, strict=True)
+    return tuple(read_from_shared_memory(part, memory, n=n) for part, memory in parts)
+
+
+@read_from_shared_memory.register(Dict)
+def _read_dict(space: Dict, shared_memory: Any, n: int = 1) -> dict[str, Any]:
+    return {key: read_from_shared_memory(part, shared_memory[key], n=n) for key, part in space.spaces.items()}
+
+
+@read_from_shared_memory.register(Text)
+def _read_text(space: Text, shared_memory: Any, n: int = 1) -> tuple[str, ...]:
+    rows = _numbers(shared_memory, np.dtype(np.int32)).reshape((n, space.max_length)).tolist()
+    characters = space.character_list
+    return tuple("".join([characters[index] for index in row if index < len(characters)]) for row in rows)
+
+
+@read_from_shared_memory.register(OneOf)
+def _read_one_of(space: OneOf, shared_memory: Any, n: int = 1) -> tuple[tuple[np.int64, Any], ...]:
+    chosen = _numbers(shared_memory[0], np.dtype(np.int64))
+    alternatives = [
+        read_from_shared_memory(part, memory, n=n) for part, memory in zip(space.spaces, shared_memory[1:], strict=True)
+    ]
+    return tuple((index, _row(space.spaces[index], alternatives[index], lane)) for lane, index in enumerate(chosen))
+
+
+def _row(space: Space[Any], batch: Any, lane: int) -> Any:
+    """One lane's member of a batch; tuples and dicts have their lanes inside their parts."""
+    if isinstance(space, Tuple):
+        return tuple(_row(part, rows, lane) for part, rows in zip(space.spaces, batch, strict=True))
+    if isinstance(space, Dict):
+        return {key: _row(part, batch[key], lane) for key, part in space.spaces.items()}
+    return batch[lane]
+
+
+@singledispatch
+def write_to_shared_memory(space: Space[Any], index: int, value: Any, shared_memory: Any) -> None:
+    """Put ``value``, a member, into lane ``index``. The lock is not taken: each lane has one writer."""
+    raise _no_rule("write_to_shared_memory", space)
+
+
+@write_to_shared_memory.register(Box)
+@write_to_shared_memory.register(Discrete)
+@write_to_shared_memory.register(MultiDiscrete)
+@write_to_shared_memory.register(MultiBinary)
+def _write_array(space: Any, index: int, value: Any, shared_memory: Any) -> None:
+    room = _room(_numbers(shared_memory, space.dtype), int(np.prod(space.shape)), index)
+    np.copyto(room, np.asarray(value, dtype=space.dtype).reshape(-1))
+
+
+@write_to_shared_memory.register(Tuple)
+def _write_tuple(space: Tuple, index: int, values: Any, shared_memory: Any) -> None:
+    for part, value, memory in zip(space.spaces, values, shared_memory, strict=True):
+        write_to_shared_memory(part, index, value, memory)
+
+
+@write_to_shared_memory.register(Dict)
+def _write_dict(space: Dict, index: int, values: Any, shared_memory: Any) -> None:
+    for key, part in space.spaces.items():
+        write_to_shared_memory(part, index, values[key], shared_memory[key])
+
+
+@write_to_shared_memory.register(Text)
+def _write_text(space: Text, index: int, values: str, shared_memory: Any) -> None:
+    room = _room(_numbers(shared_memory, np.dtype(np.int32)), space.max_length, index)
+    codes: Any = flatten(space, values)
+    np.copyto(room, codes)
+
+
+@write_to_shared_memory.register(OneOf)
+def _write_one_of(space: OneOf, index: int, values: tuple[int, Any], shared_memory: Any) -> None:
+    chosen, value = values
+    # The value first: if it can't be written, the lane still names the alternative that it holds.
+    write_to_shared_memory(space.spaces[chosen], index, value, shared_memory[1 + chosen])
+    _room(_numbers(shared_memory[0], np.dtype(np.int64)), 1, index)[0] = chosen
+
+
+def _numbers(shared_memory: Any, dtype: np.dtype[Any]) -> NDArray[Any]:
+    numbers: NDArray[Any] = np.frombuffer(shared_memory.get_obj(), dtype=dtype)
+    return numbers
+
+
+def _room(numbers: NDArray[Any], size: int, index: int) -> NDArray[Any]:
+    """Lane ``index``'s part. Outside it a slice would be empty, and NumPy writes one number into nothing silently."""
+    lanes = len(numbers) // size if size else index + 1
+    if not 0 <= index < lanes:
+        raise InvalidLanes(f"index={index} is not a lane of this memory, which has {lanes}; expected 0 to {lanes - 1}.")
+    return numbers[index * size : (index + 1) * size]

@@ -1,0 +1,130 @@
+"""What becomes of lanes that fail: told by raising, begun anew, or frozen. The other lanes never notice.
+
+A caller's mistake (an action outside its space, a step before reset) is no fault of the lane and always raises.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeAlias, get_args
+
+import numpy as np
+
+from paddock.core.env import Info
+from paddock.errors import (
+    DependencyNotInstalled,
+    EnvFailed,
+    InvalidAction,
+    InvalidLanes,
+    InvalidSeed,
+    InvalidSnapshot,
+    NotTransferable,
+    PaddockError,
+    ResetNeeded,
+    SnapshotUnsupported,
+    UnsupportedMode,
+)
+from paddock.seeding import derived_seed
+
+OnFault: TypeAlias = Literal["raise", "restart", "mask"]
+
+BEGINNINGS = 5  # a lane that fails to begin so often in a row will not begin the next time either
+
+# Errors that an environment, or the layer around it, raises because of what the caller asked for.
+_CALLERS = (
+    DependencyNotInstalled,
+    InvalidAction,
+    InvalidLanes,
+    InvalidSeed,
+    InvalidSnapshot,
+    NotTransferable,
+    ResetNeeded,
+    SnapshotUnsupported,
+    UnsupportedMode,
+)
+
+
+class Faults:
+    """The record of ``num_envs`` lanes. ``anew`` are those whose next step begins an episode in a new environment."""
+
+    def __init__(self, on_fault: OnFault, num_envs: int) -> None:
+        if on_fault not in get_args(OnFault):
+            raise InvalidLanes(f"on_fault={on_fault!r}; expected 'raise', 'restart' or 'mask'.")
+        self.on_fault = on_fault
+        self.anew: set[int] = set()
+        self.frozen: set[int] = set()
+        self._seeds: list[int | None] = [None] * num_envs
+        self._count = [0] * num_envs
+        self._beginnings = [0] * num_envs
+        self._raised: Exception | None = None
+
+    def seeded(self, lane: int, seed: int | None, *, lost: bool = False) -> int | None:
+        """The caller resets this lane; a frozen one is live again. The seed to begin with: a lane that was lost or
+        has failed gets its next one where the caller gives none, because its own random stream is gone.
+        """
+        self.frozen.discard(lane)
+        if lost:
+            self._count[lane] += 1
+            self.anew.add(lane)
+        if seed is not None:
+            self._seeds[lane], self._count[lane] = seed, 0
+            return seed
+        return self.next_seed(lane) if lane in self.anew else None
+
+    def next_seed(self, lane: int) -> int | None:
+        """The seed for beginning anew: derived from the lane's last one, so that a run with faults repeats too."""
+        seed = self._seeds[lane]
+        return None if seed is None else derived_seed(seed, self._count[lane])
+
+    def begun(self, lane: int) -> None:
+        """The lane has an episode again."""
+        self.anew.discard(lane)
+        self.frozen.discard(lane)
+        self._beginnings[lane] = 0
+
+    def report(
+        self, lane: int, error: PaddockError, *, beginning: bool = False, raised: Exception | None = None
+    ) -> Info:
+        """Take note of a fault, ``beginning`` if it was in a reset; what the lane's info says about it.
+
+        Where the policy raises it is ``error``, or ``raised`` in its place.
+        """
+        self._count[lane] += 1
+        self._beginnings[lane] += beginning or lane in self.anew
+        self.anew.add(lane)
+        if self.on_fault == "mask":
+            self.frozen.add(lane)
+        if self.on_fault == "raise" or self._beginnings[lane] >= BEGINNINGS:
+            self._raised = self._raised or raised or error
+        kind = f" ({error.error_type})" if isinstance(error, EnvFailed) and error.error_type else ""
+        return {"lane_error": f"{error.code}{kind}: {error}"}
+
+    def tries_again(self, lane: int) -> bool:
+        """Whether a reset that failed is to be tried again at once."""
+        return self.on_fault == "restart" and self._beginnings[lane] < BEGINNINGS
+
+    def take_back(self, lane: int) -> None:
+        """What was reported of this lane has reached nobody, and will be reported again."""
+        self.anew.discard(lane)
+        self.frozen.discard(lane)
+        self._raised = None
+
+    def mistake(self, error: Exception) -> None:
+        """Take note of a mistake of the caller's: raised, and the lane goes on as before."""
+        self._raised = self._raised or error
+
+    def raise_what_was_reported(self) -> None:
+        """Raise the first error that is to be raised, once every lane has its result."""
+        error, self._raised = self._raised, None
+        if error is not None:
+            raise error
+
+    def live(self, num_envs: int) -> np.ndarray[Any, Any]:
+        """bool[n]: lanes that are not frozen."""
+        mask = np.ones(num_envs, dtype=np.bool_)
+        mask[list(self.frozen)] = False
+        return mask
+
+
+def is_fault(error: BaseException) -> bool:
+    """Whether the lane is to blame, not its caller."""
+    return not isinstance(error, _CALLERS)

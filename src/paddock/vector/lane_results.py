@@ -1,0 +1,57 @@
+"""LaneResults: each lane's newest result, kept by lane. What a worker wrote is copied here before anyone uses it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from paddock.core.env import Info
+from paddock.hosting.block import Block
+from paddock.spaces import Space
+from paddock.vector.lane_observations import LaneObservations
+
+Array = np.ndarray[Any, Any]
+
+
+class LaneResults:
+    """rewards: float64[n]; terminations, truncations: bool[n]; ``infos`` of the lanes that have one."""
+
+    observations: LaneObservations
+
+    def __init__(self, num_envs: int) -> None:
+        self.num_envs = num_envs
+        self.rewards: Array = np.zeros(num_envs, dtype=np.float64)
+        self.terminations: Array = np.zeros(num_envs, dtype=np.bool_)
+        self.truncations: Array = np.zeros(num_envs, dtype=np.bool_)
+        self.infos: dict[int, Info] = {}
+
+    def make_room(self, observation_space: Space[Any], *, copy: bool) -> None:
+        """The observations' space is known now."""
+        self.observations = LaneObservations(observation_space, self.num_envs, copy=copy)
+
+    def put_part(self, part: slice, block: Block) -> None:
+        """A step of all lanes of one worker. Hot."""
+        self.observations.put_part(part, block.observations)
+        self.rewards[part] = block.rewards
+        # Compared and not copied: a byte that is neither 0 nor 1 is no bool.
+        np.not_equal(block.terminations, 0, out=self.terminations[part])
+        np.not_equal(block.truncations, 0, out=self.truncations[part])
+
+    def put_row(self, lane: int, block: Block, row: int, *observation: Any) -> None:
+        """A step of one lane; its observation is in the block unless it is given. An error of NumPy's if it is odd."""
+        if observation:
+            self.observations.put(lane, observation[0])
+        else:
+            self.observations.put_row(lane, block.observations, row)
+        self.rewards[lane] = block.rewards[row]
+        self.terminations[lane], self.truncations[lane] = block.terminations[row] != 0, block.truncations[row] != 0
+
+    def put_nothing(self, lane: int, *, truncated: bool = False) -> None:
+        """No step was made: reward 0, and the observation stays what it was."""
+        self.rewards[lane], self.terminations[lane], self.truncations[lane] = 0.0, False, truncated
+
+    def put_info(self, lane: int, info: Info) -> None:
+        """Add to what the lane's info says already."""
+        if info:
+            self.infos[lane] = {**self.infos[lane], **info} if lane in self.infos else info

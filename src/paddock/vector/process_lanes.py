@@ -1,0 +1,397 @@
+"""ProcessLanes: the engine under vector environments in worker processes. Requests go out by worker, results come back
+by lane, and whoever fails is reported without holding up the others.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Sequence
+from copy import deepcopy
+from typing import Any
+
+from paddock.core.env import Info
+from paddock.errors import BadFrame, PaddockError, WorkerLost
+from paddock.hosting import messages as m
+from paddock.hosting.client import read_description
+from paddock.hosting.failure import failed, to_error
+from paddock.hosting.launch import Launcher
+from paddock.hosting.rows import layout
+from paddock.spaces import Space
+from paddock.vector.faults import Faults, OnFault, is_fault
+from paddock.vector.lane_replies import notes_by_row, observation_and_info
+from paddock.vector.lane_results import LaneResults
+from paddock.vector.lane_worker import Factory, Job, Kind, LaneWorker, by_worker, shares
+from paddock.vector.timed_out import TimedOut
+from paddock.vector.worker_poll import WorkerPoll
+
+# What NumPy raises for an observation that does not fit its space: a fault of the lane.
+_UNFIT = (ValueError, TypeError, KeyError, IndexError)
+
+
+class ProcessLanes(LaneResults):
+    """Lanes in ``workers`` processes. After ``collect`` the arrays and dicts hold each lane's newest result.
+
+    A lane is ``waiting`` from the moment something is asked of it until its result is here, then ``ready`` until it
+    is taken.
+    """
+
+    def __init__(
+        self,
+        factories: Sequence[Factory],
+        *,
+        workers: int,
+        launcher: Launcher,
+        autoreset: str,
+        on_fault: OnFault,
+        deadline_s: float | None,
+        max_concurrency: int | None,
+    ) -> None:
+        super().__init__(len(factories))
+        self.faults = Faults(on_fault, self.num_envs)
+        self.answers: dict[int, Any] = {}  # a value, or the error to raise
+        self.descriptions: dict[int, m.Description] = {}
+        self.waiting: set[int] = set()
+        self.ready: deque[int] = deque()
+        self._resetting: dict[int, Info | None] = {}  # lanes that the caller resets, with the options
+        self._asked: type[m.Request] | None = None  # what is asked of lanes, if it is neither reset nor step
+        self._unmade: dict[int, PaddockError] = {}  # lanes whose environment could not be made
+        self._unreported: dict[int, PaddockError] = {}  # lanes that were lost while nobody waited for them
+        self._untaken: dict[int, PaddockError] = {}  # faults whose lanes are ready, and nobody has taken them yet
+        self._deadline_s, self._max_concurrency = deadline_s, max_concurrency
+        self._poll = WorkerPoll()
+        self.workers: list[LaneWorker] = []
+        try:
+            for first, count in shares(self.num_envs, workers):
+                part = factories[first : first + count]
+                worker = LaneWorker(first, part, launcher=launcher, autoreset=autoreset, deadline_s=deadline_s)
+                self.workers.append(worker)
+                self._poll.watch(worker)
+                self._send_next(worker)
+        except BaseException:
+            self.close(0.0)
+            raise
+        self._worker_of = [worker for worker in self.workers for _ in worker.lanes]
+
+    def describe(self) -> list[m.Description]:
+        """What each lane's environment is, once all are made. An environment that can't be made is raised."""
+        while len(self.descriptions) < self.num_envs:
+            if self._unmade or self._unreported:
+                raise next(iter({**self._unmade, **self._unreported}.values()))
+            self._wait(None)
+        return [self.descriptions[lane] for lane in range(self.num_envs)]
+
+    def adopt(self, observation_space: Space[Any], action_space: Space[Any], *, copy: bool) -> None:
+        """The spaces of a lane are known: share memory for them."""
+        self.make_room(observation_space, copy=copy)
+        for worker in self.workers:
+            worker.attach(layout(observation_space), layout(action_space))
+            self._send_next(worker)
+
+    def begin_reset(self, lanes: Sequence[int], seeds: Sequence[int | None], options: Info | None) -> None:
+        """Begin an episode in these lanes; a seed for each lane of the batch. Under "restart" it is tried again."""
+        self._hear_all(0.0)  # a worker that died meanwhile is no fault of this reset
+        self._asked = None
+        for worker, rows in by_worker(self._worker_of, lanes):
+            resets: dict[int, tuple[int | None, Info | None]] = {}
+            for row in rows:
+                lane = worker.lanes[row]
+                self.infos.pop(lane, None)
+                lost = self._unreported.pop(lane, None) is not None
+                resets[row] = self.faults.seeded(lane, seeds[lane], lost=lost), options
+                self._resetting[lane] = options
+            self._submit(worker, Job("reset", (), resets=resets))
+
+    def begin_step_of_all(self, actions: Any) -> bool:
+        """The short way for the common case: nobody fails, is busy or is held back. False if it does not apply."""
+        if self.faults.anew or self._unreported or self.waiting or self.ready or self._max_concurrency is not None:
+            return False
+        for worker in self.workers:
+            if worker.busy or worker.lost:
+                return False
+        if not all(worker.fill_actions(actions, self.num_envs) for worker in self.workers):
+            return False
+        self._asked = None
+        self.infos.clear()  # left behind if an error was raised instead of the results
+        self.waiting.update(range(self.num_envs))
+        for worker in self.workers:
+            try:
+                worker.step_every_row()
+            except WorkerLost as error:
+                self._lose(worker, error)
+        return True
+
+    def begin_step(self, lanes: Sequence[int], actions: Sequence[Any]) -> None:
+        """Step these lanes, an action each. Lanes that failed begin anew instead, frozen ones do nothing."""
+        self._asked = None
+        action_of = dict(zip(lanes, actions, strict=True))
+        for worker, rows in by_worker(self._worker_of, lanes):
+            resets: dict[int, tuple[int | None, Info | None]] = {}
+            steps: list[int] = []
+            for row in rows:
+                lane = worker.lanes[row]
+                self.infos.pop(lane, None)
+                if lane in self.faults.frozen:
+                    self.rest([lane])
+                elif lane in self._unreported:
+                    self._fault(lane, self._unreported.pop(lane))
+                elif lane in self.faults.anew:
+                    resets[row] = self.faults.next_seed(lane), None
+                else:
+                    steps.append(row)
+            if resets or steps:
+                chosen = [action_of[worker.lanes[row]] for row in steps]
+                self._submit(worker, Job("step", steps, chosen, resets))
+
+    def rest(self, lanes: Sequence[int]) -> None:
+        """These lanes do nothing in this step."""
+        for lane in lanes:
+            self.put_nothing(lane)
+            self._ready(lane)
+
+    def begin_ask(self, requests: dict[int, m.Request]) -> None:
+        """One request for each of these lanes; ``answers`` will have the values."""
+        self._hear_all(0.0)
+        self._asked = type(next(iter(requests.values())))
+        self.answers.clear()
+        for worker, rows in by_worker(self._worker_of, list(requests)):
+            asked = [row for row in rows if not self._answer_for(worker.lanes[row])]
+            if asked:
+                self._submit(worker, Job("ask", asked, requests=[requests[worker.lanes[row]] for row in asked]))
+
+    def _answer_for(self, lane: int) -> bool:
+        """Answer for a lane that has no environment to ask: one that was lost, or has no episode to show."""
+        if self._asked is m.Restore:  # a restored lane needs no environment but a new one
+            return False
+        if lane in self._unreported:
+            self._fault(lane, self._unreported.pop(lane))
+            return True
+        if self._asked is m.Render and lane in self.faults.anew:
+            self.answers[lane] = None
+            self._ready(lane)
+            return True
+        return False
+
+    def collect(self, count: int, timeout: float | None = None) -> None:
+        """Wait until ``count`` lanes are ready. TimedOut after ``timeout`` seconds, and all is forgotten."""
+        ends_s = None if timeout is None else time.monotonic() + timeout
+        while len(self.ready) < count:
+            for worker in self.workers:
+                if worker.jobs:
+                    self._run_jobs(worker)
+            if len(self.ready) < count and not self._wait(ends_s):
+                late = sorted(self.waiting)
+                self.forget()
+                raise TimedOut(f"lanes {late} did not answer within {timeout} s.", lane=late[0])
+
+    def take(self, count: int) -> list[int]:
+        """The lanes that have been ready longest; their results are the caller's now."""
+        taken = [self.ready.popleft() for _ in range(count)]
+        if self._untaken:
+            for lane in taken:
+                self._untaken.pop(lane, None)
+        return taken
+
+    def forget(self) -> None:
+        """Nobody waits any more; results that still come are thrown away, never taken for newer ones."""
+        for worker in self.workers:
+            worker.forget()
+        for lane in self._untaken:
+            self.faults.take_back(lane)
+        self._unreported.update(self._untaken)  # faults are not forgotten: the next step tells of them
+        for left in (self._untaken, self._resetting, self.waiting, self.ready, self.infos, self.answers):
+            left.clear()
+
+    def close(self, grace_s: float) -> None:
+        """Let every environment close, together for at most ``grace_s`` seconds; then end what still runs."""
+        by_s = time.monotonic() + grace_s
+        for worker in self.workers:
+            worker.begin_close()
+        for worker in self.workers:
+            worker.end_close(by_s)
+
+    def _submit(self, worker: LaneWorker, job: Job) -> None:
+        self.waiting.update(worker.lanes[row] for row in (*job.rows, *job.resets))
+        worker.jobs.append(job)
+        self._run_jobs(worker)
+        if worker.jobs and job.actions is not None:
+            job.actions = deepcopy(job.actions)  # the caller may write into its arrays before this worker's turn comes
+
+    def _run_jobs(self, worker: LaneWorker) -> None:
+        while worker.jobs and not worker.busy and self._may_run():
+            try:
+                if worker.lost:
+                    worker.start()
+                    self._poll.watch(worker)
+                worker.run(worker.jobs.popleft())
+            except WorkerLost as error:
+                self._lose(worker, error)
+            self._send_next(worker)
+
+    def _may_run(self) -> bool:
+        return self._max_concurrency is None or sum(one.busy for one in self.workers) < self._max_concurrency
+
+    def _send_next(self, worker: LaneWorker) -> None:
+        try:
+            while not worker.lost and (refused := worker.send_next()) is not None:
+                self._take_in(worker, *refused)
+        except WorkerLost as error:
+            self._lose(worker, error)
+
+    def _wait(self, ends_s: float | None) -> bool:
+        """Take in what arrives next. False if the time ``ends_s`` came first."""
+        until = [] if ends_s is None else [ends_s]
+        if self._deadline_s is not None:
+            until += [expires for worker in self.workers if (expires := worker.expires_s()) is not None]
+        heard = self._hear_all(max(0.0, (min(until) - time.monotonic()) * 1000) if until else None)
+        if self._deadline_s is not None:
+            self._end_overdue()
+        return heard or ends_s is None or time.monotonic() < ends_s
+
+    def _hear_all(self, timeout_ms: float | None) -> bool:
+        heard = self._poll.wait(timeout_ms)
+        for worker in heard:
+            self._hear(worker)
+        return bool(heard)
+
+    def _hear(self, worker: LaneWorker) -> None:
+        try:
+            while (heard := worker.arrived()) is not None:
+                self._take_in(worker, *heard)
+                if worker.busy:
+                    self._send_next(worker)
+                if not worker.busy:  # it owes nothing, or is gone: no need to ask the system for more
+                    return
+        except BadFrame as error:
+            self._lose(worker, worker.channel.lose(f"broke the protocol: {error}"))
+        except WorkerLost as error:
+            self._lose(worker, error)
+        self._send_next(worker)  # also after a reply that nobody wanted
+
+    def _end_overdue(self) -> None:
+        now = time.monotonic()
+        for worker in self.workers:
+            expires = worker.expires_s()
+            if expires is not None and now >= expires:
+                self._report(worker, worker.end_overdue())
+
+    def _lose(self, worker: LaneWorker, error: WorkerLost) -> None:
+        self._report(worker, worker.lose(error))
+
+    def _report(self, worker: LaneWorker, errors: dict[int, PaddockError]) -> None:
+        self._poll.unwatch(worker)
+        for lane, error in errors.items():
+            if lane in self.waiting:
+                self._fault(lane, error)
+            elif lane not in self.faults.anew:  # one that begins anew anyway has nothing to lose
+                self._unreported[lane] = error
+
+    def _take_in(self, worker: LaneWorker, kind: Kind, rows: Sequence[int], reply: m.Reply) -> None:
+        if kind == "step":
+            self._take_steps(worker, rows, reply)
+        elif kind == "reset":
+            self._take_reset(worker.lanes[rows[0]], reply)
+        elif kind == "ask":
+            self._take_answer(worker.lanes[rows[0]], reply)
+        elif kind == "make":
+            self._take_description(worker, rows[0], reply)
+
+    def _take_answer(self, lane: int, reply: m.Reply) -> None:
+        if isinstance(reply, m.Failed):
+            self.answers[lane] = to_error(reply, lane=lane)
+        else:
+            self.answers[lane] = reply.value
+            if self._asked is m.Restore:  # it has an episode again, whatever it was before
+                self._unreported.pop(lane, None)
+                self.faults.begun(lane)
+        self._ready(lane)
+
+    def _take_description(self, worker: LaneWorker, row: int, reply: m.Reply) -> None:
+        lane = worker.lanes[row]
+        if isinstance(reply, m.Failed):
+            worker.broken.add(row)
+            self._unmade[lane] = to_error(reply, lane=lane)
+        else:
+            self._unmade.pop(lane, None)
+            self.descriptions[lane] = read_description(reply.value)
+
+    def _take_reset(self, lane: int, reply: m.Reply) -> None:
+        unmade = self._unmade.pop(lane, None)
+        if isinstance(reply, m.Failed):
+            self._fail(lane, unmade or to_error(reply, lane=lane))
+            return
+        observation, info = observation_and_info(reply.value)
+        try:
+            self.observations.put(lane, observation)
+        except _UNFIT as error:
+            self._fault(lane, to_error(failed(error), lane=lane))
+            return
+        self.put_nothing(lane)
+        self.faults.begun(lane)
+        self._ready(lane, info)
+
+    def _take_steps(self, worker: LaneWorker, rows: Sequence[int], reply: m.Reply) -> None:
+        if isinstance(reply, m.Failed):
+            for row in rows:
+                self._fail(worker.lanes[row], to_error(reply, lane=worker.lanes[row]))
+            return
+        block = worker.block
+        assert block is not None
+        notes = reply.value
+        loose = block.observations is None
+        if notes is None and len(rows) == block.rows and not loose:
+            self.put_part(worker.part, block)
+            self.waiting.difference_update(worker.lanes)
+            self.ready.extend(worker.lanes)
+            return
+        noted = notes_by_row(notes or [], rows, loose=loose)
+        for row in rows:
+            self._take_row(worker, row, *noted.get(row, ({},)))
+
+    def _take_row(self, worker: LaneWorker, row: int, info: Any, *observation: Any) -> None:
+        lane, block = worker.lanes[row], worker.block
+        assert block is not None
+        if isinstance(info, m.Failed):
+            self._fail(lane, to_error(info, lane=lane))
+            return
+        try:
+            self.put_row(lane, block, row, *observation)
+        except _UNFIT as error:
+            self._fault(lane, to_error(failed(error), lane=lane))
+        else:
+            self._ready(lane, info)
+
+    def _fail(self, lane: int, error: PaddockError) -> None:
+        if is_fault(error):
+            self._fault(lane, error)
+        else:
+            self.faults.mistake(error)
+            self.put_nothing(lane)
+            self._ready(lane)
+
+    def _fault(self, lane: int, error: PaddockError) -> None:
+        worker = self._worker_of[lane]
+        row = lane - worker.lanes[0]
+        worker.broken.add(row)
+        self.answers[lane] = error
+        if self._asked is not None and self.faults.on_fault != "raise":
+            # Whoever asked gets the error. The episode's end is for the next step to tell.
+            if lane not in self.faults.anew:
+                self._unreported[lane] = error
+            self._ready(lane)
+            return
+        info = self.faults.report(lane, error, beginning=lane in self._resetting)
+        if lane in self._resetting and self.faults.tries_again(lane):
+            self.infos[lane] = info
+            again = self.faults.next_seed(lane), self._resetting[lane]
+            worker.jobs.append(Job("reset", (), resets={row: again}))
+            return
+        self._untaken[lane] = error
+        self.put_nothing(lane, truncated=True)
+        self._ready(lane, info)
+
+    def _ready(self, lane: int, info: Info | None = None) -> None:
+        self.put_info(lane, info or {})
+        self._resetting.pop(lane, None)
+        self.waiting.discard(lane)
+        self.ready.append(lane)

@@ -1,0 +1,189 @@
+"""The distances at which an environment may run. A new one joins the suite with one line in TIERS."""
+
+import socket
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import paddock
+from paddock.errors import NotTransferable
+from paddock.hosting.channel import DirectChannel
+from paddock.hosting.client import HostedEnv
+from paddock.hosting.codec import decode_frame, encode
+from paddock.hosting.factories import dumps, loads
+from paddock.hosting.failure import failed
+from paddock.hosting.host import Host
+from paddock.hosting.launch import Child, start_by, start_fresh
+from paddock.hosting.messages import Close
+from paddock.hosting.process_channel import ProcessChannel
+from paddock.vector import SyncVectorEnv
+from paddock.vector.asynchronous import AsyncVectorEnv
+from paddock.vector.processes import ProcessVectorEnv
+from tests.conformance.envs import counting
+from tests.conformance.one_lane import OneLane, beside_idle
+
+fork = start_by("fork")
+LANE = 2  # under test; in two workers it is the second one of the second
+
+
+@dataclass(frozen=True)
+class Tier:
+    """``open(factory)`` gives the environment that the factory makes, at this distance.
+
+    ``far``: values cross as bytes. ``hosted``: a Host answers, so errors are paddock's. ``lanes``: one of several.
+    """
+
+    name: str
+    open: Callable[..., Any]
+    far: bool = False
+    hosted: bool = False
+    lanes: bool = False
+
+    def __str__(self):
+        return self.name
+
+
+def _build(what):
+    return what["factory"]()
+
+
+def _here(factory, spaces=None):
+    return factory()
+
+
+def _direct(factory, spaces=None):
+    return HostedEnv(DirectChannel(Host(_build)), {"factory": factory}, spaces=spaces)
+
+
+class CodecChannel(DirectChannel):
+    """As direct, but every message becomes bytes and a message again."""
+
+    def __init__(self, host):
+        super().__init__(host)
+        self._plain = host
+
+    def recv(self, timeout=None):
+        request = self._sent.popleft()
+        request = _passed(request, pickler=dumps)
+        reply = self._plain.handle(request)
+        try:
+            return _passed(reply, answers=request)
+        except NotTransferable as error:
+            return _passed(failed(error))
+
+
+def _passed(message, **options):
+    frame = b"".join(encode(message, 7, **options))
+    number, back = decode_frame(frame, unpickler=loads if "pickler" in options else None)
+    assert number == 7
+    return back
+
+
+def _codec(factory, spaces=None):
+    return HostedEnv(CodecChannel(Host(_build)), {"factory": factory}, spaces=spaces)
+
+
+def _in_process(launcher):
+    def open_there(factory, spaces=None):
+        return HostedEnv(ProcessChannel(*launcher(), pickler=dumps), {"factory": factory}, spaces=spaces)
+
+    return open_there
+
+
+class KeptChannel:
+    """One worker process for many environments, one after the other: starting one each would take minutes."""
+
+    def __init__(self, launcher):
+        self._launcher, self._channel = launcher, None
+
+    def send(self, request):
+        if self._channel is None:
+            self._channel = ProcessChannel(*self._launcher(), pickler=dumps)
+        self._channel.send(request)
+
+    def recv(self, timeout=None):
+        return self._channel.recv(timeout)
+
+    def close(self):
+        self.send(Close(0))
+        self.recv()
+
+    def end(self):
+        if self._channel is not None:
+            self._channel.close()
+
+
+KEPT = {"process": KeptChannel(start_fresh), "forked": KeptChannel(fork)}
+
+
+def reopen(tier, factory, spaces=None):
+    """As ``tier.open``, but in a worker process that earlier environments may have used."""
+    if tier.name in KEPT:
+        return HostedEnv(KEPT[tier.name], {"factory": factory}, spaces=spaces)
+    return tier.open(factory, spaces=spaces)
+
+
+def _loop(factory, spaces=None):
+    return OneLane(SyncVectorEnv(beside_idle(factory, LANE), autoreset_mode="Disabled"), LANE)
+
+
+def _processes(factory, spaces=None):
+    # Three lanes in two workers: 0, then 1 and 2.
+    lanes = ProcessVectorEnv(beside_idle(factory, LANE), workers=2, autoreset_mode="Disabled", launcher=fork)
+    return OneLane(lanes, LANE)
+
+
+def _async(factory, spaces=None):
+    return OneLane(AsyncVectorEnv(beside_idle(factory, LANE), autoreset_mode="Disabled", context="fork"), LANE)
+
+
+def start_perl():
+    """The worker that is not Python, with its socket."""
+    near, far = socket.socketpair()
+    lifeline, watched = socket.socketpair()
+    program = Path(__file__).with_name("echo_worker.pl")
+    with far, watched:
+        process = subprocess.Popen(
+            ["perl", program, str(far.fileno())], pass_fds=[far.fileno()], start_new_session=True
+        )
+    return near, Child(process, lifeline)
+
+
+def _perl(factory, spaces=None):
+    assert factory.func is counting, "the Perl worker plays this environment only"
+    return HostedEnv(ProcessChannel(*start_perl()), dict(factory.keywords))
+
+
+TIERS = [
+    Tier("here", _here),
+    Tier("direct", _direct, hosted=True),
+    Tier("codec", _codec, far=True, hosted=True),
+    Tier("process", _in_process(start_fresh), far=True, hosted=True),
+    Tier("forked", _in_process(fork), far=True, hosted=True),
+    Tier("loop", _loop, lanes=True),
+    Tier("processes", _processes, far=True, hosted=True, lanes=True),
+    Tier("async", _async, far=True, hosted=True, lanes=True),
+]
+PERL = Tier("perl", _perl, far=True, hosted=True)
+
+every_tier = pytest.mark.parametrize("tier", TIERS, ids=str)
+every_tier_and_perl = pytest.mark.parametrize("tier", [*TIERS, PERL], ids=str)
+hosted_tiers = pytest.mark.parametrize("tier", [tier for tier in TIERS if tier.hosted], ids=str)
+hosted_tiers_and_perl = pytest.mark.parametrize("tier", [*(tier for tier in TIERS if tier.hosted), PERL], ids=str)
+far_tiers = pytest.mark.parametrize("tier", [tier for tier in TIERS if tier.far], ids=str)
+
+
+def state_of(env):
+    """The state, also of a bare environment, which has no method for it."""
+    return env.state() if isinstance(env, (OneLane, HostedEnv)) else paddock.state(env)
+
+
+def call(env, name, *args, **kwargs):
+    """Call a method of the environment."""
+    if isinstance(env, OneLane):
+        return env.call(name, *args, **kwargs)
+    return env.get_wrapper_attr(name)(*args, **kwargs)
