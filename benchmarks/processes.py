@@ -37,7 +37,7 @@ SHAPES = {"cpu": (4,), "sleep": (4,), "image": (84, 84, 4)}
 
 
 def methods(kind):
-    """reset and step of a test environment; the same functions serve both libraries."""
+    """Reset and step of a test environment; the same functions serve both libraries."""
 
     def reset(self, *, seed=None, options=None):
         self.count = 0

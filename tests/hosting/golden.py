@@ -115,7 +115,7 @@ MESSAGES = {
     "close_all": Close(),
     "done_step": Done([[np.arange(4, dtype="<f4"), 1.0, False, False, {}]]),
     "failed": Failed("ENV_FAILED", "it broke", "ZeroDivisionError", "x" * 1100),
-    "attach": Attach(4, {"kind": "array", "shape": [4]}, None),
+    "attach": Attach(4, {"array": ["<f4", [4]]}, None),
     **{f"value_{name}": Done(value) for name, value in VALUES.items()},
 }
 

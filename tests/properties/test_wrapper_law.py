@@ -34,6 +34,9 @@ WRAPPERS = [
     ("repeat-once", "RepeatAction", (1,), {}, {}),
     ("max-and-skip", "MaxAndSkipObservation", (2,), {}, {"observation": "image"}),
     ("max-and-skip-4", "MaxAndSkipObservation", (4,), {}, {"observation": "array"}),
+    ("delay", "DelayObservation", (2,), {}, {}),
+    ("delay-none", "DelayObservation", (0,), {}, {"observation": "discrete"}),
+    ("delay-dict", "DelayObservation", (1,), {}, {"observation": "dict"}),
     ("transform-observation", "TransformObservation", (lambda values: values * 2 + 1, None), {}, {}),
     ("filter", "FilterObservation", (["name", "count"],), {}, {"observation": "dict"}),
     ("filter-one", "FilterObservation", (["values"],), {}, {"observation": "dict"}),
@@ -62,6 +65,10 @@ WRAPPERS = [
     ("rescale-action", "RescaleAction", (-3, 0.1), {}, {"continuous": True}),
     ("bins-of-actions", "DiscretizeAction", (3,), {}, {"continuous": True}),
     ("bins-of-actions-multi", "DiscretizeAction", ((3, 4), True), {}, {"continuous": True}),
+    ("arrays", "ArrayConversion", ("numpy", "numpy"), {}, {}),
+    ("arrays-dict", "ArrayConversion", ("numpy", "numpy"), {}, {"observation": "dict"}),
+    ("white-noise", "AddWhiteNoise", (0.5,), {}, {}),
+    ("obstruct-view", "ObstructView", (0.5, 3), {}, {}),
 ]
 # No part of a random stack: these can be put around some spaces only.
 NEED_THEIR_SPACE = {
@@ -107,6 +114,9 @@ COMPILED = [
     ("RepeatAction", (3,), "FrozenLake-v1"),
     ("RepeatAction", (3,), "Blackjack-v1"),
     ("MaxAndSkipObservation", (4,), "CartPole-v1"),
+    ("DelayObservation", (2,), "Blackjack-v1"),
+    ("TimeAwareObservation", (), "CartPole-v1"),
+    ("TimeAwareObservation", (True, True), "FrozenLake-v1"),
 ]
 
 
@@ -142,4 +152,37 @@ def test_stacks_of_wrappers_too(seed, rows):
         steps=40,
         seed=seed,
         ignore=SECONDS,
+    )
+
+
+# Gymnasium's vector forms share one running statistic over all lanes; `shared=False` gives each its own, as here.
+OF_EACH_LANE = [
+    ("NormalizeObservation", (), {}),
+    ("NormalizeObservation", (1e-2,), {"observation": "image"}),
+    ("NormalizeObservation", (), {"observation": "discrete"}),
+    ("NormalizeReward", (), {}),
+    ("NormalizeReward", (0.7, 1e-2), {"observation": "dict"}),
+]
+
+
+@pytest.mark.parametrize(("name", "args", "env"), OF_EACH_LANE)
+@settings(max_examples=8)
+@given(seed=st.integers(0, 2**31), count=st.integers(1, 5), chance=st.sampled_from([0.0, 0.15, 0.6]))
+def test_statistics_of_each_lane_are_those_of_single_environments(name, args, env, seed, count, chance):
+    check_wrapper(
+        lambda lane: getattr(wrappers, name)(one(lane, chance=chance, **env), *args),
+        lambda mode: getattr(vector, name)(lanes(mode, count, chance=chance, **env), *args, shared=False),
+        steps=40,
+        seed=seed,
+    )
+
+
+def test_under_windows_of_steps_too(seed):
+    check_wrapper(
+        lambda lane: wrappers.RepeatAction(wrappers.NormalizeReward(wrappers.NormalizeObservation(one(lane))), 3),
+        lambda mode: vector.RepeatAction(
+            vector.NormalizeReward(vector.NormalizeObservation(lanes(mode), shared=False), shared=False), 3
+        ),
+        steps=40,
+        seed=seed,
     )

@@ -25,6 +25,7 @@ from paddock.errors import (
     InvalidLanes,
     InvalidSeed,
     NoAsyncCallError,
+    NotTransferable,
     ResetNeeded,
 )
 from paddock.hosting.launch import start_by
@@ -682,3 +683,24 @@ def test_infos_of_unlike_kinds_keep_their_values(kind, values):
         assert np.array_equal(got, value) if isinstance(value, np.ndarray) else got == value
         assert (got is True) == (value is True)
     env.close()
+
+
+class Talker(Counter):
+    """Lane ``me`` says more than a frame may hold beside its arrays."""
+
+    def __init__(self, me: int) -> None:
+        super().__init__()
+        self.me = me
+
+    def step(self, action):
+        observation, reward, terminated, truncated, _ = super().step(action)
+        return observation, reward, terminated, truncated, {"much": [0.5] * (130_000 if self.me == 1 else 1)}
+
+
+def test_an_info_too_large_to_cross_costs_its_lane_alone():
+    with AsyncVectorEnv([partial(Talker, me) for me in range(3)], workers=1, context="fork") as env:
+        env.reset()
+        with pytest.raises(NotTransferable, match="lane 1"):
+            env.step(np.zeros(3, np.int64))
+        env.set_attr("me", 0)
+        assert env.step(np.zeros(3, np.int64))[0][:, 0].tolist() == [2.0, 2.0, 2.0]

@@ -38,9 +38,7 @@ def run(arguments: Namespace, output: Output) -> int:
 
     policy, count = POLICIES[arguments.policy], arguments.episodes
     with (
-        made(
-            arguments.target, isolation=arguments.isolation, max_episode_steps=arguments.max_episode_steps
-        ) as env,
+        made(arguments.target, isolation=arguments.isolation, max_episode_steps=arguments.max_episode_steps) as env,
         output.progress(arguments.target, count) as on_episode,
     ):
         played = play(env, policy, seed=arguments.seed, episodes=count, on_episode=on_episode)

@@ -32,7 +32,7 @@ class Block:
     """
 
     def __init__(self, fd: int, rows: int, observations: Layout, actions: Layout) -> None:
-        self._memory = mmap.mmap(fd, size_of(rows, observations, actions))
+        self._memory = mmap.mmap(fd, _size_of(rows, observations, actions))
         self._next = 0
         self.rows = rows
         # Which row is being stepped, and since when (nanoseconds of the monotonic clock, which processes share).
@@ -49,7 +49,7 @@ class Block:
     @classmethod
     def create(cls, rows: int, observations: Layout, actions: Layout) -> tuple[Block, int]:
         """A new block and the descriptor to send to the worker; the caller closes that."""
-        fd = _nameless_file(size_of(rows, observations, actions))
+        fd = _nameless_file(_size_of(rows, observations, actions))
         try:
             return cls(fd, rows, observations, actions), fd
         except BaseException:
@@ -93,7 +93,7 @@ class Block:
         self.truncations[row] = bool(truncated)
 
 
-def size_of(rows: int, observations: Layout, actions: Layout) -> int:
+def _size_of(rows: int, observations: Layout, actions: Layout) -> int:
     """The bytes of a block."""
     sizes = [
         _room(np.dtype(np.int64), (2,)),

@@ -93,7 +93,7 @@ class HostedEnv(Env[Any, Any]):
         return self._ask(m.Call(_NUMBER, name, how="get"))
 
     def set_wrapper_attr(self, name: str, value: Any, *, force: bool = True) -> bool:
-        return self._ask(m.Call(_NUMBER, name, [value], how="set"))  # type: ignore[no-any-return]
+        return self._ask(m.Call(_NUMBER, name, [value], {"force": force}, "set"))  # type: ignore[no-any-return]
 
     def call(self, name: str, *args: Any, **kwargs: Any) -> Any:
         """The far end's attribute, called with the arguments if it is callable."""
@@ -116,14 +116,10 @@ class HostedEnv(Env[Any, Any]):
         if self._closed:
             raise ClosedEnvironmentError("This environment is closed. Make it anew.")
         self._channel.send(request)
-        return value_of(self._channel.recv())
-
-
-def value_of(reply: m.Reply, *, lane: int | None = None) -> Any:
-    """A Done's value; a Failed is raised."""
-    if isinstance(reply, m.Failed):
-        raise to_error(reply, lane=lane)
-    return reply.value
+        reply = self._channel.recv()
+        if isinstance(reply, m.Failed):
+            raise to_error(reply)
+        return reply.value
 
 
 def read_description(value: Any) -> m.Description:

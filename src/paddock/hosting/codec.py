@@ -32,14 +32,14 @@ from paddock.hosting.messages import (
 from paddock.hosting.value_reader import Reader, Unpickler
 from paddock.hosting.value_writer import Pickler, Piece, Writer
 
-MAGIC = b"PDK1"
+_MAGIC = b"PDK1"
 PREFIX = struct.Struct("<4sIIQ")  # magic, bytes of the head, number of the request, bytes of the body
 PREFIX_BYTES = PREFIX.size
 # A body up to this size is sent in one part with the head; a copy is cheaper than a second buffer.
-JOINED_BYTES = 1 << 16
+_JOINED_BYTES = 1 << 16
 
 # Which fields are values, and what must arrive in them. Step and Done come first: they are the hot ones.
-VALUE_FIELDS: dict[type, dict[str, type | tuple[type, ...]]] = {
+_VALUE_FIELDS: dict[type, dict[str, type | tuple[type, ...]]] = {
     Step: {"actions": (list, type(None))},
     Done: {"value": object},
     Make: {"what": dict},
@@ -81,13 +81,13 @@ _UNREADABLE = (msgspec.MsgspecError, ValueError, TypeError, OverflowError, Recur
 
 def encode(
     message: Message,
-    id: int = 0,
+    number: int = 0,
     *,
     limits: Limits = LIMITS,
     pickler: Pickler | None = None,
     answers: Message | None = None,
 ) -> list[Piece]:
-    """The frame, in parts to be sent one after another. It is one part unless the body is large.
+    """The frame with this number, in parts to be sent one after another. It is one part unless the body is large.
 
     NotTransferable says where the value stands that can't cross; with ``answers``, the request to which this is the
     reply, it calls it by its name there (``info['viewer']`` rather than ``value[0][4]['viewer']``). ``pickler`` is for
@@ -112,8 +112,8 @@ def encode(
             f"This {type(message).__name__} has {len(head)} bytes beside its arrays; {limits.head_bytes} may cross. "
             "Put many numbers into one array, or many texts into one."
         )
-    prefix = PREFIX.pack(MAGIC, len(head), id, body_bytes)
-    if body_bytes <= JOINED_BYTES:
+    prefix = PREFIX.pack(_MAGIC, len(head), number, body_bytes)
+    if body_bytes <= _JOINED_BYTES:
         return [b"".join((prefix, head, *pieces))]
     return [prefix + head, *pieces]
 
@@ -122,11 +122,11 @@ def decode_prefix(prefix: bytes | bytearray | memoryview, *, limits: Limits = LI
     """The request's number, the bytes of the head and the bytes of the body, from a frame's first 20 bytes."""
     if len(prefix) != PREFIX_BYTES:
         raise BadFrame(f"the prefix of a frame has {PREFIX_BYTES} bytes, got {len(prefix)}")
-    magic, head_bytes, id, body_bytes = PREFIX.unpack(prefix)
-    if magic != MAGIC:
-        raise BadFrame(f"a frame begins with {MAGIC!r}, got {magic!r}")
+    magic, head_bytes, number, body_bytes = PREFIX.unpack(prefix)
+    if magic != _MAGIC:
+        raise BadFrame(f"a frame begins with {_MAGIC!r}, got {magic!r}")
     _check_sizes(head_bytes, body_bytes, limits)
-    return id, head_bytes, body_bytes
+    return number, head_bytes, body_bytes
 
 
 def decode(
@@ -150,7 +150,7 @@ def decode(
     if not body and ((kind is Done and message.value is None) or (kind is Step and message.actions is None)):
         return message  # type: ignore[no-any-return]
     reader = Reader(body, limits, unpickler)
-    fields = VALUE_FIELDS.get(_CLASS_OF_TWIN.get(kind, kind))
+    fields = _VALUE_FIELDS.get(_CLASS_OF_TWIN.get(kind, kind))
     try:
         if fields is not None:
             message = _read_values(message, fields, reader)
@@ -164,11 +164,11 @@ def decode_frame(
     data: bytes | bytearray, *, limits: Limits = LIMITS, unpickler: Unpickler | None = None
 ) -> tuple[int, Message]:
     """A whole frame in one piece, as tests and files have it."""
-    id, head_bytes, body_bytes = decode_prefix(data[:PREFIX_BYTES], limits=limits)
+    number, head_bytes, body_bytes = decode_prefix(data[:PREFIX_BYTES], limits=limits)
     body_at = PREFIX_BYTES + head_bytes
     if len(data) != body_at + body_bytes:
         raise BadFrame(f"a frame of {body_at + body_bytes} bytes was announced, got {len(data)}")
-    return id, decode(data[PREFIX_BYTES:body_at], bytearray(data[body_at:]), limits=limits, unpickler=unpickler)
+    return number, decode(data[PREFIX_BYTES:body_at], bytearray(data[body_at:]), limits=limits, unpickler=unpickler)
 
 
 def _check_sizes(head_bytes: int, body_bytes: int, limits: Limits) -> None:
@@ -184,7 +184,7 @@ def _check_env(message: Any) -> None:
         if envs and not 0 <= min(envs) <= max(envs) < ENV_LIMIT:
             raise BadFrame(f"a Step names an environment outside 0 to {ENV_LIMIT - 1}")
         return
-    number = getattr(message, "env", None) if type(message) is not Attach else message.rows
+    number = message.rows if type(message) is Attach else getattr(message, "env", None)
     if number is not None and not 0 <= number < ENV_LIMIT:
         raise BadFrame(f"a {type(message).__name__.lstrip('_')} has the number {number}, outside 0 to {ENV_LIMIT - 1}")
 
@@ -197,7 +197,7 @@ def _write_values(message: Any, writer: Writer) -> Any:
         return Step(message.envs, writer.add(message.actions, "actions"))
     if kind is Failed:
         return Failed(**writer.failed_fields(message))
-    fields = VALUE_FIELDS.get(kind)
+    fields = _VALUE_FIELDS.get(kind)
     if fields is None:
         return message
     return msgspec.structs.replace(message, **{name: writer.add(getattr(message, name), name) for name in fields})

@@ -89,7 +89,7 @@ class FrameReader:
         self._same = b""  # the last frame that may come again, and its message
         self._same_message: Message = Done()
 
-    def next(self) -> tuple[int, Message | BaseException] | None:
+    def next(self) -> tuple[int, Message | BadFrame] | None:
         """The next frame's number and message, or None if not all of it is here.
 
         A frame that is no message comes as the BadFrame that says so. EOFError when the peer closed its end; BadFrame
@@ -137,7 +137,7 @@ class FrameReader:
                 self.descriptors += fds
         return count
 
-    def _buffered(self) -> tuple[int, Message | BaseException] | None:
+    def _buffered(self) -> tuple[int, Message | BadFrame] | None:
         """A frame that lies complete in the small buffer; one that can't fit there becomes the large one."""
         at = self._start + PREFIX_BYTES
         if at > self._end:
@@ -167,7 +167,7 @@ class FrameReader:
         self._start = self._end = 0
         self._large = number, head, body, len(here)
 
-    def _go_on_with_large(self) -> tuple[int, Message | BaseException] | None:
+    def _go_on_with_large(self) -> tuple[int, Message | BadFrame] | None:
         assert self._large is not None
         number, head, body, got = self._large
         while got < len(head) + len(body):
@@ -183,14 +183,14 @@ class FrameReader:
         self._large = None
         return number, self._decoded(head, body)
 
-    def _decoded(self, head: bytearray, body: bytearray) -> Message | BaseException:
+    def _decoded(self, head: bytearray, body: bytearray) -> Message | BadFrame:
         try:
             return decode(head, body, unpickler=self._unpickler)
         except BadFrame as error:
             return error
 
 
-def _comes_again(message: Message | BaseException) -> bool:
+def _comes_again(message: Message | BadFrame) -> bool:
     """Whether the very same message may stand for a later one: it holds nothing that anybody could change."""
     if type(message) is Step:
         return message.actions is None

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from enum import Enum
-from functools import partial
 from typing import Any
 
 import msgspec
@@ -14,14 +13,14 @@ from paddock.core.env import Env
 from paddock.core.lane import Lane
 from paddock.core.spec import EnvSpec
 from paddock.core.state import state
-from paddock.core.vector_env import AutoresetMode, VectorEnv
+from paddock.core.vector_env import AutoresetMode
 from paddock.errors import ClosedEnvironmentError, CustomSpaceError, InvalidSpace, InvalidSpec, PaddockError
 from paddock.hosting import messages as m
 from paddock.hosting.failure import failed
 from paddock.spaces import Space
 from paddock.spaces.json_form import to_json
 
-Build = Callable[[dict[str, Any]], Env[Any, Any] | VectorEnv[Any, Any, Any]]
+Build = Callable[[dict[str, Any]], Env[Any, Any]]
 
 _CONTAINED = (Exception, SystemExit, GeneratorExit)
 
@@ -41,7 +40,7 @@ class Host:
         self._build = build
         # Alone in its process, whatever is raised is the environment's; else Ctrl-C is for whoever called.
         self._contained: tuple[type[BaseException], ...] = (BaseException,) if alone else _CONTAINED
-        self._held: dict[int, Any] = {}  # Env, VectorEnv or Lane
+        self._held: dict[int, Any] = {}  # Env or Lane
         self._rules: dict[type, Callable[[Any], Any]] = {
             m.Make: self._make,
             m.Reset: self._reset,
@@ -80,28 +79,28 @@ class Host:
         with suppress(Exception):  # of an environment that nobody wants any more
             self._close(m.Close(request.env))
         made = self._build(request.what)
-        self._held[request.env] = made if request.autoreset is None else _as_lane(made, request.autoreset)
-        return description(made)
+        self._held[request.env] = made if request.autoreset is None else Lane(made, AutoresetMode(request.autoreset))
+        return _description(made)
 
     def _reset(self, request: m.Reset) -> list[Any]:
         return list(self._get(request.env).reset(seed=request.seed, options=request.options))
 
     def _state(self, request: m.State) -> list[Any]:
-        env = self._env(request.env)
-        if isinstance(env, VectorEnv):
-            return [[one.episode_id, one.step_count, one.public] for one in env.state()]
-        now = state(env)
+        now = state(self._env(request.env))
         return [now.episode_id, now.step_count, now.public]
 
     def _call(self, request: m.Call) -> Any:
         env, name = self._env(request.env), request.name
-        single = isinstance(env, Env)
+        ours = isinstance(env, Env)  # one of another library need not have the methods for attributes
         if request.how == "set":
-            put = env.set_wrapper_attr if single else partial(setattr, env)
-            return put(name, *request.args)
-        if request.how == "has" and not (env.has_wrapper_attr(name) if single else hasattr(env, name)):
+            return (
+                env.set_wrapper_attr(name, *request.args, **request.kwargs)
+                if ours
+                else setattr(env, name, *request.args)
+            )
+        if request.how == "has" and not (env.has_wrapper_attr(name) if ours else hasattr(env, name)):
             return ""
-        value = env.get_wrapper_attr(name) if single else getattr(env, name)
+        value = env.get_wrapper_attr(name) if ours else getattr(env, name)
         if request.how == "has":
             return "callable" if callable(value) else "value"
         return value(*request.args, **request.kwargs) if request.how == "call" and callable(value) else value
@@ -113,7 +112,7 @@ class Host:
             held = self._held.pop(number, None)
             try:
                 if held is not None:
-                    (held.env if isinstance(held, Lane) else held).close()
+                    _env_of(held).close()
             except Exception as error:  # the others are closed all the same
                 problem = error
         if problem is not None:
@@ -126,11 +125,14 @@ class Host:
             raise ClosedEnvironmentError(f"This host holds no environment {number}: make it first.") from None
 
     def _env(self, number: int) -> Any:
-        held = self._get(number)
-        return held.env if isinstance(held, Lane) else held
+        return _env_of(self._get(number))
 
 
-def description(env: Env[Any, Any] | VectorEnv[Any, Any, Any]) -> dict[str, Any]:
+def _env_of(held: Any) -> Any:
+    return held.env if isinstance(held, Lane) else held
+
+
+def _description(env: Env[Any, Any]) -> dict[str, Any]:
     """What a client must know of ``env``, as the dict form of a Description."""
     custom: list[str] = []
     return msgspec.structs.asdict(
@@ -143,10 +145,6 @@ def description(env: Env[Any, Any] | VectorEnv[Any, Any, Any]) -> dict[str, Any]
             custom=", ".join(custom),
         )
     )
-
-
-def _as_lane(env: Any, autoreset: str) -> Lane:
-    return Lane(env, AutoresetMode(autoreset))
 
 
 def _space_text(space: Space[Any], custom: list[str]) -> str | None:

@@ -14,13 +14,15 @@ import threading
 import weakref
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from multiprocessing.process import BaseProcess
-from typing import Any
+from typing import TypeAlias
 
 from paddock.errors import PlanError
 from paddock.hosting.frames import wait_for
 
 Launcher = Callable[[], "tuple[socket.socket, Child]"]
+Process: TypeAlias = "subprocess.Popen[bytes] | BaseProcess"
 
 # Descriptors of this end, which a forked child must not keep open: a worker notices by them that its parent is gone.
 _NEAR_ENDS: weakref.WeakSet[socket.socket] = weakref.WeakSet()
@@ -41,7 +43,7 @@ _BOOT = (
 class Child:
     """A worker process and the lifeline whose closing ends it."""
 
-    def __init__(self, process: subprocess.Popen[bytes] | BaseProcess, lifeline: socket.socket) -> None:
+    def __init__(self, process: Process, lifeline: socket.socket) -> None:
         self.process, self._lifeline = process, lifeline
         self._over = False
 
@@ -115,23 +117,17 @@ class Child:
 
 def start_fresh() -> tuple[socket.socket, Child]:
     """A worker in a new interpreter: nothing of this process is in it but sys.path and the environment variables."""
-    near, far, lifeline, watched = _ends()
-    try:
-        process = subprocess.Popen(  # noqa: S603 - our own interpreter and arguments
+
+    def start(far: socket.socket, watched: socket.socket) -> Process:
+        return subprocess.Popen(  # noqa: S603 - our own interpreter and arguments
             [sys.executable, "-c", _BOOT, str(far.fileno()), str(watched.fileno()), json.dumps(sys.path)],
             pass_fds=(far.fileno(), watched.fileno()),
             stdin=subprocess.DEVNULL,
             stdout=2,  # what an environment prints is not this program's output
             start_new_session=True,
         )
-    except BaseException:
-        near.close()
-        lifeline.close()
-        raise
-    finally:
-        far.close()
-        watched.close()
-    return near, Child(process, lifeline)
+
+    return _launched(start)
 
 
 def start_by(context: str | None, *, daemon: bool = True) -> Launcher:
@@ -141,23 +137,29 @@ def start_by(context: str | None, *, daemon: bool = True) -> Launcher:
     """
     method = multiprocessing.get_context(context)
 
-    def start() -> tuple[socket.socket, Child]:
-        near, far, lifeline, watched = _ends()
-        try:
-            process: Any = method.Process(  # type: ignore[attr-defined]
-                target=_in_child, name="paddock-worker", args=(far, watched), daemon=daemon
-            )
-            process.start()
-        except BaseException:
-            near.close()
-            lifeline.close()
-            raise
-        finally:
-            far.close()
-            watched.close()
-        return near, Child(process, lifeline)
+    def start(far: socket.socket, watched: socket.socket) -> Process:
+        process: BaseProcess = method.Process(  # type: ignore[attr-defined]
+            target=_in_child, name="paddock-worker", args=(far, watched), daemon=daemon
+        )
+        process.start()
+        return process
 
-    return start
+    return partial(_launched, start)
+
+
+def _launched(start: Callable[[socket.socket, socket.socket], Process]) -> tuple[socket.socket, Child]:
+    """Let ``start`` have the child's two ends, and close them here: only by their closing does either side notice."""
+    near, far, lifeline, watched = _ends()
+    try:
+        process = start(far, watched)
+    except BaseException:
+        near.close()
+        lifeline.close()
+        raise
+    finally:
+        far.close()
+        watched.close()
+    return near, Child(process, lifeline)
 
 
 def _ends() -> tuple[socket.socket, socket.socket, socket.socket, socket.socket]:

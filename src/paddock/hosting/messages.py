@@ -35,7 +35,8 @@ class Step(msgspec.Struct, tag="step", frozen=True):
     """Step environments, one action each, in this order.
 
     Done: for each [observation, reward, terminated, truncated, info], or a Failed for that one alone. ``actions`` is
-    None where a Channel's shared memory holds them; then Done has only what does not fit there, see ``block``.
+    None where a Channel's shared memory holds them; then Done has only what does not fit there, see
+    ``serve.step_in_place``.
     """
 
     envs: list[int]

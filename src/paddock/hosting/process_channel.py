@@ -8,9 +8,7 @@ import socket
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
 
 from paddock.errors import BadFrame, ClosedEnvironmentError, DeadlineExceeded, NoAsyncCallError, WorkerLost
 from paddock.hosting.block import Block
@@ -19,6 +17,7 @@ from paddock.hosting.frames import FrameReader, SameFrame, wait_for, write_frame
 from paddock.hosting.launch import Child
 from paddock.hosting.messages import Attach, Close, Done, Failed, Reply, Request
 from paddock.hosting.rows import Layout
+from paddock.hosting.values import Pickler
 
 CLOSE_GRACE_S = 5.0  # how long environments may take to close before their process is ended
 _PATIENCE_S = 60.0  # a peer that takes none of the bytes of a request for so long is lost
@@ -30,15 +29,13 @@ class ProcessChannel:
     A peer that breaks the protocol is treated as one that died: its process is ended, and WorkerLost raised.
     """
 
-    def __init__(
-        self, near: socket.socket, child: Child | None = None, *, pickler: Callable[[Any], bytes] | None = None
-    ) -> None:
+    def __init__(self, near: socket.socket, child: Child | None = None, *, pickler: Pickler | None = None) -> None:
         near.setblocking(False)
         self._near, self.child, self._pickler = near, child, pickler
         self._reader = FrameReader(near)
-        self._last_id = 0
+        self._last_number = 0  # has 32 bits on the wire: it only has to differ from those that are still unanswered
         self._unanswered: deque[int] = deque()
-        self._unwanted_through = 0  # replies up to this id are thrown away: whoever asked has gone
+        self._unwanted_through = 0  # replies up to this number are thrown away: whoever asked has gone
         self._lost: WorkerLost | None = None
         self._closed = False
         self.heard_s = time.monotonic()  # when a request was sent to an idle peer, or a reply came
@@ -56,8 +53,8 @@ class ProcessChannel:
 
     def send(self, request: Request | Attach) -> None:
         self._check_open()
-        # The id wraps: it only has to differ from those of the requests before it.
-        pieces = encode(request, (self._last_id + 1) & 0xFFFFFFFF, pickler=self._pickler)
+        # Encoded before it is counted: one that can't cross was never sent.
+        pieces = encode(request, (self._last_number + 1) & 0xFFFFFFFF, pickler=self._pickler)
         self._expect_reply()
         try:
             write_frame(self._near, pieces, _PATIENCE_S)
@@ -80,7 +77,7 @@ class ProcessChannel:
             raise ClosedEnvironmentError("This channel is closed. Make the environment anew.")
 
     def _expect_reply(self) -> int:
-        number = self._last_id = self._last_id + 1
+        number = self._last_number = self._last_number + 1
         if not self._unanswered:
             self.heard_s = time.monotonic()
         self._unanswered.append(number)
@@ -91,11 +88,11 @@ class ProcessChannel:
         block, fd = Block.create(rows, observations, actions)
         try:
             self._check_open()
-            frame = encode(Attach(rows, observations, actions), (self._last_id + 1) & 0xFFFFFFFF)
+            pieces = encode(Attach(rows, observations, actions), (self._last_number + 1) & 0xFFFFFFFF)
             self._expect_reply()
             # The descriptor comes with the frame's first byte; what the system call leaves over follows.
-            sent = socket.send_fds(self._near, [frame[0]], [fd])
-            write_frame(self._near, [memoryview(frame[0])[sent:], *frame[1:]], _PATIENCE_S)
+            sent = socket.send_fds(self._near, [pieces[0]], [fd])
+            write_frame(self._near, [memoryview(pieces[0])[sent:], *pieces[1:]], _PATIENCE_S)
         except (OSError, TimeoutError):
             raise self.lose() from None
         finally:
@@ -137,7 +134,7 @@ class ProcessChannel:
 
     def forget(self) -> None:
         """Nobody waits any more for what was asked so far. The far end still works on it; see ``busy``."""
-        self._unwanted_through = self._last_id
+        self._unwanted_through = self._last_number
 
     def lose(self, how: str | None = None) -> WorkerLost:
         """End the process if it still runs, and say how it was lost; the first reason stays."""
@@ -176,7 +173,7 @@ class ProcessChannel:
 
     def _drain(self, by_s: float) -> None:
         with suppress(WorkerLost):
-            while self.busy and self.arrived() is None and self.busy:
+            while self.busy and self.arrived() is None:
                 if not wait_for(self._near.fileno(), select.POLLIN, by_s - time.monotonic()):
                     return
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Callable
 from typing import Any
 
 from paddock.errors import BadFrame, NotTransferable
@@ -14,13 +13,13 @@ from paddock.hosting.failure import failed
 from paddock.hosting.frames import FrameReader, SameFrame, write_frame, write_same
 from paddock.hosting.host import Host
 from paddock.hosting.messages import Attach, Close, Done, Failed, Message, Reply, Step
-from paddock.hosting.values import to_wire
+from paddock.hosting.values import Unpickler, to_wire
 
 _NOTHING_TO_SAY = Done()
 _DONE = SameFrame(_NOTHING_TO_SAY)
 
 
-def serve(far: socket.socket, host: Host, *, unpickler: Callable[[bytes], Any] | None = None) -> None:
+def serve(far: socket.socket, host: Host, *, unpickler: Unpickler | None = None) -> None:
     """Answer until the peer closes its end or every environment; then close what is left."""
     reader = FrameReader(far, descriptors=True, unpickler=unpickler)
     block: Block | None = None
@@ -32,7 +31,7 @@ def serve(far: socket.socket, host: Host, *, unpickler: Callable[[bytes], Any] |
             number, message = frame
             if type(message) is Step and block is not None:
                 _answer(far, number, message, step_in_place(host, block, message), in_place=True)
-            elif isinstance(message, BaseException):  # the stream is whole: only this request can't be understood
+            elif isinstance(message, BadFrame):  # the stream is whole: only this request can't be understood
                 write_frame(far, encode(failed(message.__cause__ or message), number))
             elif isinstance(message, Attach):
                 block = _attached(reader, message)
@@ -93,7 +92,10 @@ def _answer(far: socket.socket, number: int, request: Message, reply: Reply, *, 
     except (NotTransferable, BadFrame) as error:
         # One environment's unsendable info must not cost the others their results.
         notes = reply.value if in_place and isinstance(reply, Done) else None
-        pieces = encode(Done([_sendable(note) for note in notes]) if notes else failed(error), number)
+        try:
+            pieces = encode(Done([_sendable(note) for note in notes]) if notes else failed(error), number)
+        except (NotTransferable, BadFrame) as too_much:  # each could be sent, all of them together can't
+            pieces = encode(failed(too_much), number)
     write_frame(far, pieces)
 
 
@@ -102,6 +104,7 @@ def _sendable(note: list[Any]) -> list[Any]:
     try:
         for part, name in zip(parts, ("info", "observation"), strict=False):
             to_wire(part, [], name=name)
+        encode(Done(note))  # its size
     except (NotTransferable, BadFrame) as error:
         return [row, failed(error)]
     return note

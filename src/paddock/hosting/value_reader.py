@@ -223,7 +223,7 @@ class Reader:
     def _bytes(self, plain: dict[str, Any], depth: int) -> bytes:
         return bytes(self._piece(plain))
 
-    def text(self, plain: Any) -> str:
+    def _text_field(self, plain: Any) -> str:
         """A short or a long text."""
         value = self.read(plain)
         if type(value) is not str:
@@ -234,10 +234,10 @@ class Reader:
         return GraphInstance(*self._list([plain["nodes"], plain["edges"], plain["edge_links"]], depth))
 
     def _failed(self, plain: dict[str, Any], depth: int) -> Failed:
-        return Failed(*[self.text(plain[name]) for name in Failed.__struct_fields__])
+        return Failed(*[self._text_field(plain[name]) for name in Failed.__struct_fields__])
 
     def _json(self, plain: dict[str, Any], depth: int) -> Any:
-        text = self.text(plain["json"])
+        text = self._text_field(plain["json"])
         self._json_left -= len(text)
         if self._json_left < 0:
             raise BadFrame(f"the message has more than {self._limits.json_bytes} bytes of spaces and specs")

@@ -27,7 +27,7 @@ Piece = bytes | memoryview
 Pickler = Callable[[Any], bytes]
 
 # Below this an array is copied at once; from here on it is lent until the frame is sent.
-LENT_BYTES = 1 << 14
+_LENT_BYTES = 1 << 14
 _INTEGER_BITS = 13_600  # fewer than INTEGER_DIGITS decimal digits
 _PADDING = [b"\0" * n for n in range(8)]
 
@@ -190,7 +190,7 @@ class Writer:
         if value.ndim > self._limits.ndim:
             return self._refuse(value, f"is an array of {value.ndim} axes")
         piece: Piece
-        if size < LENT_BYTES:
+        if size < _LENT_BYTES:
             piece = value.tobytes()
         else:
             piece = np.ascontiguousarray(value).reshape(-1).view(np.uint8).data

@@ -21,7 +21,7 @@ def main() -> None:
 
 def work(far: socket.socket, watched: socket.socket) -> None:
     """Serve requests until the parent closes its end."""
-    die_with(watched)
+    _die_with(watched)
     signal.set_wakeup_fd(-1)  # a forked worker's signals are none of its parent's event loop
     # Ctrl-C is for the parent, which closes its workers in order.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -29,7 +29,7 @@ def work(far: socket.socket, watched: socket.socket) -> None:
         serve(far, Host(_build, alone=True), unpickler=loads)
 
 
-def die_with(watched: socket.socket) -> None:
+def _die_with(watched: socket.socket) -> None:
     """Let the kernel kill this process group when the other end of ``watched`` is closed.
 
     By a signal, so it works in a busy loop and while C code holds the GIL; on Linux by SIGKILL, which no environment

@@ -159,18 +159,12 @@ def _as_arguments(lanes: LaneOptions) -> dict[str, Any]:
 
 def with_vector_spec(env: VectorEnv[Any, Any, Any], plan: Plan, num_envs: int) -> VectorEnv[Any, Any, Any]:
     """``env`` with the spec that makes it again; how many lanes, and of what kind, stands among the arguments."""
-    spec = _lane_spec(env) or _unmade_spec(plan)
+    # What a lane says of itself has all arguments of its wrappers too; compiled lanes say nothing.
+    spec = getattr(env, "lane_spec", None) or _unmade_spec(plan)
     mode = {"compiled": "vector_entry_point", "processes": "async"}.get(plan.backend, "sync")
     kwargs = {**spec.kwargs, "num_envs": num_envs, "vectorization_mode": mode}
     env.unwrapped.spec = replace(spec, kwargs=kwargs)
     return env
-
-
-def _lane_spec(env: VectorEnv[Any, Any, Any]) -> EnvSpec | None:
-    """What a lane says of itself, its wrappers with all their arguments included."""
-    if isinstance(env, SyncVectorEnv):
-        return env.envs[0].spec
-    return getattr(env, "lane_spec", None)
 
 
 def _unmade_spec(plan: Plan) -> EnvSpec:

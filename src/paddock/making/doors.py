@@ -38,8 +38,10 @@ def make(
     """Make an environment, or with ``num_envs`` a batch of lanes.
 
     Other keywords go to the environment; one that has an argument with a name from this list takes it through
-    ``env_kwargs``. ``validate=False`` lets any action through to the environment; ``max_episode_steps=-1`` lifts the
-    time limit. See ``paddock explain TARGET`` for what a call would build.
+    ``env_kwargs``. ``wrappers``, innermost first, go around the environment, or around each lane: data such as
+    ``ClipReward.wrapper_spec(min_reward=0)``, classes or callables. ``validate=False`` lets any action through to the
+    environment; ``max_episode_steps=-1`` lifts the time limit. See ``paddock explain TARGET`` for what a call would
+    build.
 
     >>> import paddock
     >>> env = paddock.make("CartPole-v1")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from typing import get_args
 
 from paddock.core.vector_env import AutoresetMode
 from paddock.errors import PlanError
 from paddock.vector.faults import OnFault
 
-_FOR = {
+# Options that only one kind of lanes has.
+_ONLY_FOR = {
     "threads": "compiled",
     "statistics": "compiled",
     "workers": "processes",
@@ -20,6 +22,7 @@ _WAY_OUT = {
     "compiled": "are for compiled lanes; drop them",
     "processes": "are for lanes in worker processes; pass isolation='process', or drop them",
 }
+_STEPPED = {"loop": "stepped in a loop", "compiled": "compiled", "processes": "in worker processes"}
 
 
 @dataclass(frozen=True)
@@ -45,10 +48,11 @@ class LaneOptions:
 
     def check(self, backend: str) -> None:
         """PlanError if an option was given that lanes of this backend do not have."""
+        self._check_values()
         for option in fields(self):
-            place = _FOR.get(option.name, backend)
+            place = _ONLY_FOR.get(option.name, backend)
             if place != backend and getattr(self, option.name) != option.default:
-                same = ", ".join(f"{name}=…" for name, where in _FOR.items() if where == place)
+                same = ", ".join(f"{name}=…" for name, where in _ONLY_FOR.items() if where == place)
                 raise PlanError(f"LaneOptions({same}) {_WAY_OUT[place]}. These lanes are {_STEPPED[backend]}.")
         if backend == "compiled" and self.on_fault == "mask":
             raise PlanError(
@@ -56,5 +60,12 @@ class LaneOptions:
                 "singly. Drop it, or pass backend='loop' or isolation='process'."
             )
 
-
-_STEPPED = {"loop": "stepped in a loop", "compiled": "compiled", "processes": "in worker processes"}
+    def _check_values(self) -> None:
+        if self.on_fault not in get_args(OnFault):
+            raise PlanError(f"LaneOptions(on_fault={self.on_fault!r}): expected 'raise', 'restart' or 'mask'.")
+        for name in ("workers", "max_concurrency", "batch_size", "threads"):
+            count = getattr(self, name)
+            if count is not None and (type(count) is not int or count < 1):
+                raise PlanError(f"LaneOptions({name}={count!r}): expected a count, at least 1.")
+        if self.deadline_s is not None and not self.deadline_s > 0:
+            raise PlanError(f"LaneOptions(deadline_s={self.deadline_s!r}): expected a positive number of seconds.")

@@ -55,6 +55,12 @@ class Plan:
             rows.append(("lanes", f"{self.num_envs}, {how}, autoreset {self.lanes.autoreset.value}"))
         elif slower := _slower(spec):
             rows.append(("speed", slower))
+        if (
+            self.backend == "loop"
+            and spec.vector_entry_point is not None
+            and (self.wrappers or spec.additional_wrappers)
+        ):
+            rows.append(("speed", _WRAPPED))
         own = self.backend == "compiled"  # such lanes read memory by their actions: they always check
         entry_point = spec.vector_entry_point if own else spec.entry_point
         rows.append(("entry point", "none" if entry_point is None else entry_point_text(entry_point)))
@@ -109,7 +115,8 @@ def plan(
     _check_limit(max_episode_steps)
     target, num_envs, isolation, backend = _without_lane_arguments(target, num_envs, isolation, backend)
     tier: Literal["none", "process"] = "process" if isolation == "process" else "none"
-    resolved = _resolve_backend(target, _checked_lanes(num_envs), tier, backend, wrappers)
+    _check_count(num_envs)
+    resolved = _resolve_backend(target, num_envs, tier, backend, wrappers)
     _check_lane_options(lanes, resolved)
     return Plan(
         target=target,
@@ -174,10 +181,9 @@ def _check_limit(max_episode_steps: int | None) -> None:
         raise PlanError(f"max_episode_steps={max_episode_steps!r}: expected a positive count, or -1 for no limit.")
 
 
-def _checked_lanes(num_envs: int | None) -> int | None:
+def _check_count(num_envs: int | None) -> None:
     if num_envs is not None and (type(num_envs) is not int or num_envs < 1):
         raise PlanError(f"num_envs={num_envs!r}: expected a count of lanes, at least 1.")
-    return num_envs
 
 
 def _resolve_backend(
@@ -208,6 +214,12 @@ _ISOLATION = {
     "none": "none: runs in this process",
     "process": "process: a crash or a hang stays in the worker; no wall, the code may do all that you may",
 }
+
+
+_WRAPPED = (
+    "slower than without wrappers, which go into each lane. Wrap the lanes instead: paddock.wrappers.vector has most "
+    "wrappers for lanes that step together"
+)
 
 
 def _own_form(spec: EnvSpec) -> str:

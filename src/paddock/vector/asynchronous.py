@@ -62,7 +62,7 @@ class AsyncVectorEnv(ProcessVectorEnv):
         self.shared_memory = shared_memory
         super().__init__(
             env_fns,
-            workers=workers or max(1, len(env_fns)),
+            workers=len(env_fns) if workers is None else workers,
             copy=copy,
             observation_mode=observation_mode,
             autoreset_mode=autoreset_mode,
@@ -103,9 +103,9 @@ class AsyncVectorEnv(ProcessVectorEnv):
         self._check_waiting(AsyncState.WAITING_STEP, "step_async", "step_wait")
         return self._in_time(self._end_step, timeout, "step")
 
-    def call_async(self, name: str, *args: Any, **kwargs: Any) -> None:
+    def call_async(self, name: str, /, *args: Any, **kwargs: Any) -> None:
         """Begin a call of each lane's attribute; ``call_wait`` brings the results."""
-        self._begin_ask("call", [m.Call(row, name, list(args), kwargs) for row in self._rows()])
+        self._begin_ask([m.Call(row, name, list(args), kwargs) for row in self._rows()])
 
     def call_wait(self, timeout: int | float | None = None) -> tuple[Any, ...]:
         """The results of ``call_async``. multiprocessing.TimeoutError after ``timeout`` seconds."""
@@ -123,8 +123,3 @@ class AsyncVectorEnv(ProcessVectorEnv):
         except TimedOut as error:
             text = f"The call to `{what}_wait` has timed out after {timeout} seconds: {error}"
             raise TimedOut(text, lane=error.lane) from None
-
-    def close_extras(  # type: ignore[override]
-        self, timeout: int | float | None = None, terminate: bool = False
-    ) -> None:
-        super().close_extras(timeout, terminate)

@@ -27,7 +27,7 @@ from paddock.seeding import derived_seed
 
 OnFault: TypeAlias = Literal["raise", "restart", "mask"]
 
-BEGINNINGS = 5  # a lane that fails to begin so often in a row will not begin the next time either
+_BEGINNINGS = 5  # a lane that fails to begin so often in a row will not begin the next time either
 
 # Errors that an environment, or the layer around it, raises because of what the caller asked for.
 _CALLERS = (
@@ -93,14 +93,14 @@ class Faults:
         self.anew.add(lane)
         if self.on_fault == "mask":
             self.frozen.add(lane)
-        if self.on_fault == "raise" or self._beginnings[lane] >= BEGINNINGS:
+        if self.on_fault == "raise" or self._beginnings[lane] >= _BEGINNINGS:
             self._raised = self._raised or raised or error
         kind = f" ({error.error_type})" if isinstance(error, EnvFailed) and error.error_type else ""
         return {"lane_error": f"{error.code}{kind}: {error}"}
 
     def tries_again(self, lane: int) -> bool:
         """Whether a reset that failed is to be tried again at once."""
-        return self.on_fault == "restart" and self._beginnings[lane] < BEGINNINGS
+        return self.on_fault == "restart" and self._beginnings[lane] < _BEGINNINGS
 
     def take_back(self, lane: int) -> None:
         """What was reported of this lane has reached nobody, and will be reported again."""
@@ -118,9 +118,9 @@ class Faults:
         if error is not None:
             raise error
 
-    def live(self, num_envs: int) -> np.ndarray[Any, Any]:
+    def live(self) -> np.ndarray[Any, Any]:
         """bool[n]: lanes that are not frozen."""
-        mask = np.ones(num_envs, dtype=np.bool_)
+        mask = np.ones(len(self._seeds), dtype=np.bool_)
         mask[list(self.frozen)] = False
         return mask
 

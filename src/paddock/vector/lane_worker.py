@@ -23,14 +23,14 @@ Factory = Callable[[], Env[Any, Any]]
 Kind = Literal["make", "attach", "reset", "step", "ask"]
 Heard = tuple[Kind, Sequence[int], m.Reply]
 
-MAKE_S = 60.0  # making may take longer than a step: imports, downloads
+_MAKE_S = 60.0  # making may take longer than a step: imports, downloads
 
 
 @dataclass
 class Job:
-    """What a worker is to do next: rows to step or to reset, or one request for each row."""
+    """What a worker is to do next: rows to step or to reset, or one request for each row. A step resets first."""
 
-    kind: Kind
+    kind: Literal["reset", "step", "ask"]
     rows: Sequence[int]
     actions: list[Any] | None = None  # step: one a row; None if they lie in the block already
     resets: dict[int, tuple[int | None, Info | None]] = field(default_factory=dict)  # row: seed and options
@@ -39,11 +39,14 @@ class Job:
 
 @dataclass(frozen=True)
 class _Sent:
-    """A request and what it is about; none for sharing memory."""
+    """A request and the rows that it is about; neither for sharing memory."""
 
     kind: Kind
     rows: Sequence[int]
     request: m.Request | None = None
+
+
+_ATTACH = _Sent("attach", ())
 
 
 class LaneWorker:
@@ -77,16 +80,16 @@ class LaneWorker:
         self.lost = False
         self.broken.clear()
         self._unsent.clear()
-        self._last = _Sent("attach", ())
+        self._last = _ATTACH
         for row in range(len(self.lanes)):
             self._make(row)
         if self._layouts is not None:
-            self._unsent.append(_Sent("attach", ()))
+            self._unsent.append(_ATTACH)
 
     def attach(self, observations: Layout, actions: Layout) -> None:
         """Share memory with the process, now and after each start."""
         self._layouts = observations, actions
-        self._unsent.append(_Sent("attach", ()))
+        self._unsent.append(_ATTACH)
 
     def _make(self, row: int) -> None:
         self.broken.discard(row)
@@ -103,12 +106,13 @@ class LaneWorker:
             if row in self.broken:
                 self._make(row)
             self._unsent.append(_Sent("reset", [row], m.Reset(row, seed, options)))
-        for row, request in zip(job.rows, job.requests, strict=False):
-            if row in self.broken and isinstance(request, m.Restore):
-                self._make(row)
-            self._unsent.append(_Sent("ask", [row], request))
         if job.kind == "step" and job.rows:
             self._unsent.append(_Sent("step", job.rows, self._step(job)))
+        elif job.kind == "ask":
+            for row, request in zip(job.rows, job.requests, strict=True):
+                if row in self.broken and isinstance(request, m.Restore):
+                    self._make(row)
+                self._unsent.append(_Sent("ask", [row], request))
 
     def _step(self, job: Job) -> m.Step:
         assert self.block is not None
@@ -167,7 +171,7 @@ class LaneWorker:
             return None
         heard = self.channel.heard_s
         if self._last.kind in ("make", "attach"):  # a new process attaches, and it may still be starting
-            return heard + max(self._deadline_s, MAKE_S)
+            return heard + max(self._deadline_s, _MAKE_S)
         if self._last.kind != "step" or self.block is None:
             return heard + self._deadline_s
         row, since = self.block.running()
@@ -177,7 +181,7 @@ class LaneWorker:
 
     def end_overdue(self) -> dict[int, PaddockError]:
         """End the process because of its deadline. The error of each lane: one was too slow, the others lost theirs."""
-        limit_s = max(self._deadline_s or 0.0, MAKE_S) if self._last.kind in ("make", "attach") else self._deadline_s
+        limit_s = max(self._deadline_s or 0.0, _MAKE_S) if self._last.kind in ("make", "attach") else self._deadline_s
         culprit = self._at_work()
         self.channel.lose(f"was ended: no answer within {limit_s} s")
         return self._errors(culprit, DeadlineExceeded(f"no answer within {limit_s} s."))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -11,14 +11,15 @@ import numpy as np
 from paddock.core.env import Env, Info
 from paddock.core.lane import Lane
 from paddock.core.lane_arguments import ended, lane_seeds, one_a_lane, reset_mask
-from paddock.core.snapshot import opened, sealed
+from paddock.core.spec import EnvSpec
 from paddock.core.state import State, state
 from paddock.core.vector_env import AutoresetMode, VectorEnv
-from paddock.errors import EnvFailed, InvalidAction, InvalidSnapshot, PaddockError
+from paddock.errors import EnvFailed, PaddockError
 from paddock.spaces import Space
-from paddock.spaces.batch import iterate
 from paddock.vector.faults import Faults, OnFault, is_fault
+from paddock.vector.lane_actions import lane_actions
 from paddock.vector.lane_observations import LaneObservations
+from paddock.vector.lane_snapshots import opened_lanes, sealed_lanes
 from paddock.vector.lane_spaces import lane_spaces
 
 Array = np.ndarray[Any, Any]
@@ -72,6 +73,11 @@ class SyncVectorEnv(VectorEnv[Any, Any, Array]):
         """The environment of each lane."""
         return [lane.env for lane in self._lanes]
 
+    @property
+    def lane_spec(self) -> EnvSpec | None:
+        """What makes one lane again; ``spec`` makes all of them, and only who made them knows it."""
+        return self._lanes[0].env.spec
+
     def reset(self, *, seed: int | Sequence[int | None] | None = None, options: Info | None = None) -> tuple[Any, Info]:
         seeds = lane_seeds(seed, self.num_envs)
         mask, options = reset_mask(options, self.num_envs, begun=self._begun)
@@ -85,7 +91,7 @@ class SyncVectorEnv(VectorEnv[Any, Any, Array]):
         return self._observations.batch(), self._with_live(infos)
 
     def send(self, actions: Any) -> None:
-        self._sent = list(self._lane_actions(actions))
+        self._sent = lane_actions(self.action_space, actions, self.num_envs)
 
     def hold(self, lanes: Array) -> None:
         self._held = frozenset(np.flatnonzero(lanes).tolist())
@@ -97,7 +103,7 @@ class SyncVectorEnv(VectorEnv[Any, Any, Array]):
             self._check_none_has_ended(held)
         for lane, action in enumerate(sent):
             if lane in held:
-                self._set_flags(lane)
+                self._put_nothing(lane)
                 continue
             info = self._step_lane(lane, action)
             if info:
@@ -132,7 +138,7 @@ class SyncVectorEnv(VectorEnv[Any, Any, Array]):
     def _step_failed_lane(self, number: int) -> Info:
         """A lane that failed earlier: frozen, or begun anew in a new environment."""
         if number in self._faults.frozen:
-            self._set_flags(number)
+            self._put_nothing(number)
             return {}
         try:
             return self._begin_anew(number, self._faults.next_seed(number), None)
@@ -152,7 +158,7 @@ class SyncVectorEnv(VectorEnv[Any, Any, Array]):
                     return info
                 seed = self._faults.next_seed(number)
             else:
-                self._set_flags(number)
+                self._put_nothing(number)
                 return info
 
     def _begin_anew(self, number: int, seed: int | None, options: Info | None) -> Info:
@@ -161,7 +167,7 @@ class SyncVectorEnv(VectorEnv[Any, Any, Array]):
         self._lanes[number] = lane = Lane(self.env_fns[number](), self.autoreset_mode)
         observation, info = lane.reset(seed=seed, options=options)
         self._observations.put(number, observation)
-        self._set_flags(number)
+        self._put_nothing(number)
         self._faults.begun(number)
         return info
 
@@ -169,32 +175,23 @@ class SyncVectorEnv(VectorEnv[Any, Any, Array]):
         """What the info says of a lane that raised. What is to be raised is, when the other lanes have moved too."""
         if not is_fault(error):
             self._faults.mistake(_with_lane(error, number))
-            self._set_flags(number)
+            self._put_nothing(number)
             return {}
-        self._set_flags(number, truncated=True)
+        self._put_nothing(number, truncated=True)
         cause = EnvFailed(f"lane {number}: {error}", lane=number, error_type=type(error).__name__)
         cause.__cause__ = error
         # In this process the policy "raise" raises the environment's own error, as it would alone.
         own = error if self._faults.on_fault == "raise" else cause
         return self._faults.report(number, cause, beginning=beginning, raised=own)
 
-    def _set_flags(self, number: int, *, truncated: bool = False) -> None:
+    def _put_nothing(self, number: int, *, truncated: bool = False) -> None:
+        """No step was made: reward 0, and the observation stays what it was."""
         self._rewards[number], self._terminations[number], self._truncations[number] = 0.0, False, truncated
 
     def _with_live(self, infos: Info) -> Info:
         if self._faults.on_fault == "mask":
-            infos["_live"] = self._faults.live(self.num_envs)
+            infos["_live"] = self._faults.live()
         return infos
-
-    def _lane_actions(self, actions: Any) -> Iterator[Any]:
-        lanes = list(iterate(self.action_space, actions))
-        if len(lanes) != self.num_envs:
-            raise InvalidAction(
-                f"{len(lanes)} actions for {self.num_envs} lanes. Expected one a lane.",
-                action=actions,
-                space=self.action_space,
-            )
-        return iter(lanes)
 
     def render(self) -> tuple[Any, ...]:
         return tuple(env.render() for env in self.envs)
@@ -204,14 +201,11 @@ class SyncVectorEnv(VectorEnv[Any, Any, Array]):
 
     def snapshot(self) -> bytes:
         """All lanes as bytes, for ``restore`` of lanes made alike; each environment must have a ``snapshot``."""
-        return sealed("lanes", self._begun, sealed("each", [lane.snapshot() for lane in self._lanes], b""))
+        return sealed_lanes(self._begun, [lane.snapshot() for lane in self._lanes])
 
     def restore(self, snapshot: bytes) -> None:
         """Go on from a snapshot; anything else is refused. The observations come with the next step."""
-        begun, inner = opened("lanes", snapshot, bool)
-        each, _ = opened("each", inner, list[bytes])
-        if len(each) != self.num_envs:
-            raise InvalidSnapshot(f"This snapshot is of {len(each)} lanes, these are {self.num_envs}.")
+        begun, each = opened_lanes(snapshot, self.num_envs)
         for lane, one in zip(self._lanes, each, strict=True):
             lane.restore(one)
         self._begun = begun

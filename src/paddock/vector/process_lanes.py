@@ -295,6 +295,8 @@ class ProcessLanes(LaneResults):
             self._take_answer(worker.lanes[rows[0]], reply)
         elif kind == "make":
             self._take_description(worker, rows[0], reply)
+        elif isinstance(reply, m.Failed):  # the one to "attach": without shared memory no lane can step
+            raise BadFrame(f"attach failed: {reply.message}")
 
     def _take_answer(self, lane: int, reply: m.Reply) -> None:
         if isinstance(reply, m.Failed):

@@ -14,16 +14,13 @@ import numpy as np
 from paddock.core.env import Info
 from paddock.core.infos import add_info
 from paddock.core.lane_arguments import ended, lane_seeds, one_a_lane, reset_mask
-from paddock.core.snapshot import opened, sealed
 from paddock.core.spec_json import decode_spec
 from paddock.core.state import State
 from paddock.core.vector_env import AutoresetMode, VectorEnv
 from paddock.errors import (
     AlreadyPendingCallError,
     ClosedEnvironmentError,
-    InvalidAction,
     InvalidLanes,
-    InvalidSnapshot,
     NoAsyncCallError,
     PaddockError,
     ResetNeeded,
@@ -33,8 +30,9 @@ from paddock.hosting.client import described_spaces
 from paddock.hosting.launch import Launcher, start_fresh
 from paddock.hosting.process_channel import CLOSE_GRACE_S
 from paddock.spaces import Space
-from paddock.spaces.batch import iterate
 from paddock.vector.faults import OnFault
+from paddock.vector.lane_actions import lane_actions
+from paddock.vector.lane_snapshots import opened_lanes, sealed_lanes
 from paddock.vector.lane_spaces import lane_spaces
 from paddock.vector.lane_worker import Factory
 from paddock.vector.process_lanes import ProcessLanes
@@ -77,7 +75,7 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Array]):
         self._begun = False
         self._held: frozenset[int] = frozenset()
         self._over = np.zeros(self.num_envs, dtype=np.bool_)  # without autoreset: lanes that the caller must reset
-        self._pending: str | None = None
+        self._pending: str | None = None  # "reset" or "call"; steps are known by their lanes
         self._lanes = ProcessLanes(
             env_fns,
             workers=_at_least_one("workers", workers) or os.cpu_count() or 1,
@@ -103,7 +101,7 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Array]):
         self.observation_space, self.action_space = chosen.observation_space, chosen.action_space
         self.metadata = {**described[0].metadata, "autoreset_mode": self.autoreset_mode}
         self.render_mode = described[0].render_mode
-        # Not `spec`: that one makes all lanes again, and only who made them knows how.
+        # What makes one lane again. Not `spec`: that one makes all of them, and only who made them knows it.
         self.lane_spec = None if described[0].spec is None else decode_spec(described[0].spec)
         self._lanes.adopt(self.single_observation_space, self.single_action_space, copy=self.copy)
 
@@ -132,7 +130,7 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Array]):
 
     def send(self, actions: Any, env_id: Any = None) -> None:
         """Begin a step, of all lanes or of those in ``env_id`` with an action each."""
-        self._check_free("step", lanes_only=True)
+        self._check_free("step", other_steps=True)
         if not self._begun:
             raise ResetNeeded("Cannot step lanes before reset(): call reset() first.")
         lanes = range(self.num_envs) if env_id is None else _lane_numbers(env_id, self.num_envs)
@@ -143,7 +141,7 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Array]):
         busy = [lane for lane in lanes if lane in self._lanes.waiting or lane in self._lanes.ready]
         if busy:
             raise AlreadyPendingCallError(f"lane {busy[0]}: its last step has not been received yet.", "step")
-        pairs = dict(zip(lanes, self._lane_actions(actions, len(lanes)), strict=True))
+        pairs = dict(zip(lanes, lane_actions(self.action_space, actions, len(lanes)), strict=True))
         held, self._held = [lane for lane in lanes if lane in self._held], frozenset()
         for lane in held:
             del pairs[lane]
@@ -212,16 +210,17 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Array]):
                 if (info := lanes.infos.pop(lane, None)) is not None:
                     infos = add_info(infos, info, place, len(chosen))
         if lanes.faults.on_fault == "mask":
-            infos["_live"] = lanes.faults.live(self.num_envs)[list(chosen)]
+            infos["_live"] = lanes.faults.live()[list(chosen)]
         return infos
 
     def _check_open(self) -> None:
         if self.closed:
             raise ClosedEnvironmentError(f"Trying to operate on `{type(self).__name__}`, after a call to `close()`.")
 
-    def _check_free(self, what: str, *, lanes_only: bool = False) -> None:
+    def _check_free(self, what: str, *, other_steps: bool = False) -> None:
+        """That nothing else is under way; with ``other_steps`` lanes may be, for ``send`` to look at one by one."""
         self._check_open()
-        pending = self._pending or ("step" if not lanes_only and (self._lanes.waiting or self._lanes.ready) else None)
+        pending = self._pending or ("step" if not other_steps and (self._lanes.waiting or self._lanes.ready) else None)
         if pending is not None:
             raise AlreadyPendingCallError(
                 f"Calling `{what}` while waiting for a pending call to `{pending}` to complete", pending
@@ -235,14 +234,6 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Array]):
             if over and lane not in faults.frozen and lane not in self._held:
                 raise ended(lane)
 
-    def _lane_actions(self, actions: Any, count: int) -> list[Any]:
-        each = list(iterate(self.action_space, actions))
-        if len(each) != count:
-            raise InvalidAction(
-                f"{len(each)} actions for {count} lanes. Expected one a lane.", action=actions, space=self.action_space
-            )
-        return each
-
     def render(self) -> tuple[Any, ...]:
         return self._ask([m.Render(row) for row in self._rows()])
 
@@ -251,15 +242,11 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Array]):
 
     def snapshot(self) -> bytes:
         """All lanes as bytes, for ``restore`` of lanes made alike, here or in a loop."""
-        each = list(self._ask([m.Snapshot(row) for row in self._rows()]))
-        return sealed("lanes", self._begun, sealed("each", each, b""))
+        return sealed_lanes(self._begun, self._ask([m.Snapshot(row) for row in self._rows()]))
 
     def restore(self, snapshot: bytes) -> None:
         """Go on from a snapshot; anything else is refused. The observations come with the next step."""
-        begun, inner = opened("lanes", snapshot, bool)
-        each, _ = opened("each", inner, list[bytes])
-        if len(each) != self.num_envs:
-            raise InvalidSnapshot(f"This snapshot is of {len(each)} lanes, these are {self.num_envs}.")
+        begun, each = opened_lanes(snapshot, self.num_envs)
         self._ask([m.Restore(row, one) for row, one in zip(self._rows(), each, strict=True)])
         self._begun = begun
 
@@ -281,13 +268,13 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Array]):
         return [row for worker in self._lanes.workers for row in range(len(worker.lanes))]
 
     def _ask(self, requests: Sequence[m.Request]) -> tuple[Any, ...]:
-        self._begin_ask("call", requests)
+        self._begin_ask(requests)
         return self._end_ask(None)
 
-    def _begin_ask(self, what: str, requests: Sequence[m.Request]) -> None:
-        self._check_free(what)
+    def _begin_ask(self, requests: Sequence[m.Request]) -> None:
+        self._check_free("call")
         self._lanes.begin_ask(dict(enumerate(requests)))
-        self._pending = what
+        self._pending = "call"
 
     def _end_ask(self, timeout: float | None) -> tuple[Any, ...]:
         self._pending = None
@@ -328,8 +315,8 @@ def _lane_numbers(env_id: Any, num_envs: int) -> list[int]:
 def _batch_size(batch_size: int | None, num_envs: int) -> int:
     if batch_size is None:
         return num_envs
-    if not 1 <= batch_size <= num_envs:
-        raise InvalidLanes(f"batch_size={batch_size}: expected 1 to {num_envs}, the number of lanes.")
+    if type(batch_size) is not int or not 1 <= batch_size <= num_envs:
+        raise InvalidLanes(f"batch_size={batch_size!r}: expected 1 to {num_envs}, the number of lanes.")
     return batch_size
 
 

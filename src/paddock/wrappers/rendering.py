@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import sys
 from copy import deepcopy
 from typing import Any, SupportsFloat
 
-import numpy as np
-
 from paddock.core.env import ActType, Env, Info, ObsType
 from paddock.core.frame_checks import LIST_SUFFIX
-from paddock.core.window import Window
+from paddock.core.warning import warn_user
+from paddock.core.window import Window, load_pygame
 from paddock.core.wrapper import Wrapper
 from paddock.errors import CheckFailed, InvalidMetadata, UnsupportedMode
+from paddock.wrappers.picture import latest, picture_of
+
+_MANY_BYTES = 1 << 30
 
 
 class RenderCollection(Wrapper[ObsType, ActType, ObsType, ActType]):
@@ -19,7 +22,7 @@ class RenderCollection(Wrapper[ObsType, ActType, ObsType, ActType]):
 
     How much is kept: with ``reset_clean`` at most the frames since the last reset, with ``pop_frames`` those since the
     last ``render``, with both the fewer of the two. With neither every frame is kept until the wrapper goes:
-    a 600x400 frame is 0.7 MB.
+    a 600x400 frame is 0.7 MB. From a gigabyte on there is a warning, once.
     """
 
     def __init__(self, env: Env[ObsType, ActType], pop_frames: bool = True, reset_clean: bool = True) -> None:
@@ -35,7 +38,8 @@ class RenderCollection(Wrapper[ObsType, ActType, ObsType, ActType]):
         self.frame_list: list[Any] = []
         self.pop_frames = pop_frames
         self.reset_clean = reset_clean
-        self.metadata = _with_mode(env.metadata, f"{mode}{LIST_SUFFIX}")
+        self._many = 0  # frames that are a gigabyte; 0: how large one is, is not known yet
+        self.metadata = with_mode(env.metadata, f"{mode}{LIST_SUFFIX}")
 
     @property
     def render_mode(self) -> str:  # type: ignore[override]
@@ -44,6 +48,8 @@ class RenderCollection(Wrapper[ObsType, ActType, ObsType, ActType]):
     def step(self, action: ActType) -> tuple[ObsType, SupportsFloat, bool, bool, Info]:
         result = self.env.step(action)
         self.frame_list.append(self.env.render())
+        if len(self.frame_list) >= self._many:
+            self._warn_of_many()
         return result
 
     def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[ObsType, Info]:
@@ -60,6 +66,17 @@ class RenderCollection(Wrapper[ObsType, ActType, ObsType, ActType]):
         frames, self.frame_list = self.frame_list, []
         return frames
 
+    def _warn_of_many(self) -> None:
+        many = _MANY_BYTES // max(getattr(self.frame_list[-1], "nbytes", 1), 1) + 1
+        if self._many == 0 or len(self.frame_list) < many:
+            self._many = many
+            return
+        self._many = sys.maxsize
+        warn_user(
+            f"RenderCollection keeps {len(self.frame_list)} frames, more than {_MANY_BYTES >> 20} MB, and goes on. "
+            "Call render() more often with pop_frames=True, or write them to a file with RecordVideo."
+        )
+
 
 class HumanRendering(Wrapper[ObsType, ActType, ObsType, ActType]):
     """Shows each frame in a window, at the frames per second of the metadata.
@@ -72,18 +89,9 @@ class HumanRendering(Wrapper[ObsType, ActType, ObsType, ActType]):
     def __init__(self, env: Env[ObsType, ActType]) -> None:
         super().__init__(env)
         self.screen_size: tuple[int, int] | None = None
-        if env.render_mode not in self.ACCEPTED_RENDER_MODES:
-            raise UnsupportedMode(
-                f"Expected env.render_mode to be one of {self.ACCEPTED_RENDER_MODES} but got '{env.render_mode}'"
-            )
-        if "render_fps" not in env.metadata:
-            raise InvalidMetadata(
-                "The base environment must specify 'render_fps' to be used with the HumanRendering wrapper. "
-                "Add it to its metadata."
-            )
+        self.window = window_for(env.render_mode, env.metadata, self.ACCEPTED_RENDER_MODES)
         self._record_arguments()
-        self.metadata = _with_mode(env.metadata, "human")
-        self.window = Window(env.metadata["render_fps"])
+        self.metadata = with_mode(env.metadata, "human")
 
     @property
     def render_mode(self) -> str:  # type: ignore[override]
@@ -107,10 +115,10 @@ class HumanRendering(Wrapper[ObsType, ActType, ObsType, ActType]):
         super().close()
 
     def _show(self) -> None:
-        frame = self._latest_frame()
+        frame = latest(self.env.render())
         if frame is None:
             return
-        picture = _picture(frame)
+        picture = picture_of(frame)
         height, width, _ = picture.shape
         size = (width, height)
         if self.screen_size is not None and size != self.screen_size:
@@ -118,30 +126,23 @@ class HumanRendering(Wrapper[ObsType, ActType, ObsType, ActType]):
         self.screen_size = size
         self.window.show(picture)
 
-    def _latest_frame(self) -> Any:
-        frame = self.env.render()
-        if isinstance(frame, list):
-            return frame[-1] if frame else None
-        return frame
+
+def window_for(mode: str | None, metadata: dict[str, Any], accepted: list[str]) -> Window:
+    """A window for what this mode renders, at the rate of the metadata; it opens with the first picture."""
+    if mode not in accepted:
+        raise UnsupportedMode(f"Expected env.render_mode to be one of {accepted} but got '{mode}'")
+    if "render_fps" not in metadata:
+        raise InvalidMetadata(
+            "The base environment must specify 'render_fps' to be used with the HumanRendering wrapper. "
+            "Add it to its metadata."
+        )
+    load_pygame()
+    return Window(metadata["render_fps"])
 
 
-def _with_mode(metadata: dict[str, Any], mode: str) -> dict[str, Any]:
+def with_mode(metadata: dict[str, Any], mode: str) -> dict[str, Any]:
     """A copy of the metadata that lists the mode as well; the environment's own belongs to its whole class."""
     copy = deepcopy(metadata)
     modes = list(copy.get("render_modes") or [])
     copy["render_modes"] = modes if mode in modes else [*modes, mode]
     return copy
-
-
-def _picture(frame: Any) -> np.ndarray[Any, Any]:
-    """uint8[height, width, 3] of an RGB or depth frame."""
-    if not isinstance(frame, np.ndarray) or frame.ndim not in (2, 3):
-        what = f"an array of shape {frame.shape}" if isinstance(frame, np.ndarray) else type(frame)
-        raise CheckFailed(
-            f"Expected `env.render()` to return a numpy array with two or three axes, actually returned {what}"
-        )
-    if frame.ndim == 3:
-        return frame
-    farthest = float(np.max(frame, initial=0.0))
-    grey = np.zeros(frame.shape, np.uint8) if farthest <= 0 else (frame / farthest * 255).astype(np.uint8)
-    return np.repeat(grey[:, :, None], 3, axis=2)

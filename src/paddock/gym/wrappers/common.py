@@ -1,5 +1,5 @@
 """``gymnasium.wrappers.common``."""
 
-from paddock.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
+from paddock.wrappers import Autoreset, OrderEnforcing, PassiveEnvChecker, RecordEpisodeStatistics, TimeLimit
 
-__all__ = ["OrderEnforcing", "PassiveEnvChecker", "TimeLimit"]
+__all__ = ["Autoreset", "OrderEnforcing", "PassiveEnvChecker", "RecordEpisodeStatistics", "TimeLimit"]

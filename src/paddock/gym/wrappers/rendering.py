@@ -1,5 +1,5 @@
 """``gymnasium.wrappers.rendering``."""
 
-from paddock.wrappers import HumanRendering, RenderCollection
+from paddock.wrappers import AddWhiteNoise, HumanRendering, ObstructView, RecordVideo, RenderCollection
 
-__all__ = ["HumanRendering", "RenderCollection"]
+__all__ = ["AddWhiteNoise", "HumanRendering", "ObstructView", "RecordVideo", "RenderCollection"]

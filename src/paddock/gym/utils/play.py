@@ -1,0 +1,215 @@
+"""Play an environment with the keyboard, in a pygame window. pygame and matplotlib are imported when first used."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from paddock.core.env import Env
+from paddock.core.window import Window, load_pygame
+from paddock.errors import CheckFailed, InvalidBound, InvalidKeys, InvalidMetadata, MissingKeysToAction, UnsupportedMode
+from paddock.gym.utils.play_plot import PlayPlot
+from paddock.wrappers.picture import latest
+
+__all__ = ["MissingKeysToAction", "PlayPlot", "PlayableGame", "display_arr", "play"]
+
+_USUAL_RATE = 30
+# Arrows, as pygame 1 numbered them and games still do (MountainCar among them), and as pygame 2 reports them.
+_FORMER_CODES = {273: 1073741906, 274: 1073741905, 275: 1073741903, 276: 1073741904}
+Size = tuple[int, int]
+Keys = tuple[int, ...]
+
+
+class PlayableGame:
+    """An environment, the keys that matter to it and those that are pressed now, and the window that it is seen in.
+
+    ``close`` gives up the window. It stays open while another environment shows something there.
+    """
+
+    def __init__(
+        self, env: Env[Any, Any], keys_to_action: dict[Keys, Any] | None = None, zoom: float | None = None
+    ) -> None:
+        if env.render_mode not in ("rgb_array", "rgb_array_list"):
+            raise UnsupportedMode(
+                "PlayableGame wrapper works only with rgb_array and rgb_array_list render modes, "
+                f"but your environment render_mode = {env.render_mode}."
+            )
+        if zoom is not None and zoom <= 0:
+            raise InvalidBound(f"Zoom must be a positive float, got {zoom}")
+        self.env = env
+        self.relevant_keys = {key for keys in key_codes(keys_of(env, keys_to_action)) for key in keys}
+        self.picture = self.look()
+        height, width = self.picture.shape[:2]
+        scale = 1 if zoom is None else zoom
+        self.original_video_size: Size = (int(width * scale), int(height * scale))
+        self.video_size = self.original_video_size
+        self.pressed_keys: set[int] = set()
+        self.running = True
+        self._window = _ResizableWindow()
+        self.screen = self._window.open(self.video_size)
+
+    def look(self) -> np.ndarray[Any, Any]:
+        """The environment's frame; with a list of frames the newest, or the one before if there is none since."""
+        frame = latest(self.env.render())
+        if frame is None:
+            frame = getattr(self, "picture", None)
+        if not isinstance(frame, np.ndarray):
+            raise CheckFailed(f"Expected `env.render()` to return a numpy array, actually returned {type(frame)}")
+        self.picture = frame
+        return frame
+
+    def process_event(self, event: Any) -> None:
+        """Note keys that go down or up, the window's size, and the wish to end: its close button, or Escape."""
+        pygame = load_pygame()
+        if event.type == pygame.QUIT:
+            self.running = False
+        elif event.type == pygame.KEYDOWN:
+            if event.key in self.relevant_keys:
+                self.pressed_keys.add(event.key)
+            elif event.key == pygame.K_ESCAPE:
+                self.running = False
+        elif event.type == pygame.KEYUP:
+            self.pressed_keys.discard(event.key)
+        elif event.type == pygame.WINDOWRESIZED:
+            width, height = self.original_video_size  # of the first size: rounding must not add up
+            scale = min(event.x / width, event.y / height)
+            self.video_size = (round(width * scale), round(height * scale))
+
+    def close(self) -> None:
+        """Give up the window. Calling it twice is fine."""
+        self._window.close()
+
+
+class _ResizableWindow(Window):
+    """The display, with a frame that can be dragged. Other windows' pictures appear there too, if there are any."""
+
+    def __init__(self) -> None:
+        super().__init__(_USUAL_RATE)
+
+    def open(self, size: Size) -> Any:
+        pygame = load_pygame()
+        self._join(pygame)
+        return pygame.display.set_mode(size, pygame.RESIZABLE)
+
+
+def display_arr(screen: Any, arr: np.ndarray[Any, Any], video_size: Size, transpose: bool | None) -> None:
+    """Draw an array uint8[height, width, 3] amid the screen, scaled; without ``transpose`` it is [width, height, 3]."""
+    if not isinstance(arr, np.ndarray) or arr.dtype != np.uint8:
+        raise CheckFailed(f"Expected an array of uint8, got {getattr(arr, 'dtype', type(arr))}")
+    pygame = load_pygame()
+    surface = pygame.surfarray.make_surface(arr.swapaxes(0, 1) if transpose else arr)
+    width, height = screen.get_size()
+    screen.fill((0, 0, 0))  # bars, where the screen is larger
+    corner = ((width - video_size[0]) / 2, (height - video_size[1]) / 2)
+    screen.blit(pygame.transform.scale(surface, video_size), corner)
+
+
+def play(
+    env: Env[Any, Any],
+    transpose: bool | None = True,
+    fps: int | None = None,
+    zoom: float | None = None,
+    callback: Callable[..., Any] | None = None,
+    keys_to_action: dict[Any, Any] | None = None,
+    seed: int | None = None,
+    noop: Any = 0,
+    wait_on_player: bool = False,
+) -> None:
+    """Play until the window is closed or Escape is pressed; an episode that ends is followed by another.
+
+    ``keys_to_action``: keys that are pressed together, as a text, a code or a tuple of either, and the action that they
+    mean; by default the environment's ``get_keys_to_action()``. Any other keys, and none unless ``()`` is in the
+    mapping, mean ``noop``; with ``wait_on_player`` nothing happens while no key is down. ``seed`` is for the first
+    episode; those after it differ.
+    ``callback(obs_t, obs_tp1, action, rew, terminated, truncated, info)`` follows each step.
+    """
+    codes = key_codes(keys_of(env, keys_to_action))
+    _check_actions(codes, env)
+    rate = _rate(env, fps)
+    observation, _ = env.reset(seed=seed)
+    game = PlayableGame(env, codes, zoom)
+    try:
+        _play(game, codes, observation, rate, transpose=transpose, callback=callback, noop=noop, wait=wait_on_player)
+    finally:
+        game.close()
+
+
+def _play(
+    game: PlayableGame,
+    codes: dict[Keys, Any],
+    observation: Any,
+    rate: float,
+    *,
+    transpose: bool | None,
+    callback: Callable[..., Any] | None,
+    noop: Any,
+    wait: bool,
+) -> None:
+    pygame, env = load_pygame(), game.env
+    clock, over, first = pygame.time.Clock(), False, True
+    while game.running:
+        if over:
+            (observation, _), over = env.reset(), False
+            game.look()
+        elif not first and (not wait or game.pressed_keys):
+            action = codes.get(tuple(sorted(game.pressed_keys)), noop)
+            before = observation
+            observation, reward, terminated, truncated, info = env.step(action)
+            over = terminated or truncated
+            game.look()
+            if callback is not None:
+                callback(before, observation, action, reward, terminated, truncated, info)
+        first = False
+        display_arr(game.screen, game.picture, game.video_size, transpose)
+        for event in pygame.event.get():
+            game.process_event(event)
+        pygame.display.flip()
+        clock.tick(rate)
+
+
+def keys_of(env: Env[Any, Any], keys_to_action: Any) -> dict[Any, Any]:
+    """The mapping that is given, or else the environment's own."""
+    if keys_to_action is None:
+        if not env.has_wrapper_attr("get_keys_to_action"):
+            name = str(env) if env.spec is None else env.spec.id
+            raise MissingKeysToAction(
+                f"{name} does not have explicit key to action mapping, please specify one manually, "
+                "`play(env, keys_to_action=...)`"
+            )
+        keys_to_action = env.get_wrapper_attr("get_keys_to_action")()
+    if not isinstance(keys_to_action, dict):
+        raise InvalidKeys(f"keys_to_action must be a dictionary, got {type(keys_to_action)}")
+    return keys_to_action
+
+
+def key_codes(keys_to_action: dict[Any, Any]) -> dict[Keys, Any]:
+    """The same mapping with each combination of keys as their codes, the lowest first."""
+    return {_codes(keys): action for keys, action in keys_to_action.items()}
+
+
+def _codes(keys: Any) -> Keys:
+    if isinstance(keys, (int, np.integer)):
+        keys = (keys,)
+    if not isinstance(keys, (str, tuple)):
+        raise InvalidKeys(f"Keys in keys_to_action must be integers or strings, got {type(keys)}")
+    if not all(isinstance(key, (int, np.integer)) or (isinstance(key, str) and len(key) == 1) for key in keys):
+        raise InvalidKeys(f"All keys in key combination tuple must be integers or strings of one key, got {keys}")
+    return tuple(sorted(ord(key) if isinstance(key, str) else _FORMER_CODES.get(key, int(key)) for key in keys))
+
+
+def _check_actions(codes: dict[Keys, Any], env: Env[Any, Any]) -> None:
+    for keys, action in codes.items():
+        if action not in env.action_space:
+            raise InvalidKeys(
+                f"Action {action} is not a valid action in the environment action space: {env.action_space} "
+                f"(keys {keys})"
+            )
+
+
+def _rate(env: Env[Any, Any], fps: Any) -> float:
+    rate = env.metadata.get("render_fps", _USUAL_RATE) if fps is None else fps
+    if not isinstance(rate, (int, float, np.integer, np.floating)) or not rate > 0:
+        raise InvalidMetadata(f"Expected fps, or env.metadata['render_fps'], to be a positive number, got {rate!r}")
+    return float(rate)

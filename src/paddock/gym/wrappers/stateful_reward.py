@@ -1,0 +1,5 @@
+"""``gymnasium.wrappers.stateful_reward``."""
+
+from paddock.wrappers import NormalizeReward
+
+__all__ = ["NormalizeReward"]

@@ -1,0 +1,5 @@
+"""``gymnasium.wrappers.transform_reward``."""
+
+from paddock.wrappers import ClipReward, TransformReward
+
+__all__ = ["ClipReward", "TransformReward"]

@@ -1,0 +1,5 @@
+"""``gymnasium.wrappers.vector.common``."""
+
+from paddock.wrappers.vector import RecordEpisodeStatistics
+
+__all__ = ["RecordEpisodeStatistics"]

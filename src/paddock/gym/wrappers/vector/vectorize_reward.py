@@ -1,0 +1,5 @@
+"""``gymnasium.wrappers.vector.vectorize_reward``."""
+
+from paddock.wrappers.vector import ClipReward, TransformReward, VectorizeTransformReward
+
+__all__ = ["ClipReward", "TransformReward", "VectorizeTransformReward"]

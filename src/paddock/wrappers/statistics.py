@@ -1,0 +1,113 @@
+"""Return, length and duration of each episode, in the info of its last step. Durations are wall time, under no law."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from paddock.core.env import Env, Info
+from paddock.errors import InvalidSpec
+from paddock.wrappers.logic import First, Lanes, Logic, Step, Wrapped
+from paddock.wrappers.memory import Memory
+from paddock.wrappers.one_lane import OneLane
+from paddock.wrappers.rows import add_rows, numbers, some
+from paddock.wrappers.shown import of_logic, of_memory
+
+
+class StatisticsMemory(Memory):
+    """Return and length so far, of n lanes an array of each, and the latest episodes."""
+
+
+@dataclass(frozen=True)
+class EpisodeStatistics(Logic):
+    """``info[stats_key] = {"r": return, "l": length, "t": seconds}``; the last ``buffer_length`` of each are kept."""
+
+    buffer_length: int = 100
+    stats_key: str = "episode"
+    looks, forgets = False, True
+
+    def memory(self, wrapped: Wrapped) -> Any:
+        lanes, length = wrapped.lanes, self.buffer_length
+        return StatisticsMemory(
+            episode_count=0,
+            episode_returns=0.0 if lanes is None else np.zeros(lanes),
+            episode_lengths=0 if lanes is None else np.zeros(lanes, np.int64),
+            _started=-1.0 if lanes is None else np.zeros(lanes),  # a clock's reading means nothing in another process
+            return_queue=deque(maxlen=length),
+            length_queue=deque(maxlen=length),
+            time_queue=deque(maxlen=length),
+        )
+
+    def begin(self, memory: Any, lanes: Lanes, first: First) -> First:
+        if lanes is None:
+            memory.episode_returns, memory.episode_lengths, memory._started = 0.0, 0, time.perf_counter()
+        else:
+            memory.episode_returns[lanes], memory.episode_lengths[lanes] = 0.0, 0
+            memory._started[lanes] = time.perf_counter()
+        return first
+
+    def advance(self, memory: Any, lanes: Lanes, step: Step) -> Step:
+        _, reward, terminated, truncated, info = step
+        if lanes is None:
+            memory.episode_returns += reward
+            memory.episode_lengths += 1
+            if terminated or truncated:
+                self._end(memory, info)
+            return step
+        add_rows(memory.episode_returns, lanes, reward)
+        add_rows(memory.episode_lengths, lanes, 1)
+        if some(terminated) or some(truncated):
+            self._end_lanes(memory, terminated | truncated, lanes, info)
+        return step
+
+    def _end(self, memory: Any, info: Info) -> None:
+        if self.stats_key in info:
+            raise taken(self.stats_key, info)
+        seconds = round(time.perf_counter() - memory._started, 6)
+        told = memory.episode_returns, memory.episode_lengths, seconds
+        info[self.stats_key] = dict(zip("rlt", told, strict=True))
+        memory.episode_count += 1
+        for queue, value in zip(_queues(memory), told, strict=True):
+            queue.append(value)
+        memory._started = time.perf_counter()
+
+    def _end_lanes(self, memory: Any, over: Any, lanes: Any, info: Any) -> None:
+        ended = numbers(over) if isinstance(lanes, slice) else lanes[over]
+        seconds = np.rint((time.perf_counter() - memory._started[ended]) * 1e6) / 1e6
+        columns = memory.episode_returns[ended], memory.episode_lengths[ended], seconds
+        info.tell(ended, {self.stats_key: dict(zip("rlt", columns, strict=True))})
+        for queue, values in zip(_queues(memory), columns, strict=True):
+            queue.extend(values.tolist())
+        memory.episode_count += len(ended)
+
+
+def _queues(memory: Any) -> tuple[deque[Any], deque[Any], deque[Any]]:
+    return memory.return_queue, memory.length_queue, memory.time_queue
+
+
+def taken(key: str, info: Info) -> InvalidSpec:
+    """The error for infos that have statistics already."""
+    return InvalidSpec(
+        f"Attempted to add episode stats with key {key!r} but this key already exists in info: {list(info)}. "
+        "Wrap once, or pass another stats_key."
+    )
+
+
+class RecordEpisodeStatistics(OneLane):
+    """Adds return, length and seconds of an episode to the info of its last step, and keeps the latest of each."""
+
+    episode_count: int = of_memory()
+    episode_returns: float = of_memory()
+    episode_lengths: int = of_memory()
+    episode_start_time: float = of_memory("_started")
+    return_queue: deque[float] = of_memory()
+    length_queue: deque[int] = of_memory()
+    time_queue: deque[float] = of_memory()
+    _stats_key: str = of_logic("stats_key")
+
+    def __init__(self, env: Env[Any, Any], buffer_length: int = 100, stats_key: str = "episode") -> None:
+        super().__init__(env, EpisodeStatistics(buffer_length, stats_key))

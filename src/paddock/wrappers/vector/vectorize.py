@@ -1,0 +1,133 @@
+"""Single wrappers at work on n lanes: VectorizeTransformObservation, …Action and …Reward.
+
+paddock's own have a form for all lanes at once; a function, or a subclass of yours, is called lane by lane.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+import numpy as np
+
+from paddock.core.env import Env
+from paddock.core.vector_env import AutoresetMode, VectorEnv
+from paddock.core.vector_wrapper import VectorWrapper
+from paddock.core.wrapper import ActionWrapper, ObservationWrapper, RewardWrapper, Wrapper
+from paddock.errors import WrongClass
+from paddock.spaces import Space
+from paddock.wrappers.fitted import Fitted, FittedAction, FittedObservation
+from paddock.wrappers.logic import Lanes, Logic
+from paddock.wrappers.many_lanes import ManyLanesReward
+from paddock.wrappers.reward import ClipReward
+from paddock.wrappers.transform_action import TransformAction
+from paddock.wrappers.transform_observation import TransformObservation
+from paddock.wrappers.vector.stateless import StatelessAction, StatelessObservation
+
+AnyLanes = VectorEnv[Any, Any, Any]
+
+
+class OneOfThem(Env[Any, Any]):
+    """What a single wrapper is put around: an environment that has the spaces of one lane and nothing else."""
+
+    def __init__(self, env: AnyLanes) -> None:
+        self.observation_space = env.single_observation_space
+        self.action_space = env.single_action_space
+        self.metadata = env.metadata
+
+
+class _Observe(FittedObservation):
+    """``observation`` of a wrapper, lane by lane."""
+
+    def __init__(self, wrapper: ObservationWrapper[Any, Any, Any], given: Space[Any]) -> None:
+        self._fit(given, wrapper.observation_space, one=wrapper.observation)
+
+
+class _Act(FittedAction):
+    """``action`` of a wrapper, lane by lane."""
+
+    def __init__(self, wrapper: ActionWrapper[Any, Any, Any], wanted: Space[Any]) -> None:
+        self._fit(wrapper.action_space, wanted, one=wrapper.action)
+
+
+class _Reward(Logic):
+    """``reward`` of a wrapper, lane by lane."""
+
+    def __init__(self, one: Callable[[Any], Any]) -> None:
+        self.one = one
+
+    def reward(self, memory: Any, lanes: Lanes, reward: Any) -> Any:
+        dtype = reward.dtype if reward.dtype.kind == "f" else np.float64
+        return np.array([self.one(value) for value in reward], dtype)
+
+
+def _put_around(
+    env: AnyLanes, wrapper: Callable[..., Any], kwargs: dict[str, Any], kind: type[Wrapper[Any, Any, Any, Any]]
+) -> Any:
+    single = wrapper(OneOfThem(env), **kwargs)
+    if not isinstance(single, kind):
+        _refuse(wrapper, f"expected a subclass of {kind.__name__}")
+    if getattr(single, "_memory", None) is not None:
+        _refuse(wrapper, "it remembers, and lanes would share that. Use its form in paddock.wrappers.vector")
+    return single
+
+
+def _refuse(wrapper: Any, why: str) -> NoReturn:
+    raise WrongClass(f"{getattr(wrapper, '__name__', wrapper)} can't be vectorized: {why}.")
+
+
+def _untouched(single: Any, logic: Any, hook: str, owner: type) -> bool:
+    """Whether the wrapper does what its logic does, and nothing that a subclass or a caller put in its place."""
+    own = isinstance(logic, Fitted) and getattr(type(single), hook) is getattr(owner, hook)
+    return own and single.func == logic.one
+
+
+class VectorizeTransformObservation(StatelessObservation):
+    """Each lane's observation as the single ``wrapper``, made with these arguments, would show it."""
+
+    wrapper: Any
+    same_out: bool  # whether the space stays the same
+
+    def __init__(self, env: AnyLanes, wrapper: type[Any], **kwargs: Any) -> None:
+        VectorWrapper.__init__(self, env)  # first: it refuses what is no vector environment
+        single = _put_around(env, wrapper, kwargs, ObservationWrapper)
+        logic = getattr(single, "_logic", None)
+        if not _untouched(single, logic, "observation", TransformObservation):
+            logic = _Observe(single, env.single_observation_space)
+        StatelessObservation.__init__(self, env, logic)  # type: ignore[arg-type]
+        self.wrapper, self.same_out = single, self.observation_space == env.observation_space
+
+    @property
+    def autoreset_mode(self) -> AutoresetMode:
+        """How lanes begin anew."""
+        return self._mode
+
+
+class VectorizeTransformAction(StatelessAction):
+    """Each lane's action as the single ``wrapper``, made with these arguments, would pass it on."""
+
+    wrapper: Any
+    same_out: bool  # whether the space stays the same
+
+    def __init__(self, env: AnyLanes, wrapper: type[Any], **kwargs: Any) -> None:
+        VectorWrapper.__init__(self, env)
+        single = _put_around(env, wrapper, kwargs, ActionWrapper)
+        logic = getattr(single, "_logic", None)
+        if not _untouched(single, logic, "action", TransformAction):
+            logic = _Act(single, env.single_action_space)
+        StatelessAction.__init__(self, env, logic)  # type: ignore[arg-type]
+        self.wrapper, self.same_out = single, self.action_space == env.action_space
+
+
+class VectorizeTransformReward(ManyLanesReward):
+    """Each lane's reward as the single ``wrapper``, made with these arguments, would show it."""
+
+    wrapper: Any
+
+    def __init__(self, env: AnyLanes, wrapper: type[Any], **kwargs: Any) -> None:
+        VectorWrapper.__init__(self, env)
+        single = _put_around(env, wrapper, kwargs, RewardWrapper)
+        logic: Any = getattr(single, "_logic", None)
+        at_once = type(single) is ClipReward and single.func == logic.clipped
+        ManyLanesReward.__init__(self, env, logic if at_once else _Reward(single.reward))
+        self.wrapper = single
