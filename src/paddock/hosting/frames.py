@@ -81,13 +81,18 @@ class FrameReader:
     def __init__(self, sock: socket.socket, *, descriptors: bool = False, unpickler: Unpickler | None = None) -> None:
         self._sock, self._unpickler = sock, unpickler
         self.descriptors: list[int] = []
-        self._takes_descriptors = descriptors
+        self.takes_descriptors = descriptors
         self._small = bytearray(_READ_BYTES)  # several small frames fit: one system call for all of them
         self._view = memoryview(self._small)
         self._start = self._end = 0
         self._large: tuple[int, bytearray, bytearray, int] | None = None  # number, head, body, bytes read of both
         self._same = b""  # the last frame that may come again, and its message
         self._same_message: Message = Done()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing that was received is left over."""
+        return self._start == self._end and self._large is None
 
     def next(self) -> tuple[int, Message | BadFrame] | None:
         """The next frame's number and message, or None if not all of it is here.
@@ -117,7 +122,7 @@ class FrameReader:
             self._small[:rest] = self._small[self._start : self._end]
             self._start, self._end = 0, rest
         try:
-            if self._takes_descriptors:
+            if self.takes_descriptors:
                 count = self._receive_with_descriptors()
             else:
                 count = self._sock.recv_into(self._view[self._end :] if self._end else self._small)

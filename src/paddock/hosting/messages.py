@@ -112,12 +112,14 @@ class Attach(msgspec.Struct, tag="attach", frozen=True):
     """From a Channel to the far end of its socket, no Host sees it: shared memory for these environments' steps.
 
     The file descriptor comes with the frame. Both ends lay the memory out from the layouts (``rows.layout``; None
-    for values without a fixed size) and the number of environments, ``rows``. Done: None.
+    for values without a fixed size) and the number of environments, ``rows``. ``awake_s``: how long the worker may wait
+    for the next step without falling asleep. Done: None.
     """
 
     rows: int
     observations: dict[str, Any] | None
     actions: dict[str, Any] | None
+    awake_s: float = 0.0
 
 
 Message: TypeAlias = "Make | Reset | Step | State | Render | Snapshot | Restore | Call | Close | Done | Failed | Attach"

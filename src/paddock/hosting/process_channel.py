@@ -83,12 +83,12 @@ class ProcessChannel:
         self._unanswered.append(number)
         return number
 
-    def attach(self, rows: int, observations: Layout, actions: Layout) -> Block:
+    def attach(self, rows: int, observations: Layout, actions: Layout, *, awake_s: float = 0.0) -> Block:
         """Share memory for the steps of environments 0 to rows - 1. Done(None) will come as the reply."""
         block, fd = Block.create(rows, observations, actions)
         try:
             self._check_open()
-            pieces = encode(Attach(rows, observations, actions), (self._last_number + 1) & 0xFFFFFFFF)
+            pieces = encode(Attach(rows, observations, actions, awake_s), (self._last_number + 1) & 0xFFFFFFFF)
             self._expect_reply()
             # The descriptor comes with the frame's first byte; what the system call leaves over follows.
             sent = socket.send_fds(self._near, [pieces[0]], [fd])

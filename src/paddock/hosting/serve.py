@@ -14,6 +14,7 @@ from paddock.hosting.frames import FrameReader, SameFrame, write_frame, write_sa
 from paddock.hosting.host import Host
 from paddock.hosting.messages import Attach, Close, Done, Failed, Message, Reply, Step
 from paddock.hosting.values import Unpickler, to_wire
+from paddock.hosting.waiting import Waiting
 
 _NOTHING_TO_SAY = Done()
 _DONE = SameFrame(_NOTHING_TO_SAY)
@@ -21,13 +22,17 @@ _DONE = SameFrame(_NOTHING_TO_SAY)
 
 def serve(far: socket.socket, host: Host, *, unpickler: Unpickler | None = None) -> None:
     """Answer until the peer closes its end or every environment; then close what is left."""
-    reader = FrameReader(far, descriptors=True, unpickler=unpickler)
+    far.setblocking(False)
+    reader, waiting = FrameReader(far, descriptors=True, unpickler=unpickler), Waiting(far)
     block: Block | None = None
     try:
         while True:
+            if reader.is_empty:
+                waiting.wait()
             frame = reader.next()
             if frame is None:
-                continue  # the socket waits: part of a frame is here
+                waiting.wait()
+                continue
             number, message = frame
             if type(message) is Step and block is not None:
                 _answer(far, number, message, step_in_place(host, block, message), in_place=True)
@@ -35,6 +40,8 @@ def serve(far: socket.socket, host: Host, *, unpickler: Unpickler | None = None)
                 write_frame(far, encode(failed(message.__cause__ or message), number))
             elif isinstance(message, Attach):
                 block = _attached(reader, message)
+                waiting.awake_s = message.awake_s
+                reader.takes_descriptors = False
                 write_same(far, _DONE, number)
             else:
                 _answer(far, number, message, host.handle(message), in_place=False)  # type: ignore[arg-type]

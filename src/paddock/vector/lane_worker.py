@@ -60,6 +60,7 @@ class LaneWorker:
         self._factories, self._launcher, self._autoreset = factories, launcher, autoreset
         self._deadline_s = deadline_s
         self._layouts: tuple[Layout, Layout] | None = None
+        self._awake_s = 0.0
         self._every_row = m.Step(list(range(len(factories))))
         self._step_of_all = _Sent("step", self._every_row.envs)
         self._unsent: deque[_Sent] = deque()
@@ -86,9 +87,9 @@ class LaneWorker:
         if self._layouts is not None:
             self._unsent.append(_ATTACH)
 
-    def attach(self, observations: Layout, actions: Layout) -> None:
+    def attach(self, observations: Layout, actions: Layout, *, awake_s: float) -> None:
         """Share memory with the process, now and after each start."""
-        self._layouts = observations, actions
+        self._layouts, self._awake_s = (observations, actions), awake_s
         self._unsent.append(_ATTACH)
 
     def _make(self, row: int) -> None:
@@ -135,7 +136,7 @@ class LaneWorker:
             try:
                 if sent.request is None:
                     assert self._layouts is not None
-                    self.block = self.channel.attach(len(self.lanes), *self._layouts)
+                    self.block = self.channel.attach(len(self.lanes), *self._layouts, awake_s=self._awake_s)
                 else:
                     self.channel.send(sent.request)
             except (NotTransferable, BadFrame) as error:

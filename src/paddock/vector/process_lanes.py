@@ -4,6 +4,7 @@ by lane, and whoever fails is reported without holding up the others.
 
 from __future__ import annotations
 
+import os
 import time
 from collections import deque
 from collections.abc import Sequence
@@ -27,6 +28,9 @@ from paddock.vector.worker_poll import WorkerPoll
 
 # What NumPy raises for an observation that does not fit its space: a fault of the lane.
 _UNFIT = (ValueError, TypeError, KeyError, IndexError)
+
+# About as long as a quick caller takes from one step to the next. Only where each worker can have a core.
+_AWAKE_S = 200e-6
 
 
 class ProcessLanes(LaneResults):
@@ -84,8 +88,9 @@ class ProcessLanes(LaneResults):
     def adopt(self, observation_space: Space[Any], action_space: Space[Any], *, copy: bool) -> None:
         """The spaces of a lane are known: share memory for them."""
         self.make_room(observation_space, copy=copy)
+        awake_s = _AWAKE_S if len(self.workers) <= (os.cpu_count() or 1) else 0.0
         for worker in self.workers:
-            worker.attach(layout(observation_space), layout(action_space))
+            worker.attach(layout(observation_space), layout(action_space), awake_s=awake_s)
             self._send_next(worker)
 
     def begin_reset(self, lanes: Sequence[int], seeds: Sequence[int | None], options: Info | None) -> None:
