@@ -5,11 +5,14 @@ A value never changes on the way in: arrays widen when a lane brings another typ
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 _OBJECT = np.dtype(object)
+_ROWS_BYTES = 1 << 30
+_AXIS = 1 << 40
 _NUMBERS = (bool, int, float, np.number, np.bool_)
 
 
@@ -81,10 +84,16 @@ def _apart(rows: dict[str, Any], mask: np.ndarray[Any, Any]) -> np.ndarray[Any, 
 
 
 def _of_lane(rows: dict[str, Any], lane: int) -> dict[str, Any]:
-    present = [key[1:] for key, mask in rows.items() if key[1:] in rows and key.startswith("_") and mask[lane]]
+    present = [key for key in rows if f"_{key}" in rows and rows[f"_{key}"][lane]]
     parts = {key: rows[key] for key in present}
     return {key: _of_lane(one, lane) if isinstance(one, dict) else one[lane] for key, one in parts.items()}
 
 
 def _empty(num_envs: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
+    if (
+        (dtype.kind != "O"
+        and num_envs * math.prod(shape) * dtype.itemsize > _ROWS_BYTES)
+        or max(shape, default=0) > _AXIS
+    ):
+        dtype, shape = _OBJECT, ()  # one lane's array may be large; n times that is nobody's wish
     return np.full(num_envs, None, dtype) if dtype.kind == "O" else np.zeros((num_envs, *shape), dtype)

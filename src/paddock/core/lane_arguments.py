@@ -51,6 +51,13 @@ def one_a_lane(values: Any, num_envs: int) -> Sequence[Any]:
     return values
 
 
+def held_lanes(lanes: Any, num_envs: int) -> frozenset[int]:
+    """The numbers of the lanes that a mask names."""
+    if not isinstance(lanes, np.ndarray) or lanes.shape != (num_envs,) or lanes.dtype != np.bool_:
+        raise InvalidLanes(f"hold({lanes!r}): expected a bool array of shape ({num_envs},).")
+    return frozenset(np.flatnonzero(lanes).tolist())
+
+
 def ended(lane: int) -> ResetNeeded:
     """The error for stepping a lane whose episode is over, without autoreset."""
     return ResetNeeded(f"lane {lane}: the episode has ended. reset(options={{'reset_mask': mask}}) begins anew.")

@@ -70,11 +70,15 @@ def _also(name: str) -> type[EnvFailed]:
     return _both(known)  # type: ignore[arg-type]  # a class is hashable, whatever its instances are
 
 
+def _first(error: BaseException) -> str:
+    return str(error.args[0])  # KeyError's own text would be in quotes
+
+
 @cache  # over built-in classes only: a name from the far end can't make it grow
 def _both(known: type[Exception]) -> type[EnvFailed]:
     name = known.__name__
     try:
-        cls = type(name, (EnvFailed, known), {"__module__": __name__})
+        cls = type(name, (EnvFailed, known), {"__module__": __name__, "__str__": _first})
         cls("")
     except TypeError:  # its constructor wants more than a message
         return EnvFailed

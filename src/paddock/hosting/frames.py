@@ -10,6 +10,7 @@ import array
 import select
 import socket
 import struct
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import TypeAlias
@@ -23,6 +24,7 @@ Piece: TypeAlias = "bytes | bytearray | memoryview"
 
 _READ_BYTES = 1 << 16
 _PIECES = 512  # a system call takes 1,024
+_LONGEST_MS = 2**31 - 1
 _NUMBER = struct.Struct("<I")
 _NUMBER_AT, _NUMBER_END = 8, 12  # where a frame's number lies
 
@@ -40,13 +42,15 @@ class SameFrame:
 
 
 def write_frame(sock: socket.socket, pieces: Sequence[Piece], timeout: float | None = None) -> None:
-    """Send all of a frame; TimeoutError if the peer takes nothing for ``timeout`` seconds."""
+    """Send all of a frame; TimeoutError if the peer has not taken it within ``timeout`` seconds."""
     rest: list[Piece] = list(pieces)
+    ends = None if timeout is None else time.monotonic() + timeout
     while rest:
         try:
             sent = sock.send(rest[0]) if len(rest) == 1 else sock.sendmsg(rest[:_PIECES])
         except BlockingIOError:
-            if not wait_for(sock.fileno(), select.POLLOUT, timeout):
+            left = None if ends is None else ends - time.monotonic()
+            if (left is not None and left < 0) or not wait_for(sock.fileno(), select.POLLOUT, left):
                 raise TimeoutError("the peer does not read what it is sent") from None
             continue
         while rest and sent >= len(rest[0]):
@@ -69,7 +73,12 @@ def wait_for(fd: int, event: int, timeout: float | None) -> bool:
     """Wait until ``fd`` is ready. By poll: select refuses descriptors from 1,024 on."""
     waiter = select.poll()
     waiter.register(fd, event)
-    return bool(waiter.poll(None if timeout is None else max(0.0, timeout * 1000)))
+    return bool(waiter.poll(milliseconds(timeout)))
+
+
+def milliseconds(seconds: float | None) -> float | None:
+    """A time limit as poll takes it: not negative, and no longer than it can count."""
+    return None if seconds is None else min(max(0.0, seconds * 1000), _LONGEST_MS)
 
 
 class FrameReader:
@@ -86,6 +95,7 @@ class FrameReader:
         self._view = memoryview(self._small)
         self._start = self._end = 0
         self._large: tuple[int, bytearray, bytearray, int] | None = None  # number, head, body, bytes read of both
+        self.began_s = 0.0  # when the first bytes of the frame came that is not complete yet (time.monotonic)
         self._same = b""  # the last frame that may come again, and its message
         self._same_message: Message = Done()
 
@@ -104,6 +114,7 @@ class FrameReader:
             return frame
         if self._large is not None:
             return self._go_on_with_large()
+        empty = self._start == self._end
         count = self._receive()
         if count is None:
             return None
@@ -113,7 +124,10 @@ class FrameReader:
             if small[_NUMBER_END:count] == same[_NUMBER_END:] and small[:_NUMBER_AT] == same[:_NUMBER_AT]:
                 self._end = 0
                 return _NUMBER.unpack_from(small, _NUMBER_AT)[0], self._same_message
-        return self._buffered()
+        frame = self._buffered()
+        if frame is None and empty:
+            self.began_s = time.monotonic()
+        return frame
 
     def _receive(self) -> int | None:
         """Read what is there behind what is here: how many bytes, None for none yet."""

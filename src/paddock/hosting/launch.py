@@ -46,6 +46,11 @@ class Child:
     def __init__(self, process: Process, lifeline: socket.socket) -> None:
         self.process, self._lifeline = process, lifeline
         self._over = False
+        self._owner = os.getpid()
+        # Readable when the process has ended; None where there is no such thing.
+        self.fd: int | None = None
+        with suppress(AttributeError, OSError):
+            self.fd = os.pidfd_open(self.pid)
 
     @property
     def pid(self) -> int:
@@ -54,28 +59,23 @@ class Child:
 
     def wait(self, timeout: float) -> bool:
         """Whether the process has ended within ``timeout`` seconds. Its pid stays taken until ``kill``."""
-        if self._reaped():
+        if self._reaped() or os.getpid() != self._owner:
             return True
-        try:
-            watched = os.pidfd_open(self.pid)
-        except ProcessLookupError:
-            return True  # and somebody else has reaped it
-        except (AttributeError, OSError):  # not on Linux, or no descriptor is left
+        if self.fd is None:  # not on Linux, or no descriptor was left
             return self._join(timeout)
-        try:
-            return wait_for(watched, select.POLLIN, timeout)
-        finally:
-            os.close(watched)
+        return wait_for(self.fd, select.POLLIN, timeout)
 
     def kill(self) -> None:
-        """End the process and what it started, now. Safe to call twice."""
-        if not self._over:
+        """End the process and what it started, now. Safe to call twice, and in a forked child, which has no say."""
+        if not self._over and os.getpid() == self._owner:
             self._over = True
             self._kill_group()
             if self.wait(_KILLED_S):
                 self._join(None)
             if isinstance(self.process, BaseProcess):
                 self.process._popen.close()  # type: ignore[attr-defined]  # its descriptors, and keep the exit code
+            if self.fd is not None:
+                os.close(self.fd)
         self._lifeline.close()
 
     def _kill_group(self) -> None:
@@ -139,7 +139,11 @@ def start_by(context: str | None, *, daemon: bool = True) -> Launcher:
 
     def start(far: socket.socket, watched: socket.socket) -> Process:
         process: BaseProcess = method.Process(  # type: ignore[attr-defined]
-            target=_in_child, name="paddock-worker", args=(far, watched), daemon=daemon
+            # A daemon to multiprocessing in any case: at exit it would wait for ever for one that is not.
+            target=_in_child,
+            name="paddock-worker",
+            args=(far, watched, daemon),
+            daemon=True,
         )
         process.start()
         return process
@@ -179,8 +183,11 @@ def _ends() -> tuple[socket.socket, socket.socket, socket.socket, socket.socket]
     return near, far, lifeline, watched
 
 
-def _in_child(far: socket.socket, watched: socket.socket) -> None:
+def _in_child(far: socket.socket, watched: socket.socket, daemon: bool) -> None:
     from paddock.hosting.worker import work
+
+    # One that is no daemon may start processes by multiprocessing itself.
+    multiprocessing.current_process()._config["daemon"] = daemon  # type: ignore[attr-defined]
 
     with suppress(PermissionError):  # already the leader of its session
         os.setsid()

@@ -20,7 +20,7 @@ from paddock.hosting.rows import Layout
 from paddock.hosting.values import Pickler
 
 CLOSE_GRACE_S = 5.0  # how long environments may take to close before their process is ended
-_PATIENCE_S = 60.0  # a peer that takes none of the bytes of a request for so long is lost
+_PATIENCE_S = 60.0  # a peer that has not taken a request in this time is lost
 
 
 class ProcessChannel:
@@ -29,9 +29,17 @@ class ProcessChannel:
     A peer that breaks the protocol is treated as one that died: its process is ended, and WorkerLost raised.
     """
 
-    def __init__(self, near: socket.socket, child: Child | None = None, *, pickler: Pickler | None = None) -> None:
+    def __init__(
+        self,
+        near: socket.socket,
+        child: Child | None = None,
+        *,
+        pickler: Pickler | None = None,
+        patience_s: float | None = None,
+    ) -> None:
         near.setblocking(False)
         self._near, self.child, self._pickler = near, child, pickler
+        self._patience_s = min(_PATIENCE_S, patience_s or _PATIENCE_S)
         self._reader = FrameReader(near)
         self._last_number = 0  # has 32 bits on the wire: it only has to differ from those that are still unanswered
         self._unanswered: deque[int] = deque()
@@ -57,18 +65,28 @@ class ProcessChannel:
         pieces = encode(request, (self._last_number + 1) & 0xFFFFFFFF, pickler=self._pickler)
         self._expect_reply()
         try:
-            write_frame(self._near, pieces, _PATIENCE_S)
-        except (OSError, TimeoutError):
+            write_frame(self._near, pieces, self._patience_s)
+        except TimeoutError:
+            raise self.lose(f"was ended: it has not taken a request within {self._patience_s} s") from None
+        except OSError:
             raise self.lose() from None
+        except BaseException:  # Ctrl-C: half a request is none, and what follows it would be misread
+            self.lose("was ended: interrupted while a request was sent to it")
+            raise
 
     def send_same(self, frame: SameFrame) -> None:
         """Send a request that was encoded once and for all."""
         self._check_open()
         number = self._expect_reply()
         try:
-            write_same(self._near, frame, number & 0xFFFFFFFF, _PATIENCE_S)
-        except (OSError, TimeoutError):
+            write_same(self._near, frame, number & 0xFFFFFFFF, self._patience_s)
+        except TimeoutError:
+            raise self.lose(f"was ended: it has not taken a request within {self._patience_s} s") from None
+        except OSError:
             raise self.lose() from None
+        except BaseException:
+            self.lose("was ended: interrupted while a request was sent to it")
+            raise
 
     def _check_open(self) -> None:
         if self._lost is not None:
@@ -92,7 +110,7 @@ class ProcessChannel:
             self._expect_reply()
             # The descriptor comes with the frame's first byte; what the system call leaves over follows.
             sent = socket.send_fds(self._near, [pieces[0]], [fd])
-            write_frame(self._near, [memoryview(pieces[0])[sent:], *pieces[1:]], _PATIENCE_S)
+            write_frame(self._near, [memoryview(pieces[0])[sent:], *pieces[1:]], self._patience_s)
         except (OSError, TimeoutError):
             raise self.lose() from None
         finally:
@@ -130,6 +148,8 @@ class ProcessChannel:
             raise self.lose(f"broke the protocol: {error}") from None
         except (EOFError, OSError):
             raise self.lose() from None
+        # A reply that is on its way counts as heard, once: this end may have been slow to read.
+        self.heard_s = max(self.heard_s, self._reader.began_s)
         return None
 
     def forget(self) -> None:
@@ -141,7 +161,7 @@ class ProcessChannel:
         if self._lost is None:
             who = "The worker" if self.child is None else f"The worker process {self.child.pid}"
             how = how or ("closed its connection" if self.child is None else self.child.last_words())
-            self._lost = WorkerLost(f"{who} {how}.")
+            self._lost = WorkerLost(f"{who} {how.rstrip('.')}.")
             if self.child is not None:
                 self.child.kill()
             self._near.close()

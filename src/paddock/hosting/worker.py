@@ -9,7 +9,7 @@ import sys
 from contextlib import suppress
 from typing import Any
 
-from paddock.errors import BadFrame
+from paddock.errors import InvalidLanes
 from paddock.hosting.factories import loads
 from paddock.hosting.host import Host
 from paddock.hosting.serve import serve
@@ -67,5 +67,8 @@ def _let_others_finish() -> None:
 def _build(what: dict[str, Any]) -> Any:
     factory = what.get("factory")
     if not callable(factory):
-        raise BadFrame(f"A worker process makes environments from a factory, got {sorted(what)}.")
+        kind = type(factory).__name__
+        raise InvalidLanes(
+            f"A {kind} is no function that makes an environment. Pass `lambda: make(...)`, not its result."
+        )
     return factory()

@@ -5,6 +5,7 @@ A caller's mistake (an action outside its space, a step before reset) is no faul
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
@@ -55,7 +56,7 @@ class Faults:
         self._seeds: list[int | None] = [None] * num_envs
         self._count = [0] * num_envs
         self._beginnings = [0] * num_envs
-        self._raised: Exception | None = None
+        self._raised: dict[int, Exception] = {}  # by lane
 
     def seeded(self, lane: int, seed: int | None, *, lost: bool = False) -> int | None:
         """The caller resets this lane; a frozen one is live again. The seed to begin with: a lane that was lost or
@@ -94,7 +95,7 @@ class Faults:
         if self.on_fault == "mask":
             self.frozen.add(lane)
         if self.on_fault == "raise" or self._beginnings[lane] >= _BEGINNINGS:
-            self._raised = self._raised or raised or error
+            self._raised.setdefault(lane, raised or error)
         kind = f" ({error.error_type})" if isinstance(error, EnvFailed) and error.error_type else ""
         return {"lane_error": f"{error.code}{kind}: {error}"}
 
@@ -106,16 +107,23 @@ class Faults:
         """What was reported of this lane has reached nobody, and will be reported again."""
         self.anew.discard(lane)
         self.frozen.discard(lane)
-        self._raised = None
+        self._raised.pop(lane, None)
 
-    def mistake(self, error: Exception) -> None:
+    def mistake(self, lane: int, error: Exception) -> None:
         """Take note of a mistake of the caller's: raised, and the lane goes on as before."""
-        self._raised = self._raised or error
+        self._raised.setdefault(lane, error)
+
+    def to_raise(self, lanes: Iterable[int]) -> tuple[int, Exception] | None:
+        """The first of these lanes with an error that is to be raised, and the error; None without one."""
+        if not self._raised:
+            return None
+        return next(((lane, self._raised.pop(lane)) for lane in lanes if lane in self._raised), None)
 
     def raise_what_was_reported(self) -> None:
         """Raise the first error that is to be raised, once every lane has its result."""
-        error, self._raised = self._raised, None
-        if error is not None:
+        if self._raised:
+            error = self._raised[min(self._raised)]
+            self._raised.clear()
             raise error
 
     def live(self) -> np.ndarray[Any, Any]:

@@ -35,14 +35,14 @@ class LaneObservations:
 
     def put_part(self, part: slice, values: Any) -> None:
         """Observations of neighbouring lanes, nested as the space is. Hot: each step of each worker comes here."""
-        if self._flat:
+        if self._flat and self._arrays.dtype != np.bool_:
             self._arrays[part] = values
         else:
-            rows.each(lambda all_rows, some: all_rows.__setitem__(part, some), self._arrays, values)
+            rows.each(lambda all_rows, some: _copy(all_rows, part, some), self._arrays, values)
 
     def put_row(self, lane: int, values: Any, row: int) -> None:
         """One lane's observation, from the row of a block."""
-        rows.each(lambda all_rows, some: all_rows.__setitem__(lane, some[row]), self._arrays, values)
+        rows.each(lambda all_rows, some: _copy(all_rows, lane, some[row]), self._arrays, values)
 
     def batch(self) -> Any:
         """All lanes: a copy, or with ``copy=False`` the buffers that the next step overwrites."""
@@ -59,6 +59,11 @@ class LaneObservations:
             return rows.each(lambda one: one[list(lanes)], self._arrays)
         chosen = [self._each[lane] for lane in lanes]
         return deepcopy(concatenate(self._space, chosen, create_empty_array(self._space, n=len(lanes))))
+
+
+def _copy(all_rows: np.ndarray[Any, Any], place: Any, some: Any) -> None:
+    # A worker may write any byte; one that is neither 0 nor 1 is no bool.
+    all_rows[place] = np.asarray(some).view(np.uint8) != 0 if all_rows.dtype == np.bool_ else some
 
 
 def _blanks(space: Space[Any], count: int) -> list[Any]:

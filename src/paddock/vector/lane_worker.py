@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, Literal
 
@@ -74,10 +75,11 @@ class LaneWorker:
     def start(self) -> None:
         """Launch the process and have it make all its environments; the replies come later."""
         try:
-            self.channel = ProcessChannel(*self._launcher(), pickler=dumps)
+            self.channel = ProcessChannel(*self._launcher(), pickler=dumps, patience_s=self._deadline_s)
         except OSError as error:
             raise WorkerLost(f"A worker process could not be started: {error}.") from error
         self.fd = self.channel.fileno()
+        self.process_fd = None if self.channel.child is None else self.channel.child.fd
         self.lost = False
         self.broken.clear()
         self._unsent.clear()
@@ -124,6 +126,16 @@ class LaneWorker:
         if actions is None and len(rows) == len(self.lanes):
             return self._every_row
         return m.Step(list(rows), actions)
+
+    def keep_copies(self) -> None:
+        """Of what waits to be sent: the caller may write into its arrays before its turn comes."""
+        for job in self.jobs:
+            job.actions, job.requests = owned(job.actions), owned(job.requests)
+            job.resets = {row: (seed, owned(options)) for row, (seed, options) in job.resets.items()}
+        self._unsent = deque(
+            sent if sent.kind in ("make", "attach") else replace(sent, request=owned(sent.request))
+            for sent in self._unsent
+        )
 
     def send_next(self) -> Heard | None:
         """Send the next request, unless a reply is owed. WorkerLost if the process is gone.
@@ -221,6 +233,14 @@ class LaneWorker:
     def end_close(self, by_s: float) -> None:
         self.channel.end_close(by_s)
         self.block = None  # a mapping holds a descriptor
+
+
+def owned(value: Any) -> Any:
+    """A copy, where there can be one."""
+    try:
+        return deepcopy(value)
+    except Exception:  # an argument of the user's own class: it goes as it is
+        return value
 
 
 def shares(lanes: int, workers: int) -> list[tuple[int, int]]:

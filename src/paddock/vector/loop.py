@@ -10,7 +10,7 @@ import numpy as np
 
 from paddock.core.env import Env, Info
 from paddock.core.lane import Lane
-from paddock.core.lane_arguments import ended, lane_seeds, one_a_lane, reset_mask
+from paddock.core.lane_arguments import ended, held_lanes, lane_seeds, one_a_lane, reset_mask
 from paddock.core.spec import EnvSpec
 from paddock.core.state import State, state
 from paddock.core.vector_env import AutoresetMode, VectorEnv
@@ -94,7 +94,7 @@ class SyncVectorEnv(VectorEnv[Any, Any, Array]):
         self._sent = lane_actions(self.action_space, actions, self.num_envs)
 
     def hold(self, lanes: Array) -> None:
-        self._held = frozenset(np.flatnonzero(lanes).tolist())
+        self._held = held_lanes(lanes, self.num_envs)
 
     def recv(self) -> tuple[Any, Array, Array, Array, Info]:
         infos: Info = {}
@@ -162,19 +162,22 @@ class SyncVectorEnv(VectorEnv[Any, Any, Array]):
                 return info
 
     def _begin_anew(self, number: int, seed: int | None, options: Info | None) -> Info:
-        with suppress(Exception):  # it failed before: what it says now is of no use
-            self._lanes[number].env.close()
-        self._lanes[number] = lane = Lane(self.env_fns[number](), self.autoreset_mode)
-        observation, info = lane.reset(seed=seed, options=options)
+        self._replace_env(number)
+        observation, info = self._lanes[number].reset(seed=seed, options=options)
         self._observations.put(number, observation)
         self._put_nothing(number)
         self._faults.begun(number)
         return info
 
+    def _replace_env(self, number: int) -> None:
+        with suppress(Exception):  # it failed before: what it says now is of no use
+            self._lanes[number].env.close()
+        self._lanes[number] = Lane(self.env_fns[number](), self.autoreset_mode)
+
     def _failed(self, number: int, error: Exception, *, beginning: bool = False) -> Info:
         """What the info says of a lane that raised. What is to be raised is, when the other lanes have moved too."""
         if not is_fault(error):
-            self._faults.mistake(_with_lane(error, number))
+            self._faults.mistake(number, _with_lane(error, number))
             self._put_nothing(number)
             return {}
         self._put_nothing(number, truncated=True)
@@ -206,8 +209,11 @@ class SyncVectorEnv(VectorEnv[Any, Any, Array]):
     def restore(self, snapshot: bytes) -> None:
         """Go on from a snapshot; anything else is refused. The observations come with the next step."""
         begun, each = opened_lanes(snapshot, self.num_envs)
-        for lane, one in zip(self._lanes, each, strict=True):
-            lane.restore(one)
+        for number, one in enumerate(each):
+            if number in self._faults.anew:
+                self._replace_env(number)
+            self._lanes[number].restore(one)
+            self._faults.begun(number)
         self._begun = begun
 
     def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:

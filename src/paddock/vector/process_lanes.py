@@ -6,9 +6,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections import deque
 from collections.abc import Sequence
-from copy import deepcopy
 from typing import Any
 
 from paddock.core.env import Info
@@ -20,6 +18,7 @@ from paddock.hosting.launch import Launcher
 from paddock.hosting.rows import layout
 from paddock.spaces import Space
 from paddock.vector.faults import Faults, OnFault, is_fault
+from paddock.vector.interruptible import Interruptible
 from paddock.vector.lane_replies import notes_by_row, observation_and_info
 from paddock.vector.lane_results import LaneResults
 from paddock.vector.lane_worker import Factory, Job, Kind, LaneWorker, by_worker, shares
@@ -34,11 +33,7 @@ _AWAKE_S = 200e-6
 
 
 class ProcessLanes(LaneResults):
-    """Lanes in ``workers`` processes. After ``collect`` the arrays and dicts hold each lane's newest result.
-
-    A lane is ``waiting`` from the moment something is asked of it until its result is here, then ``ready`` until it
-    is taken.
-    """
+    """Lanes in ``workers`` processes. After ``collect`` the arrays and dicts hold each lane's newest result."""
 
     def __init__(
         self,
@@ -52,16 +47,13 @@ class ProcessLanes(LaneResults):
         max_concurrency: int | None,
     ) -> None:
         super().__init__(len(factories))
+        self._interruptible = Interruptible(self.forget)
         self.faults = Faults(on_fault, self.num_envs)
         self.answers: dict[int, Any] = {}  # a value, or the error to raise
         self.descriptions: dict[int, m.Description] = {}
-        self.waiting: set[int] = set()
-        self.ready: deque[int] = deque()
-        self._resetting: dict[int, Info | None] = {}  # lanes that the caller resets, with the options
         self._asked: type[m.Request] | None = None  # what is asked of lanes, if it is neither reset nor step
         self._unmade: dict[int, PaddockError] = {}  # lanes whose environment could not be made
         self._unreported: dict[int, PaddockError] = {}  # lanes that were lost while nobody waited for them
-        self._untaken: dict[int, PaddockError] = {}  # faults whose lanes are ready, and nobody has taken them yet
         self._deadline_s, self._max_concurrency = deadline_s, max_concurrency
         self._poll = WorkerPoll()
         self.workers: list[LaneWorker] = []
@@ -104,7 +96,7 @@ class ProcessLanes(LaneResults):
                 self.infos.pop(lane, None)
                 lost = self._unreported.pop(lane, None) is not None
                 resets[row] = self.faults.seeded(lane, seeds[lane], lost=lost), options
-                self._resetting[lane] = options
+                self.resetting[lane] = options
             self._submit(worker, Job("reset", (), resets=resets))
 
     def begin_step_of_all(self, actions: Any) -> bool:
@@ -118,12 +110,13 @@ class ProcessLanes(LaneResults):
             return False
         self._asked = None
         self.infos.clear()  # left behind if an error was raised instead of the results
-        self.waiting.update(range(self.num_envs))
-        for worker in self.workers:
-            try:
-                worker.step_every_row()
-            except WorkerLost as error:
-                self._lose(worker, error)
+        with self._interruptible:
+            self.waiting.update(range(self.num_envs))
+            for worker in self.workers:
+                try:
+                    worker.step_every_row()
+                except WorkerLost as error:
+                    self._lose(worker, error)
         return True
 
     def begin_step(self, lanes: Sequence[int], actions: Sequence[Any]) -> None:
@@ -148,12 +141,6 @@ class ProcessLanes(LaneResults):
                 chosen = [action_of[worker.lanes[row]] for row in steps]
                 self._submit(worker, Job("step", steps, chosen, resets))
 
-    def rest(self, lanes: Sequence[int]) -> None:
-        """These lanes do nothing in this step."""
-        for lane in lanes:
-            self.put_nothing(lane)
-            self._ready(lane)
-
     def begin_ask(self, requests: dict[int, m.Request]) -> None:
         """One request for each of these lanes; ``answers`` will have the values."""
         self._hear_all(0.0)
@@ -173,38 +160,31 @@ class ProcessLanes(LaneResults):
             return True
         if self._asked is m.Render and lane in self.faults.anew:
             self.answers[lane] = None
-            self._ready(lane)
+            self.now_ready(lane)
             return True
         return False
 
     def collect(self, count: int, timeout: float | None = None) -> None:
         """Wait until ``count`` lanes are ready. TimedOut after ``timeout`` seconds, and all is forgotten."""
         ends_s = None if timeout is None else time.monotonic() + timeout
-        while len(self.ready) < count:
-            for worker in self.workers:
-                if worker.jobs:
-                    self._run_jobs(worker)
-            if len(self.ready) < count and not self._wait(ends_s):
-                late = sorted(self.waiting)
-                self.forget()
-                raise TimedOut(f"lanes {late} did not answer within {timeout} s.", lane=late[0])
-
-    def take(self, count: int) -> list[int]:
-        """The lanes that have been ready longest; their results are the caller's now."""
-        taken = [self.ready.popleft() for _ in range(count)]
-        if self._untaken:
-            for lane in taken:
-                self._untaken.pop(lane, None)
-        return taken
+        with self._interruptible:
+            while len(self.ready) < count:
+                for worker in self.workers:
+                    if worker.jobs:
+                        self._run_jobs(worker)
+                if len(self.ready) < count and not self._wait(ends_s):
+                    late = sorted(self.waiting)
+                    self.forget()
+                    raise TimedOut(f"lanes {late} did not answer within {timeout} s.", lane=late[0])
 
     def forget(self) -> None:
         """Nobody waits any more; results that still come are thrown away, never taken for newer ones."""
         for worker in self.workers:
             worker.forget()
-        for lane in self._untaken:
+        for lane in self.untaken:
             self.faults.take_back(lane)
-        self._unreported.update(self._untaken)  # faults are not forgotten: the next step tells of them
-        for left in (self._untaken, self._resetting, self.waiting, self.ready, self.infos, self.answers):
+        self._unreported.update(self.untaken)  # faults are not forgotten: the next step tells of them
+        for left in (self.untaken, self.resetting, self.waiting, self.ready, self.infos, self.answers):
             left.clear()
 
     def close(self, grace_s: float) -> None:
@@ -216,11 +196,12 @@ class ProcessLanes(LaneResults):
             worker.end_close(by_s)
 
     def _submit(self, worker: LaneWorker, job: Job) -> None:
-        self.waiting.update(worker.lanes[row] for row in (*job.rows, *job.resets))
-        worker.jobs.append(job)
-        self._run_jobs(worker)
-        if worker.jobs and job.actions is not None:
-            job.actions = deepcopy(job.actions)  # the caller may write into its arrays before this worker's turn comes
+        with self._interruptible:
+            self.waiting.update(worker.lanes[row] for row in (*job.rows, *job.resets))
+            worker.jobs.append(job)
+            self._run_jobs(worker)
+            if worker.busy:
+                worker.keep_copies()
 
     def _run_jobs(self, worker: LaneWorker) -> None:
         while worker.jobs and not worker.busy and self._may_run():
@@ -248,15 +229,17 @@ class ProcessLanes(LaneResults):
         until = [] if ends_s is None else [ends_s]
         if self._deadline_s is not None:
             until += [expires for worker in self.workers if (expires := worker.expires_s()) is not None]
-        heard = self._hear_all(max(0.0, (min(until) - time.monotonic()) * 1000) if until else None)
+        heard = self._hear_all(max(0.0, min(until) - time.monotonic()) if until else None)
         if self._deadline_s is not None:
             self._end_overdue()
         return heard or ends_s is None or time.monotonic() < ends_s
 
-    def _hear_all(self, timeout_ms: float | None) -> bool:
-        heard = self._poll.wait(timeout_ms)
-        for worker in heard:
+    def _hear_all(self, timeout_s: float | None) -> bool:
+        heard = self._poll.wait(timeout_s)
+        for worker, gone in heard.items():
             self._hear(worker)
+            if gone and not worker.lost:  # what it wrote has been read; its socket may live on in a child of its own
+                self._lose(worker, worker.channel.lose())
         return bool(heard)
 
     def _hear(self, worker: LaneWorker) -> None:
@@ -267,10 +250,10 @@ class ProcessLanes(LaneResults):
                     self._send_next(worker)
                 if not worker.busy:  # it owes nothing, or is gone: no need to ask the system for more
                     return
-        except BadFrame as error:
-            self._lose(worker, worker.channel.lose(f"broke the protocol: {error}"))
         except WorkerLost as error:
             self._lose(worker, error)
+        except Exception as error:  # BadFrame, or a reply so odd that nobody thought of it
+            self._lose(worker, worker.channel.lose(f"broke the protocol: {error}"))
         self._send_next(worker)  # also after a reply that nobody wanted
 
     def _end_overdue(self) -> None:
@@ -311,7 +294,7 @@ class ProcessLanes(LaneResults):
             if self._asked is m.Restore:  # it has an episode again, whatever it was before
                 self._unreported.pop(lane, None)
                 self.faults.begun(lane)
-        self._ready(lane)
+        self.now_ready(lane)
 
     def _take_description(self, worker: LaneWorker, row: int, reply: m.Reply) -> None:
         lane = worker.lanes[row]
@@ -334,8 +317,9 @@ class ProcessLanes(LaneResults):
             self._fault(lane, to_error(failed(error), lane=lane))
             return
         self.put_nothing(lane)
+        self.over[lane] = False
         self.faults.begun(lane)
-        self._ready(lane, info)
+        self.now_ready(lane, info)
 
     def _take_steps(self, worker: LaneWorker, rows: Sequence[int], reply: m.Reply) -> None:
         if isinstance(reply, m.Failed):
@@ -351,7 +335,7 @@ class ProcessLanes(LaneResults):
             self.waiting.difference_update(worker.lanes)
             self.ready.extend(worker.lanes)
             return
-        noted = notes_by_row(notes or [], rows, loose=loose)
+        noted = notes_by_row([] if notes is None else notes, rows, loose=loose)
         for row in rows:
             self._take_row(worker, row, *noted.get(row, ({},)))
 
@@ -366,15 +350,15 @@ class ProcessLanes(LaneResults):
         except _UNFIT as error:
             self._fault(lane, to_error(failed(error), lane=lane))
         else:
-            self._ready(lane, info)
+            self.now_ready(lane, info)
 
     def _fail(self, lane: int, error: PaddockError) -> None:
         if is_fault(error):
             self._fault(lane, error)
         else:
-            self.faults.mistake(error)
+            self.faults.mistake(lane, error)
             self.put_nothing(lane)
-            self._ready(lane)
+            self.now_ready(lane)
 
     def _fault(self, lane: int, error: PaddockError) -> None:
         worker = self._worker_of[lane]
@@ -385,20 +369,14 @@ class ProcessLanes(LaneResults):
             # Whoever asked gets the error. The episode's end is for the next step to tell.
             if lane not in self.faults.anew:
                 self._unreported[lane] = error
-            self._ready(lane)
+            self.now_ready(lane)
             return
-        info = self.faults.report(lane, error, beginning=lane in self._resetting)
-        if lane in self._resetting and self.faults.tries_again(lane):
+        info = self.faults.report(lane, error, beginning=lane in self.resetting)
+        if lane in self.resetting and self.faults.tries_again(lane):
             self.infos[lane] = info
-            again = self.faults.next_seed(lane), self._resetting[lane]
+            again = self.faults.next_seed(lane), self.resetting[lane]
             worker.jobs.append(Job("reset", (), resets={row: again}))
             return
-        self._untaken[lane] = error
+        self.untaken[lane] = error
         self.put_nothing(lane, truncated=True)
-        self._ready(lane, info)
-
-    def _ready(self, lane: int, info: Info | None = None) -> None:
-        self.put_info(lane, info or {})
-        self._resetting.pop(lane, None)
-        self.waiting.discard(lane)
-        self.ready.append(lane)
+        self.now_ready(lane, info)

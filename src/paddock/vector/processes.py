@@ -13,7 +13,8 @@ import numpy as np
 
 from paddock.core.env import Info
 from paddock.core.infos import add_info
-from paddock.core.lane_arguments import ended, lane_seeds, one_a_lane, reset_mask
+from paddock.core.lane_arguments import ended, held_lanes, lane_seeds, one_a_lane, reset_mask
+from paddock.core.snapshot import opened
 from paddock.core.spec_json import decode_spec
 from paddock.core.state import State
 from paddock.core.vector_env import AutoresetMode, VectorEnv
@@ -74,7 +75,6 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Array]):
         self.batch_size = _batch_size(batch_size, self.num_envs)
         self._begun = False
         self._held: frozenset[int] = frozenset()
-        self._over = np.zeros(self.num_envs, dtype=np.bool_)  # without autoreset: lanes that the caller must reset
         self._pending: str | None = None  # "reset" or "call"; steps are known by their lanes
         self._lanes = ProcessLanes(
             env_fns,
@@ -149,18 +149,18 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Array]):
         self._lanes.rest(held)
 
     def hold(self, lanes: Array) -> None:
-        self._held = frozenset(np.flatnonzero(lanes).tolist())
+        self._held = held_lanes(lanes, self.num_envs)
 
     def recv(self) -> Result:
         return self._end_step(None)
 
     def _begin_reset(self, seed: Any, options: Info | None) -> None:
-        if self.batch_size < self.num_envs and self._pending is None:
+        seeds = lane_seeds(seed, self.num_envs)
+        mask, options = reset_mask(options, self.num_envs, begun=self._begun)
+        if self.batch_size < self.num_envs and self._pending is None and mask.all():
             self._lanes.forget()  # lanes that are still under way begin anew like the others
         self._check_free("reset")
         self._held = frozenset()
-        seeds = lane_seeds(seed, self.num_envs)
-        mask, options = reset_mask(options, self.num_envs, begun=self._begun)
         self._lanes.begin_reset(np.flatnonzero(mask).tolist(), seeds, options)
         self._pending = "reset"
 
@@ -168,29 +168,37 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Array]):
         lanes, self._pending = self._lanes, None
         count = len(lanes.waiting) + len(lanes.ready)
         lanes.collect(count, timeout)
-        self._over[lanes.take(count)] = False
+        lanes.take(count)
+        infos = self._infos(range(self.num_envs))  # taken even if something is raised: they are of this reset
         lanes.faults.raise_what_was_reported()
         self._begun = True
-        return lanes.observations.batch(), self._infos(range(self.num_envs))
+        return lanes.observations.batch(), infos
 
     def _end_step(self, timeout: float | None) -> Result:
         lanes, count = self._lanes, self.batch_size
         if len(lanes.waiting) + len(lanes.ready) < count:
-            raise NoAsyncCallError("recv() has no step to bring back. Call send(actions) first.", "recv")
+            under_way = len(lanes.waiting) + len(lanes.ready)
+            raise NoAsyncCallError(
+                f"recv() brings back {count} lanes and {under_way} are under way. Call send(actions) first.", "recv"
+            )
         lanes.collect(count, timeout)
         chosen = lanes.take(count)
         self._begun = True
-        lanes.faults.raise_what_was_reported()
-        if self.autoreset_mode is AutoresetMode.DISABLED:
-            self._over |= lanes.terminations | lanes.truncations
         if count == self.num_envs:
+            infos = self._infos(range(count))
+            lanes.faults.raise_what_was_reported()
             return (
                 lanes.observations.batch(),
                 lanes.rewards.copy(),
                 lanes.terminations.copy(),
                 lanes.truncations.copy(),
-                self._infos(range(count)),
+                infos,
             )
+        failed = lanes.faults.to_raise(chosen)
+        if failed is not None:  # the others' results wait for the next recv
+            lanes.ready.extendleft(lane for lane in reversed(chosen) if lane != failed[0])
+            self._infos([failed[0]])
+            raise failed[1]
         infos = self._infos(chosen)
         infos["env_id"] = numbers = np.array(chosen)
         return (
@@ -223,14 +231,16 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Array]):
         pending = self._pending or ("step" if not other_steps and (self._lanes.waiting or self._lanes.ready) else None)
         if pending is not None:
             raise AlreadyPendingCallError(
-                f"Calling `{what}` while waiting for a pending call to `{pending}` to complete", pending
+                f"Calling `{what}` while waiting for a pending call to `{pending}` to complete. Bring that one back "
+                f"first (recv() or {pending}_wait()), or close().",
+                pending,
             )
 
     def _check_none_has_ended(self, lanes: Sequence[int]) -> None:
         """Before anyone moves: a step of lanes of which one has ended is the caller's mistake, and loses nothing."""
         faults = self._lanes.faults
         for lane in lanes:
-            over = self._over[lane] or lane in faults.anew
+            over = self._lanes.over[lane] or lane in faults.anew
             if over and lane not in faults.frozen and lane not in self._held:
                 raise ended(lane)
 
@@ -248,6 +258,7 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Array]):
         """Go on from a snapshot; anything else is refused. The observations come with the next step."""
         begun, each = opened_lanes(snapshot, self.num_envs)
         self._ask([m.Restore(row, one) for row, one in zip(self._rows(), each, strict=True)])
+        self._lanes.over[:] = [opened("lane", one, bool)[0] for one in each]
         self._begun = begun
 
     def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
@@ -327,6 +338,6 @@ def _at_least_one(name: str, value: int | None) -> int | None:
 
 
 def _positive(name: str, value: float | None) -> float | None:
-    if value is not None and not value > 0:
+    if value is not None and not (isinstance(value, (int, float)) and value > 0):
         raise InvalidLanes(f"{name}={value!r}: expected a positive number of seconds.")
     return value

@@ -45,8 +45,10 @@ class ManyLanes(VectorWrapper[Any, Any, Any, Any, Array]):
         self._acts, self._observes, self._rewards = "act" in parts, "observe" in parts, "reward" in parts
         self._steps = bool({"begin", "advance"} & parts)
         self._looks, self._forgets = logic.looks, logic.forgets and logic is self._logic
-        self._mode = _autoreset_mode(env)
-        self._tracks = self._mode is AutoresetMode.NEXT_STEP and (self._rewards or self._steps or self._acts)
+        self._mode = autoreset_mode_of(env)
+        remembers = self._memory is not None
+        asks = self._rewards or self._steps or (self._acts and remembers)  # where episodes begin
+        self._tracks = asks and self._mode is AutoresetMode.NEXT_STEP
         self._given = wrapped.observation_space
         self._adopt_spaces(wrapped)
         self._ended: Array | None = None  # bool[n], NEXT_STEP: lanes whose next step begins an episode
@@ -140,9 +142,14 @@ class ManyLanes(VectorWrapper[Any, Any, Any, Any, Array]):
 
     def _reward(self, result: Step, resting: Array | None) -> Step:
         observations, rewards, terminations, truncations, infos = result
-        changed = self._rewarded(rewards)
-        if resting is not None:  # no step was taken there: a single environment gives no reward when it is reset
-            changed = np.where(resting, rewards, changed)
+        if resting is None:
+            return observations, self._rewarded(rewards), terminations, truncations, infos
+        # No step was taken there: a single environment gives no reward when it is reset. Looked up before the
+        # function is called, which may write to what it gets, and put into a copy of what it returns.
+        lanes = numbers(resting)
+        given = rewards[lanes]
+        changed = np.array(self._rewarded(rewards))
+        changed[lanes] = given
         return observations, changed, terminations, truncations, infos
 
     def _rewarded(self, rewards: Array) -> Array:
@@ -303,7 +310,8 @@ def _as_batch(actions: Any) -> Any:
     return np.asarray(actions) if isinstance(actions, list) else actions
 
 
-def _autoreset_mode(env: VectorEnv[Any, Any, Any]) -> AutoresetMode:
+def autoreset_mode_of(env: VectorEnv[Any, Any, Any]) -> AutoresetMode:
+    """How the lanes begin anew, as their metadata say."""
     mode = env.metadata.get("autoreset_mode")
     if mode is None:
         warn_user(f"Vector environment ({env}) is missing `autoreset_mode` metadata key; NEXT_STEP is assumed.")

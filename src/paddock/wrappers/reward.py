@@ -8,10 +8,11 @@ from typing import Any, SupportsFloat
 
 import numpy as np
 
-from paddock.core.env import Env
+from paddock.core.env import Env, Info
 from paddock.errors import InvalidBound
 from paddock.wrappers.logic import Lanes, Logic
 from paddock.wrappers.one_lane import OneLaneReward
+from paddock.wrappers.straight import func_of
 
 Bound = float | np.ndarray[Any, Any] | None
 
@@ -58,12 +59,19 @@ class Clip(Logic):
 class TransformReward(OneLaneReward):
     """The agent sees ``func(reward)``."""
 
+    func: Callable[[Any], Any] = func_of("reward")
+    _straight: Callable[[Any], Any]
+
     def __init__(self, env: Env[Any, Any], func: Callable[[SupportsFloat], SupportsFloat]) -> None:
         super().__init__(env, Transform(func))
         self.func = func
 
+    def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, Info]:
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        return observation, self._straight(reward), terminated, truncated, info
+
     def reward(self, reward: SupportsFloat) -> SupportsFloat:
-        return self.func(reward)
+        return self.func(reward)  # type: ignore[no-any-return]
 
 
 class ClipReward(TransformReward):

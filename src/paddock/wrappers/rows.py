@@ -15,11 +15,12 @@ from paddock.spaces.batch import concatenate, create_empty_array
 from paddock.wrappers.logic import Lanes
 
 Array = np.ndarray[Any, Any]
+_BOOL = np.dtype(np.bool_)  # there is one: `is` takes a tenth of the time of ==
 
 
 def some(mask: Array) -> bool:
-    """Whether any is True: ``mask.any()`` in a tenth of its time."""
-    return b"\1" in mask.tobytes() if mask.dtype == np.bool_ else bool(mask.any())
+    """Whether any is True: ``mask.any()`` in a sixth of its time."""
+    return 1 in mask.tobytes() if mask.dtype is _BOOL else bool(mask.any())
 
 
 def numbers(mask: Array) -> Array:

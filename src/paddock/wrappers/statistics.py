@@ -68,25 +68,22 @@ class EpisodeStatistics(Logic):
         if self.stats_key in info:
             raise taken(self.stats_key, info)
         seconds = round(time.perf_counter() - memory._started, 6)
-        told = memory.episode_returns, memory.episode_lengths, seconds
-        info[self.stats_key] = dict(zip("rlt", told, strict=True))
+        info[self.stats_key] = {"r": memory.episode_returns, "l": memory.episode_lengths, "t": seconds}
+        memory.return_queue.append(memory.episode_returns)
+        memory.length_queue.append(memory.episode_lengths)
+        memory.time_queue.append(seconds)
         memory.episode_count += 1
-        for queue, value in zip(_queues(memory), told, strict=True):
-            queue.append(value)
         memory._started = time.perf_counter()
 
     def _end_lanes(self, memory: Any, over: Any, lanes: Any, info: Any) -> None:
         ended = numbers(over) if isinstance(lanes, slice) else lanes[over]
-        seconds = np.rint((time.perf_counter() - memory._started[ended]) * 1e6) / 1e6
-        columns = memory.episode_returns[ended], memory.episode_lengths[ended], seconds
-        info.tell(ended, {self.stats_key: dict(zip("rlt", columns, strict=True))})
-        for queue, values in zip(_queues(memory), columns, strict=True):
-            queue.extend(values.tolist())
+        returns, lengths = memory.episode_returns[ended], memory.episode_lengths[ended]
+        seconds = (time.perf_counter() - memory._started[ended]).round(6)
+        info.tell(ended, {self.stats_key: {"r": returns, "l": lengths, "t": seconds}})
+        memory.return_queue.extend(returns.tolist())
+        memory.length_queue.extend(lengths.tolist())
+        memory.time_queue.extend(seconds.tolist())
         memory.episode_count += len(ended)
-
-
-def _queues(memory: Any) -> tuple[deque[Any], deque[Any], deque[Any]]:
-    return memory.return_queue, memory.length_queue, memory.time_queue
 
 
 def taken(key: str, info: Info) -> InvalidSpec:

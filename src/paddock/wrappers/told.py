@@ -28,17 +28,23 @@ class Told(dict[str, Any]):
 
 def _tell(told: Info, lanes: Array, mask: Array, info: Info) -> None:
     for key, rows in info.items():
-        before = told.get(f"_{key}")
-        told[f"_{key}"] = mask.copy() if before is None else before | mask
+        has = f"_{key}"
+        before = told.get(has)
+        told[has] = mask.copy() if before is None else before | mask
         if isinstance(rows, dict):
             _tell(told.setdefault(key, {}), lanes, mask, rows)
             continue
         rows = np.asarray(rows)
         if before is None:
-            told[key] = np.zeros((len(mask), *rows.shape[1:]), rows.dtype)
-            if rows.dtype == object:
-                told[key][:] = None
+            told[key] = _nothing(len(mask), rows)
         told[key][lanes] = rows
+
+
+def _nothing(num_envs: int, rows: Array) -> Array:
+    """A row a lane, of the kind of these rows: None or zeros."""
+    if rows.dtype.hasobject:
+        return np.full(num_envs, None, object)
+    return np.zeros(num_envs if rows.ndim == 1 else (num_envs, *rows.shape[1:]), rows.dtype)
 
 
 def info_of(infos: Info, lane: int) -> Info:

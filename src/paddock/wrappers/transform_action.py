@@ -13,6 +13,7 @@ from paddock.errors import InvalidSpace
 from paddock.spaces import Box, Space
 from paddock.wrappers.fitted import FittedAction
 from paddock.wrappers.one_lane import OneLaneAction
+from paddock.wrappers.straight import func_of
 
 Array = np.ndarray[Any, Any]
 
@@ -59,6 +60,9 @@ class Clip(_Bounds):
 class TransformAction(OneLaneAction):
     """The environment gets ``func(action)``; the agent may do ``action_space`` (None: the environment's)."""
 
+    func: Callable[[Any], Any] = func_of("action")
+    _straight: Callable[[Any], Any]
+
     def __init__(self, env: Env[Any, Any], func: Callable[[Any], Any], action_space: Space[Any] | None) -> None:
         self._record_arguments(func=func, action_space=action_space)
         self._act_through(env, Transform(func, action_space, env.action_space))
@@ -68,22 +72,11 @@ class TransformAction(OneLaneAction):
         OneLaneAction.__init__(self, env, logic)
         self.func = logic.one
 
-    @property
-    def func(self) -> Callable[[Any], Any]:
-        """What is done to an action."""
-        return self._func
-
-    @func.setter
-    def func(self, func: Callable[[Any], Any]) -> None:
-        self._func = func
-        # Straight to the function, a frame less in each step, unless a subclass has an `action` of its own.
-        self._taken = func if type(self).action is TransformAction.action else self.action
-
     def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, Info]:
-        return self.env.step(self._taken(action))
+        return self.env.step(self._straight(action))
 
     def action(self, action: Any) -> Any:
-        return self._func(action)
+        return self.func(action)
 
 
 class ClipAction(TransformAction):

@@ -10,6 +10,7 @@ from paddock.core.env import Env, Info
 from paddock.spaces import Space
 from paddock.wrappers.fitted import FittedObservation
 from paddock.wrappers.one_lane import OneLaneObservation
+from paddock.wrappers.straight import func_of
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,9 @@ class TransformObservation(OneLaneObservation):
     ``VectorizeTransformObservation`` makes a subclass of this work on lanes.
     """
 
+    func: Callable[[Any], Any] = func_of("observation")
+    _straight: Callable[[Any], Any]
+
     def __init__(self, env: Env[Any, Any], func: Callable[[Any], Any], observation_space: Space[Any] | None) -> None:
         self._record_arguments(func=func, observation_space=observation_space)
         self._look_through(env, Transform(func, observation_space, env.observation_space))
@@ -42,20 +46,9 @@ class TransformObservation(OneLaneObservation):
         OneLaneObservation.__init__(self, env, logic)
         self.func = logic.one
 
-    @property
-    def func(self) -> Callable[[Any], Any]:
-        """What is done to an observation."""
-        return self._func
-
-    @func.setter
-    def func(self, func: Callable[[Any], Any]) -> None:
-        self._func = func
-        # Straight to the function, a frame less in each step, unless a subclass has an `observation` of its own.
-        self._seen = func if type(self).observation is TransformObservation.observation else self.observation
-
     def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, Info]:
         observation, reward, terminated, truncated, info = self.env.step(action)
-        return self._seen(observation), reward, terminated, truncated, info
+        return self._straight(observation), reward, terminated, truncated, info
 
     def observation(self, observation: Any) -> Any:
-        return self._func(observation)
+        return self.func(observation)

@@ -12,7 +12,7 @@ from paddock.core.vector_env import AutoresetMode, VectorEnv
 from paddock.core.vector_wrapper import VectorWrapper
 from paddock.core.warning import warn_user
 from paddock.errors import CheckFailed
-from paddock.wrappers.many_lanes import _autoreset_mode
+from paddock.wrappers.many_lanes import autoreset_mode_of
 from paddock.wrappers.mosaic import joined, rows_and_columns
 from paddock.wrappers.picture import Picture, latest, picture_of
 from paddock.wrappers.video_recording import Trigger, VideoRecording, after_every_video
@@ -41,7 +41,7 @@ class RecordVideo(VectorWrapper[Any, Any, Any, Any, Array], VideoRecording):
         gc_trigger: Trigger | None = after_every_video,
     ) -> None:
         super().__init__(env)
-        self.autoreset_mode = _autoreset_mode(env)
+        self.autoreset_mode = autoreset_mode_of(env)
         if self.autoreset_mode is AutoresetMode.SAME_STEP:
             warn_user(
                 "Vector environment's autoreset mode is same-step. Recorded episodes will not contain the last frame "

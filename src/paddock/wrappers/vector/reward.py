@@ -6,22 +6,28 @@ from collections.abc import Callable
 from typing import Any
 
 from paddock.core.vector_env import VectorEnv
-from paddock.wrappers.many_lanes import ManyLanesReward
-from paddock.wrappers.reward import Bound, Clip, Transform
-from paddock.wrappers.shown import of_logic
+from paddock.wrappers.reward import Bound, Transform
+from paddock.wrappers.reward import ClipReward as ClipRewardOfOne
+from paddock.wrappers.straight import func_of
+from paddock.wrappers.vector.stateless import StatelessReward
+from paddock.wrappers.vector.vectorize import VectorizeTransformReward
 
 
-class TransformReward(ManyLanesReward):
+class TransformReward(StatelessReward):
     """The agent sees ``func(rewards)``, a function of all lanes' rewards at once: float64[n] to float64[n]."""
 
-    func: Callable[[Any], Any] = of_logic()
+    func: Callable[[Any], Any] = func_of("rewards")
 
     def __init__(self, env: VectorEnv[Any, Any, Any], func: Callable[[Any], Any]) -> None:
         super().__init__(env, Transform(func))
+        self.func = func
+
+    def rewards(self, rewards: Any) -> Any:
+        return self.func(rewards)
 
 
-class ClipReward(ManyLanesReward):
+class ClipReward(VectorizeTransformReward):
     """Rewards within ``min_reward`` and ``max_reward``; None leaves that side open."""
 
     def __init__(self, env: VectorEnv[Any, Any, Any], min_reward: Bound = None, max_reward: Bound = None) -> None:
-        super().__init__(env, Clip(min_reward, max_reward))
+        super().__init__(env, ClipRewardOfOne, min_reward=min_reward, max_reward=max_reward)

@@ -17,6 +17,7 @@ from paddock.spaces import Space
 from paddock.spaces.batch import batch_space
 from paddock.wrappers.logic import Lanes, Logic, Wrapped
 from paddock.wrappers.rows import take
+from paddock.wrappers.straight import func_of
 from paddock.wrappers.vector.stateless import StatelessAction, StatelessObservation
 
 
@@ -58,6 +59,8 @@ class Taken(Logic):
 class TransformObservation(StatelessObservation):
     """The agent sees ``func(observations)``. Of the two spaces the batched one follows from the single one."""
 
+    func: Callable[[Any], Any] = func_of("observations")
+
     def __init__(
         self,
         env: VectorEnv[Any, Any, Any],
@@ -74,24 +77,14 @@ class TransformObservation(StatelessObservation):
             self.observation_space = observation_space
             _check_match(env, "observation", observation_space, self.single_observation_space)
 
-    @property
-    def func(self) -> Callable[[Any], Any]:
-        """What is done to observations."""
-        return self._func
-
-    @func.setter
-    def func(self, func: Callable[[Any], Any]) -> None:
-        self._func = func
-        self._show = func if type(self).observations is TransformObservation.observations else self.observations
-
     def observations(self, observations: Any) -> Any:
-        return self._func(observations)
+        return self.func(observations)
 
 
 class TransformAction(StatelessAction):
     """The lanes get ``func(actions)``. Of the two spaces the batched one follows from the single one."""
 
-    func: Callable[[Any], Any]
+    func: Callable[[Any], Any] = func_of("actions")
 
     def __init__(
         self,

@@ -18,11 +18,10 @@ from paddock.errors import WrongClass
 from paddock.spaces import Space
 from paddock.wrappers.fitted import Fitted, FittedAction, FittedObservation
 from paddock.wrappers.logic import Lanes, Logic
-from paddock.wrappers.many_lanes import ManyLanesReward
 from paddock.wrappers.reward import ClipReward
 from paddock.wrappers.transform_action import TransformAction
 from paddock.wrappers.transform_observation import TransformObservation
-from paddock.wrappers.vector.stateless import StatelessAction, StatelessObservation
+from paddock.wrappers.vector.stateless import StatelessAction, StatelessObservation, StatelessReward
 
 AnyLanes = VectorEnv[Any, Any, Any]
 
@@ -119,7 +118,7 @@ class VectorizeTransformAction(StatelessAction):
         self.wrapper, self.same_out = single, self.action_space == env.action_space
 
 
-class VectorizeTransformReward(ManyLanesReward):
+class VectorizeTransformReward(StatelessReward):
     """Each lane's reward as the single ``wrapper``, made with these arguments, would show it."""
 
     wrapper: Any
@@ -129,5 +128,5 @@ class VectorizeTransformReward(ManyLanesReward):
         single = _put_around(env, wrapper, kwargs, RewardWrapper)
         logic: Any = getattr(single, "_logic", None)
         at_once = type(single) is ClipReward and single.func == logic.clipped
-        ManyLanesReward.__init__(self, env, logic if at_once else _Reward(single.reward))
+        StatelessReward.__init__(self, env, logic if at_once else _Reward(single.reward))
         self.wrapper = single
