@@ -121,7 +121,9 @@ def main():
         "async": theirs([partial(gymnasium.make, "CartPole-v1")] * 8),
     }
     bars = {"Gymnasium's CartPole, 2 workers": 4, "paddock's CartPole, 2 workers": 6}
-    table, _ = compare("CartPole, n = 8, against AsyncVectorEnv", cartpole, bars | dict.fromkeys(list(cartpole)[2:4]), 0.2)
+    table, _ = compare(
+        "CartPole, n = 8, against AsyncVectorEnv", cartpole, bars | dict.fromkeys(list(cartpole)[2:4]), 0.2
+    )
     failed |= table.failed
 
     for kind, workers, bar, title in (

@@ -2,12 +2,13 @@
 
     python benchmarks/recording.py
 
-Bars are shares of Gymnasium's time: 1.05. Gymnasium needs moviepy for its part; with a stand-in only idle wrappers are
+Bars are shares of Gymnasium's time: 1.05, and 1/2 for n = 1024 lanes. Gymnasium needs moviepy for its part; with a stand-in only idle wrappers are
 compared. ``bytes`` is what the resident memory grew by while a video was recorded.
 """
 
 import gc
 import importlib.util
+import os
 import resource
 import statistics
 import subprocess
@@ -26,7 +27,7 @@ from gymnasium.wrappers import vector as their_vector
 import paddock
 from paddock import spaces as our_spaces
 from paddock.wrappers import vector as our_vector
-from wrappers import LANES, compare, free, free_lanes
+from wrappers import LANES, OF_LANES, compare, free, free_lanes
 
 BAR, FRAMES, SIZE, ROUNDS = 1.05, 300, (400, 600, 3), 9
 
@@ -64,7 +65,30 @@ def idle(folder):
         *lanes,
         lambda env: our_vector.RecordVideo(env, folder, episode_trigger=never),
         lambda env: their_vector.RecordVideo(env, folder, episode_trigger=never),
-        BAR,
+        OF_LANES,
+        np.ones(LANES, np.int64),
+    )
+
+
+def windows():
+    """HumanRendering, with a frame rate that never makes it wait: milliseconds a step are in the thousands of µs."""
+    frame = np.full((84, 84, 3), 200, np.uint8)
+    frames = (frame,) * LANES
+    one = [free(paddock.Env, our_spaces, "vector"), free(gymnasium.Env, their_spaces, "vector")]
+    lanes = [
+        free_lanes(paddock.VectorEnv, our_spaces, 0, paddock.AutoresetMode.NEXT_STEP),
+        free_lanes(TheirVectorEnv, their_spaces, 0, gymnasium.vector.AutoresetMode.NEXT_STEP),
+    ]
+    for env, shown in [(env, frame) for env in one] + [(env, frames) for env in lanes]:
+        env.metadata = {**env.metadata, "render_modes": ["rgb_array"], "render_fps": 10**6}
+        env.render_mode, env.render = "rgb_array", lambda shown=shown: shown
+    met = compare("HumanRendering", *one, paddock.wrappers.HumanRendering, gymnasium.wrappers.HumanRendering, BAR, 1)
+    return met & compare(
+        f"vector HumanRendering (n = {LANES})",
+        *lanes,
+        lambda env: our_vector.HumanRendering(env, (640, 640)),
+        lambda env: their_vector.HumanRendering(env, (640, 640)),
+        OF_LANES,
         np.ones(LANES, np.int64),
     )
 
@@ -120,7 +144,7 @@ def noise():
 
 def row(what, mine, peer, met=None):
     verdict = "" if met is None else f"{BAR:.2f}x {'ok' if met else 'MISSED'}"
-    print(f"{what:46} {mine:10.3f} {peer:10.3f} {mine / peer:7.2f}   {verdict}")
+    print(f"{what:58} {mine:10.3f} {peer:10.3f} {mine / peer:7.2f}   {verdict}")
 
 
 def record(library):
@@ -159,9 +183,11 @@ def main():
     whole = importlib.util.find_spec("moviepy") is not None
     if not whole:
         sys.modules["moviepy"] = ModuleType("moviepy")  # Gymnasium's idle wrapper only asks whether it is there
-    print(f"{'µs added to a step, unless said':46} {'paddock':>10} {'gymnasium':>10} {'share':>7}   bar")
+    print(f"{'µs added to a step, unless said':58} {'paddock':>10} {'gymnasium':>10} {'share':>7}   bar")
     with tempfile.TemporaryDirectory() as folder:
         met = idle(folder)
+    os.environ["SDL_VIDEODRIVER"] = "dummy"
+    met &= windows()
     met &= noise()
     if whole:
         met &= videos()

@@ -3,6 +3,8 @@
 A wrapper joins by a line in WRAPPERS: its name, its arguments, and what kind of environment it is put around.
 """
 
+import sys
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -12,6 +14,7 @@ from tests.wrappers.lanes import lanes, one
 import paddock
 from paddock import wrappers
 from paddock.testing import check_wrapper
+from paddock.vector.asynchronous import AsyncVectorEnv
 from paddock.wrappers import vector
 
 # (id, class name, arguments, keyword arguments, environment)
@@ -129,6 +132,37 @@ def test_compiled_lanes_too(name, args, id, seed):
         lambda lane: getattr(wrappers, name)(paddock.make(id), *args),
         lambda mode: getattr(vector, name)(made(mode), *args),
         steps=120,
+        seed=seed,
+        ignore=SECONDS,
+    )
+
+
+IN_PROCESSES = [
+    ("FrameStackObservation", (3,), {}, {}),
+    ("RecordEpisodeStatistics", (), {}, {}),
+    ("NormalizeObservation", (), {"shared": False}, {}),
+    ("RepeatAction", (3,), {}, {}),
+    ("MaxAndSkipObservation", (2,), {}, {"observation": "image"}),
+    ("StickyAction", (0.5,), {}, {}),
+    ("ClipReward", (-3, 20.5), {}, {}),
+    ("TimeAwareObservation", (False,), {}, {}),
+]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no fork")
+@pytest.mark.parametrize(("name", "args", "of_lanes", "env"), IN_PROCESSES, ids=[row[0] for row in IN_PROCESSES])
+def test_lanes_in_processes_too(name, args, of_lanes, env, seed):
+    def alone(lane):
+        return wrappers.TimeLimit(one(lane, **env), 50)  # TimeAwareObservation asks for a limit
+
+    def made(mode):
+        fns = [lambda lane=lane: alone(lane) for lane in range(3)]
+        return AsyncVectorEnv(fns, context="fork", workers=2, autoreset_mode=mode)
+
+    check_wrapper(
+        lambda lane: getattr(wrappers, name)(alone(lane), *args),
+        lambda mode: getattr(vector, name)(made(mode), *args, **of_lanes),
+        steps=40,
         seed=seed,
         ignore=SECONDS,
     )

@@ -9,7 +9,7 @@ import pytest
 import paddock
 from paddock import AutoresetMode, wrappers
 from paddock.errors import CustomSpaceError, InvalidBound
-from paddock.spaces import Box, Dict, Discrete, Space, Text
+from paddock.spaces import Box, Dict, Discrete, OneOf, Space, Text
 from paddock.wrappers import vector
 from paddock.wrappers.zero_array import create_zero_array
 from tests.wrappers.lanes import Wanderer, lanes
@@ -117,5 +117,6 @@ def test_users_register_the_zero_of_their_own_space():
         create_zero_array(Odd())
     create_zero_array.register(Odd, lambda space: "nil")
     assert create_zero_array(Dict(a=Odd(), b=Discrete(2))) == {"a": "nil", "b": 0}
+    assert create_zero_array(OneOf([Odd()])) == (0, "nil")
     with pytest.raises(TypeError, match="not a gymnasium Space"):
         create_zero_array("nothing")

@@ -13,9 +13,20 @@ import paddock
 from paddock import AutoresetMode, wrappers
 from paddock.core.vector_wrapper import VectorRewardWrapper
 from paddock.errors import CheckFailed, InvalidBound, InvalidLanes, InvalidProbability, InvalidSnapshot, InvalidSpace
+from paddock.spaces import Discrete
 from paddock.testing import check_wrapper
 from paddock.vector import SyncVectorEnv
-from paddock.wrappers import ALL, Logic, ManyLanes, ManyLanesReward, OneLane, OneLaneReward, vector
+from paddock.wrappers import (
+    ALL,
+    Logic,
+    ManyLanes,
+    ManyLanesAction,
+    ManyLanesReward,
+    OneLane,
+    OneLaneAction,
+    OneLaneReward,
+    vector,
+)
 from paddock.wrappers.memory import Memory
 from tests.toys import Counter
 from tests.wrappers.lanes import Wanderer, lanes
@@ -50,6 +61,36 @@ class Growth(Logic):
 def test_a_logic_written_for_one_lane_serves_n():
     check_wrapper(
         lambda lane: OneLane(Wanderer(lane), Growth(2.0)), lambda mode: ManyLanes(lanes(mode), Growth(2.0)), seed=3
+    )
+
+
+@dataclass(frozen=True)
+class Nudged(Logic):
+    """The agent chooses one of three steps from where its last action led. For one lane only."""
+
+    def batched(self, wrapped):
+        return False
+
+    def action_space(self, wrapped):
+        return Discrete(3)
+
+    def memory(self, wrapped):
+        return Memory(place=0.0)
+
+    def begin(self, memory, lanes, first):
+        memory.place = 0.0
+        return first
+
+    def act(self, memory, lanes, action):
+        memory.place = min(max(memory.place + (action - 1) / 4, -1.0), 1.0)
+        return np.full(2, memory.place, np.float32)
+
+
+def test_a_logic_that_remembers_may_change_the_action_space():
+    check_wrapper(
+        lambda lane: OneLaneAction(Wanderer(lane, continuous=True), Nudged()),
+        lambda mode: ManyLanesAction(lanes(mode, continuous=True), Nudged()),
+        seed=5,
     )
 
 

@@ -90,10 +90,8 @@ def _of_lane(rows: dict[str, Any], lane: int) -> dict[str, Any]:
 
 
 def _empty(num_envs: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
-    if (
-        (dtype.kind != "O"
-        and num_envs * math.prod(shape) * dtype.itemsize > _ROWS_BYTES)
-        or max(shape, default=0) > _AXIS
-    ):
+    if (dtype.kind != "O" and num_envs * math.prod(shape) * dtype.itemsize > _ROWS_BYTES) or max(
+        shape, default=0
+    ) > _AXIS:
         dtype, shape = _OBJECT, ()  # one lane's array may be large; n times that is nobody's wish
     return np.full(num_envs, None, dtype) if dtype.kind == "O" else np.zeros((num_envs, *shape), dtype)

@@ -63,8 +63,8 @@ class ProcessChannel:
         self._check_open()
         # Encoded before it is counted: one that can't cross was never sent.
         pieces = encode(request, (self._last_number + 1) & 0xFFFFFFFF, pickler=self._pickler)
-        self._expect_reply()
         try:
+            self._expect_reply()
             write_frame(self._near, pieces, self._patience_s)
         except TimeoutError:
             raise self.lose(f"was ended: it has not taken a request within {self._patience_s} s") from None
@@ -77,8 +77,8 @@ class ProcessChannel:
     def send_same(self, frame: SameFrame) -> None:
         """Send a request that was encoded once and for all."""
         self._check_open()
-        number = self._expect_reply()
         try:
+            number = self._expect_reply()
             write_same(self._near, frame, number & 0xFFFFFFFF, self._patience_s)
         except TimeoutError:
             raise self.lose(f"was ended: it has not taken a request within {self._patience_s} s") from None

@@ -14,6 +14,15 @@ from paddock.wrappers.memory import Memory
 from paddock.wrappers.rows import gather, members
 
 
+class EachMemory(Memory):
+    """A memory of its own for each lane, and the spaces of one lane on both sides of the wrapper."""
+
+    each: tuple[Any, ...]
+    _wrapped: Wrapped
+    _seen: Any
+    _taken: Any
+
+
 class EachLane(Logic):
     """``logic`` lane by lane, each with a memory of its own."""
 
@@ -29,8 +38,8 @@ class EachLane(Logic):
     def memory(self, wrapped: Wrapped) -> Any:
         assert wrapped.lanes is not None, "one lane needs no rows"
         one = replace(wrapped, lanes=None)
-        return Memory(
-            _each=[self.logic.memory(one) for _ in range(wrapped.lanes)],
+        return EachMemory(
+            each=tuple(self.logic.memory(one) for _ in range(wrapped.lanes)),
             _wrapped=wrapped,
             _seen=self.logic.observation_space(wrapped),
             _taken=self.logic.action_space(wrapped),
@@ -52,7 +61,7 @@ class EachLane(Logic):
         observations = self._each(memory, first[0], len(chosen))
         firsts = [self.logic.begin(one, None, (observations[row], {})) for row, one in enumerate(chosen)]
         for lane, (_, info) in zip(_numbers(memory, lanes), firsts, strict=True):
-            add_info(first[1], info, lane, len(memory._each))
+            add_info(first[1], info, lane, len(memory.each))
         return self._batch(memory, [observation for observation, _ in firsts]), first[1]
 
     def advance(self, memory: Any, lanes: Lanes, step: Step) -> Step:
@@ -65,7 +74,7 @@ class EachLane(Logic):
             moved: Step = each[row], rewards[row], bool(terminated[row]), bool(truncated[row]), {}
             observation, gained[row], _, _, info = self.logic.advance(one, None, moved)
             seen.append(observation)
-            add_info(infos, info, lane, len(memory._each))
+            add_info(infos, info, lane, len(memory.each))
         return self._batch(memory, seen), gained, terminated, truncated, infos
 
     def _each(self, memory: Any, observations: Any, count: int) -> list[Any]:
@@ -83,12 +92,12 @@ class EachLane(Logic):
 
 
 def _numbers(memory: Any, lanes: Lanes) -> list[int]:
-    chosen: list[int] = np.arange(len(memory._each))[lanes].tolist()
+    chosen: list[int] = np.arange(len(memory.each))[lanes].tolist()
     return chosen
 
 
 def _chosen(memory: Any, lanes: Lanes) -> list[Any]:
-    return [memory._each[lane] for lane in _numbers(memory, lanes)]
+    return [memory.each[lane] for lane in _numbers(memory, lanes)]
 
 
 def for_lanes(logic: Logic, wrapped: Wrapped) -> tuple[Logic, set[str]]:

@@ -20,7 +20,7 @@ from paddock.wrappers.logic import First, Lanes, Logic, Step, Wrapped
 from paddock.wrappers.memory import Memory
 from paddock.wrappers.one_lane import OneLane
 from paddock.wrappers.shown import of_logic, of_memory
-from paddock.wrappers.zero import zero_of
+from paddock.wrappers.zero_array import create_zero_array
 
 _ARRAYS = (Box, Discrete, MultiDiscrete, MultiBinary)
 
@@ -130,7 +130,7 @@ def _filled(leading: tuple[int, ...], value: Any, space: Space[Any]) -> np.ndarr
 
 def _padding(padding_type: Any, space: Space[Any]) -> tuple[str, Any]:
     if isinstance(padding_type, str) and padding_type in ("reset", "zero"):
-        return padding_type, zero_of(space)
+        return padding_type, create_zero_array(space)
     if padding_type in space:
         return "_custom", padding_type
     raise InvalidSpace(

@@ -77,7 +77,7 @@ class Logic:
         return None
 
     def act(self, memory: Any, lanes: Lanes, action: Any) -> Any:
-        """The action that the environment gets. With a memory, the space must stay the same."""
+        """The action that the environment gets."""
         return action
 
     def observe(self, memory: Any, lanes: Lanes, observation: Any) -> Any:

@@ -21,17 +21,18 @@ from paddock.core.vector_wrapper import (
 )
 from paddock.core.warning import warn_user
 from paddock.errors import InvalidMetadata
-from paddock.spaces.batch import batch_space
+from paddock.spaces.batch import batch_space, create_empty_array
 from paddock.wrappers.each_lane import for_lanes
 from paddock.wrappers.logic import ALL, Logic, Step, Wrapped
-from paddock.wrappers.memory import packed, unpacked
+from paddock.wrappers.memory import Memory, packed, unpacked
 from paddock.wrappers.rows import copied, gather, members, numbers, put, some, take
 from paddock.wrappers.told import Told, joined
+from paddock.wrappers.zero_array import create_zero_array
 
 Array = np.ndarray[Any, Any]
 SomeLanes: TypeAlias = "slice | Array"
 Part: TypeAlias = "tuple[SomeLanes, Any, Any]"  # lanes, their rows as given, and as seen
-_NOBODY = np.zeros(0, np.intp)
+NOBODY = np.zeros(0, np.intp)
 
 
 class ManyLanes(VectorWrapper[Any, Any, Any, Any, Array]):
@@ -93,15 +94,20 @@ class ManyLanes(VectorWrapper[Any, Any, Any, Any, Array]):
         return self._acted(actions) if self._acts else actions
 
     def _acted(self, actions: Any) -> Any:
+        if self._memory is None:
+            return self._logic.act(None, ALL, actions)
+        offered, wanted = self.single_action_space, self.env.single_action_space
+        if isinstance(actions, list) and offered.shape is not None:
+            actions = np.asarray(actions, offered.dtype)
         still = _union(self._ended, self._held)
-        if self._memory is None or still is None:
+        if still is None:
             return self._logic.act(self._memory, ALL, actions)
-        moving = numbers(~still)
-        if not len(moving):
-            return actions
-        space = self.single_action_space
-        chosen = self._logic.act(self._memory, moving, take(space, _as_batch(actions), moving))
-        return put(space, copied(space, _as_batch(actions)), moving, chosen)
+        # What lanes get that begin or are held is ignored, but it must be an action.
+        same = offered is wanted
+        whole = copied(offered, actions) if same else gather(wanted, [create_zero_array(wanted)] * self.num_envs)
+        if not len(moving := numbers(~still)):
+            return whole
+        return put(wanted, whole, moving, self._logic.act(self._memory, moving, take(offered, actions, moving)))
 
     # On the way out: observations, rewards, infos.
 
@@ -196,7 +202,10 @@ class ManyLanes(VectorWrapper[Any, Any, Any, Any, Array]):
 
     def _placed(self, observations: Any, *parts: Part) -> Any:
         """All lanes: the rows of these parts (lanes, as given, as seen), and what was seen last of the others."""
-        if all(seen is given for _, given, seen in parts):
+        for _, given, seen in parts:
+            if seen is not given:
+                break
+        else:
             return observations
         space, (first, given, seen) = self.single_observation_space, parts[0]
         if not isinstance(first, slice):
@@ -213,7 +222,7 @@ class ManyLanes(VectorWrapper[Any, Any, Any, Any, Array]):
     def _began_again(self, infos: Info) -> Array:
         """The lanes that ended and began in this step, which only SAME_STEP has."""
         if self._mode is not AutoresetMode.SAME_STEP or "_final_obs" not in infos:
-            return _NOBODY
+            return NOBODY
         return numbers(infos["_final_obs"])
 
     def _last_of(self, infos: Info, lanes: Array) -> Any:
@@ -245,20 +254,31 @@ class ManyLanes(VectorWrapper[Any, Any, Any, Any, Array]):
 
     def snapshot(self) -> bytes:
         inner: bytes = super().snapshot()
-        if self._memory is None:
+        if self._memory is None and not self._tracks:
             return inner
-        ended = None if self._ended is None else self._ended.tolist()
-        return sealed(type(self._logic).__name__, (ended, packed(self._memory)), inner)
+        known = packed(_Known(ended=self._ended, seen=self._seen))
+        return sealed(type(self._logic).__name__, (known, packed(self._memory)), inner)
 
     def restore(self, snapshot: bytes) -> None:
-        if self._memory is None:
+        if self._memory is None and not self._tracks:
             return super().restore(snapshot)
-        (ended, data), inner = opened(type(self._logic).__name__, snapshot, tuple[list[bool] | None, dict[str, Any]])
-        values = unpacked(self._memory, data)
+        kind = tuple[dict[str, Any], dict[str, Any]]
+        (known, data), inner = opened(type(self._logic).__name__, snapshot, kind)
+        lanes = self.num_envs
+        seen = create_empty_array(self.single_observation_space, n=lanes)
+        shell, values = (
+            unpacked(_Known(ended=np.zeros(lanes, np.bool_), seen=seen), known),
+            unpacked(self._memory, data),
+        )
         super().restore(inner)
-        self._ended = None if ended is None else np.array(ended, np.bool_)
-        vars(self._memory).update(values)
+        self._ended, self._held, self._seen = shell["ended"], None, shell["seen"]
+        if self._memory is not None:
+            vars(self._memory).update(values)
         return None
+
+
+class _Known(Memory):
+    """What the shell itself knows: which lanes have ended, and what was seen last."""
 
 
 class ManyLanesObservation(ManyLanes, VectorObservationWrapper[Any, Any, Any, Array]):
@@ -304,10 +324,6 @@ def _with_rows(whole: Array, lanes: Any, rows: Array) -> Array:
     changed: Array = whole.copy()
     changed[lanes] = rows
     return changed
-
-
-def _as_batch(actions: Any) -> Any:
-    return np.asarray(actions) if isinstance(actions, list) else actions
 
 
 def autoreset_mode_of(env: VectorEnv[Any, Any, Any]) -> AutoresetMode:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,8 @@ from paddock.errors import InvalidSnapshot, SnapshotUnsupported
 
 class Memory:
     """What is remembered: attributes, in a snapshot if they have no underscore. One subclass a logic.
+
+    They may be numbers, text, arrays, deques of these, dicts and tuples of all these, and memories.
 
     A class of Python's own: attributes of a SimpleNamespace take three times as long, and steps are counted in them.
     """
@@ -38,7 +41,7 @@ def unpacked(memory: Any, data: dict[str, Any]) -> dict[str, Any]:
 
 
 def _kept(memory: Any) -> dict[str, Any]:
-    return {name: value for name, value in vars(memory).items() if not name.startswith("_")}
+    return {} if memory is None else {name: value for name, value in vars(memory).items() if name[0] != "_"}
 
 
 def _pack(name: str, value: Any) -> Any:
@@ -48,6 +51,8 @@ def _pack(name: str, value: Any) -> Any:
         return [_pack(name, one) for one in value]
     if isinstance(value, dict) and all(type(key) is str for key in value):
         return {"parts": {key: _pack(name, one) for key, one in value.items()}}
+    if isinstance(value, Memory):
+        return {"memory": packed(value)}
     if type(value) is tuple:
         return {"tuple": [_pack(name, one) for one in value]}
     if type(value) in _PLAIN:
@@ -82,6 +87,10 @@ def _value(there: Any, data: Any) -> Any:
         if isinstance(there, dict):
             return {key: _unpack(key, there[key], parts[key]) for key in there}
         return {str(key): _value(None, one) for key, one in parts.items()}
+    if "memory" in data:
+        restored = copy(there)
+        vars(restored).update(unpacked(there, data["memory"]))
+        return restored
     if "tuple" in data:
         old = there if isinstance(there, tuple) else (None,) * len(data["tuple"])
         return tuple(_unpack("part", one, new) for one, new in zip(old, data["tuple"], strict=True))

@@ -17,6 +17,7 @@ from paddock.wrappers.logic import First, Lanes, Logic, Step, Wrapped
 from paddock.wrappers.many_lanes import ManyLanes
 from paddock.wrappers.memory import Memory
 from paddock.wrappers.one_lane import OneLane
+from paddock.wrappers.rows import some
 from paddock.wrappers.shown import of_logic
 from paddock.wrappers.told import joined
 
@@ -107,6 +108,7 @@ class WindowOfManyLanes(ManyLanes):
     def __init__(self, env: VectorEnv[Any, Any, Array], window: Window) -> None:
         super().__init__(env, window)
         self._nobody = np.zeros(self.num_envs, np.bool_)
+        self._tracks = self._mode is AutoresetMode.NEXT_STEP
 
     def step(self, actions: Any) -> Step:
         held = self._nobody if self._held is None else self._held
@@ -115,7 +117,7 @@ class WindowOfManyLanes(ManyLanes):
         total, frames = np.zeros(self.num_envs), _LastTwo()
         infos: Info = {}
         for time in range(1, self._logic.times + 1):
-            if time > 1 and done.any():
+            if time > 1 and some(done):
                 if done.all():
                     break
                 self.env.hold(done)
@@ -127,11 +129,11 @@ class WindowOfManyLanes(ManyLanes):
                 told = self._with_frame(frames, observations, moved, told)
             done = done | terminated | truncated | begun
             leaving = moved if time == self._logic.times else moved & done
-            if leaving.any():
+            if some(leaving):
                 infos = told if leaving.all() else joined(infos, told, leaving)
         if self._logic.pools:
             observations = self._pooled(frames, observations, begun, held)
-        if self._mode is AutoresetMode.NEXT_STEP:
+        if self._tracks:
             waiting = self._nobody if self._ended is None else self._ended & held
             self._ended = terminations | truncations | waiting
         self._held = None

@@ -56,18 +56,19 @@ class EpisodeStatistics(Logic):
             memory.episode_returns += reward
             memory.episode_lengths += 1
             if terminated or truncated:
-                self._end(memory, info)
+                self._end_one(memory, info)
             return step
         add_rows(memory.episode_returns, lanes, reward)
         add_rows(memory.episode_lengths, lanes, 1)
         if some(terminated) or some(truncated):
-            self._end_lanes(memory, terminated | truncated, lanes, info)
+            over = numbers(terminated | truncated)
+            self.end(memory, over if isinstance(lanes, slice) else lanes[over], info)
         return step
 
-    def _end(self, memory: Any, info: Info) -> None:
+    def _end_one(self, memory: Any, info: Info) -> None:
         if self.stats_key in info:
             raise taken(self.stats_key, info)
-        seconds = round(time.perf_counter() - memory._started, 6)
+        seconds = time.perf_counter() - memory._started
         info[self.stats_key] = {"r": memory.episode_returns, "l": memory.episode_lengths, "t": seconds}
         memory.return_queue.append(memory.episode_returns)
         memory.length_queue.append(memory.episode_lengths)
@@ -75,10 +76,10 @@ class EpisodeStatistics(Logic):
         memory.episode_count += 1
         memory._started = time.perf_counter()
 
-    def _end_lanes(self, memory: Any, over: Any, lanes: Any, info: Any) -> None:
-        ended = numbers(over) if isinstance(lanes, slice) else lanes[over]
+    def end(self, memory: Any, ended: np.ndarray[Any, Any], info: Any) -> None:
+        """The episodes of these lanes are over."""
         returns, lengths = memory.episode_returns[ended], memory.episode_lengths[ended]
-        seconds = (time.perf_counter() - memory._started[ended]).round(6)
+        seconds = time.perf_counter() - memory._started[ended]
         info.tell(ended, {self.stats_key: {"r": returns, "l": lengths, "t": seconds}})
         memory.return_queue.extend(returns.tolist())
         memory.length_queue.extend(lengths.tolist())

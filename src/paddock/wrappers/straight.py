@@ -1,4 +1,4 @@
-"""``func`` of the Transform wrappers, which their hook calls. Hot: a step goes straight to it, without the hook's frame.
+"""``func`` of the Transform wrappers, which their hook calls. Hot: a step goes straight to it, a frame less.
 
 Not where a subclass has a hook of its own: then a step goes through that.
 """

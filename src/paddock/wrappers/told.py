@@ -11,6 +11,7 @@ from paddock.core.env import Info
 from paddock.core.infos import add_info
 
 Array = np.ndarray[Any, Any]
+_OBJECT = np.dtype(object)
 
 
 class Told(dict[str, Any]):
@@ -28,23 +29,24 @@ class Told(dict[str, Any]):
 
 def _tell(told: Info, lanes: Array, mask: Array, info: Info) -> None:
     for key, rows in info.items():
-        has = f"_{key}"
-        before = told.get(has)
-        told[has] = mask.copy() if before is None else before | mask
+        has = "_" + key
+        if has in told:
+            told[has] |= mask
+        else:
+            told[has] = mask.copy()
         if isinstance(rows, dict):
             _tell(told.setdefault(key, {}), lanes, mask, rows)
             continue
-        rows = np.asarray(rows)
-        if before is None:
-            told[key] = _nothing(len(mask), rows)
+        if key not in told:
+            told[key] = _empty(len(mask), np.asarray(rows))
         told[key][lanes] = rows
 
 
-def _nothing(num_envs: int, rows: Array) -> Array:
-    """A row a lane, of the kind of these rows: None or zeros."""
-    if rows.dtype.hasobject:
+def _empty(num_envs: int, like: Array) -> Array:
+    """A row a lane, as these rows are, with None or zeros."""
+    if like.dtype is _OBJECT:
         return np.full(num_envs, None, object)
-    return np.zeros(num_envs if rows.ndim == 1 else (num_envs, *rows.shape[1:]), rows.dtype)
+    return np.zeros(num_envs if like.ndim == 1 else (num_envs, *like.shape[1:]), like.dtype)
 
 
 def info_of(infos: Info, lane: int) -> Info:

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
+import paddock.wrappers.rendering as rendering
 from paddock.core.env import Info
 from paddock.core.vector_env import VectorEnv
 from paddock.core.vector_wrapper import VectorWrapper
-from paddock.core.window import as_surface, load_pygame
+from paddock.core.window import load_pygame
 from paddock.errors import CheckFailed, InvalidBound
-from paddock.wrappers import rendering
 from paddock.wrappers.mosaic import fitting
 from paddock.wrappers.picture import Picture, latest, picture_of
 
@@ -81,6 +81,8 @@ class HumanRendering(VectorWrapper[Any, Any, Any, Any, Array]):
         across, down = self.scaled_subenv_size = cell
         screen = pygame.Surface(self.screen_size)
         for lane, picture in enumerate(pictures):
-            small = pygame.transform.smoothscale(as_surface(picture), (across, down))
+            # Not as_surface: that copies pixel by pixel, this borrows the array for as long as it takes to shrink it.
+            whole = pygame.image.frombuffer(np.ascontiguousarray(picture), (width, height), "RGB")
+            small = pygame.transform.smoothscale(whole, (across, down))
             screen.blit(small, (lane % self.num_cols * across, lane // self.num_cols * down))
         return screen

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -51,7 +52,7 @@ def _infos_of(infos: Info, lanes: Array | None, count: int) -> list[Info]:
             places = having.nonzero()[0]
             those = places if lanes is None else lanes[places]
             partial.append((key, places.tolist(), _values_of(rows, those, len(places))))
-    found: list[Info] = [] if common else [{} for _ in range(count)]
+    found: list[Info] = [] if common else [{} for _ in repeat(None, count)]
     for key, values in common.items():
         if not found:  # the first key makes the dicts: two thirds of the time of filling empty ones
             found = [{key: value} for value in values]

@@ -72,19 +72,25 @@ class RecordVideo(VectorWrapper[Any, Any, Any, Any, Array], VideoRecording):
             self._capture_frame()
         return result
 
-    # Both written out, so that neither `step` nor `send` goes through the other.
     def step(self, actions: Any) -> Any:
-        return self._followed(self.env.step(actions))
+        # Hot: while nothing is recorded and lane 0 just goes on, which is nearly always, there is nothing else to do.
+        result = self.env.step(actions)
+        busy = self.recording or self.step_trigger or self.has_autoreset or self._held
+        if busy or result[2][0] or result[3][0]:
+            return self._followed(result)
+        self.step_id += 1
+        return result
 
     def recv(self) -> Any:
         return self._followed(self.env.recv())
 
     def _followed(self, result: Any) -> Any:
         self.step_id += 1
+        over = bool(result[2][0] or result[3][0])
         if self._held:
             self._held = False
-        elif self.has_autoreset or result[2][0] or result[3][0]:
-            self._follow_first_lane(bool(result[2][0] or result[3][0]))
+        elif self.has_autoreset or over:
+            self._follow_first_lane(over)
         if self.step_trigger and self.step_trigger(self.step_id):
             self.start_recording(f"{self.name_prefix}-step-{self.step_id}")
         if self.recording:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import paddock.wrappers.reward as reward
 from paddock.core.vector_env import VectorEnv
-from paddock.wrappers.reward import Bound, Transform
-from paddock.wrappers.reward import ClipReward as ClipRewardOfOne
 from paddock.wrappers.straight import func_of
 from paddock.wrappers.vector.stateless import StatelessReward
 from paddock.wrappers.vector.vectorize import VectorizeTransformReward
@@ -19,7 +18,7 @@ class TransformReward(StatelessReward):
     func: Callable[[Any], Any] = func_of("rewards")
 
     def __init__(self, env: VectorEnv[Any, Any, Any], func: Callable[[Any], Any]) -> None:
-        super().__init__(env, Transform(func))
+        super().__init__(env, reward.Transform(func))
         self.func = func
 
     def rewards(self, rewards: Any) -> Any:
@@ -29,5 +28,7 @@ class TransformReward(StatelessReward):
 class ClipReward(VectorizeTransformReward):
     """Rewards within ``min_reward`` and ``max_reward``; None leaves that side open."""
 
-    def __init__(self, env: VectorEnv[Any, Any, Any], min_reward: Bound = None, max_reward: Bound = None) -> None:
-        super().__init__(env, ClipRewardOfOne, min_reward=min_reward, max_reward=max_reward)
+    def __init__(
+        self, env: VectorEnv[Any, Any, Any], min_reward: reward.Bound = None, max_reward: reward.Bound = None
+    ) -> None:
+        super().__init__(env, reward.ClipReward, min_reward=min_reward, max_reward=max_reward)

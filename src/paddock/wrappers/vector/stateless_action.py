@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import paddock.wrappers.discretize as discretize
+import paddock.wrappers.rescale as rescale
+import paddock.wrappers.transform_action as transform_action
 from paddock.core.vector_env import VectorEnv
-from paddock.wrappers import discretize, rescale, transform_action
 from paddock.wrappers.vector.vectorize import VectorizeTransformAction
 
 AnyLanes = VectorEnv[Any, Any, Any]

@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import paddock.wrappers.discretize as discretize
+import paddock.wrappers.filter_observation as filter_observation
+import paddock.wrappers.flatten_observation as flatten_observation
+import paddock.wrappers.pixels as pixels
+import paddock.wrappers.rescale as rescale
+import paddock.wrappers.reshape_observation as reshape_observation
 from paddock.core.vector_env import AutoresetMode, VectorEnv
 from paddock.errors import InvalidLanes
-from paddock.wrappers import (
-    discretize,
-    filter_observation,
-    flatten_observation,
-    pixels,
-    rescale,
-    reshape_observation,
-)
 from paddock.wrappers.logic import Wrapped
 from paddock.wrappers.render_observation import AddRender
 from paddock.wrappers.vector.stateless import StatelessObservation
