@@ -2,8 +2,8 @@
 
     python benchmarks/recording.py
 
-Bars are shares of Gymnasium's time: 1.05, and 1/2 for n = 1024 lanes. Gymnasium needs moviepy for its part; with a stand-in only idle wrappers are
-compared. ``bytes`` is what the resident memory grew by while a video was recorded.
+Bars are shares of Gymnasium's time: 1.05, and 1/2 for n = 1024 lanes. Gymnasium needs moviepy for its part; with a
+stand-in only idle wrappers are compared. Memory is what the process's peak grew by while a video was recorded.
 """
 
 import gc

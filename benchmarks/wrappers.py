@@ -4,8 +4,8 @@
 
 Bars are shares of Gymnasium's added time. For one environment: those in BARS, 1.05 for all others. For n = 1024 lanes:
 1/2 for every wrapper that Gymnasium has for lanes; ``BOUND`` says why some can't get there, and they count as missed.
-Others stand elsewhere: array conversion in arrays.py, rendering and recording in recording.py, `make`'s own in guard.py.
-AtariPreprocessing is not measured: it needs an emulator, which takes nearly all of the time. Medians of interleaved rounds.
+Array conversion is in arrays.py, rendering and recording in recording.py, what `make` adds in guard.py.
+AtariPreprocessing is not measured: it needs an emulator, which takes most of the time. Medians of interleaved rounds.
 """
 
 import itertools

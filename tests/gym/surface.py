@@ -23,7 +23,8 @@ def public_names(module):
     names -= set() if module.__name__.endswith(tuple(WITH_ARRAYS)) else set(WITH_ARRAYS.values())
     for name, value in vars(module).items():
         home = getattr(value, "__module__", module.__name__)
-        helper = isinstance(value, typing.TypeVar) or inspect.ismodule(value) or name == "TYPE_CHECKING"
+        missing = value is None  # `plt` where Gymnasium did not find matplotlib
+        helper = missing or isinstance(value, typing.TypeVar) or inspect.ismodule(value) or name == "TYPE_CHECKING"
         odd = callable(value) and not inspect.isclass(value) and not inspect.isfunction(value)
         if not name.startswith("_") and home == module.__name__ and not helper and not odd:
             names.add(name)

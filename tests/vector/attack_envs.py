@@ -4,6 +4,7 @@ import os
 import signal
 from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from paddock.hosting.messages import Done
 from paddock.spaces import Box, Discrete
 from paddock.vector.loop import SyncVectorEnv
 from paddock.vector.processes import ProcessVectorEnv
+from tests.vector.fault_envs import wait_until
 
 GO, END, RAISE, INTERRUPT_PARENT, FORK_AND_DIE, LARGE_INFO, GIANT_INFO, RAISE_KEY_ERROR = range(8)
 
@@ -27,6 +29,10 @@ def _fork_and_die():
         signal.alarm(HELPER_S)
         signal.pause()
     os._exit(3)
+
+
+def _sleeps(pid):
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "S"
 
 
 class Puppet(paddock.Env):
@@ -51,6 +57,7 @@ class Puppet(paddock.Env):
         if action == RAISE_KEY_ERROR:
             raise KeyError("no such wheel")
         if action == INTERRUPT_PARENT:
+            wait_until(lambda: _sleeps(os.getppid()), "the parent waits")
             os.kill(os.getppid(), signal.SIGINT)
         if action == FORK_AND_DIE:
             _fork_and_die()

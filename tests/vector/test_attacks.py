@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -39,6 +40,7 @@ from tests.vector.attack_envs import (
 from tests.vector.fault_envs import is_stopped, wait_until
 
 DEADLINE_S = 0.8
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(autouse=True)
@@ -198,11 +200,11 @@ def test_a_forked_child_that_uses_its_copy_does_not_hurt_the_workers(use):
 def test_after_an_interrupt_while_waiting_lanes_step_and_reset_without_stale_results(policy):
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        with processes(4, workers=2, on_fault=policy) as envs:
+        with in_one_worker(4, on_fault=policy) as envs:
             envs.reset(seed=0)
             for round_ in range(8):
                 with pytest.raises(KeyboardInterrupt):
-                    # The workers answer after the signal, so this end is still waiting when it comes.
+                    # The only worker answers after the signal, so this end is still waiting when it comes.
                     envs.step(np.array([INTERRUPT_PARENT, GO, GO, GO]))
                 if round_ % 2:
                     assert envs.reset(seed=0)[0].tolist() == [0, 0, 0, 0]
@@ -227,7 +229,8 @@ envs.reset(seed=0)
 
 
 def test_a_program_that_never_closes_workers_that_are_no_daemons_ends():
-    ended = subprocess.run([sys.executable, "-c", NEVER_CLOSED], timeout=20, capture_output=True, text=True)
+    program = [sys.executable, "-c", NEVER_CLOSED]
+    ended = subprocess.run(program, timeout=20, capture_output=True, text=True, cwd=ROOT)
     assert ended.returncode == 0, ended.stderr
 
 

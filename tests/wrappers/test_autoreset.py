@@ -6,6 +6,7 @@ import pytest
 
 import paddock
 from paddock import AutoresetMode, wrappers
+from paddock.testing import data_equivalence
 from paddock.wrappers import vector
 from tests.wrappers.lanes import Wanderer, lanes
 
@@ -98,3 +99,20 @@ def test_keys_without_a_mask_are_every_lanes():
     ]
     assert type(info_list(infos, 3)[1]["some"]) is np.float64
     assert info_list({}, 2) == [{}, {}]
+
+
+@pytest.mark.parametrize("mode", [AutoresetMode.NEXT_STEP, AutoresetMode.DISABLED])
+def test_the_short_way_of_statistics_is_the_shells_own(mode):
+    short, plain = (vector.RecordEpisodeStatistics(lanes(mode, chance=0.3)) for _ in range(2))
+    short.reset(seed=1), plain.reset(seed=1)
+    for _ in range(40):
+        plain.hold(np.zeros(4, bool))  # nobody, but then the shell takes the long way
+        mine, other = short.step(np.ones(4, np.int64)), plain.step(np.ones(4, np.int64))
+        for infos in (mine[4], other[4]):
+            infos.get("episode", {}).pop("t", None)
+        assert data_equivalence(mine, other, exact=True)
+        over = mine[2] | mine[3]
+        if mode is AutoresetMode.DISABLED and over.any():
+            short.reset(options={"reset_mask": over}), plain.reset(options={"reset_mask": over})
+    assert list(short.return_queue) == list(plain.return_queue) != []
+    assert short.episode_lengths.tolist() == plain.episode_lengths.tolist()

@@ -148,6 +148,9 @@ class ProcessChannel:
             raise self.lose(f"broke the protocol: {error}") from None
         except (EOFError, OSError):
             raise self.lose() from None
+        except BaseException:  # Ctrl-C: bytes that were received may not have been kept
+            self.lose("was ended: interrupted while a reply of it was read")
+            raise
         # A reply that is on its way counts as heard, once: this end may have been slow to read.
         self.heard_s = max(self.heard_s, self._reader.began_s)
         return None

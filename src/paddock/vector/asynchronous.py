@@ -87,6 +87,7 @@ class AsyncVectorEnv(ProcessVectorEnv):
     def reset_async(self, seed: int | Sequence[int | None] | None = None, options: Info | None = None) -> None:
         """Begin a reset; ``reset_wait`` brings its result."""
         self._begin_reset(seed, options)
+        self._pending = "reset"
 
     def reset_wait(self, timeout: int | float | None = None) -> tuple[Any, Info]:
         """The result of ``reset_async``. multiprocessing.TimeoutError after ``timeout`` seconds."""
@@ -106,6 +107,7 @@ class AsyncVectorEnv(ProcessVectorEnv):
     def call_async(self, name: str, /, *args: Any, **kwargs: Any) -> None:
         """Begin a call of each lane's attribute; ``call_wait`` brings the results."""
         self._begin_ask([m.Call(row, name, list(args), kwargs) for row in self._rows()])
+        self._pending = "call"
 
     def call_wait(self, timeout: int | float | None = None) -> tuple[Any, ...]:
         """The results of ``call_async``. multiprocessing.TimeoutError after ``timeout`` seconds."""

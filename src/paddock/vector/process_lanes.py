@@ -47,7 +47,7 @@ class ProcessLanes(LaneResults):
         max_concurrency: int | None,
     ) -> None:
         super().__init__(len(factories))
-        self._interruptible = Interruptible(self.forget)
+        self.interruptible = Interruptible(self.forget)
         self.faults = Faults(on_fault, self.num_envs)
         self.answers: dict[int, Any] = {}  # a value, or the error to raise
         self.descriptions: dict[int, m.Description] = {}
@@ -110,7 +110,7 @@ class ProcessLanes(LaneResults):
             return False
         self._asked = None
         self.infos.clear()  # left behind if an error was raised instead of the results
-        with self._interruptible:
+        with self.interruptible:
             self.waiting.update(range(self.num_envs))
             for worker in self.workers:
                 try:
@@ -167,7 +167,7 @@ class ProcessLanes(LaneResults):
     def collect(self, count: int, timeout: float | None = None) -> None:
         """Wait until ``count`` lanes are ready. TimedOut after ``timeout`` seconds, and all is forgotten."""
         ends_s = None if timeout is None else time.monotonic() + timeout
-        with self._interruptible:
+        with self.interruptible:
             while len(self.ready) < count:
                 for worker in self.workers:
                     if worker.jobs:
@@ -196,7 +196,7 @@ class ProcessLanes(LaneResults):
             worker.end_close(by_s)
 
     def _submit(self, worker: LaneWorker, job: Job) -> None:
-        with self._interruptible:
+        with self.interruptible:
             self.waiting.update(worker.lanes[row] for row in (*job.rows, *job.resets))
             worker.jobs.append(job)
             self._run_jobs(worker)

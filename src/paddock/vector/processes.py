@@ -116,17 +116,18 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Array]):
             env.close()
 
     def reset(self, *, seed: int | Sequence[int | None] | None = None, options: Info | None = None) -> tuple[Any, Info]:
-        self._begin_reset(seed, options)
-        return self._end_reset(None)
+        with self._lanes.interruptible:
+            self._begin_reset(seed, options)
+            return self._end_reset(None)
 
     def async_reset(self, *, seed: int | Sequence[int | None] | None = None, options: Info | None = None) -> None:
         """Begin an episode in every lane; ``recv`` brings the lanes as they are ready, ``batch_size`` at a time."""
         self._begin_reset(seed, options)
-        self._pending = None
 
     def step(self, actions: Any, *, env_id: Any = None) -> Result:
-        self.send(actions, env_id)
-        return self.recv()
+        with self._lanes.interruptible:
+            self.send(actions, env_id)
+            return self.recv()
 
     def send(self, actions: Any, env_id: Any = None) -> None:
         """Begin a step, of all lanes or of those in ``env_id`` with an action each."""
@@ -134,15 +135,16 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Array]):
         if not self._begun:
             raise ResetNeeded("Cannot step lanes before reset(): call reset() first.")
         lanes = range(self.num_envs) if env_id is None else _lane_numbers(env_id, self.num_envs)
+        standing, self._held = self._held, frozenset()
         if self.autoreset_mode is AutoresetMode.DISABLED:
-            self._check_none_has_ended(lanes)
-        if env_id is None and not self._held and self._lanes.begin_step_of_all(actions):
+            self._check_none_has_ended(lanes, standing)
+        if env_id is None and not standing and self._lanes.begin_step_of_all(actions):
             return
         busy = [lane for lane in lanes if lane in self._lanes.waiting or lane in self._lanes.ready]
         if busy:
             raise AlreadyPendingCallError(f"lane {busy[0]}: its last step has not been received yet.", "step")
         pairs = dict(zip(lanes, lane_actions(self.action_space, actions, len(lanes)), strict=True))
-        held, self._held = [lane for lane in lanes if lane in self._held], frozenset()
+        held = [lane for lane in lanes if lane in standing]
         for lane in held:
             del pairs[lane]
         self._lanes.begin_step(list(pairs), list(pairs.values()))
@@ -162,7 +164,6 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Array]):
         self._check_free("reset")
         self._held = frozenset()
         self._lanes.begin_reset(np.flatnonzero(mask).tolist(), seeds, options)
-        self._pending = "reset"
 
     def _end_reset(self, timeout: float | None) -> tuple[Any, Info]:
         lanes, self._pending = self._lanes, None
@@ -236,12 +237,12 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Array]):
                 pending,
             )
 
-    def _check_none_has_ended(self, lanes: Sequence[int]) -> None:
+    def _check_none_has_ended(self, lanes: Sequence[int], standing: frozenset[int]) -> None:
         """Before anyone moves: a step of lanes of which one has ended is the caller's mistake, and loses nothing."""
         faults = self._lanes.faults
         for lane in lanes:
             over = self._lanes.over[lane] or lane in faults.anew
-            if over and lane not in faults.frozen and lane not in self._held:
+            if over and lane not in faults.frozen and lane not in standing:
                 raise ended(lane)
 
     def render(self) -> tuple[Any, ...]:
@@ -279,13 +280,13 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Array]):
         return [row for worker in self._lanes.workers for row in range(len(worker.lanes))]
 
     def _ask(self, requests: Sequence[m.Request]) -> tuple[Any, ...]:
-        self._begin_ask(requests)
-        return self._end_ask(None)
+        with self._lanes.interruptible:
+            self._begin_ask(requests)
+            return self._end_ask(None)
 
     def _begin_ask(self, requests: Sequence[m.Request]) -> None:
         self._check_free("call")
         self._lanes.begin_ask(dict(enumerate(requests)))
-        self._pending = "call"
 
     def _end_ask(self, timeout: float | None) -> tuple[Any, ...]:
         self._pending = None

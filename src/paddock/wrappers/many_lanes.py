@@ -148,15 +148,16 @@ class ManyLanes(VectorWrapper[Any, Any, Any, Any, Array]):
 
     def _reward(self, result: Step, resting: Array | None) -> Step:
         observations, rewards, terminations, truncations, infos = result
-        if resting is None:
-            return observations, self._rewarded(rewards), terminations, truncations, infos
+        changed = self._rewarded(rewards) if resting is None else self._rewarded_but(rewards, numbers(resting))
+        return observations, changed, terminations, truncations, infos
+
+    def _rewarded_but(self, rewards: Array, resting: Array) -> Array:
         # No step was taken there: a single environment gives no reward when it is reset. Looked up before the
         # function is called, which may write to what it gets, and put into a copy of what it returns.
-        lanes = numbers(resting)
-        given = rewards[lanes]
-        changed = np.array(self._rewarded(rewards))
-        changed[lanes] = given
-        return observations, changed, terminations, truncations, infos
+        given = rewards[resting]
+        changed: Array = np.array(self._rewarded(rewards))
+        changed[resting] = given
+        return changed
 
     def _rewarded(self, rewards: Array) -> Array:
         return self._logic.reward(self._memory, ALL, rewards)  # type: ignore[no-any-return]

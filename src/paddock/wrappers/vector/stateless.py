@@ -13,7 +13,7 @@ import numpy as np
 from paddock.core.vector_env import VectorEnv
 from paddock.wrappers.logic import ALL, Logic, Step
 from paddock.wrappers.many_lanes import ManyLanesAction, ManyLanesObservation, ManyLanesReward
-from paddock.wrappers.rows import some
+from paddock.wrappers.rows import numbers, some
 
 
 class StatelessObservation(ManyLanesObservation):
@@ -72,12 +72,14 @@ class StatelessReward(ManyLanesReward):
 
     def step(self, actions: Any) -> Step:
         result = self.env.step(actions)
-        if self._ended is not None or self._held is not None:
+        if self._held is not None:
             return self._on_the_way_out(result)
         observations, rewards, terminations, truncations, infos = result
+        begun, self._ended = self._ended, None
         if self._tracks and (some(terminations) or some(truncations)):
             self._ended = terminations | truncations
-        return observations, self._straight(rewards), terminations, truncations, infos
+        changed = self._straight(rewards) if begun is None else self._rewarded_but(rewards, numbers(begun))
+        return observations, changed, terminations, truncations, infos
 
     def send(self, actions: Any) -> None:
         self.env.send(actions)

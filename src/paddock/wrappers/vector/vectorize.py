@@ -39,25 +39,26 @@ class _Observe(FittedObservation):
     """``observation`` of a wrapper, lane by lane."""
 
     def __init__(self, wrapper: ObservationWrapper[Any, Any, Any], given: Space[Any]) -> None:
-        self._fit(given, wrapper.observation_space, one=wrapper.observation)
+        self._fit(given, wrapper.observation_space, one=getattr(wrapper, "_straight", wrapper.observation))
 
 
 class _Act(FittedAction):
     """``action`` of a wrapper, lane by lane."""
 
     def __init__(self, wrapper: ActionWrapper[Any, Any, Any], wanted: Space[Any]) -> None:
-        self._fit(wrapper.action_space, wanted, one=wrapper.action)
+        self._fit(wrapper.action_space, wanted, one=getattr(wrapper, "_straight", wrapper.action))
 
 
 class _Reward(Logic):
     """``reward`` of a wrapper, lane by lane."""
 
-    def __init__(self, one: Callable[[Any], Any]) -> None:
-        self.one = one
+    def __init__(self, wrapper: RewardWrapper[Any, Any]) -> None:
+        self.one: Callable[[Any], Any] = getattr(wrapper, "_straight", wrapper.reward)
 
     def reward(self, memory: Any, lanes: Lanes, reward: Any) -> Any:
         dtype = reward.dtype if reward.dtype.kind == "f" else np.float64
-        return np.array([self.one(value) for value in reward], dtype)
+        # Plain numbers, as single environments give them.
+        return np.fromiter(map(self.one, reward.tolist()), dtype, len(reward))
 
 
 def _put_around(
@@ -128,5 +129,5 @@ class VectorizeTransformReward(StatelessReward):
         single = _put_around(env, wrapper, kwargs, RewardWrapper)
         logic: Any = getattr(single, "_logic", None)
         at_once = type(single) is ClipReward and single.func == logic.clipped
-        StatelessReward.__init__(self, env, logic if at_once else _Reward(single.reward))
+        StatelessReward.__init__(self, env, logic if at_once else _Reward(single))
         self.wrapper = single
