@@ -26,12 +26,13 @@ class LaneResults:
 
     observations: LaneObservations
 
-    def __init__(self, num_envs: int) -> None:
+    def __init__(self, num_envs: int, *, tracks_ends: bool) -> None:
         self.num_envs = num_envs
         self.rewards: Array = np.zeros(num_envs, dtype=np.float64)
         self.terminations: Array = np.zeros(num_envs, dtype=np.bool_)
         self.truncations: Array = np.zeros(num_envs, dtype=np.bool_)
-        self.over: Array = np.zeros(num_envs, dtype=np.bool_)  # lanes whose episode has ended
+        self.tracks_ends = tracks_ends
+        self.over: Array = np.zeros(num_envs, dtype=np.bool_)  # lanes whose episode has ended, if that is tracked
         self.infos: dict[int, Info] = {}
         self.resetting: dict[int, Info | None] = {}  # lanes that the caller resets, with the options
         self.waiting: set[int] = set()
@@ -49,7 +50,8 @@ class LaneResults:
         # Compared and not copied: a byte that is neither 0 nor 1 is no bool.
         np.not_equal(block.terminations, 0, out=self.terminations[part])
         np.not_equal(block.truncations, 0, out=self.truncations[part])
-        np.logical_or(self.terminations[part], self.truncations[part], out=self.over[part])
+        if self.tracks_ends:
+            np.logical_or(self.terminations[part], self.truncations[part], out=self.over[part])
 
     def put_row(self, lane: int, block: Block, row: int, *observation: Any) -> None:
         """A step of one lane; its observation is in the block unless it is given. An error of NumPy's if it is odd."""

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from paddock.core.env import Info
+from paddock.core.vector_env import AutoresetMode
 from paddock.errors import BadFrame, PaddockError, WorkerLost
 from paddock.hosting import messages as m
 from paddock.hosting.client import read_description
@@ -18,7 +19,6 @@ from paddock.hosting.launch import Launcher
 from paddock.hosting.rows import layout
 from paddock.spaces import Space
 from paddock.vector.faults import Faults, OnFault, is_fault
-from paddock.vector.interruptible import Interruptible
 from paddock.vector.lane_replies import notes_by_row, observation_and_info
 from paddock.vector.lane_results import LaneResults
 from paddock.vector.lane_worker import Factory, Job, Kind, LaneWorker, by_worker, shares
@@ -46,8 +46,7 @@ class ProcessLanes(LaneResults):
         deadline_s: float | None,
         max_concurrency: int | None,
     ) -> None:
-        super().__init__(len(factories))
-        self.interruptible = Interruptible(self.forget)
+        super().__init__(len(factories), tracks_ends=autoreset == AutoresetMode.DISABLED.value)
         self.faults = Faults(on_fault, self.num_envs)
         self.answers: dict[int, Any] = {}  # a value, or the error to raise
         self.descriptions: dict[int, m.Description] = {}
@@ -110,13 +109,16 @@ class ProcessLanes(LaneResults):
             return False
         self._asked = None
         self.infos.clear()  # left behind if an error was raised instead of the results
-        with self.interruptible:
+        try:
             self.waiting.update(range(self.num_envs))
             for worker in self.workers:
                 try:
                     worker.step_every_row()
                 except WorkerLost as error:
                     self._lose(worker, error)
+        except BaseException as error:
+            self.forget_if_interrupted(error)
+            raise
         return True
 
     def begin_step(self, lanes: Sequence[int], actions: Sequence[Any]) -> None:
@@ -167,7 +169,7 @@ class ProcessLanes(LaneResults):
     def collect(self, count: int, timeout: float | None = None) -> None:
         """Wait until ``count`` lanes are ready. TimedOut after ``timeout`` seconds, and all is forgotten."""
         ends_s = None if timeout is None else time.monotonic() + timeout
-        with self.interruptible:
+        try:
             while len(self.ready) < count:
                 for worker in self.workers:
                     if worker.jobs:
@@ -176,6 +178,9 @@ class ProcessLanes(LaneResults):
                     late = sorted(self.waiting)
                     self.forget()
                     raise TimedOut(f"lanes {late} did not answer within {timeout} s.", lane=late[0])
+        except BaseException as error:
+            self.forget_if_interrupted(error)
+            raise
 
     def forget(self) -> None:
         """Nobody waits any more; results that still come are thrown away, never taken for newer ones."""
@@ -187,6 +192,11 @@ class ProcessLanes(LaneResults):
         for left in (self.untaken, self.resetting, self.waiting, self.ready, self.infos, self.answers):
             left.clear()
 
+    def forget_if_interrupted(self, error: BaseException) -> None:
+        """What Ctrl-C leaves half done is forgotten, so that the next call begins from something known."""
+        if not isinstance(error, Exception):
+            self.forget()
+
     def close(self, grace_s: float) -> None:
         """Let every environment close, together for at most ``grace_s`` seconds; then end what still runs."""
         by_s = time.monotonic() + grace_s
@@ -196,12 +206,15 @@ class ProcessLanes(LaneResults):
             worker.end_close(by_s)
 
     def _submit(self, worker: LaneWorker, job: Job) -> None:
-        with self.interruptible:
+        try:
             self.waiting.update(worker.lanes[row] for row in (*job.rows, *job.resets))
             worker.jobs.append(job)
             self._run_jobs(worker)
             if worker.busy:
                 worker.keep_copies()
+        except BaseException as error:
+            self.forget_if_interrupted(error)
+            raise
 
     def _run_jobs(self, worker: LaneWorker) -> None:
         while worker.jobs and not worker.busy and self._may_run():

@@ -116,18 +116,24 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Array]):
             env.close()
 
     def reset(self, *, seed: int | Sequence[int | None] | None = None, options: Info | None = None) -> tuple[Any, Info]:
-        with self._lanes.interruptible:
+        try:
             self._begin_reset(seed, options)
             return self._end_reset(None)
+        except BaseException as error:
+            self._lanes.forget_if_interrupted(error)
+            raise
 
     def async_reset(self, *, seed: int | Sequence[int | None] | None = None, options: Info | None = None) -> None:
         """Begin an episode in every lane; ``recv`` brings the lanes as they are ready, ``batch_size`` at a time."""
         self._begin_reset(seed, options)
 
     def step(self, actions: Any, *, env_id: Any = None) -> Result:
-        with self._lanes.interruptible:
+        try:
             self.send(actions, env_id)
             return self.recv()
+        except BaseException as error:
+            self._lanes.forget_if_interrupted(error)
+            raise
 
     def send(self, actions: Any, env_id: Any = None) -> None:
         """Begin a step, of all lanes or of those in ``env_id`` with an action each."""
@@ -280,9 +286,12 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Array]):
         return [row for worker in self._lanes.workers for row in range(len(worker.lanes))]
 
     def _ask(self, requests: Sequence[m.Request]) -> tuple[Any, ...]:
-        with self._lanes.interruptible:
+        try:
             self._begin_ask(requests)
             return self._end_ask(None)
+        except BaseException as error:
+            self._lanes.forget_if_interrupted(error)
+            raise
 
     def _begin_ask(self, requests: Sequence[m.Request]) -> None:
         self._check_free("call")
