@@ -104,3 +104,35 @@ def test_a_class_of_the_main_script_reaches_the_worker(tmp_path):
     found = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=60, env=found)
     assert done.stdout.split() == ["[0.]", "1.0"], done.stderr
+
+
+def test_an_attribute_set_on_this_side_is_refused_with_the_way_out():
+    with paddock.make("CartPole-v1", isolation="process") as env:
+        with pytest.raises(AttributeError, match="set_wrapper_attr"):
+            env.unwrapped.gravity = 100.0
+        with pytest.raises(AttributeError, match="get_wrapper_attr"):
+            _ = env.unwrapped.gravity
+        assert env.set_wrapper_attr("gravity", 50.0)
+        assert env.get_wrapper_attr("gravity") == 50.0
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"lanes": {"workers": 2}}, "LaneOptions"),
+        ({"wrappers": ["FrameStackObservation"]}, "expected a list of wrapper"),
+        ({"wrappers": paddock.WrapperSpec("a", "b:c", {})}, "expected a list of wrapper"),
+    ],
+)
+def test_options_of_the_wrong_kind_are_a_plan_error(options, said):
+    with pytest.raises(PlanError, match=said):
+        paddock.make_vec("CartPole-v1", 2, isolation="process", **options)
+
+
+def test_bad_lane_options_say_what_is_expected():
+    with pytest.raises(PlanError, match="'NextStep'"):
+        LaneOptions(autoreset="next")
+    with pytest.raises(PlanError, match="deadline_s"):
+        paddock.make_vec("CartPole-v1", 2, isolation="process", lanes=LaneOptions(deadline_s="3"))
+    with pytest.raises(TypeError, match="LaneOptions\\(workers"):
+        paddock.make_vec("CartPole-v1", 2, isolation="process", workers=2)

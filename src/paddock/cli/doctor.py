@@ -14,6 +14,9 @@ BASE = ("numpy", "msgspec", "rich")
 # extra: (what it is for, the module to look for, the distributions that bring it)
 EXTRAS = {
     "fast": ("compiled lanes", "numba", ("numba",)),
+    "process": ("classes of your script in worker processes", "cloudpickle", ("cloudpickle",)),
+    "video": ("recording videos", "av", ("av",)),
+    "resize": ("resizing pictures", "cv2", ("opencv-python-headless", "opencv-python")),
     "render": ("drawing and windows", "pygame", ("pygame-ce", "pygame")),
     "gymnasium": ("environments from and for Gymnasium", "gymnasium", ("gymnasium",)),
 }

@@ -215,7 +215,8 @@ def _check_entry_points(spec: EnvSpec) -> None:
 def check_entry_point(text: str) -> tuple[str, str]:
     """Module and attribute of ``module:attribute``; private and dunder attributes are refused."""
     module, _, attribute = text.partition(":")
-    dotted = [*module.split("."), *attribute.split(".")]
+    # The main script counts as a module: what it defines can be found, in this process at least.
+    dotted = [*(() if module == "__main__" else module.split(".")), *attribute.split(".")]
     if not all(part.isidentifier() and part.isascii() and not part.startswith("__") for part in dotted):
         raise RegistrationError(f"{text!r} is not an entry point. Expected 'package.module:Class'.")
     return module, attribute

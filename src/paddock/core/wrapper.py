@@ -36,7 +36,8 @@ class Wrapper(Env[WrapperObsType, WrapperActType], Generic[WrapperObsType, Wrapp
 
     def __init__(self, env: Env[ObsType, ActType]) -> None:
         if not isinstance(env, Env):
-            raise TypeError(f"Expected env to be a `gymnasium.Env` but got {type(env)}")
+            hint = ". Lanes take a wrapper of paddock.wrappers.vector" if hasattr(env, "num_envs") else ""
+            raise TypeError(f"Expected env to be a `gymnasium.Env` but got {type(env)}{hint}")
         self.env = env
         self._action_space: Space[WrapperActType] | None = None
         self._observation_space: Space[WrapperObsType] | None = None

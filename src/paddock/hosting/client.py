@@ -11,7 +11,7 @@ import numpy as np
 from paddock.core.env import Env, Info
 from paddock.core.spec_json import decode_spec
 from paddock.core.state import State
-from paddock.errors import BadFrame, ClosedEnvironmentError
+from paddock.errors import BadFrame, ClosedEnvironmentError, WorkerLost
 from paddock.hosting import messages as m
 from paddock.hosting.channel import Channel
 from paddock.hosting.failure import to_error
@@ -20,6 +20,7 @@ from paddock.spaces import Space
 from paddock.spaces.json_form import from_json
 
 _NUMBER = 0  # a channel of its own holds one environment
+_OURS = {"observation_space", "action_space", "metadata", "render_mode", "spec", "np_random"}
 
 
 class HostedEnv(Env[Any, Any]):
@@ -42,6 +43,20 @@ class HostedEnv(Env[Any, Any]):
             raise
         self.metadata = described.metadata
         self.render_mode = described.render_mode
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        # What Env and this class define is this side's; anything else would change a copy that nobody reads.
+        if name.startswith("_") or name in _OURS:
+            super().__setattr__(name, value)
+        else:
+            raise AttributeError(
+                f"{name!r} is the environment's, and that is elsewhere. Use env.set_wrapper_attr({name!r}, value)."
+            )
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(
+            f"{name!r} is not on this side of the environment. Use env.get_wrapper_attr({name!r}), or env.call."
+        )
 
     def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Any, Info]:
         observation, info = self._ask(m.Reset(_NUMBER, None if seed is None else to_seed(seed), options))
@@ -115,7 +130,10 @@ class HostedEnv(Env[Any, Any]):
     def _ask(self, request: m.Request) -> Any:
         if self._closed:
             raise ClosedEnvironmentError("This environment is closed. Make it anew.")
-        self._channel.send(request)
+        try:
+            self._channel.send(request)
+        except WorkerLost as error:
+            raise WorkerLost(f"{error} Make the environment anew.") from None
         reply = self._channel.recv()
         if isinstance(reply, m.Failed):
             raise to_error(reply)

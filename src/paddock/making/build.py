@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable
 from copy import deepcopy
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import partial
 from typing import Any
 
@@ -235,8 +235,10 @@ def _construct(creator: Callable[..., Any], spec: EnvSpec, kwargs: dict[str, Any
     try:
         env = creator(**kwargs)
     except TypeError as error:
+        options = [field.name for field in fields(LaneOptions) if f"'{field.name}'" in str(error)]
+        hint = f". Options of lanes: lanes=LaneOptions({options[0]}=…)" if options else ""
         raise type(error)(
-            f"{error} was raised from the environment creator for {spec.id} with kwargs ({kwargs})"
+            f"{error} was raised from the environment creator for {spec.id} with kwargs ({kwargs}){hint}"
         ) from error
     if not isinstance(env, kind):
         raise TypeError(

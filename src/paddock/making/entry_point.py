@@ -37,5 +37,6 @@ def load_object(entry_point: str) -> Any:
         try:
             found = getattr(found, name)
         except AttributeError:
-            raise RegistrationError(f"{entry_point!r}: {module_name} has no {attribute!r}.") from None
+            hint = " Put it into a module of its own." if module_name == "__main__" else ""
+            raise RegistrationError(f"{entry_point!r}: {module_name} has no {attribute!r}.{hint}") from None
     return found

@@ -60,6 +60,13 @@ class LaneOptions:
                 "singly. Drop it, or pass backend='loop' or isolation='process'."
             )
 
+    def __post_init__(self) -> None:
+        try:
+            object.__setattr__(self, "autoreset", AutoresetMode(self.autoreset))
+        except ValueError:
+            names = ", ".join(f"{mode.value!r}" for mode in AutoresetMode)
+            raise PlanError(f"LaneOptions(autoreset={self.autoreset!r}): expected one of {names}.") from None
+
     def _check_values(self) -> None:
         if self.on_fault not in get_args(OnFault):
             raise PlanError(f"LaneOptions(on_fault={self.on_fault!r}): expected 'raise', 'restart' or 'mask'.")
@@ -67,5 +74,5 @@ class LaneOptions:
             count = getattr(self, name)
             if count is not None and (type(count) is not int or count < 1):
                 raise PlanError(f"LaneOptions({name}={count!r}): expected a count, at least 1.")
-        if self.deadline_s is not None and not self.deadline_s > 0:
+        if self.deadline_s is not None and not (isinstance(self.deadline_s, (int, float)) and self.deadline_s > 0):
             raise PlanError(f"LaneOptions(deadline_s={self.deadline_s!r}): expected a positive number of seconds.")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
-from paddock.core.spec import EnvSpec, entry_point_text
+from paddock.core.spec import EnvSpec, WrapperSpec, entry_point_text
 from paddock.errors import PlanError
 from paddock.kernels.installed import numba_installed
 from paddock.making.lane_options import LaneOptions
@@ -113,6 +113,7 @@ def plan(
     """Decide how to build a located target, or say which two wishes clash and the ways out."""
     _check_place(target, isolation, remote)
     _check_limit(max_episode_steps)
+    _check_wrappers(wrappers)
     target, num_envs, isolation, backend = _without_lane_arguments(target, num_envs, isolation, backend)
     tier: Literal["none", "process"] = "process" if isolation == "process" else "none"
     _check_count(num_envs)
@@ -168,10 +169,18 @@ def _without_lane_arguments(
 
 
 def _check_lane_options(lanes: LaneOptions | None, backend: str) -> None:
+    if lanes is not None and not isinstance(lanes, LaneOptions):
+        raise PlanError(f"lanes={lanes!r}: expected paddock.LaneOptions(...).")
     if lanes is not None and backend == "one":
         raise PlanError("lanes= is for n lanes. Pass num_envs=n, or drop lanes.")
     if lanes is not None:
         lanes.check(backend)
+
+
+def _check_wrappers(wrappers: Any) -> None:
+    alone = isinstance(wrappers, (str, WrapperSpec)) or not hasattr(wrappers, "__iter__")
+    if alone or not all(isinstance(one, WrapperSpec) or callable(one) for one in wrappers):
+        raise PlanError(f"wrappers={wrappers!r}: expected a list of wrapper classes, functions or specs.")
 
 
 def _check_limit(max_episode_steps: int | None) -> None:

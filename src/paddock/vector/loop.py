@@ -185,6 +185,8 @@ class SyncVectorEnv(VectorEnv[Any, Any, Array]):
         cause.__cause__ = error
         # In this process the policy "raise" raises the environment's own error, as it would alone.
         own = error if self._faults.on_fault == "raise" else cause
+        with suppress(AttributeError):  # its class may have slots
+            error.lane = number  # type: ignore[attr-defined]
         return self._faults.report(number, cause, beginning=beginning, raised=own)
 
     def _put_nothing(self, number: int, *, truncated: bool = False) -> None:

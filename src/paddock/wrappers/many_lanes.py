@@ -203,6 +203,8 @@ class ManyLanes(VectorWrapper[Any, Any, Any, Any, Array]):
 
     def _placed(self, observations: Any, *parts: Part) -> Any:
         """All lanes: the rows of these parts (lanes, as given, as seen), and what was seen last of the others."""
+        if not parts and self._seen is not None:  # all are held
+            return copied(self.single_observation_space, self._seen)
         for _, given, seen in parts:
             if seen is not given:
                 break

@@ -38,6 +38,10 @@ class OrderEnforcing(Wrapper[ObsType, ActType, ObsType, ActType], metaclass=Done
         self._has_reset = True
         return self.env.reset(seed=seed, options=options)
 
+    def restore(self, snapshot: bytes) -> None:
+        self.env.restore(snapshot)
+        self._has_reset = True  # snapshots are of episodes
+
     def render(self) -> Any:
         if not self._disable_render_order_enforcing and not self._has_reset:
             raise ResetNeeded(

@@ -47,7 +47,9 @@ class Stretch:
             ends = self._raw_back(self.target.low), self._raw_back(self.target.high)
             sure_back = not self.whole and _keeps(self.target, box, *ends)
         # The dtype for which nothing has to be put back; None: always look.
-        self._sure, self._sure_back = box.dtype if sure else None, box.dtype if sure_back else None
+        some = box.shape != ()  # NumPy computes a scalar from arrays without an axis, and there is no room in one
+        self._sure = box.dtype if sure and some else None
+        self._sure_back = box.dtype if sure_back and some else None
 
     def forward(self, x: Any) -> Any:
         """From the box to the target; one member or rows."""

@@ -53,7 +53,7 @@ class EpisodeStatistics(Logic):
     def advance(self, memory: Any, lanes: Lanes, step: Step) -> Step:
         _, reward, terminated, truncated, info = step
         if lanes is None:
-            memory.episode_returns += reward
+            memory.episode_returns += float(reward)  # a float32 of the environment would round every sum
             memory.episode_lengths += 1
             if terminated or truncated:
                 self._end_one(memory, info)

@@ -5,6 +5,7 @@ The draws come from the environment's own random stream, as in Gymnasium, so a s
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
@@ -93,7 +94,7 @@ class Sticky(Logic):
             memory.repeats_taken += 1
             if memory.repeats_taken >= memory.num_repeats:
                 memory.is_sticky_actions, memory.num_repeats, memory.repeats_taken = False, 0, 0
-        memory.last_action = action
+        memory.last_action = action if isinstance(action, (int, np.generic)) else deepcopy(action)
         return action
 
     def _drawn(self, random: np.random.Generator) -> int:

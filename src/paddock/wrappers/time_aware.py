@@ -177,12 +177,14 @@ class TimeAwareObservation(OneLaneObservation):
         super().__init__(env, WithTime(flatten, normalize_time, dict_time_key))
 
     def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Any, Info]:
+        observation, info = self.env.reset(seed=seed, options=options)
         self._memory.timesteps = 0
-        return super().reset(seed=seed, options=options)
+        return self.observation(observation), info
 
     def step(self, action: Any) -> Any:
-        self._memory.timesteps += 1
-        return super().step(action)
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        self._memory.timesteps += 1  # not before: an action that is refused takes no time
+        return self.observation(observation), reward, terminated, truncated, info
 
     def observation(self, observation: Any) -> Any:
         return self._logic.timed(self._memory, None, observation)

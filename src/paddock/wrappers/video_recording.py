@@ -130,7 +130,7 @@ class VideoRecording:
         try:
             for frame in rendered:
                 self._video.write(self._picture(frame))
-        except (CheckFailed, VideoNotWritten) as error:
+        except (CheckFailed, VideoNotWritten, TypeError, ValueError) as error:  # NumPy's, of a frame that is no picture
             self._give_up(error)
         else:
             if self._video.frames > self.video_length:
