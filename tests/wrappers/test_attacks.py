@@ -97,3 +97,16 @@ def test_a_frame_that_is_no_picture_ends_the_video_and_not_the_episode(tmp_path)
         env.reset()
     assert env.step(0)[1] == 1.0
     env.close()
+
+
+def test_a_users_hook_sees_last_observations_too():
+    class Shifted(vector.RescaleObservation):
+        def observations(self, observations):
+            return super().observations(observations) + 100
+
+    lanes = paddock.make_vec("MountainCar-v0", 2, max_episode_steps=3, lanes=paddock.LaneOptions(autoreset="SameStep"))
+    env = Shifted(lanes, -1, 1)
+    env.reset(seed=0)
+    for _ in range(3):
+        *_, infos = env.step(np.zeros(2, np.int64))
+    assert all(final.min() > 90 for final in infos["final_obs"])

@@ -285,7 +285,19 @@ class _Known(Memory):
 
 
 class ManyLanesObservation(ManyLanes, VectorObservationWrapper[Any, Any, Any, Array]):
-    """A logic that writes ``observe``; ``observations`` is its hook."""
+    """A logic that writes ``observe``; ``observations`` is its hook.
+
+    The hook gets whole batches only. A wrapper that remembers also sees some lanes by themselves, after partial resets
+    and at the end of episodes: to change one of those, change its logic.
+    """
+
+    def _look(self, result: Step, held: Array | None) -> Step:
+        hook_of_a_user = not type(self).observations.__module__.startswith("paddock.")
+        if self._memory is None and hook_of_a_user and len(self._began_again(result[4])):
+            observations, *rest, infos = result
+            infos = {**infos, "final_obs": self._changed_finals(observations, infos)}
+            return self.observations(observations), *rest, infos
+        return super()._look(result, held)
 
     def _observed(self, observations: Any) -> Any:
         return self.observations(observations)
