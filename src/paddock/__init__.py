@@ -4,13 +4,14 @@ Where everything is, bottom layer first (a module imports only from layers below
 
     errors, seeding     every error in one tree; random streams
     spaces              what a value may be: checks, samples, batches, JSON
+    sandbox             a program behind a wall, with the permissions of a Policy
     core                Env, VectorEnv, Wrapper, EnvSpec, the registry, State
     record              canonical bytes and digests of what happened
     kernels             dynamics as plain functions, run as they are and compiled into lanes
     wrappers, envs      what changes data on the way; the environments that come with paddock
+    hosting, package    environments at the far end of a channel; folders with a manifest
     vector, testing     lanes; check_env
     making              make(): locate, plan, build
-    adapters            ways out: an environment as other libraries expect it
     adapters            environments out to other libraries: to_gymnasium
     gym                 Gymnasium's module tree over all this: `import paddock.gym as gym`
     cli                 the `paddock` command
@@ -43,6 +44,9 @@ _HOMES = {
     "OpenEnv": "paddock.making",
     "LaneOptions": "paddock.making",
     "RemoteOptions": "paddock.making",
+    "permissions": "paddock.making",
+    "warm": "paddock.making",
+    "Policy": "paddock.sandbox",
     "register": "paddock.core.registry",
     "registry": "paddock.core.registry",
     "spec": "paddock.core.lookup",
@@ -50,8 +54,8 @@ _HOMES = {
     "check_env": "paddock.testing",
     "to_gymnasium": "paddock.adapters.gymnasium",
 }
-_MODULES = ("errors", "spaces", "kernels", "wrappers", "vector", "envs", "testing", "gym")
-_NEEDS_CATALOG = ("make", "make_vec", "OpenEnv", "register", "registry", "spec", "pprint_registry", "EnvSpec")
+_MODULES = ("errors", "spaces", "kernels", "wrappers", "vector", "envs", "testing", "gym", "sandbox")
+_NEEDS_CATALOG = ("make", "make_vec", "OpenEnv", "warm", "register", "registry", "spec", "pprint_registry", "EnvSpec")
 
 __all__ = [*_HOMES, *_MODULES, "PaddockError", "__version__"]
 
@@ -82,6 +86,7 @@ if TYPE_CHECKING:  # for type checkers and editors, which do not run __getattr__
     from paddock import errors as errors
     from paddock import gym as gym
     from paddock import kernels as kernels
+    from paddock import sandbox as sandbox
     from paddock import spaces as spaces
     from paddock import testing as testing
     from paddock import vector as vector
@@ -108,5 +113,8 @@ if TYPE_CHECKING:  # for type checkers and editors, which do not run __getattr__
     from paddock.making import RemoteOptions as RemoteOptions
     from paddock.making import make as make
     from paddock.making import make_vec as make_vec
+    from paddock.making import permissions as permissions
+    from paddock.making import warm as warm
+    from paddock.sandbox import Policy as Policy
     from paddock.spaces import Space as Space
     from paddock.testing import check_env as check_env

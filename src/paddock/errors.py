@@ -29,7 +29,8 @@
     ├── InvalidSeed                      a seed that is not a non-negative integer
     ├── InvalidSpace                     a space, its JSON or a value for it is malformed
     │   ├── InvalidBound
-    │   └── InvalidProbability
+    │   ├── InvalidProbability
+    │   └── InvalidValue                 data that is no value of a Struct; `path` names the field
     ├── InvalidLanes                     values, a mask or a mode that do not fit the lanes of a vector environment
     ├── MissingArgument
     ├── CustomSpaceError                 a function has no rule for a user's own space class
@@ -44,6 +45,21 @@
     ├── EnvFailed                        an environment elsewhere raised an error of its own
     ├── WorkerLost                       the process that held the environment is gone
     ├── DeadlineExceeded                 an environment elsewhere did not answer in time
+    ├── EnvironmentViolation             what came from behind a wall is not what was declared
+    ├── SandboxUnavailable               this machine can't put up the wall that was asked for
+    ├── InvalidPolicy                    permissions that make no sense
+    ├── NotPermitted                     something that the policy does not allow
+    ├── InvalidManifest                  a paddock.toml that can't be used
+    ├── InvalidCassette                  a recording of external calls that can't be used
+    ├── Unreachable                      no connection to a server, though it was tried again and again
+    ├── SessionGone                      the server does not have this session any more
+    ├── Superseded                       another client took the session over
+    ├── IdempotencyConflict              a request's number was used before, for another request
+    ├── OutOfOrder                       a request's number is not the next one, or too old
+    ├── CapacityReached, RateLimited, Draining    a server that takes no more, for now
+    ├── StorageFull                      what must be kept can't be written
+    ├── InvalidJournal                   a session's journal that was changed
+    ├── Unauthenticated, Forbidden       no valid token, or one that does not allow this
     ├── AlreadyPendingCallError, NoAsyncCallError, ClosedEnvironmentError    vector environments
 
 What a reply on the wire and a retry loop need to know of each are class attributes, and ``table()`` lists them:
@@ -246,6 +262,16 @@ class InvalidBound(InvalidSpace):
     code = "INVALID_BOUND"
 
 
+class InvalidValue(InvalidSpace):
+    """Data that is no value of a Struct; ``path`` says where, ``moves[2].to``, and is empty for the whole."""
+
+    code = "INVALID_VALUE"
+
+    def __init__(self, message: str, *, path: str = "") -> None:
+        super().__init__(message)
+        self.path = path
+
+
 class InvalidLanes(PaddockError, ValueError, AssertionError, TypeError):
     """Values, a mask or a mode that do not fit the lanes of a vector environment."""
 
@@ -332,14 +358,18 @@ class EnvFailed(PaddockError):
 
 
 class WorkerLost(PaddockError):
-    """The process that held the environment is gone; the text says how it ended."""
+    """The process that held the environment is gone; the text says how it ended, ``cause`` in one word.
+
+    "exit", "signal", "memory" (it took more than allowed), "cpu" (likewise), "protocol" (it sent what is no reply),
+    "closed" (its connection, while it ran), "ended" (by this side).
+    """
 
     code = "ENV_LOST"
     session_alive = False
 
-    def __init__(self, message: str, *, lane: int | None = None) -> None:
+    def __init__(self, message: str, *, lane: int | None = None, cause: str = "ended") -> None:
         super().__init__(message)
-        self.lane = lane
+        self.lane, self.cause = lane, cause
 
 
 class DeadlineExceeded(PaddockError, TimeoutError):
@@ -347,10 +377,142 @@ class DeadlineExceeded(PaddockError, TimeoutError):
 
     code = "DEADLINE"
     session_alive = False
+    cause = "timeout"
 
     def __init__(self, message: str, *, lane: int | None = None) -> None:
         super().__init__(message)
         self.lane = lane
+
+
+class EnvironmentViolation(PaddockError):
+    """What came from behind a wall is not what was declared: ``path`` says where. The environment has been stopped."""
+
+    code = "ENV_VIOLATION"
+    session_alive = False
+    cause = "violation"
+
+    def __init__(self, message: str, *, path: str = "", lane: int | None = None) -> None:
+        super().__init__(message)
+        self.path, self.lane = path, lane
+
+
+class SandboxUnavailable(PaddockError):
+    """This machine can't put up the wall that was asked for. Nothing was started; a weaker wall must be asked for."""
+
+    code = "SANDBOX_UNAVAILABLE"
+    session_alive = False
+
+
+class InvalidPolicy(PaddockError, ValueError):
+    """Permissions that make no sense: an unknown name, a limit below zero, a path that is not absolute."""
+
+    code = "INVALID_POLICY"
+    session_alive = False
+
+
+class NotPermitted(PaddockError, PermissionError):
+    """Something that the policy does not allow; the text names the permission that would."""
+
+    code = "NOT_PERMITTED"
+
+
+class InvalidManifest(PaddockError, ValueError):
+    """A ``paddock.toml`` that can't be used; the text names the entry."""
+
+    code = "INVALID_MANIFEST"
+    session_alive = False
+
+
+class InvalidCassette(PaddockError, ValueError):
+    """A recording of external calls that can't be read or written; the text names the line. Nothing was answered."""
+
+    code = "INVALID_CASSETTE"
+    session_alive = False
+
+
+class Unreachable(PaddockError, ConnectionError):
+    """No connection to a server could be made in the time allowed."""
+
+    code = "UNREACHABLE"
+    retryable = True
+    session_alive = False
+
+
+class SessionGone(PaddockError):
+    """The server does not have this session: it ended, its time to resume is over, or the token is not its own."""
+
+    code = "SESSION_GONE"
+    session_alive = False
+
+
+class Superseded(PaddockError):
+    """Another client took the session over with its token. This one has no part in it any more."""
+
+    code = "SUPERSEDED"
+    session_alive = False
+
+
+class IdempotencyConflict(PaddockError):
+    """A request's number was used before, for other bytes. Nothing was carried out."""
+
+    code = "IDEMPOTENCY_CONFLICT"
+
+
+class OutOfOrder(PaddockError):
+    """A request's number is not the next one, or so old that its reply is not kept. Nothing was carried out now."""
+
+    code = "OUT_OF_ORDER"
+
+
+class CapacityReached(PaddockError):
+    """The server holds as many sessions as it may."""
+
+    code = "CAPACITY_REACHED"
+    retryable = True
+    session_alive = False
+
+
+class RateLimited(PaddockError):
+    """Too many requests in too little time."""
+
+    code = "RATE_LIMITED"
+    retryable = True
+
+
+class Draining(PaddockError):
+    """The server is going to stop and begins nothing new."""
+
+    code = "DRAINING"
+    retryable = True
+
+
+class StorageFull(PaddockError, OSError):
+    """What must be kept can't be written; what was written before is whole."""
+
+    code = "STORAGE_FULL"
+    retryable = True
+    session_alive = False
+
+
+class InvalidJournal(PaddockError, ValueError):
+    """A session's journal that is none, or was changed after it was written. Nothing is rebuilt from it."""
+
+    code = "INVALID_JOURNAL"
+    session_alive = False
+
+
+class Unauthenticated(PaddockError, PermissionError):
+    """No token, or none that the server knows."""
+
+    code = "UNAUTHENTICATED"
+    session_alive = False
+
+
+class Forbidden(PaddockError, PermissionError):
+    """The token's role, or the place the request comes from, does not allow this."""
+
+    code = "FORBIDDEN"
+    session_alive = False
 
 
 class AlreadyPendingCallError(PaddockError):

@@ -20,6 +20,7 @@ ALL = [
     ["doctor"],
     ["explain", "CartPole-v1"],
     ["explain", "CartPole-v1", "--num-envs", "4"],
+    ["permissions", "CartPole-v1"],
 ]
 
 

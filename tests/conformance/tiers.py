@@ -4,6 +4,7 @@ import socket
 import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,10 @@ from paddock.hosting.host import Host
 from paddock.hosting.launch import Child, start_by, start_fresh
 from paddock.hosting.messages import Close
 from paddock.hosting.process_channel import ProcessChannel
+from paddock.hosting.wall_rules import WallRules
+from paddock.hosting.walled_channel import WalledChannel
+from paddock.sandbox.launch import Call, launch
+from paddock.sandbox.policy import Policy
 from paddock.vector import SyncVectorEnv
 from paddock.vector.asynchronous import AsyncVectorEnv
 from paddock.vector.processes import ProcessVectorEnv
@@ -35,6 +40,7 @@ class Tier:
     """``open(factory)`` gives the environment that the factory makes, at this distance.
 
     ``far``: values cross as bytes. ``hosted``: a Host answers, so errors are paddock's. ``lanes``: one of several.
+    ``walled``: nothing of what comes from there is believed.
     """
 
     name: str
@@ -42,6 +48,7 @@ class Tier:
     far: bool = False
     hosted: bool = False
     lanes: bool = False
+    walled: bool = False
 
     def __str__(self):
         return self.name
@@ -127,6 +134,28 @@ def reopen(tier, factory, spaces=None):
     return tier.open(factory, spaces=spaces)
 
 
+def start_sandboxed():
+    """A worker behind the wall, with its socket. It sees this suite, and nothing else of the folder."""
+    near, far = socket.socketpair()
+    tests = Path(__file__).resolve().parents[1]
+    with far:
+        call = Call("tests.conformance.walled_worker:main", modules={"tests": str(tests)})
+        return near, launch(call, Policy(), socket_fd=far.fileno())
+
+
+def named(factory):
+    """A factory as data."""
+    made = factory if isinstance(factory, partial) else partial(factory)
+    what = {"module": made.func.__module__, "name": made.func.__qualname__}
+    return {**what, "args": list(made.args), "kwargs": dict(made.keywords)}
+
+
+def _sandbox(factory, spaces=None):
+    rules = WallRules()
+    channel = WalledChannel(*start_sandboxed(), rules)
+    return HostedEnv(channel, named(factory), spaces=spaces, wall=rules)
+
+
 def _loop(factory, spaces=None):
     return OneLane(SyncVectorEnv(beside_idle(factory, LANE), autoreset_mode="Disabled"), LANE)
 
@@ -164,6 +193,7 @@ TIERS = [
     Tier("codec", _codec, far=True, hosted=True),
     Tier("process", _in_process(start_fresh), far=True, hosted=True),
     Tier("forked", _in_process(fork), far=True, hosted=True),
+    Tier("sandbox", _sandbox, far=True, hosted=True, walled=True),
     Tier("loop", _loop, lanes=True),
     Tier("processes", _processes, far=True, hosted=True, lanes=True),
     Tier("async", _async, far=True, hosted=True, lanes=True),
@@ -174,6 +204,7 @@ every_tier = pytest.mark.parametrize("tier", TIERS, ids=str)
 every_tier_and_perl = pytest.mark.parametrize("tier", [*TIERS, PERL], ids=str)
 hosted_tiers = pytest.mark.parametrize("tier", [tier for tier in TIERS if tier.hosted], ids=str)
 hosted_tiers_and_perl = pytest.mark.parametrize("tier", [*(tier for tier in TIERS if tier.hosted), PERL], ids=str)
+walled_tiers = pytest.mark.parametrize("tier", [tier for tier in TIERS if tier.walled], ids=str)
 far_tiers = pytest.mark.parametrize("tier", [tier for tier in TIERS if tier.far], ids=str)
 
 

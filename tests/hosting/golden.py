@@ -4,6 +4,7 @@ The bytes are a contract with workers written elsewhere. To add a case, add it h
 ``python -m tests.hosting.golden``: it adds what is missing and changes nothing that is there.
 """
 
+import dataclasses
 import json
 from pathlib import Path
 
@@ -17,13 +18,16 @@ from paddock.hosting.messages import (
     Close,
     Done,
     Failed,
+    Hello,
     Make,
     Render,
     Reset,
     Restore,
+    Resume,
     Snapshot,
     State,
     Step,
+    Welcome,
 )
 from paddock.spaces import Box, Dict, Discrete, Graph, GraphInstance, MultiBinary, OneOf, Sequence, Text, Tuple
 
@@ -41,6 +45,14 @@ class Ticket:
         return isinstance(other, Ticket) and other.number == self.number
 
     __hash__ = None
+
+
+@dataclasses.dataclass
+class Label:
+    """A record, which arrives as a dict of its fields."""
+
+    text: str
+    place: np.ndarray
 
 
 def pickler(value):
@@ -116,12 +128,19 @@ MESSAGES = {
     "done_step": Done([[np.arange(4, dtype="<f4"), 1.0, False, False, {}]]),
     "failed": Failed("ENV_FAILED", "it broke", "ZeroDivisionError", "x" * 1100),
     "attach": Attach(4, {"array": ["<f4", [4]]}, None),
+    "hello": Hello(),
+    "hello_resume": Hello(Resume("5e55" * 8, "70ce" * 8, 6, "401d", 2)),
+    "welcome": Welcome("5e55" * 8, "70ce" * 8, 3, 6, 60.0),
     **{f"value_{name}": Done(value) for name, value in VALUES.items()},
+    "value_struct": Done(Label("ü", np.arange(2, dtype="<f4"))),
 }
+# What is read, where that is not the message itself.
+ARRIVES = {"value_struct": Done({"text": "ü", "place": np.arange(2, dtype="<f4")})}
 
 
 def frame_of(message):
-    return b"".join(encode(message, REQUEST_ID, pickler=pickler))
+    may_pickle = not (isinstance(message, Done) and isinstance(message.value, Label))
+    return b"".join(encode(message, REQUEST_ID, pickler=pickler if may_pickle else None))
 
 
 def stored():

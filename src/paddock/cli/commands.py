@@ -21,4 +21,5 @@ COMMANDS = (
     Command("demo", "demo", "a short tour"),
     Command("doctor", "doctor", "what is installed here, and what is wrong with it"),
     Command("explain", "explain", "what make() would build for a target, and why"),
+    Command("permissions", "permissions", "what code may do behind the wall, in plain words"),
 )

@@ -1,4 +1,7 @@
-"""``paddock doctor``: what is installed, and what is wrong. Reads metadata only: a broken package can't break it."""
+"""``paddock doctor``: what is installed, which walls hold here, and what is wrong.
+
+Of packages it reads metadata only: a broken one can't break it.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from argparse import ArgumentParser, Namespace
 from typing import Any
 
 from paddock.cli.arguments import add_json
+from paddock.cli.doctor_walls import examine_walls, print_walls
 from paddock.cli.failures import FAILED, OK
 from paddock.cli.output import Output
 
@@ -56,8 +60,18 @@ def examine() -> dict[str, Any]:
         "dependencies": base,
         "extras": {name: _extra(name) for name in EXTRAS},
         "environments": {"built_in": sum(map(registry.is_protected, registry)), "plugins": len(plugin_specs())},
-        "problems": missing + plugin_faults(),
+        "isolation": (walls := examine_walls()),
+        "problems": missing + plugin_faults() + _broken(walls),
     }
+
+
+def _broken(walls: dict[str, Any]) -> list[str]:
+    """Walls that can be put up and do not hold. One that can't be had is no fault of the installation."""
+    return [
+        f"isolation={tier!r} does not hold here: {'; '.join(one['failed'])}"
+        for tier, one in walls["tiers"].items()
+        if one["failed"]
+    ]
 
 
 def version_of(distribution: str) -> str | None:
@@ -91,6 +105,8 @@ def _print(report: dict[str, Any], output: Output) -> None:
     )
     output.line()
     output.table(["extra", "for", "installed"], [_extra_row(*item) for item in report["extras"].items()])
+    output.line()
+    print_walls(report["isolation"], output)
     output.line()
     for problem in report["problems"]:
         output.line(f"problem: {problem}")

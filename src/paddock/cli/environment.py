@@ -8,11 +8,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from paddock.cli.failures import environment_code, target_code
+from paddock.cli.failures import environment_code, mistake, target_code
 
 if TYPE_CHECKING:
     from paddock.core.env import Env
     from paddock.making import Plan
+    from paddock.sandbox.policy import Policy
 
 
 def plan_target(text: str, **options: Any) -> Plan:
@@ -20,6 +21,18 @@ def plan_target(text: str, **options: Any) -> Plan:
     from paddock.making import locate, plan
 
     return plan(locate(text), **options)
+
+
+def granted(text: str, isolation: str | None) -> Policy:
+    """All that a folder's manifest asks for, in the tier that was named."""
+    from dataclasses import replace
+
+    from paddock.making import locate
+
+    asked = locate(text).asked
+    if asked is None:
+        raise mistake(f"--grant is for folders with a paddock.toml, and {text} is none. Drop it.")
+    return replace(asked, tier=isolation or "sandbox")  # type: ignore[arg-type]  # Policy names the tiers that exist
 
 
 @contextmanager
@@ -44,7 +57,7 @@ def _make(text: str, **options: Any) -> Env[Any, Any]:
     if target.kind == "module":
         _find_modules_here()
     with target_code(text):
-        target = resolve(target)
+        target = resolve(target, options.get("isolation"))
     decided = plan(target, **options)
     with target_code(text):
         env = build(decided)

@@ -1,9 +1,12 @@
-"""The policies that ``paddock run`` knows. Each is made for one environment and one seed, and maps observations."""
+"""Who acts in ``paddock run``: a policy by name, or the agent of a Python file, which runs behind a wall of its own."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias
+
+from paddock.cli.failures import mistake
 
 if TYPE_CHECKING:
     from paddock.core.env import Env
@@ -20,3 +23,29 @@ def random_policy(env: Env[Any, Any], seed: int) -> Policy:
 
 
 POLICIES: dict[str, PolicyMaker] = {"random": random_policy}
+
+
+@contextmanager
+def chosen(name: str, isolation: str | None) -> Iterator[PolicyMaker]:
+    """The policy of this name or file; an agent that was started is ended at the end of the block."""
+    if name in POLICIES:
+        if isolation is not None:
+            raise mistake(f"--policy-isolation is for agents of a file, and {name!r} is paddock's own. Drop it.")
+        yield POLICIES[name]
+        return
+    if not name.endswith(".py"):
+        raise mistake(f"--policy {name}: expected one of {', '.join(sorted(POLICIES))}, or a file such as ./agent.py.")
+    agents: list[Any] = []
+
+    def agent(env: Env[Any, Any], seed: int) -> Policy:
+        from paddock.making.agents import make_agent
+
+        agents.append(make_agent(name, env.observation_space, env.action_space, seed=seed, isolation=isolation))
+        return agents[-1]  # type: ignore[no-any-return]
+
+    try:
+        yield agent
+    finally:
+        for one in agents:
+            if hasattr(one, "close"):
+                one.close()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from paddock.cli.arguments import add_json, add_target, integer
 from paddock.cli.failures import OK
 from paddock.cli.output import Output
-from paddock.cli.policies import POLICIES
+from paddock.cli.policies import chosen
 
 if TYPE_CHECKING:
     from paddock.cli.episodes import Play
@@ -21,7 +21,13 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_target(parser)
     parser.add_argument("--episodes", type=integer(1), default=1, metavar="N", help="how many (default 1)")
     parser.add_argument("--isolation", metavar="KIND", help="as make(isolation=...)")
-    parser.add_argument("--policy", choices=sorted(POLICIES), default="random", help="who acts (default random)")
+    parser.add_argument(
+        "--policy", default="random", metavar="NAME", help="who acts: random (the default), or a file such as ./agent.py"
+    )
+    parser.add_argument(
+        "--policy-isolation", metavar="KIND", help="the wall around an agent's file: sandbox (the default) … none"
+    )
+    parser.add_argument("--grant", action="store_true", help="grant a folder the permissions that it asks for")
     parser.add_argument(
         "--seed", type=integer(0), default=0, metavar="S", help="episode i begins with S + i (default 0)"
     )
@@ -33,12 +39,14 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(arguments: Namespace, output: Output) -> int:
     """Play, then print the table."""
-    from paddock.cli.environment import made
+    from paddock.cli.environment import granted, made
     from paddock.cli.episodes import play
 
-    policy, count = POLICIES[arguments.policy], arguments.episodes
+    count = arguments.episodes
+    isolation = granted(arguments.target, arguments.isolation) if arguments.grant else arguments.isolation
     with (
-        made(arguments.target, isolation=arguments.isolation, max_episode_steps=arguments.max_episode_steps) as env,
+        chosen(arguments.policy, arguments.policy_isolation) as policy,
+        made(arguments.target, isolation=isolation, max_episode_steps=arguments.max_episode_steps) as env,
         output.progress(arguments.target, count) as on_episode,
     ):
         played = play(env, policy, seed=arguments.seed, episodes=count, on_episode=on_episode)

@@ -32,24 +32,36 @@ class Block:
     """
 
     def __init__(self, fd: int, rows: int, observations: Layout, actions: Layout) -> None:
-        self._memory = mmap.mmap(fd, _size_of(rows, observations, actions))
+        self._lay_out(mmap.mmap(fd, size_of(rows, observations, actions)), rows, observations, actions)
+        self._running[0] = _NOBODY
+
+    def _lay_out(self, memory: mmap.mmap | bytearray, rows: int, observations: Layout, actions: Layout) -> None:
+        self._memory = memory
         self._next = 0
         self.rows = rows
         # Which row is being stepped, and since when (nanoseconds of the monotonic clock, which processes share).
         self._running = self._place(np.dtype(np.int64), (2,))
+        results_at = self._next
         self.rewards = self._place(np.dtype(np.float64), (rows,))
+        flags_at = self._next
         self.terminations = self._place(np.dtype(np.uint8), (rows,))
         self.truncations = self._place(np.dtype(np.uint8), (rows,))
+        # All flags, and what lies between them and after them.
+        self.flags: Array = np.ndarray(self._next - flags_at, np.uint8, memory, flags_at)
         self.observations = from_layout(observations, lambda dtype, shape: self._place(dtype, (rows, *shape)))
+        self._results: Array = np.ndarray(self._next - results_at, np.uint8, memory, results_at)
         self.actions = from_layout(actions, lambda dtype, shape: self._place(dtype, (rows, *shape)))
         # The common case, one array of observations, without a look at the nesting.
         self._flat = self.observations if isinstance(self.observations, np.ndarray) else None
-        self._running[0] = _NOBODY
+
+    def copy_results(self, other: Block) -> None:
+        """Take over all results of a block with the same rows and observations, as they are at this moment."""
+        self._results[:] = other._results
 
     @classmethod
     def create(cls, rows: int, observations: Layout, actions: Layout) -> tuple[Block, int]:
         """A new block and the descriptor to send to the worker; the caller closes that."""
-        fd = _nameless_file(_size_of(rows, observations, actions))
+        fd = _nameless_file(size_of(rows, observations, actions))
         try:
             return cls(fd, rows, observations, actions), fd
         except BaseException:
@@ -93,7 +105,7 @@ class Block:
         self.truncations[row] = bool(truncated)
 
 
-def _size_of(rows: int, observations: Layout, actions: Layout) -> int:
+def size_of(rows: int, observations: Layout, actions: Layout) -> int:
     """The bytes of a block."""
     sizes = [
         _room(np.dtype(np.int64), (2,)),

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
-from paddock.errors import ClosedEnvironmentError, NoAsyncCallError
+from paddock.errors import ClosedEnvironmentError, NoAsyncCallError, WorkerLost
 from paddock.hosting.host import Host
 from paddock.hosting.messages import Close, Reply, Request
 
@@ -21,6 +21,14 @@ class Channel(Protocol):
 
     def close(self) -> None:
         """Free the far end; safe to call twice."""
+
+
+@runtime_checkable
+class Losable(Protocol):
+    """A channel whose far end can be ended at once."""
+
+    def lose(self, how: str | None = None, *, cause: str | None = None) -> WorkerLost:
+        """End the far end; what later calls will raise."""
 
 
 class DirectChannel:

@@ -20,6 +20,7 @@ from paddock.hosting.messages import (
     Close,
     Done,
     Failed,
+    Hello,
     Make,
     Message,
     Render,
@@ -28,6 +29,7 @@ from paddock.hosting.messages import (
     Snapshot,
     State,
     Step,
+    Welcome,
 )
 from paddock.hosting.value_reader import Reader, Unpickler
 from paddock.hosting.value_writer import Pickler, Piece, Writer
@@ -73,7 +75,20 @@ class _Failed(msgspec.Struct, tag="failed"):
 _CLASS_OF_TWIN: dict[type, type] = {_Reset: Reset, _Restore: Restore, _Failed: Failed}
 _ENCODER = msgspec.msgpack.Encoder()
 _DECODER: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(
-    Make | _Reset | Step | State | Render | Snapshot | _Restore | Call | Close | Done | _Failed | Attach
+    Make
+    | _Reset
+    | Step
+    | State
+    | Render
+    | Snapshot
+    | _Restore
+    | Call
+    | Close
+    | Done
+    | _Failed
+    | Attach
+    | Hello
+    | Welcome
 )
 # What msgspec raises for bytes that are no message: also text that is not UTF-8, and nesting past Python's limit.
 _UNREADABLE = (msgspec.MsgspecError, ValueError, TypeError, OverflowError, RecursionError)

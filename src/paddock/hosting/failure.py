@@ -9,8 +9,8 @@ from functools import cache
 from paddock.errors import EnvFailed, PaddockError, table
 from paddock.hosting.messages import Failed
 
-_MESSAGE_LIMIT = 4_000
-_TRACE_LIMIT = 16_000
+MESSAGE_LIMIT = 4_000
+TRACE_LIMIT = 16_000
 
 
 class FarTrace(Exception):
@@ -25,7 +25,7 @@ def failed(error: BaseException) -> Failed:
     code = error.code if isinstance(error, PaddockError) else EnvFailed.code
     trace = "".join(traceback.format_exception(error))
     kind = error.error_type if isinstance(error, EnvFailed) else type(error).__name__
-    return Failed(code, _text(error)[:_MESSAGE_LIMIT], kind, trace[-_TRACE_LIMIT:])
+    return Failed(code, _text(error)[:MESSAGE_LIMIT], kind, trace[-TRACE_LIMIT:])
 
 
 def _text(error: BaseException) -> str:

@@ -11,16 +11,18 @@ import select
 import socket
 import struct
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TypeAlias
 
 from paddock.errors import BadFrame
 from paddock.hosting.codec import PREFIX_BYTES, decode, decode_prefix, encode
+from paddock.hosting.limits import LIMITS, Limits
 from paddock.hosting.messages import Done, Message, Step
 from paddock.hosting.values import Unpickler
 
 Piece: TypeAlias = "bytes | bytearray | memoryview"
+Wait = Callable[[int, int, "float | None"], bool]
 
 _READ_BYTES = 1 << 16
 _PIECES = 512  # a system call takes 1,024
@@ -41,8 +43,14 @@ class SameFrame:
         return self._bytes
 
 
-def write_frame(sock: socket.socket, pieces: Sequence[Piece], timeout: float | None = None) -> None:
-    """Send all of a frame; TimeoutError if the peer has not taken it within ``timeout`` seconds."""
+def write_frame(
+    sock: socket.socket, pieces: Sequence[Piece], timeout: float | None = None, wait: Wait | None = None
+) -> None:
+    """Send all of a frame; TimeoutError if the peer has not taken it within ``timeout`` seconds.
+
+    ``wait`` takes the place of ``wait_for``, for one that has something else to do meanwhile.
+    """
+    wait = wait or wait_for
     rest: list[Piece] = list(pieces)
     ends = None if timeout is None else time.monotonic() + timeout
     while rest:
@@ -50,7 +58,7 @@ def write_frame(sock: socket.socket, pieces: Sequence[Piece], timeout: float | N
             sent = sock.send(rest[0]) if len(rest) == 1 else sock.sendmsg(rest[:_PIECES])
         except BlockingIOError:
             left = None if ends is None else ends - time.monotonic()
-            if (left is not None and left < 0) or not wait_for(sock.fileno(), select.POLLOUT, left):
+            if (left is not None and left < 0) or not wait(sock.fileno(), select.POLLOUT, left):
                 raise TimeoutError("the peer does not read what it is sent") from None
             continue
         while rest and sent >= len(rest[0]):
@@ -59,14 +67,16 @@ def write_frame(sock: socket.socket, pieces: Sequence[Piece], timeout: float | N
             rest[0] = memoryview(rest[0])[sent:]
 
 
-def write_same(sock: socket.socket, frame: SameFrame, number: int, timeout: float | None = None) -> None:
+def write_same(
+    sock: socket.socket, frame: SameFrame, number: int, timeout: float | None = None, wait: Wait | None = None
+) -> None:
     """Send a frame again, under this number."""
     data = frame.numbered(number)
     sent = 0
     with suppress(BlockingIOError):
         sent = sock.send(data)
     if sent != len(data):
-        write_frame(sock, [memoryview(data)[sent:]], timeout)
+        write_frame(sock, [memoryview(data)[sent:]], timeout, wait)
 
 
 def wait_for(fd: int, event: int, timeout: float | None) -> bool:
@@ -87,8 +97,15 @@ class FrameReader:
     With ``descriptors``, file descriptors that come along are kept in ``descriptors`` for their owner to take.
     """
 
-    def __init__(self, sock: socket.socket, *, descriptors: bool = False, unpickler: Unpickler | None = None) -> None:
-        self._sock, self._unpickler = sock, unpickler
+    def __init__(
+        self,
+        sock: socket.socket,
+        *,
+        descriptors: bool = False,
+        unpickler: Unpickler | None = None,
+        limits: Limits = LIMITS,
+    ) -> None:
+        self._sock, self._unpickler, self._limits = sock, unpickler, limits
         self.descriptors: list[int] = []
         self.takes_descriptors = descriptors
         self._small = bytearray(_READ_BYTES)  # several small frames fit: one system call for all of them
@@ -161,7 +178,7 @@ class FrameReader:
         at = self._start + PREFIX_BYTES
         if at > self._end:
             return None
-        number, head_bytes, body_bytes = decode_prefix(self._view[self._start : at])
+        number, head_bytes, body_bytes = decode_prefix(self._view[self._start : at], limits=self._limits)
         end = at + head_bytes + body_bytes
         if end <= self._end:
             frame = self._small[self._start : end]
@@ -204,7 +221,7 @@ class FrameReader:
 
     def _decoded(self, head: bytearray, body: bytearray) -> Message | BadFrame:
         try:
-            return decode(head, body, unpickler=self._unpickler)
+            return decode(head, body, limits=self._limits, unpickler=self._unpickler)
         except BadFrame as error:
             return error
 

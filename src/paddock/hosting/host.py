@@ -36,8 +36,11 @@ class Host:
     {}
     """
 
-    def __init__(self, build: Build, *, alone: bool = False) -> None:
+    def __init__(
+        self, build: Build, *, alone: bool = False, failed: Callable[[BaseException], m.Failed] = failed
+    ) -> None:
         self._build = build
+        self.failed = failed  # what is said of an error; to a peer far away less than to who owns the machine
         # Alone in its process, whatever is raised is the environment's; else Ctrl-C is for whoever called.
         self._contained: tuple[type[BaseException], ...] = (BaseException,) if alone else _CONTAINED
         self._held: dict[int, Any] = {}  # Env or Lane
@@ -58,14 +61,14 @@ class Host:
         try:
             return m.Done(self._rules[type(request)](request))
         except self._contained as error:
-            return failed(error)
+            return self.failed(error)
 
     def step(self, number: int, action: Any) -> Any:
         """One environment's step: its five results, or a Failed. The others can't be hurt by it."""
         try:
             return self._get(number).step(action)
         except self._contained as error:
-            return failed(error)
+            return self.failed(error)
 
     def _step_each(self, request: m.Step) -> list[Any]:
         actions = request.actions

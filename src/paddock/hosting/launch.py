@@ -46,6 +46,7 @@ class Child:
     def __init__(self, process: Process, lifeline: socket.socket) -> None:
         self.process, self._lifeline = process, lifeline
         self._over = False
+        self.cause = "ended"  # "exit" or "signal" if it ended by itself, "closed" if it only closed its connection
         self._owner = os.getpid()
         # Readable when the process has ended; None where there is no such thing.
         self.fd: int | None = None
@@ -95,7 +96,9 @@ class Child:
         self.kill()
         code = self._exit_code()
         if not ended or code is None:
+            self.cause = "closed"
             return "closed its connection"
+        self.cause = "signal" if code < 0 else "exit"
         return f"was killed by {_signal_name(-code)}" if code < 0 else f"exited with code {code}"
 
     def _join(self, timeout: float | None) -> bool:

@@ -6,7 +6,7 @@ infos, arguments) are wire types, see ``values``: a peer never names code.
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
 
@@ -122,7 +122,43 @@ class Attach(msgspec.Struct, tag="attach", frozen=True):
     awake_s: float = 0.0
 
 
-Message: TypeAlias = "Make | Reset | Step | State | Render | Snapshot | Restore | Call | Close | Done | Failed | Attach"
+class Resume(msgspec.Struct, frozen=True):
+    """Which session a client wants back. ``last``: the newest request whose reply it has, 0 for none.
+
+    A token serves once. A Welcome may be lost on its way, though, so the same ``holder`` (a random name of the client,
+    never told to anyone else) may come again with the same token and a higher ``attempt``.
+    """
+
+    session: Annotated[str, msgspec.Meta(max_length=64)]
+    token: Annotated[str, msgspec.Meta(max_length=64)]
+    last: Annotated[int, msgspec.Meta(ge=0, lt=1 << 32)]
+    holder: Annotated[str, msgspec.Meta(max_length=64)] = ""
+    attempt: Annotated[int, msgspec.Meta(ge=0, lt=1 << 32)] = 0
+
+
+class Hello(msgspec.Struct, tag="hello", frozen=True):
+    """A client's first frame, number 0: a new session, or one that it had. Answered by Welcome or Failed."""
+
+    resume: Resume | None = None
+
+
+class Welcome(msgspec.Struct, tag="welcome", frozen=True):
+    """The session that a connection has from now on. ``last``: the newest request that the server took, 0 for none.
+
+    ``token`` is for the next Hello, within ``grace_s`` seconds after the connection broke.
+    """
+
+    session: Annotated[str, msgspec.Meta(max_length=64)]
+    token: Annotated[str, msgspec.Meta(max_length=64)]
+    epoch: int
+    last: Annotated[int, msgspec.Meta(ge=0, lt=1 << 32)]
+    grace_s: float
+
+
+Message: TypeAlias = (
+    "Make | Reset | Step | State | Render | Snapshot | Restore | Call | Close | "
+    "Done | Failed | Attach | Hello | Welcome"
+)
 
 
 class Description(msgspec.Struct, frozen=True):

@@ -15,6 +15,7 @@ from paddock.hosting.block import Block
 from paddock.hosting.codec import encode
 from paddock.hosting.frames import FrameReader, SameFrame, wait_for, write_frame, write_same
 from paddock.hosting.launch import Child
+from paddock.hosting.limits import LIMITS, Limits
 from paddock.hosting.messages import Attach, Close, Done, Failed, Reply, Request
 from paddock.hosting.rows import Layout
 from paddock.hosting.values import Pickler
@@ -29,6 +30,9 @@ class ProcessChannel:
     A peer that breaks the protocol is treated as one that died: its process is ended, and WorkerLost raised.
     """
 
+    # How much of the time since the last reply counts although the next one is on its way: none.
+    _drip_s = 0.0
+
     def __init__(
         self,
         near: socket.socket,
@@ -36,11 +40,12 @@ class ProcessChannel:
         *,
         pickler: Pickler | None = None,
         patience_s: float | None = None,
+        limits: Limits = LIMITS,
     ) -> None:
         near.setblocking(False)
         self._near, self.child, self._pickler = near, child, pickler
         self._patience_s = min(_PATIENCE_S, patience_s or _PATIENCE_S)
-        self._reader = FrameReader(near)
+        self._reader = FrameReader(near, limits=limits)
         self._last_number = 0  # has 32 bits on the wire: it only has to differ from those that are still unanswered
         self._unanswered: deque[int] = deque()
         self._unwanted_through = 0  # replies up to this number are thrown away: whoever asked has gone
@@ -65,9 +70,9 @@ class ProcessChannel:
         pieces = encode(request, (self._last_number + 1) & 0xFFFFFFFF, pickler=self._pickler)
         try:
             self._expect_reply()
-            write_frame(self._near, pieces, self._patience_s)
+            write_frame(self._near, pieces, self._patience_s, self._wait_for)
         except TimeoutError:
-            raise self.lose(f"was ended: it has not taken a request within {self._patience_s} s") from None
+            raise self._not_taken() from None
         except OSError:
             raise self.lose() from None
         except BaseException:  # Ctrl-C: half a request is none, and what follows it would be misread
@@ -79,14 +84,20 @@ class ProcessChannel:
         self._check_open()
         try:
             number = self._expect_reply()
-            write_same(self._near, frame, number & 0xFFFFFFFF, self._patience_s)
+            write_same(self._near, frame, number & 0xFFFFFFFF, self._patience_s, self._wait_for)
         except TimeoutError:
-            raise self.lose(f"was ended: it has not taken a request within {self._patience_s} s") from None
+            raise self._not_taken() from None
         except OSError:
             raise self.lose() from None
         except BaseException:
             self.lose("was ended: interrupted while a request was sent to it")
             raise
+
+    def _wait_for(self, fd: int, event: int, timeout: float | None) -> bool:
+        return wait_for(fd, event, timeout)
+
+    def _not_taken(self) -> WorkerLost:
+        return self.lose(f"was ended: it has not taken a request within {self._patience_s} s", cause="timeout")
 
     def _check_open(self) -> None:
         if self._lost is not None:
@@ -110,8 +121,10 @@ class ProcessChannel:
             self._expect_reply()
             # The descriptor comes with the frame's first byte; what the system call leaves over follows.
             sent = socket.send_fds(self._near, [pieces[0]], [fd])
-            write_frame(self._near, [memoryview(pieces[0])[sent:], *pieces[1:]], self._patience_s)
-        except (OSError, TimeoutError):
+            write_frame(self._near, [memoryview(pieces[0])[sent:], *pieces[1:]], self._patience_s, self._wait_for)
+        except TimeoutError:
+            raise self._not_taken() from None
+        except OSError:
             raise self.lose() from None
         finally:
             os.close(fd)
@@ -126,7 +139,7 @@ class ProcessChannel:
             if reply is not None:
                 return reply
             left = None if ends is None else ends - time.monotonic()
-            if not wait_for(self._near.fileno(), select.POLLIN, left):
+            if not self._wait_for(self._near.fileno(), select.POLLIN, left):
                 self.forget()
                 raise DeadlineExceeded(f"No answer within {timeout} s.")
 
@@ -145,30 +158,49 @@ class ProcessChannel:
                 if self._unanswered.popleft() > self._unwanted_through:
                     return reply
         except BadFrame as error:
-            raise self.lose(f"broke the protocol: {error}") from None
+            raise self.lose(f"broke the protocol: {error}", cause="protocol") from None
         except (EOFError, OSError):
             raise self.lose() from None
         except BaseException:  # Ctrl-C: bytes that were received may not have been kept
             self.lose("was ended: interrupted while a reply of it was read")
             raise
         # A reply that is on its way counts as heard, once: this end may have been slow to read.
-        self.heard_s = max(self.heard_s, self._reader.began_s)
+        self.heard_s = max(self.heard_s, self._reader.began_s - self._drip_s)
         return None
 
     def forget(self) -> None:
         """Nobody waits any more for what was asked so far. The far end still works on it; see ``busy``."""
         self._unwanted_through = self._last_number
 
-    def lose(self, how: str | None = None) -> WorkerLost:
-        """End the process if it still runs, and say how it was lost; the first reason stays."""
+    def lose(self, how: str | None = None, *, cause: str | None = None) -> WorkerLost:
+        """End the process if it still runs, and say how it was lost; the first reason stays.
+
+        Without ``how`` it is the process that tells: by its exit code, or that it only closed its connection.
+        """
         if self._lost is None:
-            who = "The worker" if self.child is None else f"The worker process {self.child.pid}"
-            how = how or ("closed its connection" if self.child is None else self.child.last_words())
-            self._lost = WorkerLost(f"{who} {how.rstrip('.')}.")
-            if self.child is not None:
-                self.child.kill()
+            child = self.child
+            who = "The worker" if child is None else f"The worker process {child.pid}"
+            if how is None:
+                how = "closed its connection" if child is None else child.last_words()
+                told = None if child is None else child.cause
+                cause = "closed" if told in (None, "ended") else told  # ended only now, by its last words
+            self._lost = WorkerLost(f"{who} {how.rstrip('.')}.{self.last_output()}", cause=cause or "ended")
+            if child is not None:
+                child.kill()
             self._near.close()
         return self._lost
+
+    @property
+    def output_fd(self) -> int | None:
+        """Readable when the worker has printed something that ``drain`` takes in; None where nobody keeps it."""
+        return None
+
+    def drain(self, events: int = select.POLLIN) -> None:
+        """Take in what was printed; ``events`` are what poll said of ``output_fd``."""
+
+    def last_output(self) -> str:
+        """The end of what the worker printed, where that is kept; with a line break before it."""
+        return ""
 
     def close(self, grace_s: float = CLOSE_GRACE_S) -> None:
         """Let the environments close, for at most ``grace_s`` seconds; then end the process."""
@@ -195,9 +227,9 @@ class ProcessChannel:
         self._abandoned.detach()
 
     def _drain(self, by_s: float) -> None:
-        with suppress(WorkerLost):
+        with suppress(WorkerLost, ConnectionError):
             while self.busy and self.arrived() is None:
-                if not wait_for(self._near.fileno(), select.POLLIN, by_s - time.monotonic()):
+                if not self._wait_for(self._near.fileno(), select.POLLIN, by_s - time.monotonic()):
                     return
 
 

@@ -9,7 +9,6 @@ from typing import Any
 from paddock.errors import BadFrame, NotTransferable
 from paddock.hosting.block import Block
 from paddock.hosting.codec import encode
-from paddock.hosting.failure import failed
 from paddock.hosting.frames import FrameReader, SameFrame, write_frame, write_same
 from paddock.hosting.host import Host
 from paddock.hosting.messages import Attach, Close, Done, Failed, Message, Reply, Step
@@ -35,16 +34,16 @@ def serve(far: socket.socket, host: Host, *, unpickler: Unpickler | None = None)
                 continue
             number, message = frame
             if type(message) is Step and block is not None:
-                _answer(far, number, message, step_in_place(host, block, message), in_place=True)
+                _answer(far, host, number, message, step_in_place(host, block, message), in_place=True)
             elif isinstance(message, BadFrame):  # the stream is whole: only this request can't be understood
-                write_frame(far, encode(failed(message.__cause__ or message), number))
+                write_frame(far, encode(host.failed(message.__cause__ or message), number))
             elif isinstance(message, Attach):
                 block = _attached(reader, message)
                 waiting.awake_s = message.awake_s
                 reader.takes_descriptors = False
                 write_same(far, _DONE, number)
             else:
-                _answer(far, number, message, host.handle(message), in_place=False)  # type: ignore[arg-type]
+                _answer(far, host, number, message, host.handle(message), in_place=False)  # type: ignore[arg-type]
                 if isinstance(message, Close) and message.env is None:
                     return
     except (EOFError, BrokenPipeError, ConnectionResetError):
@@ -70,7 +69,7 @@ def step_in_place(host: Host, block: Block, request: Step) -> Reply:
             observation, reward, terminated, truncated, info = result
             block.put(row, observation, reward, terminated, truncated)
         except Exception as error:  # an odd result may run code of the environment: __array__, __float__
-            notes.append([row, failed(error)])
+            notes.append([row, host.failed(error)])
             continue
         if loose:
             notes.append([row, info, observation])
@@ -90,7 +89,7 @@ def _attached(reader: FrameReader, message: Attach) -> Block:
         os.close(fd)  # the mapping stays
 
 
-def _answer(far: socket.socket, number: int, request: Message, reply: Reply, *, in_place: bool) -> None:
+def _answer(far: socket.socket, host: Host, number: int, request: Message, reply: Reply, *, in_place: bool) -> None:
     if reply is _NOTHING_TO_SAY:
         write_same(far, _DONE, number)
         return
@@ -100,18 +99,18 @@ def _answer(far: socket.socket, number: int, request: Message, reply: Reply, *, 
         # One environment's unsendable info must not cost the others their results.
         notes = reply.value if in_place and isinstance(reply, Done) else None
         try:
-            pieces = encode(Done([_sendable(note) for note in notes]) if notes else failed(error), number)
+            pieces = encode(Done([_sendable(note, host) for note in notes]) if notes else host.failed(error), number)
         except (NotTransferable, BadFrame) as too_much:  # each could be sent, all of them together can't
-            pieces = encode(failed(too_much), number)
+            pieces = encode(host.failed(too_much), number)
     write_frame(far, pieces)
 
 
-def _sendable(note: list[Any]) -> list[Any]:
+def _sendable(note: list[Any], host: Host) -> list[Any]:
     row, *parts = note
     try:
         for part, name in zip(parts, ("info", "observation"), strict=False):
             to_wire(part, [], name=name)
         encode(Done(note))  # its size
     except (NotTransferable, BadFrame) as error:
-        return [row, failed(error)]
+        return [row, host.failed(error)]
     return note

@@ -233,6 +233,13 @@ class Reader:
     def _graph(self, plain: dict[str, Any], depth: int) -> GraphInstance:
         return GraphInstance(*self._list([plain["nodes"], plain["edges"], plain["edge_links"]], depth))
 
+    def _struct(self, plain: dict[str, Any], depth: int) -> dict[Any, Any]:
+        """The fields alone: the class is never asked for, a Struct space makes a record of them."""
+        fields = plain["fields"]
+        if type(fields) is not dict or fields.get("$", "dict") != "dict":
+            raise BadFrame("the fields of a struct are not a dict")
+        return self._pairs(fields, depth) if "$" in fields else self._dict(fields, depth)
+
     def _failed(self, plain: dict[str, Any], depth: int) -> Failed:
         return Failed(*[self._text_field(plain[name]) for name in Failed.__struct_fields__])
 
@@ -289,6 +296,7 @@ _RULES: dict[str, Callable[[Any, Any, int], Any]] = {
     "complex": Reader._complex,
     "objects": Reader._objects,
     "graph": Reader._graph,
+    "struct": Reader._struct,
     "failed": Reader._failed,
     "space": Reader._json,
     "spec": Reader._json,

@@ -14,13 +14,14 @@ from numpy.typing import NDArray
 
 from paddock.core.spec import EnvSpec
 from paddock.core.spec_json import decode_spec, encode_spec
-from paddock.errors import NotTransferable, PaddockError
+from paddock.errors import InvalidValue, NotTransferable, PaddockError
 from paddock.hosting.limits import INTEGER_DIGITS, LIMITS, LONG_BYTES, Limits
 from paddock.hosting.messages import Failed
 from paddock.hosting.value_kinds import FIXED, NAME_OF_DTYPE, NAME_OF_SCALAR
 from paddock.hosting.value_place import kind_of, place_of
 from paddock.spaces.graph import GraphInstance
 from paddock.spaces.json_form import to_json
+from paddock.spaces.records.fields import is_record, open_up
 from paddock.spaces.space import Space
 
 Piece = bytes | memoryview
@@ -33,7 +34,8 @@ _PADDING = [b"\0" * n for n in range(8)]
 
 _WHAT_CROSSES = (
     "Only None, bool, numbers, str, bytes, lists, tuples, dicts, NumPy arrays and scalars of numbers, bools or text, "
-    "GraphInstance, spaces, specs and PCG64 generators cross between processes"
+    "GraphInstance, dataclasses, pydantic models, msgspec structs, spaces, specs and PCG64 generators cross between "
+    "processes"
 )
 
 
@@ -237,7 +239,22 @@ class Writer:
         random = sys.modules.get("numpy.random")  # not loaded, so none exists
         if random is not None and isinstance(value, random.Generator):
             return self._generator(value)
+        # With a pickler, as what it is; without, as what it says: the far end need not know the class.
+        if self._pickler is None and is_record(type(value)):
+            return self._struct(value, depth)
         return self._refuse(value, f"is a {kind_of(value)}")
+
+    def _struct(self, value: Any, depth: int) -> dict[str, Any]:
+        """A record as its fields in plain form, arrays as they are."""
+        try:
+            fields = open_up(value, depth)
+        except InvalidValue as error:
+            raise _TooLarge(f"has a {kind_of(value)} in it that can't be taken apart: {error}") from None
+        try:
+            return {"$": "struct", "fields": self._dict(fields, depth)}
+        except _Refused as refused:
+            place = place_of(refused.value, fields, "") or ""
+            raise _Refused(value, f"is a {kind_of(value)} whose {place} {refused.reason}") from None
 
     def _json(self, kind: str, value: Any, to_text: Callable[[Any], str]) -> dict[str, Any]:
         try:

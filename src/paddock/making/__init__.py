@@ -1,7 +1,7 @@
 """make(): locate the target, plan (pure, printable), build. The only package that knows every place."""
 
 from paddock.making.build import build, resolve
-from paddock.making.doors import OpenEnv, make, make_vec
+from paddock.making.doors import OpenEnv, make, make_vec, permissions, warm
 from paddock.making.lane_options import LaneOptions
 from paddock.making.plan import Plan, RemoteOptions, plan
 from paddock.making.target import Target, locate
@@ -16,6 +16,8 @@ __all__ = [
     "locate",
     "make",
     "make_vec",
+    "permissions",
     "plan",
     "resolve",
+    "warm",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import fields, replace
@@ -16,11 +17,13 @@ from paddock.core.vector_env import AutoresetMode, VectorEnv
 from paddock.core.warning import warn_user
 from paddock.errors import InvalidSpec, PlanError, PluginError
 from paddock.making.entry_point import load, load_object
+from paddock.making.isolation import Isolation, wall_for
 from paddock.making.lane_options import LaneOptions
 from paddock.making.plan import Plan
 from paddock.making.render_mode import negotiate
 from paddock.making.target import Target
 from paddock.making.wrapper_stack import WrapperLike, as_data
+from paddock.sandbox.policy import Policy
 from paddock.vector.loop import SyncVectorEnv
 from paddock.wrappers.guard import Guard
 
@@ -35,6 +38,8 @@ def build(plan: Plan) -> Env[Any, Any] | VectorEnv[Any, Any, Any]:
 def build_one(plan: Plan) -> Env[Any, Any]:
     """One environment in its guard, with the spec's wrappers and then the caller's around it."""
     spec, kwargs = _spec_and_kwargs(plan)
+    if plan.target.folder is not None and plan.target.folder not in sys.path:
+        sys.path.append(plan.target.folder)  # last: it shadows nothing
     creator = load(_required(spec.entry_point, spec, "entry_point"))
     offered = getattr(creator, "metadata", {}).get("render_modes", ())
     mode, display = negotiate(plan.render_mode or kwargs.get("render_mode"), offered)
@@ -84,6 +89,8 @@ def _wrapped(env: Env[Any, Any], wrapper: WrapperLike) -> Env[Any, Any]:
 
 
 def _build_hosted(plan: Plan) -> Env[Any, Any]:
+    if plan.wall is not None:
+        return _build_walled(plan, plan.wall)
     from paddock.hosting.client import HostedEnv
     from paddock.hosting.factories import dumps
     from paddock.hosting.launch import start_fresh
@@ -94,12 +101,30 @@ def _build_hosted(plan: Plan) -> Env[Any, Any]:
     return env
 
 
+def _build_walled(plan: Plan, policy: Policy) -> Env[Any, Any]:
+    from paddock.making.crossing import crossing
+    from paddock.making.walls import walled_env
+
+    sent = crossing(plan)
+    env = walled_env(sent.what, sent.modules, sent.folder, policy)
+    env.spec = _outside_spec(plan, env.spec)
+    return env
+
+
+def _outside_spec(plan: Plan, described: EnvSpec | None) -> EnvSpec | None:
+    """The spec of an environment behind a wall: of code that only the worker knows it names nothing to be loaded here."""
+    if plan.target.spec is not None and plan.target.folder is None:
+        return _unmade_spec(plan)
+    return None if described is None else replace(described, entry_point=None, additional_wrappers=())
+
+
 def _build_processes(plan: Plan, num_envs: int) -> VectorEnv[Any, Any, Any]:
     from paddock.vector.processes import ProcessVectorEnv
 
     lanes = plan.lanes
+    one, behind = _lane_and_wall(plan)
     env = ProcessVectorEnv(
-        [partial(build_one, plan)] * num_envs,
+        [one] * num_envs,
         workers=lanes.workers,
         copy=lanes.copy,
         autoreset_mode=lanes.autoreset,
@@ -107,8 +132,24 @@ def _build_processes(plan: Plan, num_envs: int) -> VectorEnv[Any, Any, Any]:
         deadline_s=lanes.deadline_s,
         max_concurrency=lanes.max_concurrency,
         batch_size=lanes.batch_size,
+        **behind,
     )
+    if plan.wall is not None:
+        env.lane_spec = _outside_spec(plan, env.lane_spec)
     return with_vector_spec(env, plan, num_envs)
+
+
+def _lane_and_wall(plan: Plan) -> tuple[Any, dict[str, Any]]:
+    """What makes one lane, a function or, behind a wall, plain data; and what the wall adds to the arguments."""
+    if plan.wall is None:
+        return partial(build_one, plan), {}
+    from paddock.hosting.wall_rules import WallRules
+    from paddock.making.crossing import crossing
+    from paddock.making.walls import walled_launcher
+
+    sent = crossing(plan)
+    launcher = walled_launcher(sent.modules, sent.folder, plan.wall)
+    return sent.what, {"launcher": launcher, "wall": WallRules.of(plan.wall)}
 
 
 def _build_loop(plan: Plan, num_envs: int) -> VectorEnv[Any, Any, Any]:
@@ -160,7 +201,9 @@ def _as_arguments(lanes: LaneOptions) -> dict[str, Any]:
 def with_vector_spec(env: VectorEnv[Any, Any, Any], plan: Plan, num_envs: int) -> VectorEnv[Any, Any, Any]:
     """``env`` with the spec that makes it again; how many lanes, and of what kind, stands among the arguments."""
     # What a lane says of itself has all arguments of its wrappers too; compiled lanes say nothing.
-    spec = getattr(env, "lane_spec", None) or _unmade_spec(plan)
+    spec = getattr(env, "lane_spec", None) or (None if plan.target.spec is None else _unmade_spec(plan))
+    if spec is None:  # made behind a wall by code that did not say
+        return env
     mode = {"compiled": "vector_entry_point", "processes": "async"}.get(plan.backend, "sync")
     kwargs = {**spec.kwargs, "num_envs": num_envs, "vectorization_mode": mode}
     env.unwrapped.spec = replace(spec, kwargs=kwargs)
@@ -179,13 +222,15 @@ def _unmade_spec(plan: Plan) -> EnvSpec:
 _LANES = {"loop": _build_loop, "compiled": _build_compiled, "processes": _build_processes}
 
 
-def resolve(target: Target) -> Target:
-    """The target with its spec known: a module is imported now, a plugin loaded."""
+def resolve(target: Target, isolation: Isolation = None) -> Target:
+    """The target with its spec known: a module is imported now, a plugin loaded. Not if it is to stay behind a wall."""
+    if wall_for(target, isolation) is not None:
+        return target
     if target.kind == "module":
         assert target.module is not None
         assert target.id is not None
         _import_registering(target.module)
-        return replace(target, spec=find_spec(target.id))
+        return replace(target, spec=_openenv_spec(target.module, target.id) or find_spec(target.id))
     if target.kind == "plugin":
         assert target.spec is not None
         return replace(target, spec=_load_plugin(target.spec))
@@ -200,6 +245,16 @@ def _import_registering(module: str) -> None:
             f"{error}. Environment registration via importing a module failed. "
             f"Check whether '{module}' contains env registration and can be imported."
         ) from error
+
+
+def _openenv_spec(module: str, name: str) -> EnvSpec | None:
+    """A spec for a class of that name in the module that is an environment written for OpenEnv."""
+    found = getattr(importlib.import_module(module), name, None)
+    if found is None:
+        return None
+    from paddock.sources.openenv_classes import spec_of
+
+    return spec_of(module, name, found)
 
 
 def _load_plugin(spec: EnvSpec) -> EnvSpec:

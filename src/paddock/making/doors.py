@@ -9,11 +9,15 @@ from typing import Any, overload
 from paddock.core.env import Env
 from paddock.core.spec import EnvSpec
 from paddock.core.vector_env import VectorEnv
+from paddock.errors import PlanError
 from paddock.making.build import build, resolve
+from paddock.making.isolation import Isolation
 from paddock.making.lane_options import LaneOptions
 from paddock.making.plan import RemoteOptions, plan
 from paddock.making.target import locate
+from paddock.making.warm import WarmPool
 from paddock.making.wrapper_stack import WrapperLike
+from paddock.sandbox.policy import DEFAULT, Policy
 
 
 @overload
@@ -24,7 +28,7 @@ def make(
     target: str | os.PathLike[str] | EnvSpec,
     *,
     num_envs: int | None = None,
-    isolation: str | None = None,
+    isolation: Isolation = None,
     backend: str = "auto",
     wrappers: Sequence[WrapperLike] = (),
     validate: bool | None = None,
@@ -50,7 +54,7 @@ def make(
     """
     return build(
         plan(
-            resolve(locate(target)),
+            resolve(locate(target), isolation),
             num_envs=num_envs,
             isolation=isolation,
             backend=backend,
@@ -73,3 +77,31 @@ def make_vec(target: str | os.PathLike[str] | EnvSpec, num_envs: int = 1, **kwar
 def OpenEnv(target: str | os.PathLike[str] | EnvSpec, **kwargs: Any) -> Any:  # noqa: N802 - the mission's spelling
     """``make`` under the name that OpenEnv's users look for, nothing more."""
     return make(target, **kwargs)
+
+
+def permissions(target: str | os.PathLike[str] | EnvSpec) -> Policy:
+    """What ``target`` asks for: a folder by its manifest, anything else for what code gets by default.
+
+    Reading it imports nothing. To grant it: ``make(target, isolation=permissions(target))``.
+    """
+    return locate(target).asked or DEFAULT
+
+
+def warm(
+    target: str | os.PathLike[str] | EnvSpec, *, spares: int = 2, isolation: Isolation = "sandbox", **kwargs: Any
+) -> WarmPool:
+    """Keep ``spares`` workers ready behind the wall that ``make(target, isolation=...)`` would put up.
+
+    While the pool is open, ``make`` takes them and is ready in milliseconds::
+
+        with paddock.warm("maze:Maze-v0", spares=4):
+            env = paddock.make("maze:Maze-v0", isolation="sandbox")
+    """
+    from paddock.making.crossing import crossing
+    from paddock.making.walls import warm_pool
+
+    planned = plan(locate(target), isolation=isolation, env_kwargs=kwargs)
+    if planned.wall is None:
+        raise PlanError(f"isolation={isolation!r} has no wall, so there is nothing to keep warm. Use 'sandbox'.")
+    sent = crossing(planned)
+    return warm_pool(sent.modules, sent.folder, planned.wall, spares)

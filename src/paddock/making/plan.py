@@ -9,12 +9,13 @@ from typing import Any, Literal, TypeAlias
 from paddock.core.spec import EnvSpec, WrapperSpec, entry_point_text
 from paddock.errors import PlanError
 from paddock.kernels.installed import numba_installed
+from paddock.making.isolation import Isolation, Tier, tier_of, wall_for
 from paddock.making.lane_options import LaneOptions
 from paddock.making.target import Target
 from paddock.making.wrapper_stack import WrapperLike, name_of
+from paddock.sandbox.policy import Policy
 
 _BACKENDS = ("auto", "loop", "compiled")
-_TIERS = (None, "none", "process")
 
 Backend: TypeAlias = Literal["one", "loop", "compiled", "processes"]
 
@@ -32,7 +33,8 @@ class Plan:
 
     target: Target
     num_envs: int | None
-    isolation: Literal["none", "process"]
+    isolation: Tier
+    wall: Policy | None  # what the code may do; None where it may do all that this process may
     backend: Backend
     validate: bool | None
     strict: bool
@@ -46,6 +48,10 @@ class Plan:
         """The plan as (what, how) rows, outermost decision first."""
         target, spec = self.target, self.target.spec
         rows = [("target", f"{target.text} ({target.kind})"), ("isolation", _ISOLATION[self.isolation])]
+        if self.wall is not None:
+            from paddock.making.wall_lines import wall_lines  # when first used: it looks at files
+
+            rows += wall_lines(target, self.wall)
         if spec is None:
             later = f"known after importing {target.module}"
             lanes = [] if self.num_envs is None else [("lanes", f"{self.num_envs}, how they step is {later}")]
@@ -99,7 +105,7 @@ def plan(
     target: Target,
     *,
     num_envs: int | None = None,
-    isolation: str | None = None,
+    isolation: Isolation = None,
     backend: str = "auto",
     validate: bool | None = None,
     strict: bool = True,
@@ -111,11 +117,12 @@ def plan(
     remote: RemoteOptions | None = None,
 ) -> Plan:
     """Decide how to build a located target, or say which two wishes clash and the ways out."""
-    _check_place(target, isolation, remote)
+    _check_place(target, remote)
     _check_limit(max_episode_steps)
     _check_wrappers(wrappers)
     target, num_envs, isolation, backend = _without_lane_arguments(target, num_envs, isolation, backend)
-    tier: Literal["none", "process"] = "process" if isolation == "process" else "none"
+    wall = wall_for(target, isolation)
+    tier = tier_of(isolation, wall)
     _check_count(num_envs)
     resolved = _resolve_backend(target, num_envs, tier, backend, wrappers)
     _check_lane_options(lanes, resolved)
@@ -123,6 +130,7 @@ def plan(
         target=target,
         num_envs=num_envs,
         isolation=tier,
+        wall=wall,
         backend=resolved,
         validate=validate,
         strict=strict,
@@ -134,26 +142,21 @@ def plan(
     )
 
 
-def _check_place(target: Target, isolation: str | None, remote: RemoteOptions | None) -> None:
-    if target.kind in ("folder", "package"):
+def _check_place(target: Target, remote: RemoteOptions | None) -> None:
+    if target.kind == "package":
         raise PlanError(
-            f"{target.text!r} is a {target.kind}, whose code must run behind a wall, and this version of paddock has "
-            f"no sandbox yet. Register it in your own process to run it here: paddock.register(id, 'module:Class')."
+            f"{target.text!r} is a signed package, and this version of paddock has no store for them yet. Unpack it "
+            f"and name its folder, as ./{target.text.partition('@')[0].rpartition('/')[2]}."
         )
     if target.kind == "url":
         raise PlanError(f"{target.text!r} is a server, and this version of paddock has no client yet.")
     if remote is not None:
-        raise PlanError(f"remote= is for servers, and {target.text!r} runs in this process. Drop remote=.")
-    if isolation not in _TIERS:
-        raise PlanError(
-            f"isolation={isolation!r} can't be built by this version of paddock. Use 'process' to run {target.text!r} "
-            f"in a process of its own, or drop it to run it in this one."
-        )
+        raise PlanError(f"remote= is for servers, and {target.text!r} runs on this machine. Drop remote=.")
 
 
 def _without_lane_arguments(
-    target: Target, num_envs: int | None, isolation: str | None, backend: str
-) -> tuple[Target, int | None, str | None, str]:
+    target: Target, num_envs: int | None, isolation: Isolation, backend: str
+) -> tuple[Target, int | None, Isolation, str]:
     """A spec read back from a vector environment says among its arguments how many lanes it had, and how they step."""
     if target.spec is None or "vectorization_mode" not in target.spec.kwargs:
         return target, num_envs, isolation, backend
@@ -163,7 +166,7 @@ def _without_lane_arguments(
     num_envs = count if num_envs is None else num_envs
     if mode == "async":
         return target, num_envs, isolation or "process", backend
-    if backend == "auto" and isolation != "process":
+    if backend == "auto" and isolation in (None, "none"):
         backend = "compiled" if mode == "vector_entry_point" else "loop"
     return target, num_envs, isolation, backend
 
@@ -206,10 +209,11 @@ def _resolve_backend(
         if backend != "auto":
             raise PlanError(f"backend={backend!r} is for n lanes. Pass num_envs=n, or drop backend.")
         return "one"
-    if isolation == "process":
+    if isolation != "none":
         if backend != "auto":
             raise PlanError(
-                f"backend={backend!r} steps lanes in this process, and isolation='process' in others. Drop one of them."
+                f"backend={backend!r} steps lanes in this process, and isolation={isolation!r} in others. Drop one of "
+                f"them."
             )
         return "processes"
     if backend == "compiled" and not compiled:
@@ -222,6 +226,9 @@ def _resolve_backend(
 _ISOLATION = {
     "none": "none: runs in this process",
     "process": "process: a crash or a hang stays in the worker; no wall, the code may do all that you may",
+    "landlock": "landlock: Landlock, seccomp and limits; for places where namespaces can't be had",
+    "sandbox": "sandbox: namespaces, Landlock, seccomp and limits; it sees only what is listed here",
+    "auto": "auto: the strongest wall that passes a self-test on this machine",
 }
 
 

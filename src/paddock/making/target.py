@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 import paddock.envs.catalog  # noqa: F401 - the built-in ids
@@ -13,6 +14,7 @@ from paddock.core.lookup import find_spec
 from paddock.core.registry import origin_of
 from paddock.core.spec import EnvSpec
 from paddock.errors import InvalidId, PlanError
+from paddock.sandbox.policy import Policy
 
 Kind = Literal["built in", "registered", "plugin", "spec", "module", "folder", "package", "url"]
 
@@ -30,6 +32,8 @@ class Target:
     spec: EnvSpec | None = None
     module: str | None = None
     id: str | None = None
+    folder: str | None = None  # the absolute path of a folder with a manifest
+    asked: Policy | None = None  # the permissions that its manifest asks for
 
 
 def locate(target: str | os.PathLike[str] | EnvSpec) -> Target:
@@ -44,7 +48,7 @@ def locate(target: str | os.PathLike[str] | EnvSpec) -> Target:
     if _URL.match(text):
         return Target(text, "url")
     if isinstance(target, os.PathLike) or text.startswith((".", "/", "~")):
-        return Target(text, "folder")
+        return _folder_target(text)
     if _PACKAGE.fullmatch(text):
         return Target(text, "package")
     if ":" in text:
@@ -58,3 +62,14 @@ def _module_target(text: str) -> Target:
     if match is None:
         raise InvalidId(f"Malformed target: {ascii(text)[:80]}. Expected 'module:Id-v0'.")
     return Target(text, "module", module=match["module"], id=str(parse_id(match["id"])))
+
+
+def _folder_target(text: str) -> Target:
+    """``./maze`` or, where the manifest has several environments, ``./maze:Maze-v0``."""
+    from paddock.package.manifest import read_manifest
+
+    folder, _, name = text.rpartition(":") if ":" in text and not Path(text).exists() else (text, "", "")
+    path = str(Path(folder).expanduser().resolve())
+    manifest = read_manifest(path)
+    spec = manifest.spec(name or None)
+    return Target(text, "folder", spec=spec, id=spec.id, folder=path, asked=manifest.permissions_of(spec.id))

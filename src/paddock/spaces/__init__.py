@@ -11,6 +11,7 @@
     json_form.py                     a space as JSON text, and back from strangers' text
     json_guard.py json_fields.py     the bounded parser and the typed fields with paths behind it
     json_value.py json_schema.py     a value as JSON data, and the JSON Schema of that
+    struct.py records/               typed records as a space: dataclasses, pydantic models, msgspec structs
     conform.py                       an action made ready for its environment, or refused with a reason
 """
 
@@ -27,6 +28,7 @@ from paddock.spaces.multi_discrete import MultiDiscrete
 from paddock.spaces.oneof import OneOf
 from paddock.spaces.sequence import Sequence
 from paddock.spaces.space import Space
+from paddock.spaces.struct import Struct
 from paddock.spaces.text import Text
 from paddock.spaces.tuple import Tuple
 
@@ -42,6 +44,7 @@ __all__ = [
     "OneOf",
     "Sequence",
     "Space",
+    "Struct",
     "Text",
     "Tuple",
     "batch_differing_spaces",

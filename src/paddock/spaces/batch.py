@@ -1,7 +1,7 @@
 """Batched values: n members of a space in one value with a leading axis. Spaces of your own register rules here.
 
-Arrays gain an axis, Tuple and Dict batch each part, and everything else (Text, Sequence, Graph, OneOf, spaces without a
-rule) becomes a tuple of n members.
+Arrays gain an axis, Tuple and Dict batch each part, and everything else (Text, Sequence, Graph, OneOf, Struct, spaces
+without a rule) becomes a tuple of n members.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from paddock.spaces.multi_discrete import MultiDiscrete
 from paddock.spaces.oneof import OneOf
 from paddock.spaces.sequence import Sequence
 from paddock.spaces.space import Space
+from paddock.spaces.struct import Struct
 from paddock.spaces.text import Text
 from paddock.spaces.tuple import Tuple
 
@@ -178,6 +179,7 @@ def _differing_dicts(spaces: AbstractSequence[Dict]) -> Dict:
 @batch_differing_spaces.register(Text)
 @batch_differing_spaces.register(Sequence)
 @batch_differing_spaces.register(OneOf)
+@batch_differing_spaces.register(Struct)
 def _differing_others(spaces: AbstractSequence[Space[Any]]) -> Tuple:
     return Tuple([deepcopy(space) for space in spaces], spaces[0]._copy_np_random())
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from paddock.errors import InvalidValue
 from paddock.spaces.box import Box
 from paddock.spaces.dict import Dict
 from paddock.spaces.discrete import Discrete
@@ -17,6 +18,7 @@ from paddock.spaces.multi_binary import MultiBinary
 from paddock.spaces.multi_discrete import MultiDiscrete
 from paddock.spaces.oneof import OneOf
 from paddock.spaces.space import Space
+from paddock.spaces.struct import Struct
 from paddock.spaces.tuple import Tuple
 
 _FEW = 16  # up to so many elements a loop over Python floats beats two NumPy calls
@@ -31,7 +33,8 @@ def conform(space: Space[Any], value: Any, *, bounds: bool = True, path: str = "
 
     Box: any array or list of real numbers of the right shape; other dtypes are cast where no more than precision is
     lost, an array of the right dtype comes back as the same object. ``bounds=False`` lets finite or infinite values
-    outside the bounds through, never NaN. Tuple, Dict and OneOf do this part by part. All other spaces ask `contains`
+    outside the bounds through, never NaN. Tuple, Dict and OneOf do this part by part. A Struct
+    makes a record of a dict with its fields. All other spaces ask `contains`
     and give the value back as it is.
     """
     if type(space) is Box:
@@ -145,6 +148,15 @@ def _conform_one_of(space: OneOf, value: Any, bounds: bool, path: str) -> Any:
     return value[0], conform(space.spaces[index], value[1], bounds=bounds, path=f"{path}[1]")
 
 
+def _conform_struct(space: Struct, value: Any, bounds: bool, path: str) -> Any:
+    try:
+        return space.validate(value)
+    except InvalidValue as error:
+        raise Nonconforming(f"{_at(path)}{error}") from None
+    except Exception:
+        raise Nonconforming(f"{_at(path)}{_show(value)} is not in {_show(space)}") from None
+
+
 def _conform_member(space: Space[Any], value: Any, bounds: bool, path: str) -> Any:
     if not space.contains(value):
         raise Nonconforming(f"{_at(path)}{_show(value)} is not in {_show(space)}")
@@ -159,6 +171,7 @@ _RULES: dict[type, Any] = {
     Tuple: _conform_tuple,
     Dict: _conform_dict,
     OneOf: _conform_one_of,
+    Struct: _conform_struct,
 }
 
 

@@ -15,6 +15,7 @@ from paddock.spaces.multi_discrete import MultiDiscrete
 from paddock.spaces.oneof import OneOf
 from paddock.spaces.sequence import Sequence
 from paddock.spaces.space import Space
+from paddock.spaces.struct import Struct
 from paddock.spaces.text import Text
 from paddock.spaces.tuple import Tuple
 
@@ -87,3 +88,8 @@ def _sequences(space_1: Sequence, space_2: Any) -> bool:
         and space_1.stack is space_2.stack
         and is_space_dtype_shape_equiv(space_1.feature_space, space_2.feature_space)
     )
+
+
+@is_space_dtype_shape_equiv.register(Struct)
+def _structs(space_1: Struct, space_2: Any) -> bool:
+    return isinstance(space_2, Struct) and space_1 == space_2

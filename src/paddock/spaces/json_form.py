@@ -28,10 +28,12 @@ from paddock.spaces.multi_discrete import MultiDiscrete
 from paddock.spaces.oneof import OneOf
 from paddock.spaces.sequence import Sequence
 from paddock.spaces.space import Space
+from paddock.spaces.struct import Struct
 from paddock.spaces.text import Text
 from paddock.spaces.tuple import Tuple
 
 VERSION = 1
+NAME_LIMIT = 200
 
 INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 NUMBERS = (*INTEGERS, "float16", "float32", "float64", "bool")
@@ -53,6 +55,16 @@ def from_json(text: str | bytes) -> Space[Any]:
         if type(version) is not int or version != VERSION:
             raise InvalidSpace(f"$.paddock: expected version {VERSION}, got {str(version)[:40]}")
     return _read(data, "$", Budget())
+
+
+def write_form(space: Space[Any], path: str) -> dict[str, Any]:
+    """``space`` as a part of other JSON data, without a version."""
+    return _write(space, path, Budget())
+
+
+def read_form(data: Any, path: str) -> Space[Any]:
+    """The space that `write_form` wrote, or InvalidSpace."""
+    return _read(data, path, Budget())
 
 
 def _write(space: Space[Any], path: str, budget: Budget) -> dict[str, Any]:
@@ -145,6 +157,10 @@ def _write_sequence(space: Sequence, path: str, budget: Budget) -> dict[str, Any
 def _write_graph(space: Graph, path: str, budget: Budget) -> dict[str, Any]:
     edges = None if space.edge_space is None else _write(space.edge_space, f"{path}.edge_space", budget)
     return {"node_space": _write(space.node_space, f"{path}.node_space", budget), "edge_space": edges}
+
+
+def _write_struct(space: Struct, path: str, budget: Budget) -> dict[str, Any]:
+    return {"name": budget.check_text(space.name, f"{path}.name"), "schema": space.schema}
 
 
 def _read(data: Any, path: str, budget: Budget) -> Space[Any]:
@@ -268,6 +284,10 @@ def _read_graph(fields: Fields, budget: Budget) -> Graph:
     return Graph(nodes, None if edges is None else _read(edges, fields.at("edge_space"), budget))
 
 
+def _read_struct(fields: Fields, budget: Budget) -> Struct:
+    return Struct.from_schema(fields.take("schema"), fields.text("name")[:NAME_LIMIT])
+
+
 _WRITERS: dict[type, Callable[[Any, str, Budget], dict[str, Any]]] = {
     Box: _write_box,
     Discrete: _write_discrete,
@@ -279,6 +299,7 @@ _WRITERS: dict[type, Callable[[Any, str, Budget], dict[str, Any]]] = {
     Sequence: _write_sequence,
     Graph: _write_graph,
     OneOf: _write_spaces,
+    Struct: _write_struct,
 }
 
 _READERS: dict[str, Callable[[Fields, Budget], Space[Any]]] = {
@@ -292,4 +313,5 @@ _READERS: dict[str, Callable[[Fields, Budget], Space[Any]]] = {
     "Sequence": _read_sequence,
     "Graph": _read_graph,
     "OneOf": _read_one_of,
+    "Struct": _read_struct,
 }

@@ -22,8 +22,10 @@ from paddock.spaces.json_value import check_keys
 from paddock.spaces.multi_binary import MultiBinary
 from paddock.spaces.multi_discrete import MultiDiscrete
 from paddock.spaces.oneof import OneOf
+from paddock.spaces.records.hoist import Whole, hoist
 from paddock.spaces.sequence import Sequence
 from paddock.spaces.space import Space
+from paddock.spaces.struct import Struct
 from paddock.spaces.text import Text
 from paddock.spaces.tuple import Tuple
 
@@ -38,7 +40,7 @@ Schema = dict[str, Any]
 
 def json_schema(space: Space[Any]) -> Schema:
     """The schema of the values of ``space``."""
-    return {"$schema": DIALECT, **describe(space)}
+    return {"$schema": DIALECT, **hoist(describe(space))}
 
 
 @singledispatch
@@ -150,6 +152,11 @@ def _one_of(space: OneOf) -> Schema:
 @describe.register(Sequence)
 def _sequence(space: Sequence) -> Schema:
     return {"type": "array", "items": describe(space.feature_space)}
+
+
+@describe.register(Struct)
+def _struct(space: Struct) -> Schema:
+    return Whole(space.described)
 
 
 @describe.register(Graph)

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from paddock.errors import CustomSpaceError, InvalidSpace
+from paddock.errors import CustomSpaceError, InvalidSpace, InvalidValue
 from paddock.spaces.batch import concatenate, create_empty_array, iterate
 from paddock.spaces.box import Box
 from paddock.spaces.dict import Dict
@@ -24,6 +24,7 @@ from paddock.spaces.multi_discrete import MultiDiscrete
 from paddock.spaces.oneof import OneOf
 from paddock.spaces.sequence import Sequence
 from paddock.spaces.space import Space
+from paddock.spaces.struct import Struct
 from paddock.spaces.text import Text
 from paddock.spaces.tuple import Tuple
 
@@ -125,6 +126,11 @@ def _encode_graph(space: Graph, x: GraphInstance) -> dict[str, Any]:
     return {"nodes": nodes, "edges": edges, "edge_links": x.edge_links.tolist()}
 
 
+@encode.register(Struct)
+def _encode_struct(space: Struct, x: Any) -> dict[str, Any]:
+    return space.to_plain(x)
+
+
 @decode.register(Box)
 def _decode_box(space: Box, data: Any, path: str) -> NDArray[Any]:
     leaves = _leaves(data, space.shape, path)
@@ -223,6 +229,16 @@ def _decode_graph(space: Graph, data: Any, path: str) -> GraphInstance:
             _refuse(f"{path}.edge_links[{i // 2}][{i % 2}]", f"the index of one of {len(node_list)} nodes", link)
     links = np.array(leaves, dtype=np.int32).reshape(shape)
     return GraphInstance(nodes, _batch(space.edge_space, edge_list), links)
+
+
+@decode.register(Struct)
+def _decode_struct(space: Struct, data: Any, path: str) -> Any:
+    try:
+        return space.validate(data)
+    except InvalidValue as error:
+        place = error.path if error.path[:1] in ("", "[") else f".{error.path}"
+        reason = str(error).removeprefix(f"{error.path}: ")
+        raise InvalidValue(f"{path}{place}: {reason}", path=f"{path}{place}") from error
 
 
 def check_keys(space: Dict) -> None:

@@ -1,6 +1,6 @@
 """Batches in memory that processes share. What is read is a view: the next write of a lane changes it.
 
-Spaces of your own register rules here. Sequence and Graph have none: their members have no fixed size.
+Spaces of your own register rules here. Sequence, Graph and Struct have none: their members have no fixed size.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from paddock.spaces.multi_discrete import MultiDiscrete
 from paddock.spaces.oneof import OneOf
 from paddock.spaces.sequence import Sequence
 from paddock.spaces.space import Space
+from paddock.spaces.struct import Struct
 from paddock.spaces.text import Text
 from paddock.spaces.tuple import Tuple
 
@@ -88,7 +89,8 @@ def _create_one_of(space: OneOf, n: int = 1, ctx: Any = multiprocessing) -> tupl
 
 @create_shared_memory.register(Graph)
 @create_shared_memory.register(Sequence)
-def _create_nothing(space: Graph | Sequence, n: int = 1, ctx: Any = multiprocessing) -> NoReturn:
+@create_shared_memory.register(Struct)
+def _create_nothing(space: Graph | Sequence | Struct, n: int = 1, ctx: Any = multiprocessing) -> NoReturn:
     raise InvalidSpace(
         f"As {space} has a dynamic shape so its not possible to make a static shared memory. "
         "For `AsyncVectorEnv`, disable `shared_memory`."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
+from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias
 
 import numpy as np
@@ -28,6 +29,20 @@ MaskNDArray: TypeAlias = npt.NDArray[np.int8]
 SEED_LIMIT = 2**31 - 1
 
 
+class _ForPydantic:
+    """A hook of pydantic that a space has where it annotates a field, and its class, as a type, has not."""
+
+    def __init__(self, function: str) -> None:
+        self._function = function
+
+    def __get__(self, space: Space[Any] | None, owner: type) -> Any:
+        if space is None:
+            raise AttributeError(self._function)
+        from paddock.spaces.records import pydantic
+
+        return partial(getattr(pydantic, self._function), space)
+
+
 class Space(Generic[T_co]):
     """What a value may be: checks it, samples it, and has a JSON form.
 
@@ -39,6 +54,8 @@ class Space(Generic[T_co]):
     dtype: np.dtype[Any] | None
     _shape: tuple[int, ...] | None
     _np_random: np.random.Generator | None
+    __get_pydantic_core_schema__ = _ForPydantic("core_schema_of")
+    __get_pydantic_json_schema__ = _ForPydantic("json_schema_of")
 
     def __init__(
         self,

@@ -10,13 +10,18 @@ from paddock.testing.rules import RULE, Level
 
 @dataclass(frozen=True)
 class Finding:
-    """What ``find`` lists. ``message`` says what is wrong, with values; ``fix`` says what to do about it."""
+    """What ``find`` lists. ``message`` says what is wrong, with values; ``fix`` says what to do about it.
+
+    ``file`` and ``line`` are set where it was found in source.
+    """
 
     code: str
     level: Level
     rule: str
     message: str
     fix: str
+    file: str | None = None
+    line: int | None = None
 
     def __str__(self) -> str:
         return f"{self.code} {self.rule} ({self.level}): {self.message} Fix: {self.fix}"

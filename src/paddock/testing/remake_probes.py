@@ -14,6 +14,7 @@ from paddock.core.frame_checks import frame_problems, render_metadata_problems
 from paddock.core.problem import Problem, brief
 from paddock.core.spec import EnvSpec
 from paddock.errors import DependencyNotInstalled
+from paddock.hosting.client import HostedEnv
 
 
 def rendering(env: Env[Any, Any]) -> Iterator[Problem]:
@@ -22,7 +23,7 @@ def rendering(env: Env[Any, Any]) -> Iterator[Problem]:
     if env.render_mode is not None:
         env.reset()
         yield from frame_problems(env.render_mode, env.render())
-    spec = env.unwrapped.spec
+    spec = _spec_of(env)
     modes = env.metadata.get("render_modes")
     modes = [mode for mode in modes if isinstance(mode, str)] if isinstance(modes, list | tuple) else []
     if spec is None:
@@ -55,7 +56,7 @@ def _rendering_in(spec: EnvSpec, mode: str) -> Iterator[Problem]:
 
 def closing(env: Env[Any, Any]) -> Iterator[Problem]:
     """Whether an environment made from the spec can be closed, and closed again."""
-    spec = env.unwrapped.spec
+    spec = _spec_of(env)
     if spec is None:
         return
     other = _unguarded(spec).make()
@@ -73,7 +74,7 @@ def closing(env: Env[Any, Any]) -> Iterator[Problem]:
 
 def remaking(env: Env[Any, Any]) -> Iterator[Problem]:
     """Whether the spec can be copied and makes an environment again; the other probes here need that."""
-    spec = env.unwrapped.spec
+    spec = _spec_of(env)
     try:
         made = None if spec is None else _unguarded(deepcopy(spec)).make()
     except Exception as error:
@@ -90,6 +91,11 @@ def raised(call: str, error: Exception) -> Problem:
     place = traceback.extract_tb(error.__traceback__)[-1]
     text = f"`env.{call}()` raised {brief(error)} at {place.filename}:{place.lineno}."
     return Problem("env-raised", text, cause=error)
+
+
+def _spec_of(env: Env[Any, Any]) -> EnvSpec | None:
+    # One that is elsewhere stays there: making its spec again would run its code in this process, outside any wall.
+    return None if isinstance(env.unwrapped, HostedEnv) else env.unwrapped.spec
 
 
 def _unguarded(spec: EnvSpec) -> EnvSpec:

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
+from urllib.parse import quote
 
 from paddock import __version__
 from paddock.testing.finding import Finding
 from paddock.testing.rules import RULES, Rule
+from paddock.testing.secure.rules import SECURE_RULES
 
+ALL_RULES = (*RULES, *SECURE_RULES)
 SARIF_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 
 
@@ -23,8 +26,8 @@ def to_json(findings: Sequence[Finding], target: str) -> dict[str, Any]:
 
 
 def to_sarif(findings: Sequence[Finding], target: str) -> dict[str, Any]:
-    """A SARIF log with one run, ready for ``json.dumps``. An environment is no file, so its place is a logical one."""
-    driver = {"name": "paddock", "version": __version__, "rules": [_sarif_rule(rule) for rule in RULES]}
+    """A SARIF log with one run, ready for ``json.dumps``. Where no file is known, the place is a logical one."""
+    driver = {"name": "paddock", "version": __version__, "rules": [_sarif_rule(rule) for rule in ALL_RULES]}
     run = {"tool": {"driver": driver}, "results": [_sarif_result(finding, target) for finding in findings]}
     return {"$schema": SARIF_SCHEMA, "version": "2.1.0", "runs": [run]}
 
@@ -40,11 +43,18 @@ def _sarif_rule(rule: Rule) -> dict[str, Any]:
 
 
 def _sarif_result(finding: Finding, target: str) -> dict[str, Any]:
-    index = next(i for i, rule in enumerate(RULES) if rule.code == finding.code)
+    index = next(i for i, rule in enumerate(ALL_RULES) if rule.code == finding.code)
     return {
         "ruleId": finding.code,
         "ruleIndex": index,
         "level": finding.level,
         "message": {"text": f"{finding.message} {finding.fix}"},
-        "locations": [{"logicalLocations": [{"name": target, "kind": "object"}]}],
+        "locations": [_sarif_place(finding, target)],
     }
+
+
+def _sarif_place(finding: Finding, target: str) -> dict[str, Any]:
+    if finding.file is None:
+        return {"logicalLocations": [{"name": target, "kind": "object"}]}
+    region = {} if finding.line is None else {"region": {"startLine": finding.line}}
+    return {"physicalLocation": {"artifactLocation": {"uri": quote(finding.file)}, **region}}

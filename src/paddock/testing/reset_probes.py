@@ -16,6 +16,7 @@ from paddock.core.result_checks import (
     seed_default_problems,
     takes_keyword,
 )
+from paddock.hosting.client import HostedEnv
 from paddock.seeding import np_random
 from paddock.testing.equivalence import data_equivalence, own_copy
 
@@ -88,8 +89,9 @@ def may_vary(env: Env[Any, Any]) -> bool:
 
 def stream_state(env: Env[Any, Any]) -> Any:
     """The state of the environment's random stream; None if it has none yet."""
-    # Not `np_random`: asking for that makes a stream.
-    generator = getattr(env.unwrapped, "_np_random", None)
+    inner = env.unwrapped
+    # Not `np_random`: asking for that makes a stream. Elsewhere it is all that can be asked for.
+    generator = inner.np_random if isinstance(inner, HostedEnv) else getattr(inner, "_np_random", None)
     return None if generator is None else deepcopy(generator.bit_generator.state)
 
 
@@ -104,7 +106,9 @@ class _Start:
     @classmethod
     def of(cls, env: Env[Any, Any], kwargs: dict[str, Any]) -> _Start:
         observation, _ = env.reset(**kwargs)
-        return cls(own_copy(observation), stream_state(env), getattr(env.unwrapped, "_np_random_seed", None))
+        inner = env.unwrapped
+        seed = inner.np_random_seed if isinstance(inner, HostedEnv) else getattr(inner, "_np_random_seed", None)
+        return cls(own_copy(observation), stream_state(env), seed)
 
 
 def _stream_problems(starts: list[_Start]) -> Iterator[Problem]:

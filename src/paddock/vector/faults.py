@@ -23,6 +23,7 @@ from paddock.errors import (
     ResetNeeded,
     SnapshotUnsupported,
     UnsupportedMode,
+    WorkerLost,
 )
 from paddock.seeding import derived_seed
 
@@ -122,7 +123,8 @@ class Faults:
     def raise_what_was_reported(self) -> None:
         """Raise the first error that is to be raised, once every lane has its result."""
         if self._raised:
-            error = self._raised[min(self._raised)]
+            first = min(self._raised, key=lambda lane: (collateral(self._raised[lane]), lane))
+            error = self._raised[first]
             self._raised.clear()
             raise error
 
@@ -131,6 +133,11 @@ class Faults:
         mask = np.ones(len(self._seeds), dtype=np.bool_)
         mask[list(self.frozen)] = False
         return mask
+
+
+def collateral(error: BaseException) -> bool:
+    """Whether the lane was only lost with another one that shares its worker: then that one's error says more."""
+    return isinstance(error, WorkerLost) and error.cause == "ended"
 
 
 def is_fault(error: BaseException) -> bool:

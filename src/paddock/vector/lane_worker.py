@@ -9,18 +9,24 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, Literal
 
-from paddock.core.env import Env, Info
-from paddock.errors import BadFrame, DeadlineExceeded, NotTransferable, PaddockError, WorkerLost
+from paddock.core.env import Info
+from paddock.errors import (
+    BadFrame,
+    DeadlineExceeded,
+    EnvironmentViolation,
+    NotTransferable,
+    PaddockError,
+    WorkerLost,
+)
 from paddock.hosting import messages as m
 from paddock.hosting.block import Block
-from paddock.hosting.factories import dumps
 from paddock.hosting.failure import failed
 from paddock.hosting.frames import SameFrame
-from paddock.hosting.launch import Launcher
 from paddock.hosting.process_channel import ProcessChannel
 from paddock.hosting.rows import Layout, fill, put_exactly
+from paddock.hosting.wall_rules import WallRules
 
-Factory = Callable[[], Env[Any, Any]]
+OpenChannel = Callable[[], ProcessChannel]
 Kind = Literal["make", "attach", "reset", "step", "ask"]
 Heard = tuple[Kind, Sequence[int], m.Reply]
 
@@ -51,18 +57,28 @@ _ATTACH = _Sent("attach", ())
 
 
 class LaneWorker:
-    """The lanes from ``first`` on, one for each factory. Rows are their numbers within this worker."""
+    """The lanes from ``first`` on, one for each of ``makes``. Rows are their numbers within this worker."""
 
     def __init__(
-        self, first: int, factories: Sequence[Factory], *, launcher: Launcher, autoreset: str, deadline_s: float | None
+        self,
+        first: int,
+        makes: Sequence[dict[str, Any]],
+        *,
+        open_channel: OpenChannel,
+        autoreset: str,
+        deadline_s: float | None,
+        wall: WallRules | None = None,
     ) -> None:
-        self.lanes = range(first, first + len(factories))
-        self.part = slice(first, first + len(factories))
-        self._factories, self._launcher, self._autoreset = factories, launcher, autoreset
+        self.lanes = range(first, first + len(makes))
+        self.part = slice(first, first + len(makes))
+        self._makes, self._open_channel, self._autoreset = makes, open_channel, autoreset
         self._deadline_s = deadline_s
+        self._start_s = max(deadline_s or 0.0, _MAKE_S) if wall is None else wall.start_s
+        # One that is not believed can't buy time by saying that it has come to the next row.
+        self._times_rows = wall is None
         self._layouts: tuple[Layout, Layout] | None = None
         self._awake_s = 0.0
-        self._every_row = m.Step(list(range(len(factories))))
+        self._every_row = m.Step(list(range(len(makes))))
         self._step_of_all = _Sent("step", self._every_row.envs)
         self._unsent: deque[_Sent] = deque()
         self._every_row_frame = SameFrame(self._every_row)
@@ -75,11 +91,12 @@ class LaneWorker:
     def start(self) -> None:
         """Launch the process and have it make all its environments; the replies come later."""
         try:
-            self.channel = ProcessChannel(*self._launcher(), pickler=dumps, patience_s=self._deadline_s)
+            self.channel = self._open_channel()
         except OSError as error:
             raise WorkerLost(f"A worker process could not be started: {error}.") from error
         self.fd = self.channel.fileno()
         self.process_fd = None if self.channel.child is None else self.channel.child.fd
+        self.output_fd = self.channel.output_fd
         self.lost = False
         self.broken.clear()
         self._unsent.clear()
@@ -96,7 +113,7 @@ class LaneWorker:
 
     def _make(self, row: int) -> None:
         self.broken.discard(row)
-        self._unsent.append(_Sent("make", [row], m.Make(row, {"factory": self._factories[row]}, self._autoreset)))
+        self._unsent.append(_Sent("make", [row], m.Make(row, self._makes[row], self._autoreset)))
 
     @property
     def busy(self) -> bool:
@@ -165,6 +182,11 @@ class LaneWorker:
         self._last = self._step_of_all
         self.channel.send_same(self._every_row_frame)
 
+    @property
+    def last_request(self) -> m.Request | None:
+        """What the reply that arrives next answers."""
+        return self._last.request
+
     def arrived(self) -> Heard | None:
         """The next reply that is here and wanted, with what it answers. WorkerLost if the process is gone."""
         reply = self.channel.arrived()
@@ -184,20 +206,25 @@ class LaneWorker:
             return None
         heard = self.channel.heard_s
         if self._last.kind in ("make", "attach"):  # a new process attaches, and it may still be starting
-            return heard + max(self._deadline_s, _MAKE_S)
+            return heard + self._start_s
         if self._last.kind != "step" or self.block is None:
             return heard + self._deadline_s
         row, since = self.block.running()
         # The worker's word counts only within what its rows can take together.
-        latest = heard + self._deadline_s * len(self._last.rows)
+        latest = heard + self._deadline_s * (len(self._last.rows) if self._times_rows else 1)
         return latest if row is None else min(max(since, heard) + self._deadline_s, latest)
 
     def end_overdue(self) -> dict[int, PaddockError]:
         """End the process because of its deadline. The error of each lane: one was too slow, the others lost theirs."""
-        limit_s = max(self._deadline_s or 0.0, _MAKE_S) if self._last.kind in ("make", "attach") else self._deadline_s
+        limit_s = self._start_s if self._last.kind in ("make", "attach") else self._deadline_s
         culprit = self._at_work()
-        self.channel.lose(f"was ended: no answer within {limit_s} s")
-        return self._errors(culprit, DeadlineExceeded(f"no answer within {limit_s} s."))
+        self.channel.lose(f"was ended: no answer within {limit_s} s", cause="timeout")
+        return self._errors(culprit, DeadlineExceeded(f"no answer within {limit_s} s.{self.channel.last_output()}"))
+
+    def end_because(self, row: int, error: PaddockError) -> dict[int, PaddockError]:
+        """End the process because of what it said of this row. The error of each lane."""
+        self.channel.lose(f"was ended: lane {self.lanes[row]}: {error}", cause=getattr(error, "cause", "ended"))
+        return self._errors(row, error)
 
     def lose(self, cause: WorkerLost) -> dict[int, PaddockError]:
         """Take the process as gone. The error of each lane."""
@@ -211,7 +238,7 @@ class LaneWorker:
         errors: dict[int, PaddockError] = {}
         for row, lane in enumerate(self.lanes):
             if culprit is None or row == culprit:
-                errors[lane] = type(cause)(f"lane {lane}: {text}", lane=lane)  # type: ignore[call-arg]
+                errors[lane] = _of_lane(cause, lane)
             else:
                 shared = f"lane {lane}: lost with lane {self.lanes[culprit]}, which shares its worker: {text}"
                 errors[lane] = WorkerLost(shared, lane=lane)
@@ -233,6 +260,15 @@ class LaneWorker:
     def end_close(self, by_s: float) -> None:
         self.channel.end_close(by_s)
         self.block = None  # a mapping holds a descriptor
+
+
+def _of_lane(error: PaddockError, lane: int) -> PaddockError:
+    text = f"lane {lane}: {error}"
+    if isinstance(error, EnvironmentViolation):
+        return EnvironmentViolation(text, path=error.path, lane=lane)
+    if isinstance(error, WorkerLost):
+        return WorkerLost(text, lane=lane, cause=error.cause)
+    return DeadlineExceeded(text, lane=lane)
 
 
 def owned(value: Any) -> Any:

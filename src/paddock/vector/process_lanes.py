@@ -11,55 +11,55 @@ from typing import Any
 
 from paddock.core.env import Info
 from paddock.core.vector_env import AutoresetMode
-from paddock.errors import BadFrame, PaddockError, WorkerLost
+from paddock.errors import PaddockError, WorkerLost
 from paddock.hosting import messages as m
-from paddock.hosting.client import read_description
-from paddock.hosting.failure import failed, to_error
-from paddock.hosting.launch import Launcher
 from paddock.hosting.rows import layout
+from paddock.hosting.wall_rules import WallRules
 from paddock.spaces import Space
-from paddock.vector.faults import Faults, OnFault, is_fault
-from paddock.vector.lane_replies import notes_by_row, observation_and_info
-from paddock.vector.lane_results import LaneResults
-from paddock.vector.lane_worker import Factory, Job, Kind, LaneWorker, by_worker, shares
+from paddock.vector.faults import OnFault, collateral
+from paddock.vector.lane_outcomes import LaneOutcomes
+from paddock.vector.lane_wall import Breach, LaneWall
+from paddock.vector.lane_worker import Job, LaneWorker, OpenChannel, by_worker, shares
 from paddock.vector.timed_out import TimedOut
 from paddock.vector.worker_poll import WorkerPoll
-
-# What NumPy raises for an observation that does not fit its space: a fault of the lane.
-_UNFIT = (ValueError, TypeError, KeyError, IndexError)
 
 # About as long as a quick caller takes from one step to the next. Only where each worker can have a core.
 _AWAKE_S = 200e-6
 
 
-class ProcessLanes(LaneResults):
-    """Lanes in ``workers`` processes. After ``collect`` the arrays and dicts hold each lane's newest result."""
+class ProcessLanes(LaneOutcomes):
+    """Lanes in ``workers`` processes. After ``collect`` the arrays and dicts hold each lane's newest result.
+
+    ``makes`` says what each lane is, for the ``build`` of the worker's Host. With ``wall`` workers are not believed.
+    """
 
     def __init__(
         self,
-        factories: Sequence[Factory],
+        makes: Sequence[dict[str, Any]],
         *,
         workers: int,
-        launcher: Launcher,
+        open_channel: OpenChannel,
         autoreset: str,
         on_fault: OnFault,
         deadline_s: float | None,
         max_concurrency: int | None,
+        wall: WallRules | None = None,
     ) -> None:
-        super().__init__(len(factories), tracks_ends=autoreset == AutoresetMode.DISABLED.value)
-        self.faults = Faults(on_fault, self.num_envs)
-        self.answers: dict[int, Any] = {}  # a value, or the error to raise
-        self.descriptions: dict[int, m.Description] = {}
-        self._asked: type[m.Request] | None = None  # what is asked of lanes, if it is neither reset nor step
-        self._unmade: dict[int, PaddockError] = {}  # lanes whose environment could not be made
-        self._unreported: dict[int, PaddockError] = {}  # lanes that were lost while nobody waited for them
+        super().__init__(
+            len(makes),
+            on_fault=on_fault,
+            tracks_ends=autoreset == AutoresetMode.DISABLED.value,
+            wall=None if wall is None else LaneWall(wall, len(makes)),
+        )
         self._deadline_s, self._max_concurrency = deadline_s, max_concurrency
         self._poll = WorkerPoll()
         self.workers: list[LaneWorker] = []
         try:
             for first, count in shares(self.num_envs, workers):
-                part = factories[first : first + count]
-                worker = LaneWorker(first, part, launcher=launcher, autoreset=autoreset, deadline_s=deadline_s)
+                part = makes[first : first + count]
+                worker = LaneWorker(
+                    first, part, open_channel=open_channel, autoreset=autoreset, deadline_s=deadline_s, wall=wall
+                )
                 self.workers.append(worker)
                 self._poll.watch(worker)
                 self._send_next(worker)
@@ -72,13 +72,22 @@ class ProcessLanes(LaneResults):
         """What each lane's environment is, once all are made. An environment that can't be made is raised."""
         while len(self.descriptions) < self.num_envs:
             if self._unmade or self._unreported:
-                raise next(iter({**self._unmade, **self._unreported}.values()))
+                raise min({**self._unmade, **self._unreported}.values(), key=collateral)
             self._wait(None)
         return [self.descriptions[lane] for lane in range(self.num_envs)]
 
-    def adopt(self, observation_space: Space[Any], action_space: Space[Any], *, copy: bool) -> None:
-        """The spaces of a lane are known: share memory for them."""
+    def adopt(
+        self,
+        observation_space: Space[Any],
+        action_space: Space[Any],
+        *,
+        copy: bool,
+        declared: Sequence[Space[Any]] = (),
+    ) -> None:
+        """The spaces of a lane are known: share memory for them. ``declared``: what each lane said that it observes."""
         self.make_room(observation_space, copy=copy)
+        if self._wall is not None:
+            self._wall.adopt(declared, observation_space, self.workers)
         awake_s = _AWAKE_S if len(self.workers) <= (os.cpu_count() or 1) else 0.0
         for worker in self.workers:
             worker.attach(layout(observation_space), layout(action_space), awake_s=awake_s)
@@ -265,8 +274,10 @@ class ProcessLanes(LaneResults):
                     return
         except WorkerLost as error:
             self._lose(worker, error)
+        except Breach as breach:
+            self._report(worker, worker.end_because(breach.row, breach.error))
         except Exception as error:  # BadFrame, or a reply so odd that nobody thought of it
-            self._lose(worker, worker.channel.lose(f"broke the protocol: {error}"))
+            self._lose(worker, worker.channel.lose(f"broke the protocol: {error}", cause="protocol"))
         self._send_next(worker)  # also after a reply that nobody wanted
 
     def _end_overdue(self) -> None:
@@ -286,110 +297,3 @@ class ProcessLanes(LaneResults):
                 self._fault(lane, error)
             elif lane not in self.faults.anew:  # one that begins anew anyway has nothing to lose
                 self._unreported[lane] = error
-
-    def _take_in(self, worker: LaneWorker, kind: Kind, rows: Sequence[int], reply: m.Reply) -> None:
-        if kind == "step":
-            self._take_steps(worker, rows, reply)
-        elif kind == "reset":
-            self._take_reset(worker.lanes[rows[0]], reply)
-        elif kind == "ask":
-            self._take_answer(worker.lanes[rows[0]], reply)
-        elif kind == "make":
-            self._take_description(worker, rows[0], reply)
-        elif isinstance(reply, m.Failed):  # the one to "attach": without shared memory no lane can step
-            raise BadFrame(f"attach failed: {reply.message}")
-
-    def _take_answer(self, lane: int, reply: m.Reply) -> None:
-        if isinstance(reply, m.Failed):
-            self.answers[lane] = to_error(reply, lane=lane)
-        else:
-            self.answers[lane] = reply.value
-            if self._asked is m.Restore:  # it has an episode again, whatever it was before
-                self._unreported.pop(lane, None)
-                self.faults.begun(lane)
-        self.now_ready(lane)
-
-    def _take_description(self, worker: LaneWorker, row: int, reply: m.Reply) -> None:
-        lane = worker.lanes[row]
-        if isinstance(reply, m.Failed):
-            worker.broken.add(row)
-            self._unmade[lane] = to_error(reply, lane=lane)
-        else:
-            self._unmade.pop(lane, None)
-            self.descriptions[lane] = read_description(reply.value)
-
-    def _take_reset(self, lane: int, reply: m.Reply) -> None:
-        unmade = self._unmade.pop(lane, None)
-        if isinstance(reply, m.Failed):
-            self._fail(lane, unmade or to_error(reply, lane=lane))
-            return
-        observation, info = observation_and_info(reply.value)
-        try:
-            self.observations.put(lane, observation)
-        except _UNFIT as error:
-            self._fault(lane, to_error(failed(error), lane=lane))
-            return
-        self.put_nothing(lane)
-        self.over[lane] = False
-        self.faults.begun(lane)
-        self.now_ready(lane, info)
-
-    def _take_steps(self, worker: LaneWorker, rows: Sequence[int], reply: m.Reply) -> None:
-        if isinstance(reply, m.Failed):
-            for row in rows:
-                self._fail(worker.lanes[row], to_error(reply, lane=worker.lanes[row]))
-            return
-        block = worker.block
-        assert block is not None
-        notes = reply.value
-        loose = block.observations is None
-        if notes is None and len(rows) == block.rows and not loose:
-            self.put_part(worker.part, block)
-            self.waiting.difference_update(worker.lanes)
-            self.ready.extend(worker.lanes)
-            return
-        noted = notes_by_row([] if notes is None else notes, rows, loose=loose)
-        for row in rows:
-            self._take_row(worker, row, *noted.get(row, ({},)))
-
-    def _take_row(self, worker: LaneWorker, row: int, info: Any, *observation: Any) -> None:
-        lane, block = worker.lanes[row], worker.block
-        assert block is not None
-        if isinstance(info, m.Failed):
-            self._fail(lane, to_error(info, lane=lane))
-            return
-        try:
-            self.put_row(lane, block, row, *observation)
-        except _UNFIT as error:
-            self._fault(lane, to_error(failed(error), lane=lane))
-        else:
-            self.now_ready(lane, info)
-
-    def _fail(self, lane: int, error: PaddockError) -> None:
-        if is_fault(error):
-            self._fault(lane, error)
-        else:
-            self.faults.mistake(lane, error)
-            self.put_nothing(lane)
-            self.now_ready(lane)
-
-    def _fault(self, lane: int, error: PaddockError) -> None:
-        worker = self._worker_of[lane]
-        row = lane - worker.lanes[0]
-        worker.broken.add(row)
-        self.answers[lane] = error
-        if self._asked is not None and self.faults.on_fault != "raise":
-            # Whoever asked gets the error. The episode's end is for the next step to tell.
-            if lane not in self.faults.anew:
-                self._unreported[lane] = error
-            self.now_ready(lane)
-            return
-        info = self.faults.report(lane, error, beginning=lane in self.resetting)
-        if lane in self.resetting and self.faults.tries_again(lane):
-            self.infos[lane] = info
-            again = self.faults.next_seed(lane), self.resetting[lane]
-            worker.jobs.append(Job("reset", (), resets={row: again}))
-            return
-        self.untaken[lane] = error
-        self.put_nothing(lane, truncated=True)
-        self.now_ready(lane, info)

@@ -6,12 +6,13 @@ One wake-up a worker and step, and no pickle from a worker to this process. Lane
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from paddock.core.env import Info
+from paddock.core.env import Env, Info
 from paddock.core.infos import add_info
 from paddock.core.lane_arguments import ended, held_lanes, lane_seeds, one_a_lane, reset_mask
 from paddock.core.snapshot import opened
@@ -28,17 +29,22 @@ from paddock.errors import (
 )
 from paddock.hosting import messages as m
 from paddock.hosting.client import described_spaces
+from paddock.hosting.factories import dumps
 from paddock.hosting.launch import Launcher, start_fresh
-from paddock.hosting.process_channel import CLOSE_GRACE_S
+from paddock.hosting.process_channel import CLOSE_GRACE_S, ProcessChannel
+from paddock.hosting.wall_description import checked_spaces, checked_spec
+from paddock.hosting.wall_rules import WallRules
+from paddock.hosting.wall_spaces import check_size
+from paddock.hosting.walled_channel import CLOSE_S, WalledChannel
 from paddock.spaces import Space
 from paddock.vector.faults import OnFault
 from paddock.vector.lane_actions import lane_actions
 from paddock.vector.lane_snapshots import opened_lanes, sealed_lanes
 from paddock.vector.lane_spaces import lane_spaces
-from paddock.vector.lane_worker import Factory
 from paddock.vector.process_lanes import ProcessLanes
 
 Array = np.ndarray[Any, Any]
+Factory = Callable[[], Env[Any, Any]]
 Result = tuple[Any, Array, Array, Array, Info]
 
 
@@ -49,12 +55,14 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Array]):
     "restart" or "mask", see ``faults``. ``max_concurrency``: how many workers may be busy at the same time.
     ``batch_size`` < n: ``recv`` returns the first lanes that are ready, ``info["env_id"]`` says which, and
     ``send(actions, env_id)`` steps those. ``launcher`` starts a worker process.
+    With ``wall`` the workers are not believed: what breaks the rules ends the worker and is an EnvironmentViolation of
+    that lane. Then ``env_fns`` are what Make takes, plain data instead of functions, and ``deadline_s`` is the rules'.
     rewards: float64[n]; terminations, truncations: bool[n].
     """
 
     def __init__(
         self,
-        env_fns: Sequence[Factory],
+        env_fns: Sequence[Factory | dict[str, Any]],
         *,
         workers: int | None = None,
         copy: bool = True,
@@ -65,6 +73,7 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Array]):
         max_concurrency: int | None = None,
         batch_size: int | None = None,
         launcher: Launcher = start_fresh,
+        wall: WallRules | None = None,
     ) -> None:
         if not env_fns:
             raise InvalidLanes("A vector environment needs at least one env function.")
@@ -76,14 +85,17 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Array]):
         self._begun = False
         self._held: frozenset[int] = frozenset()
         self._pending: str | None = None  # "reset" or "call"; steps are known by their lanes
+        self._rules = wall
+        deadline_s = _positive("deadline_s", deadline_s) or (None if wall is None else wall.call_s)
         self._lanes = ProcessLanes(
-            env_fns,
+            _makes(env_fns, plain=wall is not None),
             workers=_at_least_one("workers", workers) or os.cpu_count() or 1,
-            launcher=launcher,
+            open_channel=partial(_open, launcher, wall, deadline_s),
             autoreset=self.autoreset_mode.value,
             on_fault=on_fault,
-            deadline_s=_positive("deadline_s", deadline_s),
+            deadline_s=deadline_s,
             max_concurrency=_at_least_one("max_concurrency", max_concurrency),
+            wall=wall,
         )
         try:
             self._adopt(self._lanes.describe())
@@ -102,14 +114,25 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Array]):
         self.metadata = {**described[0].metadata, "autoreset_mode": self.autoreset_mode}
         self.render_mode = described[0].render_mode
         # What makes one lane again. Not `spec`: that one makes all of them, and only who made them knows it.
-        self.lane_spec = None if described[0].spec is None else decode_spec(described[0].spec)
-        self._lanes.adopt(self.single_observation_space, self.single_action_space, copy=self.copy)
+        if self._rules is not None:
+            self.lane_spec = checked_spec(described[0])
+            for name in ("observation_space", "action_space"):
+                single = getattr(self, f"single_{name}")
+                check_size(single, name, limit=self._rules.lanes_bytes, count=self.num_envs)
+        else:
+            self.lane_spec = None if described[0].spec is None else decode_spec(described[0].spec)
+        declared = [one for one, _ in spaces]
+        self._lanes.adopt(self.single_observation_space, self.single_action_space, copy=self.copy, declared=declared)
 
     def _spaces_of(self, lane: int, described: m.Description) -> tuple[Space[Any], Space[Any]]:
+        if self._rules is not None:
+            return checked_spaces(described, self._rules)
         if described.observation_space is not None and described.action_space is not None:
             return described_spaces(described)
         # A space of the user's own class has no form on the wire. The factory is ours, so ask an environment here.
-        env = self.env_fns[lane]()
+        make = self.env_fns[lane]
+        assert callable(make)
+        env = make()
         try:
             return env.observation_space, env.action_space
         finally:
@@ -320,8 +343,27 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Array]):
     def close_extras(  # type: ignore[override]
         self, timeout: float | None = None, terminate: bool = False
     ) -> None:
-        """Let the environments close, for at most ``timeout`` seconds (5 by default); then end every process."""
-        self._lanes.close(0.0 if terminate else CLOSE_GRACE_S if timeout is None else timeout)
+        """Let the environments close, for at most ``timeout`` seconds (5 by default, 1 behind a wall); then end every
+        process.
+        """
+        usual = CLOSE_GRACE_S if self._rules is None else CLOSE_S
+        self._lanes.close(0.0 if terminate else usual if timeout is None else timeout)
+
+
+def _makes(env_fns: Sequence[Factory | dict[str, Any]], *, plain: bool) -> list[dict[str, Any]]:
+    """What Make takes for each lane. A function can't cross a wall: it would be code."""
+    if not plain:
+        return [{"factory": factory} for factory in env_fns]
+    for lane, what in enumerate(env_fns):
+        if not isinstance(what, dict):
+            raise InvalidLanes(f"lane {lane}: behind a wall an environment is made of plain data, got {what!r:.80}.")
+    return list(env_fns)  # type: ignore[arg-type]
+
+
+def _open(launcher: Launcher, wall: WallRules | None, deadline_s: float | None) -> ProcessChannel:
+    if wall is not None:
+        return WalledChannel(*launcher(), wall)
+    return ProcessChannel(*launcher(), pickler=dumps, patience_s=deadline_s)
 
 
 def _lane_numbers(env_id: Any, num_envs: int) -> list[int]:

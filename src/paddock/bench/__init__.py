@@ -1,0 +1,1 @@
+"""Public measurements of what paddock promises. Whatever is scored here is scored by looking, not by asking."""

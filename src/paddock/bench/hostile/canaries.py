@@ -1,0 +1,219 @@
+"""Canaries: what attacks are after, planted on the host for one attack, and looked at when it is over."""
+
+from __future__ import annotations
+
+import array
+import hashlib
+import os
+import secrets
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from paddock.bench.hostile.attacks.imports import beside_source, module_source
+
+_CONNECTED = "was reached"
+
+
+class Canaries:
+    """A folder with secrets, listeners, a terminal and a bystander; ``places`` says where each is."""
+
+    def __init__(self) -> None:
+        self._stack = ExitStack()
+        self.token = secrets.token_hex(16)
+        self.name = f"hostile-{self.token[:12]}"
+        self.reached: list[str] = []
+        self.places: dict[str, Any] = {}
+
+    def __enter__(self) -> Canaries:
+        try:
+            self._plant_files()
+            self._open_listeners()
+            self._start_bystander()
+            self._open_terminal()
+        except BaseException:
+            self._stack.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for path in self._possible_plants():
+            with suppress(OSError):
+                path.unlink()
+        self._stack.close()
+
+    def _plant_files(self) -> None:
+        folder = Path(tempfile.mkdtemp(prefix="canaries-"))
+        self._stack.callback(shutil.rmtree, folder, ignore_errors=True)
+        folder.chmod(0o755)  # nothing but the wall protects them
+        self.folder = folder
+        secret = f"secret {self.token}\n"
+        for name in ("home/secret.txt", "home/.ssh/id_ed25519", "neighbour/scratch.txt", "target/beside.txt"):
+            path = folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(secret)
+        for name in ("out", "outside", "shared", "tmp"):
+            (folder / name).mkdir()
+            (folder / name).chmod(0o777)
+        self.places |= {
+            "secret": str(folder / "home/secret.txt"),
+            "key": str(folder / "home/.ssh/id_ed25519"),
+            "scratch": str(folder / "neighbour/scratch.txt"),
+            "home": str(folder / "home"),
+            "out": str(folder / "out"),
+            "marker": str(folder / "out/marker"),
+            "plant": str(folder / "out/hostile.pth"),
+            "shared": str(folder / "shared"),
+            "outside": str(folder / "outside"),
+            "name": self.name,
+            "beside": "beside.txt",
+            "seconds": 60,
+            "command": f"touch {folder / 'out/marker'}",
+        }
+        self._before = self._digests()
+
+    def _open_listeners(self) -> None:
+        self.places["host"] = "127.0.0.1"
+        self.places["port"] = self._listen(socket.AF_INET, ("127.0.0.1", 0))[1]
+        with suppress(OSError):
+            self.places["port6"] = self._listen(socket.AF_INET6, ("::1", 0))[1]
+        self.places["lan"] = address = own_address()
+        if address is not None:
+            self.places["lan_port"] = self._listen(socket.AF_INET, (address, 0))[1]
+        self.places["datagram_port"] = self._listen(socket.AF_INET, ("127.0.0.1", 0), socket.SOCK_DGRAM)[1]
+        self.places["unix"] = self._listen(socket.AF_UNIX, str(self.folder / "out.sock"))
+        Path(self.places["unix"]).chmod(0o777)
+        self._listen(socket.AF_UNIX, f"\0{self.name}")
+        self.places["abstract"] = f"@{self.name}"
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.places["free_port"] = free.getsockname()[1]
+
+    def _listen(self, family: int, address: Any, kind: int = socket.SOCK_STREAM) -> Any:
+        listener = socket.socket(family, kind)
+        listener.bind(address)
+        if kind == socket.SOCK_STREAM:
+            listener.listen()
+
+        def serve() -> None:
+            with suppress(OSError):
+                while True:
+                    if kind == socket.SOCK_STREAM:
+                        listener.accept()[0].close()
+                    else:
+                        listener.recvfrom(2048)
+                    self.reached.append(f"the listener at {address!r} {_CONNECTED}")
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+
+        def stop() -> None:
+            with suppress(OSError):
+                listener.shutdown(socket.SHUT_RDWR)
+            listener.close()
+
+        self._stack.callback(stop)
+        return listener.getsockname()
+
+    def _start_bystander(self) -> None:
+        variables = {**os.environ, "PADDOCK_HOSTILE_TOKEN": self.token}
+        wait = "import time; time.sleep(300)"
+        self.bystander = subprocess.Popen([sys.executable, "-I", "-S", "-c", wait], env=variables)  # noqa: S603
+        self.places["bystander"] = self.bystander.pid
+
+        def stop() -> None:
+            self.bystander.kill()
+            self.bystander.wait()
+
+        self._stack.callback(stop)
+
+    def _open_terminal(self) -> None:
+        ours, theirs = os.openpty()
+        self._stack.callback(os.close, ours)
+        self._stack.callback(os.close, theirs)
+        self._terminal = theirs
+        self.places["terminal"] = os.ttyname(theirs)
+
+    def write_module(self, attempt: str, beside: tuple[str, ...]) -> str:
+        """A module that makes this attempt when imported, in a folder of its own; its name."""
+        name = f"hostile_{self.token[:8]}"
+        target = self.folder / "target"
+        (target / f"{name}.py").write_text(module_source(attempt, self.places))
+        for other in beside:
+            (target / other).write_text(beside_source(other, self.places))
+        self._before = self._digests()
+        return name
+
+    def needles(self) -> list[str]:
+        """Texts that must not come back."""
+        found = [self.token]
+        with suppress(OSError):
+            found.append(Path("/etc/shadow").read_text().splitlines()[0])
+        return found
+
+    def hits(self) -> dict[str, str]:
+        """The canaries that were harmed, and how."""
+        found = {"file": self._changed_files(), "listener": "; ".join(self.reached), "terminal": self._typed()}
+        if self.bystander.poll() is not None:
+            found["bystander"] = f"the bystander ended with {self.bystander.returncode}"
+        return {name: what for name, what in found.items() if what}
+
+    def _changed_files(self) -> str:
+        after = self._digests()
+        changed = [path for path in after if after[path] != self._before.get(path)]
+        changed += [path for path in self._before if path not in after]
+        changed += [str(path) for path in self._possible_plants() if path.exists()]
+        return ", ".join(changed[:5]) + (f" and {len(changed) - 5} more" if len(changed) > 5 else "")
+
+    def _digests(self) -> dict[str, str]:
+        """What lies in the folder; compiled files and the trial's own temporary ones do not count."""
+        found = {}
+        for path in self.folder.rglob("*"):
+            inner = path.relative_to(self.folder).parts
+            if path.is_dir() or "__pycache__" in inner or inner[0] == "tmp" or path.suffix == ".sock":
+                continue
+            status = path.lstat()
+            # A file of a terabyte is not read: what was planted is small.
+            small = path.is_file() and status.st_size < (1 << 20)
+            content = hashlib.sha256(path.read_bytes()).hexdigest() if small else ""
+            found[str(path)] = f"{status.st_mode} {status.st_nlink} {status.st_size} {content}"
+        return found
+
+    def _possible_plants(self) -> list[Path]:
+        """Files of this attack's name where Python and paddock lie."""
+        import site
+
+        import paddock.errors as ours
+
+        package = Path(ours.__file__).parent
+        folders = [package, package / "__pycache__", *map(Path, site.getsitepackages())]
+        folders += [Path(path) for path in sys.path if path.endswith("-packages")]
+        return [folder / self.name for folder in folders]
+
+    def _typed(self) -> str:
+        import fcntl
+        import termios
+
+        waiting = array.array("i", [0])
+        fcntl.ioctl(self._terminal, termios.FIONREAD, waiting)
+        return f"{waiting[0]} characters typed" if waiting[0] else ""
+
+
+def own_address() -> str | None:
+    """The machine's address on its network, or None."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
+        try:
+            asking.connect(("192.0.2.1", 9))  # no packet is sent
+            address: str = asking.getsockname()[0]
+        except OSError:
+            return None
+    return None if address.startswith("127.") else address

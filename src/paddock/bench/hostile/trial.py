@@ -1,0 +1,188 @@
+"""The process that makes one hostile environment and calls it, as a trainer would. Reports what came back.
+
+Run as ``python -m paddock.bench.hostile.trial FD``: the order comes as JSON on stdin, the report goes to the
+descriptor. Without a wall the attack runs in here, so nothing that this process says of itself is the last word.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from paddock.bench.hostile import delivered, inside_caller
+from paddock.bench.hostile.neighbour import Neighbour
+from paddock.bench.hostile.quiet import QUIET
+from paddock.core.spec import EnvSpec, WrapperSpec
+from paddock.errors import (
+    BadFrame,
+    EnvFailed,
+    InvalidSpec,
+    NotPermitted,
+    NotTransferable,
+    PlanError,
+    SandboxUnavailable,
+)
+from paddock.making import make
+from paddock.sandbox.policy import Policy
+
+_ATTACKS = "paddock.bench.hostile.attacks"
+_TIDY_S = 2.0
+UNAVAILABLE = 3  # exit code: this machine does not have the tier
+_REFUSALS = (PlanError, NotPermitted, InvalidSpec)
+
+
+def main() -> None:
+    """Obey one order."""
+    channel = int(sys.argv[1])
+    os.set_inheritable(channel, False)
+    order = json.loads(sys.stdin.read())
+    try:
+        report = Trial(order).run()
+    except SandboxUnavailable as error:
+        print(str(error).replace("\n", " "), file=sys.stderr)
+        sys.exit(UNAVAILABLE)
+    with os.fdopen(channel, "w") as out:
+        json.dump(report, out)
+    if "abandon" in order["calls"]:
+        os._exit(0)
+
+
+class Trial:
+    """One order, carried out."""
+
+    def __init__(self, order: dict[str, Any]) -> None:
+        self.order = order
+        self.calls: list[dict[str, Any]] = []
+        self.lies: list[str] = []
+        self.leaks: list[str] = []
+        self.signals = 0
+        self.env: Any = None
+        self.door = False
+
+    def run(self) -> dict[str, Any]:
+        """Everything that was seen."""
+        order = self.order
+        signal.signal(signal.SIGURG, self._signalled)
+        self._put_on_path()
+        leaked = os.open(order["leaked"], os.O_RDONLY)
+        os.set_inheritable(leaked, True)  # a careless trainer
+        isolation = isolation_of(order["isolation"])
+        neighbour = Neighbour(isolation) if order["neighbour"] else None
+        if isolation != "none":
+            make(QUIET, isolation=isolation).close()  # what is opened once and for all is opened now
+        before = inside_caller.look()
+        began = time.monotonic()
+        self._call("make", lambda: self._make(isolation))
+        if self.env is not None:
+            delivered.check_description(self.env, order, self.lies)
+            self._calls()
+        tidy_s, left = inside_caller.tidy(before, _TIDY_S) if "abandon" not in order["calls"] else (0.0, [])
+        return {
+            "calls": self.calls,
+            "lies": self.lies,
+            "leaks": self.leaks,
+            "signals": self.signals,
+            "door": self.door,
+            "seconds": time.monotonic() - began,
+            "tidy_s": tidy_s,
+            "left": left,
+            "memory_mb": inside_caller.peak_mb() - before.peak_mb,
+            "tampered": inside_caller.tampered(before, order["module"] if isolation != "none" else None),
+            "neighbour": None if neighbour is None else neighbour.end(),
+        }
+
+    def _put_on_path(self) -> None:
+        if self.order["path"] is not None:
+            # First, as the folder of a script is; and for children that are started carelessly.
+            sys.path.insert(0, self.order["path"])
+            os.environ["PYTHONPATH"] = os.pathsep.join([self.order["path"], os.environ.get("PYTHONPATH", "")])
+
+    def _signalled(self, number: int, frame: Any) -> None:
+        self.signals += 1
+
+    def _make(self, isolation: Any) -> None:
+        order = self.order
+        told = {name: os.getpid() if value == "$parent" else value for name, value in order["told"].items()}
+        kind, _, what = order["target"].partition(" ")
+        if kind == "module":
+            self.env = make(f"{order['module']}:Hostile/Imported-v0", isolation=isolation)
+        elif kind == "wrapper" or kind == "modular-wrapper":
+            path = f"{_ATTACKS}.{what}" if kind == "wrapper" else f"{order['module']}:Imported"
+            wrapper = WrapperSpec(what, path, told)
+            spec = EnvSpec("Hostile/Wrapped-v0", f"{_ATTACKS}.wrappers:Harmless", additional_wrappers=(wrapper,))
+            self.env = make(spec, isolation=isolation)
+        else:
+            path = f"{_ATTACKS}.{what}" if kind == "env" else what
+            spec = EnvSpec.from_json(EnvSpec("Hostile/Attack-v0", path).to_json())
+            self.env = make(spec, isolation=isolation, env_kwargs=told)
+
+    def _calls(self) -> None:
+        env = self.env
+        for name in self.order["calls"]:
+            if name == "reset":
+                self._call(name, lambda: env.reset(seed=0))
+            elif name == "step":
+                self._call(name, lambda: env.step(0))
+                self._try_door()
+            elif name != "abandon":
+                self._call(name, getattr(env, name))
+        if "abandon" not in self.order["calls"]:
+            with suppress(Exception):
+                env.close()  # twice is fine
+
+    def _call(self, name: str, call: Any) -> None:
+        record: dict[str, Any] = {"call": name, "error": "", "cause": "", "text": "", "attack": ""}
+        began = time.monotonic()
+        try:
+            value = call()
+        except SandboxUnavailable:
+            raise
+        except (Exception, KeyboardInterrupt, SystemExit) as error:
+            record.update(error=type(error).__name__, cause=cause_of(error), text=str(error)[:300])
+            self.leaks += delivered.leaks_of_error(error, self.order["needles"], name)
+            self.lies += delivered.lies_of_error(error, name)
+        else:
+            self.leaks += delivered.leaks(value, self.order["needles"], name)
+            self.lies += delivered.lies(name, value, self.calls)
+            if name == "step" and isinstance(value[4], dict):
+                record["attack"] = str(value[4].get("attack", ""))[:300]
+                record["loot"] = str(value[4].get("loot", ""))[:300]
+            if name == "step":
+                record["ended"] = bool(value[2])
+        finally:
+            record["seconds"] = time.monotonic() - began
+            self.calls.append(record)
+
+    def _try_door(self) -> None:
+        if self.order["door"] is not None:
+            with suppress(OSError), socket.create_connection(("127.0.0.1", self.order["door"]), 1.0):
+                self.door = True
+
+
+def isolation_of(plain: Any) -> Any:
+    """A tier by name, or the policy that a dict describes."""
+    return Policy.from_dict(plain) if isinstance(plain, dict) else plain
+
+
+def cause_of(error: BaseException) -> str:
+    """In one word."""
+    if isinstance(error, _REFUSALS):
+        return "refused"
+    if isinstance(error, BadFrame):
+        return "protocol"
+    if isinstance(error, (EnvFailed, NotTransferable)):
+        return "raised"
+    return str(getattr(error, "cause", "") or "raised")
+
+
+if __name__ == "__main__":
+    # Python puts the current folder first for -m: nothing of paddock comes from there.
+    sys.path[:] = [path for path in sys.path if path not in ("", str(Path.cwd()))]
+    main()

@@ -1,0 +1,76 @@
+"""What is wrong with a peer's data, in pydantic's form: OpenEnv's clients and tests read it. No pydantic is needed.
+
+An entry is a dict with ``type``, ``loc``, ``msg``, ``input`` and ``url``. Between processes an entry goes without
+``input`` and ``url``: the server has the data, and adds both.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+Entry = dict[str, Any]
+Place = tuple[str | int, ...]
+
+DOCS = "https://errors.pydantic.dev/2.14/v/"
+
+_MESSAGES = {
+    "missing": "Field required",
+    "extra_forbidden": "Extra inputs are not permitted",
+    "dict_type": "Input should be a valid dictionary",
+    "string_type": "Input should be a valid string",
+    "int_type": "Input should be a valid integer",
+}
+# How a worker's refusal of an action begins, before the entries as JSON.
+REFUSED = "the action was refused: "
+
+
+def entry(kind: str, loc: Place, value: Any, message: str = "", ctx: dict[str, Any] | None = None) -> Entry:
+    """One error as pydantic would list it."""
+    made: Entry = {"type": kind, "loc": list(loc), "msg": message or _MESSAGES[kind], "input": value}
+    if ctx is not None:
+        made["ctx"] = ctx
+    made["url"] = DOCS + kind
+    return made
+
+
+def without_url(entries: list[Entry]) -> list[Entry]:
+    """As FastAPI shows what is wrong with a body."""
+    return [{key: value for key, value in one.items() if key != "url"} for one in entries]
+
+
+def refusal_text(entries: list[Entry]) -> str:
+    """Entries as the text of an InvalidAction, to be read by ``entries_of``."""
+    kept = [{key: one[key] for key in ("type", "loc", "msg", "ctx") if key in one} for one in entries]
+    return REFUSED + msgspec.json.encode(kept).decode()
+
+
+def entries_of(message: str, data: Any) -> list[Entry]:
+    """What a worker said of the action ``data``; one entry about all of it where that is no list of entries."""
+    if message.startswith(REFUSED):
+        try:
+            found = msgspec.json.decode(message[len(REFUSED) :], type=list[_Sent])
+        except msgspec.MsgspecError:  # cut off, or somebody else's text
+            found = []
+        if found:
+            return [entry(one.type, tuple(one.loc), _input(one, data), one.msg, one.ctx) for one in found]
+    return [entry("value_error", (), data, message)]
+
+
+class _Sent(msgspec.Struct):
+    type: str
+    loc: list[str | int]
+    msg: str
+    ctx: dict[str, Any] | None = None
+
+
+def _input(sent: _Sent, data: Any) -> Any:
+    """What stood there; for something missing, what it is missing in."""
+    found = data
+    for key in sent.loc[:-1] if sent.type == "missing" else sent.loc:
+        try:
+            found = found[key]
+        except (KeyError, IndexError, TypeError):  # a step of pydantic's own, such as the member of a union
+            return found
+    return found

@@ -1,0 +1,207 @@
+"""Bodies of OpenEnv's HTTP routes, in and out. What is wrong with a body is told in FastAPI's form, with status 422."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from paddock.hosting.openenv.field_errors import Entry, Place, entry, without_url
+from paddock.hosting.openenv.frames import Form
+from paddock.hosting.openenv.strict_json import NotJson, dump, parse
+
+HEALTHY = b'{"status":"healthy"}'
+_NAME_LIMIT = 255
+_POSITION = re.compile(r"(.*): line \d+ column \d+ \(char (\d+)\)", re.DOTALL)
+_INTEGER = re.compile(r"\s*[+-]?\d{1,300}\s*", re.ASCII)
+
+
+@dataclass(frozen=True)
+class HttpError:
+    """A response that is not 200; ``detail`` is a text or a list of entries."""
+
+    status: int
+    detail: Any
+
+    @property
+    def body(self) -> bytes:
+        return dump({"detail": self.detail})
+
+
+class _Wrong(Exception):
+    """One field is not as it should be."""
+
+    def __init__(self, kind: str, message: str = "", ctx: dict[str, Any] | None = None) -> None:
+        self.kind, self.message, self.ctx = kind, message, ctx
+
+
+Check = Callable[[Any], Any]
+
+
+def reset_body(body: bytes) -> dict[str, Any] | HttpError:
+    """The arguments of ``POST /reset``, only those that were sent; an empty body has none."""
+    return {} if not body.strip() else _fields(body, {"seed": _optional(_seed), "episode_id": _optional(_name)})
+
+
+def step_body(body: bytes) -> tuple[dict[str, Any], dict[str, Any]] | HttpError:
+    """The action's data of ``POST /step``, and the other arguments that were sent."""
+    checks = {"action": _dictionary, "timeout_s": _optional(_positive), "request_id": _optional(_name)}
+    found = _fields(body, checks, required=("action",))
+    return found if isinstance(found, HttpError) else (found.pop("action"), found)
+
+
+def outcome_body(data: dict[str, Any], form: Form = "0.10") -> bytes:
+    """The answer to reset and step, from the data of a frame. Here a reward is a float, and metadata never left out."""
+    reward = data["reward"]
+    body = {"observation": data["observation"], "reward": None if reward is None else float(reward)}
+    body["done"] = data["done"]
+    if form == "0.10":
+        body["metadata"] = data.get("metadata")
+    return dump(body)
+
+
+def action_refused(entries: list[Entry]) -> HttpError:
+    """An action that is none: the entries as they are, not placed in the body."""
+    return HttpError(422, entries)
+
+
+def split_body(body: bytes, *names: str) -> dict[str, Any] | HttpError:
+    """A request of the Task API: ``split``, and ``index``, ``start`` or ``stop`` as named."""
+    optional = {"start": _optional(_integer), "stop": _optional(_integer)}
+    checks: dict[str, Check] = {"split": _text, **{name: optional.get(name, _integer) for name in names}}
+    required = tuple(name for name in checks if name not in optional)
+    return _fields(body, checks, required=required, closed=True)
+
+
+TASK_METHODS = {
+    "splits": ("list_splits", ()),
+    "tasks": ("list_tasks", ("split",)),
+    "num_tasks": ("num_tasks", ("split",)),
+    "task": ("get_task", ("split", "index")),
+    "task_range": ("get_task_range", ("split", "start", "stop")),
+}
+
+
+def task_answer(route: str, value: Any, env_name: str) -> bytes:
+    """What a method of the Task API returned, as the body of its route."""
+    if route == "splits":
+        return dump([_split(one) for one in value])
+    if route == "tasks":
+        return dump({"tasks": value, "env_name": env_name})
+    return dump({{"num_tasks": "num_tasks", "task": "task", "task_range": "tasks"}[route]: value})
+
+
+def task_failure(route: str, error_type: str) -> HttpError | None:
+    """Why there is no answer, from the error's name; None for an error of another kind, which is a 500."""
+    if error_type in ("NotImplementedError", "AttributeError"):
+        return HttpError(501, f"{TASK_METHODS[route][0]} is not supported for this environment")
+    return HttpError(400, "Invalid task index") if error_type == "IndexError" else None
+
+
+def unknown_environment(name: str) -> HttpError:
+    """For a name in the Task API's path that is not the environment's, in whatever case."""
+    return HttpError(404, f"unknown environment {name!r}")
+
+
+def _split(one: Any) -> Any:
+    if isinstance(one, str):
+        return {"name": one, "type": one if one in ("train", "validation", "test") else "validation"}
+    return one if isinstance(one, dict) else {"name": str(one), "type": "validation"}
+
+
+def _fields(
+    body: bytes, checks: dict[str, Check], *, required: tuple[str, ...] = (), closed: bool = False
+) -> dict[str, Any] | HttpError:
+    if not body.strip():
+        return _unprocessable([entry("missing", ("body",), None)])
+    try:
+        data = parse(body)
+    except NotJson as problem:
+        return _not_json(problem)
+    if not isinstance(data, dict):
+        message = "Input should be a valid dictionary or object to extract fields from"
+        return _unprocessable([entry("model_attributes_type", ("body",), data, message)])
+    found, problems = dict(data), []
+    for name, check in checks.items():
+        place: Place = ("body", name)
+        if name not in data:
+            if name in required:
+                problems.append(entry("missing", place, data))
+            continue
+        try:
+            found[name] = check(data[name])
+        except _Wrong as wrong:
+            problems.append(entry(wrong.kind, place, data[name], wrong.message, wrong.ctx))
+    if closed:
+        unknown = [key for key in data if key not in checks]
+        problems += [entry("extra_forbidden", ("body", key), data[key]) for key in unknown]
+    return _unprocessable(problems) if problems else found
+
+
+def _unprocessable(entries: list[Entry]) -> HttpError:
+    return HttpError(422, without_url(entries))
+
+
+def _not_json(problem: NotJson) -> HttpError:
+    match = _POSITION.fullmatch(str(problem))
+    reason, place = (match[1], int(match[2])) if match else (str(problem), 0)
+    return _unprocessable([entry("json_invalid", ("body", place), {}, "JSON decode error", {"error": reason})])
+
+
+def _optional(check: Check) -> Check:
+    return lambda value: None if value is None else check(value)
+
+
+def _integer(value: Any) -> int:
+    """As kind as pydantic: digits in a text and floats without a fraction are integers."""
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, str):
+        if _INTEGER.fullmatch(value):
+            return int(value)
+        raise _Wrong("int_parsing", "Input should be a valid integer, unable to parse string as an integer")
+    if isinstance(value, float):
+        if value.is_integer():
+            return int(value)
+        raise _Wrong("int_from_float", "Input should be a valid integer, got a number with a fractional part")
+    raise _Wrong("int_type")
+
+
+def _seed(value: Any) -> int:
+    seed = _integer(value)
+    if seed < 0:
+        raise _Wrong("greater_than_equal", "Input should be greater than or equal to 0", {"ge": 0})
+    return seed
+
+
+def _positive(value: Any) -> float:
+    try:
+        number = float(value) if isinstance(value, (int, float, str)) else None
+    except (ValueError, OverflowError):
+        message = "Input should be a valid number, unable to parse string as a number"
+        raise _Wrong("float_parsing", message) from None
+    if number is None:
+        raise _Wrong("float_type", "Input should be a valid number")
+    if not number > 0:
+        raise _Wrong("greater_than", "Input should be greater than 0", {"gt": 0.0})
+    return number
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise _Wrong("string_type")
+    return value
+
+
+def _name(value: Any) -> str:
+    if len(_text(value)) > _NAME_LIMIT:
+        message = f"String should have at most {_NAME_LIMIT} characters"
+        raise _Wrong("string_too_long", message, {"max_length": _NAME_LIMIT})
+    return str(value)
+
+
+def _dictionary(value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise _Wrong("dict_type")
+    return value

@@ -1,0 +1,143 @@
+"""JSON-RPC on ``/mcp``, for an environment without tools. Always an answer, never an HTTP error.
+
+On ``/mcp`` itself a websocket's frames have spaces after commas and colons; HTTP bodies and ``/ws`` frames have none.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+from paddock.hosting.openenv.strict_json import NotJson, dump, parse
+
+PARSE_ERROR = -32700
+INVALID_REQUEST = -32600
+METHOD_NOT_FOUND = -32601
+INVALID_PARAMS = -32602
+INTERNAL_ERROR = -32603
+SERVER_ERROR = -32000
+
+Answer = dict[str, Any]
+
+TOOL_METHODS = ("tools/list", "tools/call")
+CREATE, CLOSE = "openenv/session/create", "openenv/session/close"
+
+
+@dataclass(frozen=True)
+class RpcRequest:
+    """``session``: the session that the request names, if it names one."""
+
+    method: str
+    params: dict[str, Any] = field(default_factory=dict)
+    id: str | int | None = None
+
+    @property
+    def session(self) -> str | None:
+        named = self.params.get("session_id")
+        return named if isinstance(named, str) and named else None
+
+
+def read(body: bytes | str, *, websocket: bool = False) -> RpcRequest | Answer:
+    """The request in a body or a frame, or the answer to what is none."""
+    try:
+        data = parse(body)
+    except NotJson as problem:
+        return failure(None, PARSE_ERROR, f"Parse error: {problem}" if websocket else "Parse error")
+    if not isinstance(data, dict):
+        return failure(None, PARSE_ERROR, "Parse error")
+    return read_data(data)
+
+
+def read_data(data: dict[str, Any]) -> RpcRequest | Answer:
+    """The same for data that is parsed already: the ``data`` of a frame on ``/ws``."""
+    problem = _problem(data)
+    if problem is not None:
+        return failure(None, INVALID_REQUEST, f"Invalid request: {problem}")
+    return RpcRequest(data["method"], data.get("params", {}), data.get("id"))
+
+
+def _problem(data: dict[str, Any]) -> str | None:
+    if "jsonrpc" not in data:
+        return "jsonrpc: Field required"
+    if data["jsonrpc"] != "2.0":
+        return "jsonrpc: Input should be '2.0'"
+    if not isinstance(data.get("method"), str):
+        return "method: Input should be a valid string" if "method" in data else "method: Field required"
+    if not isinstance(data.get("params", {}), dict):
+        return "params: Input should be a valid dictionary"
+    if type(data.get("id")) not in (str, int, type(None)):
+        return "id: Input should be a valid string or a valid integer"
+    unknown = next((key for key in data if key not in ("jsonrpc", "method", "params", "id")), None)
+    return None if unknown is None else f"{unknown[:60]}: Extra inputs are not permitted"
+
+
+def success(id: str | int | None, result: Any) -> Answer:
+    """What came of a request."""
+    return {"jsonrpc": "2.0", "id": id, "result": result}
+
+
+def failure(id: str | int | None, code: int, message: str, data: Any = None) -> Answer:
+    """Why nothing did."""
+    return {"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message, "data": data}}
+
+
+def without_tools(request: RpcRequest) -> Answer:
+    """The answer to everything but the two methods for sessions."""
+    if request.method in TOOL_METHODS:
+        return failure(request.id, INTERNAL_ERROR, "Environment does not support MCP")
+    return failure(request.id, METHOD_NOT_FOUND, f"Method not found: {request.method}")
+
+
+def session_created(request: RpcRequest, session: str) -> Answer:
+    """The id that later requests may name; on a websocket, the connection's own session."""
+    return success(request.id, {"session_id": session})
+
+
+def session_closed(request: RpcRequest, session: str, *, attached: bool = False) -> Answer:
+    """A session with a websocket attached to it ends when that does."""
+    result: dict[str, Any] = {"session_id": session, "closed": not attached}
+    return success(request.id, {**result, "closing": True} if attached else result)
+
+
+def session_missing(request: RpcRequest) -> Answer:
+    """For a close that names no session."""
+    return failure(request.id, INVALID_PARAMS, "Invalid params - 'session_id' is required")
+
+
+def session_unknown(request: RpcRequest, session: str) -> Answer:
+    """For a session that is not there."""
+    return failure(request.id, INVALID_PARAMS, f"Unknown session_id: {session}")
+
+
+def session_starting(request: RpcRequest, session: str) -> Answer:
+    """For a session whose environment is being made."""
+    return failure(request.id, INVALID_REQUEST, f"Session {session} is still initializing; retry shortly")
+
+
+def session_own(request: RpcRequest) -> Answer:
+    """For a websocket that asks to close the session that it is."""
+    message = "Cannot close active WebSocket-managed session via MCP method"
+    return failure(request.id, INVALID_REQUEST, message)
+
+
+def at_capacity(request: RpcRequest, active: int, most: int) -> Answer:
+    """For a session that there is no room for."""
+    message = f"Server at capacity: {active}/{most} sessions active. Cannot accept new connections."
+    return failure(request.id, SERVER_ERROR, message, {"active_sessions": active, "max_sessions": most})
+
+
+def factory_failed(request: RpcRequest, name: str) -> Answer:
+    """For a session whose environment could not be made."""
+    message = f"Environment factory '{name}' failed to create instance."
+    return failure(request.id, SERVER_ERROR, message, {"factory_name": name})
+
+
+def body(answer: Answer) -> bytes:
+    """An answer over HTTP."""
+    return dump(answer)
+
+
+def websocket_frame(answer: Answer) -> str:
+    """An answer on the websocket ``/mcp``."""
+    return json.dumps(answer)

@@ -1,0 +1,102 @@
+"""JSON of strangers, read strictly; JSON for OpenEnv's clients, in the very bytes that pydantic writes.
+
+Stricter than ``json.loads``: NaN, numbers beyond a float, repeated keys, deep nesting and lone surrogates are refused.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from typing import Any, NoReturn
+
+import msgspec
+
+NESTING_LIMIT = 60  # the wire to the worker carries 64, some of which are the message's own
+INTEGER_DIGITS = 300  # about as many as a float has room for
+
+_STRINGS = re.compile(r'"[^"]*"?')
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]|[\ud800-\udfff]")
+_EXPONENT = re.compile(rb"[0-9]e[0-9]")
+_EXPONENT_OR_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"|([0-9])e([0-9])')
+
+
+class NotJson(ValueError):
+    """Text that is no JSON, or none that is accepted; its words are fit for a peer."""
+
+
+def parse(text: str | bytes) -> Any:
+    """The data in ``text``, or NotJson. Syntax errors are told in the words of Python's parser, as OpenEnv does."""
+    if isinstance(text, bytes):
+        try:
+            text = text.decode()
+        except UnicodeDecodeError:
+            raise NotJson("the text is not UTF-8") from None
+    if text.count("[") + text.count("{") > NESTING_LIMIT:
+        _check_nesting(text)
+    try:
+        data = json.loads(
+            text, object_pairs_hook=_object, parse_float=_float, parse_int=_integer, parse_constant=_constant
+        )
+    except json.JSONDecodeError as error:
+        raise NotJson(str(error)) from None
+    if _SURROGATE.search(text) is not None:
+        _check_unicode(data)
+    return data
+
+
+def dump(data: Any) -> bytes:
+    """Compact JSON; NaN and infinities are null. What JSON has no form for is a TypeError."""
+    text = msgspec.json.encode(data)
+    if _EXPONENT.search(text) is None:
+        return text
+    # Above 1e16 pydantic has a plus in the exponent, and a text may hold the like of it.
+    return _EXPONENT_OR_STRING.sub(lambda found: found[0] if found[1] is None else b"%se+%s" % found.groups(), text)
+
+
+def _check_nesting(text: str) -> None:
+    """Refuse deep nesting before the parser, which calls itself for every level, sees it."""
+    plain = text.replace("\\\\", "").replace('\\"', "") if "\\" in text else text
+    depth = 0
+    for character in _STRINGS.sub("", plain):
+        if character in "[{":
+            depth += 1
+            if depth > NESTING_LIMIT:
+                raise NotJson(f"nested deeper than {NESTING_LIMIT} levels")
+        elif character in "]}":
+            depth -= 1
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        met: set[str] = set()
+        for key, _ in pairs:
+            if key in met:
+                raise NotJson(f"the key {ascii(key)[:60]} stands twice")
+            met.add(key)
+    return found
+
+
+def _float(digits: str) -> float:
+    value = float(digits)
+    if not math.isfinite(value):
+        raise NotJson(f"the number {digits[:40]} is too large")
+    return value
+
+
+def _integer(digits: str) -> int:
+    if len(digits) > INTEGER_DIGITS:
+        raise NotJson(f"an integer of {len(digits)} digits is too large")
+    return int(digits)
+
+
+def _constant(name: str) -> NoReturn:
+    raise NotJson(f"{name} is not JSON")
+
+
+def _check_unicode(data: Any) -> None:
+    try:
+        json.dumps(data, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise NotJson("a text has a lone surrogate") from None

@@ -1,0 +1,41 @@
+"""A failure as a worker behind a wall tells it: plain, cut, and never under a name that only this side may use."""
+
+from __future__ import annotations
+
+import msgspec
+
+from paddock import errors as e
+from paddock.errors import EnvFailed, PaddockError, WorkerLost
+from paddock.hosting.failure import MESSAGE_LIMIT, TRACE_LIMIT, to_error
+from paddock.hosting.messages import Failed
+from paddock.hosting.plain_text import brief, plain
+
+# What making, asking and the environment itself may go wrong with. What becomes of the worker, of the connection and
+# of calls is known on this side: a worker that claims to be lost, or busy, only has an error of its own.
+_THEIRS = (
+    *(e.UnregisteredEnv, e.DeprecatedEnv, e.RegistrationError, e.InvalidSpec, e.PlanError, e.InvalidManifest),
+    *(e.DependencyNotInstalled, e.UnsupportedMode, e.InvalidMetadata, e.VideoNotWritten, e.InvalidKeys),
+    *(e.ResetNeeded, e.InvalidAction, e.InvalidState, e.InvalidKernel, e.InvalidSnapshot, e.SnapshotUnsupported),
+    *(e.InvalidSeed, e.InvalidSpace, e.InvalidLanes, e.MissingArgument, e.CustomSpaceError, e.CheckFailed),
+    *(e.DeprecatedWrapper, e.NoCanonicalForm, e.NoArrayForm, e.NotTransferable, e.BadFrame, e.NotPermitted),
+    *(e.ClosedEnvironmentError, e.EnvFailed),
+)
+_CODES = frozenset(code for cls, code, _, _ in e.table() if issubclass(cls, _THEIRS))
+# NumPy's is a subclass with a name of its own.
+_OUT_OF_MEMORY = ("MemoryError", "_ArrayMemoryError")
+
+
+def walled_error(reply: Failed, *, lane: int | None = None) -> PaddockError:
+    """The error to raise. A worker that reports that memory is used up counts as lost to that: WorkerLost."""
+    message = brief(reply.message, MESSAGE_LIMIT)
+    if reply.error_type in _OUT_OF_MEMORY:
+        place = "" if lane is None else f"lane {lane}: "
+        return WorkerLost(f"{place}ran out of memory: {message or 'MemoryError'}", lane=lane, cause="memory")
+    told = msgspec.structs.replace(
+        reply,
+        code=reply.code if reply.code in _CODES else EnvFailed.code,
+        message=message,
+        error_type=brief(reply.error_type, 100),
+        trace=plain(reply.trace[-TRACE_LIMIT:]),
+    )
+    return to_error(told, lane=lane)

@@ -1,0 +1,43 @@
+"""WallRules: what a worker behind a wall may say, and how long it may take. Data only: ``wall`` checks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from paddock.hosting.limits import Limits
+from paddock.sandbox.policy import Policy
+
+# Frames from behind a wall. The head stays what it is elsewhere: the infos of many lanes lie in one.
+WALLED_LIMITS = Limits(depth=48, text_bytes=1 << 24, json_bytes=1 << 18, odd_keys=1 << 8)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WallRules:
+    """The trusted side's bounds.
+
+    >>> WallRules.of(Policy(call_s=2.0)).call_s
+    2.0
+    """
+
+    reward_range: tuple[float, float] = (-1e9, 1e9)
+    info_bytes: int = 1 << 16
+    info_depth: int = 8
+    info_entries: int = 4096
+    value_bytes: int = 1 << 26  # what an attribute, a call or a picture may bring
+    value_depth: int = 16
+    value_entries: int = 1 << 16
+    space_bytes: int = 1 << 28  # a value of a space that came from behind the wall: what a frame may hold
+    lanes_bytes: int = 1 << 30  # the values of all lanes together, for which this side makes room
+    call_s: float = 30.0
+    start_s: float = 60.0
+    frames: Limits = WALLED_LIMITS
+
+    @classmethod
+    def of(cls, policy: Policy) -> WallRules:
+        """The rules that a policy asks for."""
+        return cls(
+            reward_range=policy.reward_range,
+            info_bytes=policy.info_kb * 1024,
+            call_s=policy.call_s,
+            start_s=policy.start_s,
+        )

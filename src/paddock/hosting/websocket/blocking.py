@@ -1,0 +1,224 @@
+"""BlockingConnection: a websocket for code that waits. A small round trip is one system call each way.
+
+Python's own time limit of a socket would poll before each call. Here the kernel keeps it: the socket blocks, and gives
+up after TICK_S, when the owner looks at its clock. A reader would get wrong: ``recv`` may return None before its
+deadline is over for no other reason than that.
+"""
+
+from __future__ import annotations
+
+import select
+import socket
+import struct
+import sys
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from paddock.hosting.frames import wait_for
+from paddock.hosting.websocket.connection import ClientConnection
+from paddock.hosting.websocket.dialing import dial
+from paddock.hosting.websocket.endpoint import Endpoint
+from paddock.hosting.websocket.events import NORMAL, Closed, Event, UpgradeRefused, WebSocketError
+from paddock.hosting.websocket.masking import Piece
+from paddock.hosting.websocket.reading import MESSAGE_BYTES, Split
+
+if TYPE_CHECKING:
+    import ssl
+
+TICK_S = 0.5
+_KERNEL_WAITS = sys.platform != "win32"
+_HAS_POLL = hasattr(select, "poll")
+
+
+class BlockingConnection:
+    """Connects when made, by ``timeout_s`` at the latest: UpgradeRefused, OSError or TimeoutError if it can't.
+
+    After an error of any method it is of no more use; ``abort`` it.
+    """
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        *,
+        timeout_s: float = 10.0,
+        context: ssl.SSLContext | None = None,
+        max_bytes: int = MESSAGE_BYTES,
+        split: Split | None = None,
+    ) -> None:
+        self._ws = ClientConnection(endpoint, max_bytes=max_bytes, split=split)
+        ends_s = time.monotonic() + timeout_s
+        self._sock = dial(endpoint, ends_s, context)
+        # TLS may have read what is not asked for yet, and may have to write to read: it is polled.
+        self._kernel_waits = _KERNEL_WAITS and not endpoint.secure
+        try:
+            if self._kernel_waits:
+                _limit(self._sock, TICK_S)
+            else:
+                self._sock.setblocking(False)
+            self._write(self._ws.request, ends_s)
+            while not self._ws.is_open:
+                if not self._read(ends_s) and time.monotonic() >= ends_s:
+                    raise TimeoutError("The server has not answered the handshake in time.")
+        except BaseException:
+            self._sock.close()
+            raise
+
+    @property
+    def subprotocol(self) -> str | None:
+        """The one that the server chose of those that were offered."""
+        return self._ws.subprotocol
+
+    def fileno(self) -> int:
+        """For poll. What was read already does not show there: ask ``recv`` until it has nothing."""
+        return self._sock.fileno()
+
+    def send(self, data: Piece, timeout_s: float = 60.0) -> None:
+        """Send a message of bytes; TimeoutError if the peer has not taken it by then."""
+        self._send(self._ws.message(data), timeout_s)
+
+    def send_text(self, text: str, timeout_s: float = 60.0) -> None:
+        """Send a message of text."""
+        self._send(self._ws.text(text), timeout_s)
+
+    def ping(self, timeout_s: float = 10.0) -> None:
+        """Ask the server to show that it is there."""
+        self._send(self._ws.ping(), timeout_s)
+
+    def recv(self, timeout_s: float | None = None) -> Event | None:
+        """The next event. None if none came within the time, or within TICK_S. 0: only what is here."""
+        ws = self._ws
+        event = ws.next()
+        if event is None:
+            if ws.closed is not None:
+                return ws.closed
+            ends_s = None if timeout_s is None or timeout_s >= TICK_S else time.monotonic() + timeout_s
+            event = self._read_event(ends_s)
+        if (answer := ws.outgoing()) and ws.is_open:
+            with suppress(OSError):  # the peer may be gone already; what it said counts all the same
+                self._write(answer, time.monotonic() + TICK_S)
+        return event
+
+    def _read_event(self, ends_s: float | None) -> Event | None:
+        """Read until there is an event; one read is enough for nearly all."""
+        ws = self._ws
+        try:
+            while self._read(ends_s):
+                event = ws.next()
+                if event is not None:
+                    return event
+                if ws.closed is not None:
+                    return ws.closed
+        except WebSocketError:
+            with suppress(OSError):
+                self._write(ws.outgoing(), time.monotonic() + TICK_S)
+            raise
+        return None
+
+    def _read(self, ends_s: float | None) -> bool:
+        """One read; False if nothing came in time (``ends_s``, or TICK_S without one)."""
+        if self._kernel_waits:
+            if ends_s is not None and not _ready(self._sock, ends_s - time.monotonic()):
+                return False
+            try:
+                count = self._sock.recv_into(self._ws.buffer())
+            except BlockingIOError:
+                return False  # after TICK_S
+        else:
+            read = self._read_polled(time.monotonic() + TICK_S if ends_s is None else ends_s)
+            if read is None:
+                return False
+            count = read
+        if count:
+            self._ws.received(count)
+        else:
+            self._eof()
+        return True
+
+    def _read_polled(self, ends_s: float) -> int | None:
+        while True:
+            try:
+                return self._sock.recv_into(self._ws.buffer())
+            except OSError as error:
+                if not _only_waits(error):
+                    raise
+                if not _ready(self._sock, ends_s - time.monotonic(), write=_wants_to_write(error)):
+                    return None
+
+    def _eof(self) -> None:
+        was_open = self._ws.is_open
+        self._ws.eof()
+        if not was_open:
+            raise UpgradeRefused("The server closed the connection in the middle of the handshake.")
+
+    def _send(self, frame: bytes | memoryview, timeout_s: float) -> None:
+        sent = 0
+        with suppress(BlockingIOError):
+            if self._kernel_waits:
+                sent = self._sock.send(frame)
+        if sent != len(frame):
+            self._write(memoryview(frame)[sent:], time.monotonic() + timeout_s)
+
+    def _write(self, data: Piece, ends_s: float) -> None:
+        rest = memoryview(data)
+        while rest:
+            try:
+                rest = rest[self._sock.send(rest) :]
+            except OSError as error:
+                if not _only_waits(error):
+                    raise
+                left_s = ends_s - time.monotonic()
+                if left_s <= 0:
+                    raise TimeoutError("The server does not read what it is sent.") from None
+                if not self._kernel_waits:
+                    _ready(self._sock, left_s, write=not _wants_to_read(error))
+
+    def close(self, code: int = NORMAL, reason: str = "", *, timeout_s: float = 1.0) -> Closed | None:
+        """Take leave and wait so long for the server to do the same. Safe to call twice."""
+        if self._sock.fileno() == -1:
+            return self._ws.closed
+        ends_s = time.monotonic() + timeout_s
+        try:
+            self._ws.close(code, reason)
+            self._write(self._ws.outgoing(), ends_s)
+            while self._ws.closed is None and time.monotonic() < ends_s:
+                self.recv(ends_s - time.monotonic())
+        except (OSError, WebSocketError):
+            pass
+        finally:
+            self._sock.close()
+        return self._ws.closed
+
+    def abort(self) -> None:
+        """Close the socket and say nothing; safe to call twice."""
+        self._sock.close()
+
+
+def _only_waits(error: OSError) -> bool:
+    """Whether the socket only has to become ready."""
+    return isinstance(error, BlockingIOError) or _wants_to_read(error) or _wants_to_write(error)
+
+
+# By name: whoever has met one of these has imported ssl, nobody else should have to.
+def _wants_to_read(error: OSError) -> bool:
+    return type(error).__name__ == "SSLWantReadError"
+
+
+def _wants_to_write(error: OSError) -> bool:
+    return type(error).__name__ == "SSLWantWriteError"
+
+
+def _ready(sock: socket.socket, seconds: float, *, write: bool = False) -> bool:
+    """Wait until the socket can be read, or written, for at most so long."""
+    if _HAS_POLL:
+        return wait_for(sock.fileno(), select.POLLOUT if write else select.POLLIN, max(0.0, seconds))
+    return any(select.select([] if write else [sock], [sock] if write else [], [], max(0.0, seconds)))
+
+
+def _limit(sock: socket.socket, seconds: float) -> None:
+    """Let the kernel end a blocking call after so long."""
+    sock.setblocking(True)
+    whole = int(seconds)
+    value = struct.pack("@ll", whole, int((seconds - whole) * 1e6))
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, value)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, value)

@@ -1,0 +1,69 @@
+"""What a websocket connection tells its owner, and how it fails. Pings are answered before anyone is told."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import msgspec
+
+from paddock.errors import BadFrame, Unreachable
+
+NORMAL = 1000
+GOING_AWAY = 1001
+PROTOCOL_ERROR = 1002
+NO_CODE = 1005  # a Close without one; never on the wire
+ABNORMAL = 1006  # the connection ended without a Close; never on the wire
+NOT_UTF8 = 1007
+TOO_LARGE = 1009
+
+
+class Binary(msgspec.Struct, frozen=True):
+    """A message of bytes. A large one may come in two parts, see ``MessageReader``; else ``rest`` is None."""
+
+    data: bytes | bytearray
+    rest: bytearray | None = None
+
+
+class Text(msgspec.Struct, frozen=True):
+    """A message of text."""
+
+    text: str
+
+
+class Pong(msgspec.Struct, frozen=True):
+    """The peer's answer to a ping."""
+
+    data: bytes
+
+
+class Ping(msgspec.Struct, frozen=True):
+    """The peer asks whether this end is there; the connection has answered already."""
+
+    data: bytes
+
+
+class Closed(msgspec.Struct, frozen=True):
+    """Nothing more will come. ``code``: the peer's, NO_CODE or ABNORMAL."""
+
+    code: int
+    reason: str = ""
+
+
+Event: TypeAlias = "Binary | Text | Ping | Pong | Closed"
+
+
+class WebSocketError(BadFrame):
+    """The peer broke the protocol; ``close_code`` is what it is told."""
+
+    def __init__(self, message: str, close_code: int = PROTOCOL_ERROR) -> None:
+        super().__init__(message)
+        self.close_code = close_code
+
+
+class UpgradeRefused(Unreachable):
+    """The server answered, but not with a websocket. ``status``: HTTP's, 0 if it was no HTTP; ``body``: its beginning."""
+
+    def __init__(self, message: str, *, status: int = 0, body: bytes = b"", retry_after_s: float | None = None) -> None:
+        super().__init__(message)
+        self.status, self.body, self.retry_after_s = status, body, retry_after_s
+

@@ -1,0 +1,105 @@
+"""Agents from a file: code that chooses actions, here or behind a wall of its own, apart from environment and reward.
+
+The file defines ``policy(observation)``, or ``make_policy(observation_space, action_space, seed)`` that returns such.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from paddock.core.env import Env, Info
+from paddock.errors import PaddockError, PlanError
+from paddock.making.isolation import Isolation
+from paddock.making.target import Target
+from paddock.sandbox.policy import Policy
+from paddock.spaces import Space
+
+Choose = Callable[[Any], Any]
+
+
+class Agent(Env[Any, Any]):
+    """An agent as a Host holds it: it has spaces and answers ``act``; it has no episodes."""
+
+    def __init__(self, module: str, observation_space: Space[Any], action_space: Space[Any], seed: int) -> None:
+        self.observation_space, self.action_space = observation_space, action_space
+        self._choose = chooser(module, observation_space, action_space, seed)
+
+    def act(self, observation: Any) -> Any:
+        """The agent's action."""
+        return self._choose(observation)
+
+    def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Any, Info]:
+        raise PaddockError("An agent has no episodes. Call act(observation).")
+
+    def step(self, action: Any) -> Any:
+        raise PaddockError("An agent takes no actions. Call act(observation).")
+
+
+def chooser(module: str, observation_space: Space[Any], action_space: Space[Any], seed: int) -> Choose:
+    """What ``module`` offers as its policy."""
+    found = importlib.import_module(module)
+    if callable(make := getattr(found, "make_policy", None)):
+        chosen = make(observation_space, action_space, seed)
+    else:
+        chosen = getattr(found, "policy", None)
+    if not callable(chosen):
+        raise PlanError(
+            f"{module}.py has no policy. Define policy(observation), or make_policy(observation_space, action_space, "
+            f"seed) that returns such a function."
+        )
+    return chosen  # type: ignore[no-any-return]
+
+
+class WalledAgent:
+    """The agent of a file behind a wall: called with an observation, it returns an action inside ``action_space``."""
+
+    def __init__(
+        self, file: str, observation_space: Space[Any], action_space: Space[Any], seed: int, policy: Policy
+    ) -> None:
+        from paddock.making.walls import walled_env
+
+        what = {
+            "kind": "agent",
+            "module": agent_module(file),
+            "observation_space": observation_space,
+            "action_space": action_space,
+            "seed": seed,
+        }
+        self._env = walled_env(what, {agent_module(file): str(Path(file).resolve())}, None, policy)
+        self._space = action_space
+
+    def __call__(self, observation: Any) -> Any:
+        return self._env.call("act", observation)
+
+    def close(self) -> None:
+        """End it; safe to call twice."""
+        self._env.close()
+
+
+def agent_module(file: str) -> str:
+    """The module name of an agent's file."""
+    path = Path(file)
+    if path.suffix != ".py" or not path.stem.isidentifier() or not path.is_file():
+        raise PlanError(f"{file!r} is no agent: expected a Python file whose name is an identifier, as ./agent.py.")
+    return path.stem
+
+
+def make_agent(
+    file: str, observation_space: Space[Any], action_space: Space[Any], *, seed: int = 0, isolation: Isolation = None
+) -> WalledAgent | Choose:
+    """The agent of a file. A file is somebody's code: it goes behind a wall unless ``isolation="none"`` is said."""
+    from paddock.making.isolation import wall_for
+
+    wall = wall_for(Target(file, "module"), "sandbox" if isolation is None else isolation)
+    if wall is not None:
+        return WalledAgent(file, observation_space, action_space, seed, wall)
+    if isolation != "none":
+        raise PlanError(f"isolation={isolation!r} is not for agents. Use 'sandbox', 'landlock', 'auto' or 'none'.")
+    folder = str(Path(file).resolve().parent)
+    if folder not in sys.path:
+        sys.path.append(folder)
+    return chooser(agent_module(file), observation_space, action_space, seed)

@@ -1,0 +1,107 @@
+"""What goes behind a wall to make an environment there: plain data, and the files of the code that it names.
+
+No callable crosses. What has no form as data is a PlanError that names it, before anything is started.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from paddock.core.spec import EnvSpec, WrapperSpec, entry_point_text
+from paddock.errors import NotTransferable, PlanError
+from paddock.hosting.values import to_wire
+from paddock.making.code_files import code_of
+from paddock.making.plan import Plan
+from paddock.making.target import Target
+from paddock.making.wrapper_stack import as_data, name_of
+
+
+@dataclass(frozen=True)
+class Crossing:
+    """``what`` is for the Make request; ``modules`` (name and path) and ``folder`` are shown to the worker."""
+
+    what: dict[str, Any]
+    modules: dict[str, str]
+    folder: str | None
+
+
+def crossing(plan: Plan) -> Crossing:
+    """Everything that a worker behind a wall needs to know of this plan."""
+    target, spec = plan.target, plan.target.spec
+    kwargs = {**(spec.kwargs if spec is not None else {}), **plan.env_kwargs}
+    inner = [] if spec is None else list(spec.additional_wrappers)
+    wrappers = [_wrapper(one) for one in (*inner, *(_as_data(one) for one in plan.wrappers))]
+    what = {
+        "kind": target.kind,
+        "text": target.text,
+        "module": target.module,
+        "id": target.id,
+        "spec": None if spec is None else _bare(spec).to_json(),
+        "kwargs": kwargs,
+        "wrappers": wrappers,
+        "validate": plan.validate,
+        "strict": plan.strict,
+        "max_episode_steps": plan.max_episode_steps,
+        "render_mode": plan.render_mode,
+    }
+    for name, value in kwargs.items():
+        _check_crosses(value, name)
+    for name, _, given in wrappers:
+        _check_crosses(given, f"{name}'s arguments")
+    return Crossing(what, {} if target.folder else _modules(target, wrappers), target.folder)
+
+
+def _bare(spec: EnvSpec) -> EnvSpec:
+    """Without what crosses apart from it: arguments and wrappers, which may hold more than JSON can."""
+    entry_point = spec.entry_point
+    if entry_point is not None:
+        entry_point = _text_of(entry_point, f"The entry point of {spec.id!r}")
+    return replace(spec, entry_point=entry_point, vector_entry_point=None, kwargs={}, additional_wrappers=())
+
+
+def _as_data(wrapper: Any) -> WrapperSpec:
+    entry = as_data(wrapper)
+    if entry.kwargs is None:
+        raise PlanError(
+            f"The wrapper {name_of(wrapper)} is code of this process, and code does not go behind a wall. Pass a "
+            f"wrapper class or Wrapper.wrapper_spec(...), or wrap the result of make()."
+        )
+    return replace(entry, entry_point=_text_of(entry.entry_point, f"The wrapper {entry.name}"))
+
+
+def _wrapper(entry: WrapperSpec) -> list[Any]:
+    if entry.kwargs is None:
+        raise PlanError(
+            f"The wrapper {entry.name} of the spec did not record its arguments, so it can't be made again."
+        )
+    return [entry.name, entry.entry_point, entry.kwargs]
+
+
+def _text_of(entry_point: Any, who: str) -> str:
+    text = entry_point_text(entry_point)
+    if "<" in text or text.startswith(("__main__:", "?")):
+        raise PlanError(
+            f"{who} is {text}, which only this process has, and code does not go behind a wall. Put it into a module "
+            f"of its own and name it 'module:Class'."
+        )
+    return text
+
+
+def _check_crosses(value: Any, name: str) -> None:
+    try:
+        to_wire(value, [], name=name)
+    except NotTransferable as error:
+        raise PlanError(
+            f"{error} So it can't go behind the wall: pass plain data, or drop isolation if this code is your own."
+        ) from None
+
+
+def _modules(target: Target, wrappers: list[list[Any]]) -> dict[str, str]:
+    named = [] if target.module is None else [target.module]
+    if target.spec is not None and target.spec.entry_point is not None:
+        named.append(entry_point_text(target.spec.entry_point).partition(":")[0])
+    named += [entry_point.partition(":")[0] for _, entry_point, _ in wrappers]
+    return {
+        name: path for module in named if not module.startswith("gymnasium.") for name, path in code_of(module).items()
+    }

@@ -1,0 +1,54 @@
+"""Which wall a target gets: by what the caller asks for, and else by where the code comes from."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Literal, TypeAlias
+
+from paddock.errors import PlanError
+from paddock.making.target import Target
+from paddock.sandbox.policy import DEFAULT, Policy
+
+Isolation: TypeAlias = "str | Policy | None"
+Tier: TypeAlias = Literal["none", "process", "landlock", "sandbox", "auto"]
+
+_WALLS = ("sandbox", "landlock", "auto")
+
+
+def wall_for(target: Target, isolation: Isolation) -> Policy | None:
+    """The permissions behind the wall; None where there is none. PlanError for a tier that does not exist."""
+    if isinstance(isolation, Policy):
+        return isolation
+    if isolation is None and target.folder is not None:
+        return _asked(target, "sandbox")
+    if isolation in _WALLS:
+        return _asked(target, isolation)
+    if isolation not in (None, "none", "process"):
+        raise PlanError(
+            f"isolation={isolation!r} is not one of 'none', 'process', 'landlock', 'sandbox', 'auto', and no "
+            f"paddock.Policy. Use 'sandbox' for code that you do not trust."
+        )
+    return None
+
+
+def tier_of(isolation: Isolation, wall: Policy | None) -> Tier:
+    """The name of the tier."""
+    if wall is not None:
+        return wall.tier
+    return "process" if isolation == "process" else "none"
+
+
+def _asked(target: Target, tier: str) -> Policy:
+    """What the manifest asks for, as far as that is within the default: more than that only the caller can grant."""
+    if target.asked is None:
+        return replace(DEFAULT, tier=tier)  # type: ignore[arg-type]
+    from paddock.sandbox.difference import exceeds
+
+    beyond = exceeds(target.asked, DEFAULT)
+    if beyond:
+        raise PlanError(
+            f"{target.text!r} asks for more than code gets by default: {'; '.join(beyond)}. Read it with `paddock "
+            f"permissions {target.text}`; grant it with isolation=paddock.permissions({target.text!r}), or pass a "
+            f"paddock.Policy(...) of your own."
+        )
+    return replace(target.asked, tier=tier)  # type: ignore[arg-type]

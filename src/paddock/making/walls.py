@@ -1,0 +1,113 @@
+"""Start workers behind a wall and build environments on them: where sandbox and hosting meet."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from typing import Any
+
+from paddock.errors import SandboxUnavailable, WorkerLost
+from paddock.hosting.client import HostedEnv
+from paddock.hosting.launch import Launcher
+from paddock.hosting.wall_rules import WallRules
+from paddock.hosting.walled_channel import WalledChannel
+from paddock.making.warm import WarmPool, spare_for
+from paddock.sandbox.launch import Call, launch
+from paddock.sandbox.policy import Policy
+
+_MAIN = "paddock.making.inside:main"
+_DOOR_FD = 4  # inside: the first descriptor beyond the socket
+
+
+def walled_env(what: dict[str, Any], modules: Mapping[str, str], folder: str | None, policy: Policy) -> HostedEnv:
+    """The environment that ``what`` describes, in a worker that may do what ``policy`` says and sees these files."""
+    rules = WallRules.of(policy)
+    near, child = walled_launcher(modules, folder, policy)()
+    try:
+        return HostedEnv(WalledChannel(near, child, rules), what, wall=rules)
+    except WorkerLost:
+        if (failure := getattr(child, "wall_failure", None)) is not None:
+            raise SandboxUnavailable(f"The wall could not be put up: {failure} See: paddock doctor.") from None
+        raise
+
+
+def walled_launcher(
+    modules: Mapping[str, str], folder: str | None, policy: Policy, *, discreet: bool = False
+) -> Launcher:
+    """Starts a worker, or takes a spare one that was started just so. ``discreet``: it says little of its errors."""
+    order = _Order(dict(modules), folder, _seeing(folder, policy), discreet)
+    return lambda: spare_for(order.key) or order.start()
+
+
+def warm_pool(
+    modules: Mapping[str, str], folder: str | None, policy: Policy, spares: int, *, discreet: bool = False
+) -> WarmPool:
+    """Spare workers for ``walled_launcher`` with the same arguments."""
+    order = _Order(dict(modules), folder, _seeing(folder, policy), discreet)
+    return WarmPool(order.start, spares, order.key)
+
+
+def _seeing(folder: str | None, policy: Policy) -> Policy:
+    """A folder with a manifest is shown as a whole, where it is."""
+    return policy if folder is None else replace(policy, read=(*policy.read, folder))
+
+
+@dataclass(frozen=True)
+class _Order:
+    """A worker, before it is started."""
+
+    modules: dict[str, str]
+    folder: str | None
+    policy: Policy
+    discreet: bool
+
+    @property
+    def key(self) -> str:
+        """Equal for workers that are started alike."""
+        return json.dumps([self.modules, self.folder, self.policy.to_dict(), self.discreet], sort_keys=True)
+
+    def start(self) -> tuple[socket.socket, Any]:
+        policy = self.policy
+        with ExitStack() as ends, ExitStack() as if_it_fails:
+            near, far = socket.socketpair()
+            if_it_fails.callback(near.close)
+            ends.callback(far.close)
+            door: socket.socket | None = None
+            extra: tuple[int, ...] = ()
+            if policy.workspaces:
+                door, inner = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+                if_it_fails.callback(door.close)
+                ends.callback(inner.close)
+                extra = (inner.fileno(),)
+            call = Call(_MAIN, (_DOOR_FD if extra else None, self.folder, self.discreet), self.modules)
+            child = launch(call, policy, socket_fd=far.fileno(), extra_fds=extra)
+            if_it_fails.callback(child.kill)
+            if policy.hosts:
+                ends.close()  # if the worker dies, its end must be the last one
+                child.companions.append(_proxy(near, policy))
+            if door is not None:
+                _open_door(door, policy)
+            if_it_fails.pop_all()
+        return near, child
+
+
+def _open_door(near: socket.socket, policy: Policy) -> None:
+    from paddock.sandbox.siblings import Door
+
+    Door(near, policy)
+
+
+def _proxy(near: socket.socket, policy: Policy) -> Any:
+    """The way to the policy's hosts. Its listener is made inside and comes out before anything of the environment runs."""
+    from paddock.sandbox.cassette import Cassette
+    from paddock.sandbox.listener import receive_listener
+    from paddock.sandbox.proxy import Proxy
+
+    listener = receive_listener(near, timeout_s=policy.start_s)
+    cassette = None if policy.cassette is None else Cassette(policy.cassette)
+    proxy = Proxy(listener, policy.hosts, timeout_s=policy.call_s, cassette=cassette)
+    proxy.start()
+    return proxy

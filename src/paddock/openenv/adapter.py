@@ -1,0 +1,8 @@
+"""Environments written for OpenEnv as paddock's: ``AsEnv``. It lives in ``paddock.sources``, where ``make`` finds it."""
+
+from __future__ import annotations
+
+from paddock.sources.openenv import AsEnv
+from paddock.sources.openenv_classes import is_openenv, record_classes, spec_of
+
+__all__ = ["AsEnv", "is_openenv", "record_classes", "spec_of"]

@@ -1,0 +1,61 @@
+"""The wall: permissions as data, and the launcher that enforces them. Nothing here imports the code that it runs.
+
+    policy              Policy: what code behind the wall may do
+    plan                Call, Exec: which wall is put around what, and what is refused
+    view                which files exist inside
+    launch              launch(Call | Exec, Policy): does it
+    bubblewrap          the namespaces by the bwrap program; inside/namespaces.py makes them without it
+    message             what the worker is told to do to itself; inside/ does it
+    cgroup              limits on groups of processes
+    child               Child: the whole tree that was started, how it ended, what it wrote
+    plumbing, starter   descriptors and the thread that a launch needs
+    machine             what this machine can enforce
+    promises            what each tier therefore promises
+    self_test           whether it holds: attacks from behind the wall
+
+The names below load when first used.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+_HOMES = {
+    "Policy": "paddock.sandbox.policy",
+    "launch": "paddock.sandbox.launch",
+    "Call": "paddock.sandbox.plan",
+    "Exec": "paddock.sandbox.plan",
+    "Child": "paddock.sandbox.child",
+    "Machine": "paddock.sandbox.machine",
+    "workspace": "paddock.sandbox.workspaces",
+}
+
+__all__ = ["Call", "Child", "Exec", "Machine", "Policy", "launch", "workspace"]
+
+if TYPE_CHECKING:
+    from paddock.sandbox.child import Child
+    from paddock.sandbox.launch import launch
+    from paddock.sandbox.machine import Machine
+    from paddock.sandbox.plan import Call, Exec
+    from paddock.sandbox.policy import Policy
+    from paddock.sandbox.workspaces import workspace
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(importlib.import_module(_HOMES[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+class _Package(ModuleType):
+    """Importing the module ``launch`` makes it an attribute of this package; the function of that name is meant."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not (name in _HOMES and isinstance(value, ModuleType)):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package

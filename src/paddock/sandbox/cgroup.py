@@ -1,0 +1,222 @@
+"""Groups of processes with limits, by cgroup v1 or v2. What a process took before it was added is not counted."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import signal
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+_NAMES = ("memory", "pids", "cpu")
+_PREFIX = "paddock-"
+_REMOVED_WITHIN_S = 1.0  # a group stays busy for a moment after its last process has ended
+_STALE_S = 10.0  # a group younger than this may be one that another process is about to fill
+_PERIOD_US = 100_000
+_numbers = itertools.count()
+
+
+@dataclass(frozen=True)
+class Controller:
+    """A kind of limit, and the folder below which this process may make groups for it."""
+
+    name: str
+    version: int
+    folder: str
+
+
+def controllers() -> tuple[Controller, ...]:
+    """Those of memory, pids and cpu that this process may use. Nothing is changed to find out."""
+    try:
+        mounts, own = Path("/proc/self/mountinfo").read_text(), Path("/proc/self/cgroup").read_text()
+    except OSError:
+        return ()
+    return tuple(_controllers(mounts, own))
+
+
+def _controllers(mounts: str, own: str) -> Iterable[Controller]:
+    places = _places(own)
+    found: set[str] = set()
+    for line in mounts.splitlines():
+        left, _, right = line.partition(" - ")
+        root, point = (part.encode().decode("unicode_escape") for part in left.split(" ")[3:5])
+        kind, _, options = right.split(" ", 2)
+        if kind == "cgroup":
+            for name in _NAMES:
+                if name in options.split(",") and name in places and name not in found:
+                    folder = _folder(point, root, places[name])
+                    if os.access(folder, os.W_OK | os.X_OK):
+                        found.add(name)
+                        yield Controller(name, 1, folder)
+        elif kind == "cgroup2" and "" in places:
+            for one in _unified(_folder(point, root, places[""]), point):
+                if one.name not in found:
+                    found.add(one.name)
+                    yield one
+
+
+def _places(own: str) -> dict[str, str]:
+    """From each controller to this process's group; v2's is under the empty name."""
+    places = {}
+    for line in own.splitlines():
+        _, names, place = line.split(":", 2)
+        for name in names.split(","):
+            places[name] = place
+    return places
+
+
+def _folder(point: str, root: str, place: str) -> str:
+    """A container sees a part of the tree: ``root`` of it is mounted at ``point``."""
+    if root != "/" and (place == root or place.startswith(root + "/")):
+        place = place[len(root) :]
+    return os.path.normpath(point + "/" + place.lstrip("/"))
+
+
+def _unified(folder: str, point: str) -> Iterable[Controller]:
+    # A group of v2 that holds processes can't limit groups below it: the new one is mostly made beside this process's.
+    for parent in (folder, str(Path(folder).parent)):
+        if not parent.startswith(point) or not os.access(parent + "/cgroup.procs", os.W_OK):
+            continue
+        enabled = _read(parent + "/cgroup.subtree_control").split()
+        usable = [name for name in _NAMES if name in enabled]
+        if usable and os.access(parent, os.W_OK | os.X_OK):
+            for name in usable:
+                yield Controller(name, 2, parent)
+            return
+
+
+class Group:
+    """A group in each tree that is needed. Made empty and with its limits set; OSError if the kernel refuses one."""
+
+    def __init__(
+        self,
+        among: Iterable[Controller],
+        *,
+        memory_bytes: int | None = None,
+        pids: int | None = None,
+        cpus: float | None = None,
+    ) -> None:
+        wanted = {"memory": memory_bytes, "pids": pids, "cpu": cpus}
+        self._owner = os.getpid()
+        self._folders: dict[str, int] = {}
+        self._memory: tuple[str, int] | None = None
+        self.limits: tuple[str, ...] = ()  # the kinds that it enforces
+        name = f"{_PREFIX}{self._owner}-{_started(self._owner)}-{next(_numbers)}"
+        try:
+            for one in among:
+                value = wanted[one.name]
+                if value is not None:
+                    self._limit(one, f"{one.folder}/{name}", value)
+        except BaseException:
+            self.remove()
+            raise
+
+    def _limit(self, controller: Controller, folder: str, value: float) -> None:
+        if folder not in self._folders:
+            with suppress(FileExistsError):
+                Path(folder).mkdir()
+            self._folders[folder] = controller.version
+        for file, text in _settings(controller, value):
+            path = f"{folder}/{file.lstrip('?')}"
+            if not file.startswith("?") or Path(path).exists():
+                _write(path, text)
+        if controller.name == "memory":
+            self._memory = (folder, controller.version)
+        self.limits += (controller.name,)
+
+    def add(self, pid: int) -> None:
+        """Put the process into the group; its children will be in it too. OSError if the kernel refuses."""
+        for folder in self._folders:
+            _write(f"{folder}/cgroup.procs", str(pid))
+
+    def out_of_memory(self) -> bool:
+        """Whether a process of it was ended for taking too much memory."""
+        if self._memory is None:
+            return False
+        folder, version = self._memory
+        for line in _read(f"{folder}/{'memory.oom_control' if version == 1 else 'memory.events'}").splitlines():
+            key, _, number = line.partition(" ")
+            if key == "oom_kill":
+                return int(number) > 0
+        return False
+
+    def kill(self) -> None:
+        """End every process in it. Never raises; a forked copy has no say."""
+        if os.getpid() != self._owner:
+            return
+        for folder, version in self._folders.items():
+            with suppress(OSError):
+                if version == 2:
+                    _write(f"{folder}/cgroup.kill", "1")
+            for pid in _read(f"{folder}/cgroup.procs").split():
+                with suppress(OSError):
+                    os.kill(int(pid), signal.SIGKILL)
+
+    def remove(self) -> None:
+        """End what is in it and remove it. Never raises; what can't be removed now is by the next ``sweep``."""
+        ends = time.monotonic() + _REMOVED_WITHIN_S
+        while self._folders and os.getpid() == self._owner:
+            for folder in list(self._folders):
+                with suppress(OSError):
+                    Path(folder).rmdir()
+                if not Path(folder).is_dir():
+                    del self._folders[folder]
+            if not self._folders or time.monotonic() > ends:
+                return
+            self.kill()  # also what was forked since
+            time.sleep(0.001)
+
+
+def sweep(among: Iterable[Controller]) -> None:
+    """Remove empty groups that processes left behind which were ended before they could do it."""
+    for parent in {one.folder for one in among}:
+        with suppress(OSError):
+            for entry in os.scandir(parent):
+                if entry.name.startswith(_PREFIX) and _is_stale(entry):
+                    with suppress(OSError):  # busy: somebody in another pid namespace uses it
+                        Path(entry.path).rmdir()
+
+
+def _is_stale(entry: os.DirEntry[str]) -> bool:
+    pid, _, rest = entry.name[len(_PREFIX) :].partition("-")
+    lives = pid.isdigit() and _started(int(pid)) == rest.partition("-")[0]
+    return not lives and time.time() - entry.stat().st_mtime > _STALE_S
+
+
+def _settings(controller: Controller, value: float) -> list[tuple[str, str]]:
+    """Files and what goes into them, in this order; "?" marks those that not every kernel has."""
+    number = str(int(value))
+    if controller.name == "pids":
+        return [("pids.max", number)]
+    if controller.name == "memory" and controller.version == 1:
+        return [("memory.limit_in_bytes", number), ("?memory.memsw.limit_in_bytes", number)]
+    if controller.name == "memory":
+        return [("memory.max", number), ("?memory.swap.max", "0"), ("?memory.oom.group", "1")]
+    quota = str(max(1000, int(value * _PERIOD_US)))
+    if controller.version == 1:
+        return [("cpu.cfs_period_us", str(_PERIOD_US)), ("cpu.cfs_quota_us", quota)]
+    return [("cpu.max", f"{quota} {_PERIOD_US}")]
+
+
+def _started(pid: int) -> str:
+    """When the process began: with its number, that names it for good."""
+    fields = _read(f"/proc/{pid}/stat").rpartition(")")[2].split()
+    return fields[19] if len(fields) > 19 else "gone"
+
+
+def _read(path: str) -> str:
+    try:
+        return Path(path).read_text()
+    except OSError:
+        return ""
+
+
+def _write(path: str, text: str) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.write(descriptor, text.encode())
+    finally:
+        os.close(descriptor)

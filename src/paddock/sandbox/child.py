@@ -1,0 +1,261 @@
+"""Child: what was started behind a wall, until nothing of it is left. ``kill`` ends the whole tree, not one process."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import re
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import time
+import weakref
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Literal, Protocol
+
+from paddock.sandbox.cgroup import Group
+from paddock.sandbox.plan import Plan
+
+Cause = Literal["exit", "signal", "memory", "cpu", "ended"]
+
+WALL_FAILED = 125  # the code with which a worker exits that could not put up its wall
+_WALL_FAILED_TEXT = "paddock: the wall could not be put up: "
+_LAST_WORDS_S = 1.0  # from the closing of its socket to its end
+_KILLED_S = 10.0  # what the kernel can't end sooner than this is left to it
+_REST_S = 0.3  # how long to look whether all of it is gone
+_READ = 65536
+# Terminal escapes (CSI, OSC and the short ones) and the other control characters but newline and tab.
+_ESCAPES = re.compile(
+    r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_]?)|[\x00-\x08\x0b-\x1f\x7f-\x9f]"
+)
+
+_LIVE: weakref.WeakSet[Child] = weakref.WeakSet()
+
+
+class Companion(Protocol):
+    """Something that has no use without the child: its proxy, say."""
+
+    def close(self) -> None: ...
+
+
+class Child:
+    """A process behind a wall and everything below it.
+
+    ``fd`` is readable when it has ended. ``output_fd`` is readable when it has written something: call ``drain`` then,
+    or it waits for ever once the pipe is full; None when nothing more can come. ``wait`` and ``kill`` drain too.
+    """
+
+    def __init__(
+        self,
+        process: subprocess.Popen[bytes],
+        output_fd: int,
+        *,
+        plan: Plan,
+        notes: Sequence[str] = (),
+        group: Group | None = None,
+        folder: str | None = None,
+        lifeline: socket.socket | None = None,
+    ) -> None:
+        self.process, self.tier, self.notes = process, plan.tier, list(notes)
+        self.layers = plan.layers if group is not None else plan.layers - {"cgroup"}
+        self.backend, self.mounts = plan.backend, list(plan.mounts)
+        self.group, self.folder, self._lifeline = group, folder, lifeline
+        self.cause: Cause | None = None  # None while it runs
+        self.output_fd: int | None = output_fd
+        os.set_blocking(output_fd, False)
+        self._kept, self._dropped, self._keep_bytes = bytearray(), 0, plan.policy.output_kb * 1024
+        self._cpu_s, self._used_cpu_s = plan.policy.cpu_s, 0.0
+        self.companions: list[Companion] = []  # closed when it has ended
+        self._owner, self._over, self._killed = os.getpid(), False, False
+        self._init_fd: int | None = None  # of the namespace's first process
+        self.fd: int | None = os.pidfd_open(process.pid)
+        _LIVE.add(self)
+
+    @property
+    def pid(self) -> int:
+        """Of the process that this one started; those behind a pid namespace have other numbers."""
+        return self.process.pid
+
+    def watch_init(self, pid: int) -> None:
+        """The namespace's first process: when it ends, all others in the namespace do."""
+        with suppress(ProcessLookupError):
+            self._init_fd = os.pidfd_open(pid)
+
+    def wait(self, timeout: float) -> bool:
+        """Whether it has ended within ``timeout`` seconds. What it writes meanwhile is read."""
+        if self._over or os.getpid() != self._owner or self.fd is None:
+            return True
+        ends = time.monotonic() + timeout
+        poller = select.poll()
+        poller.register(self.fd, select.POLLIN)
+        if self.output_fd is not None:
+            poller.register(self.output_fd, select.POLLIN)
+        while True:
+            ready = [fd for fd, _ in poller.poll(max(0.0, ends - time.monotonic()) * 1000)]
+            if self.fd in ready:
+                return True
+            if not ready:
+                return False
+            if not self.drain():
+                poller.unregister(ready[0])
+
+    def kill(self) -> None:
+        """End it and everything that it started, now. Safe to call twice, and in a forked child, which has no say."""
+        if self._over or os.getpid() != self._owner:
+            return
+        self._over = True
+        _LIVE.discard(self)
+        self._killed = not _ready(self.fd)
+        self._end_all()
+        if _ready(self.fd, _KILLED_S):
+            self._reap()
+        self._await_the_rest()
+        self._judge()
+        self._clean_up()
+
+    def last_words(self) -> str:
+        """How it ended, in words; called when its socket is gone, it ends what had not ended yet."""
+        ended = self.wait(_LAST_WORDS_S)
+        self.kill()
+        if self.wall_failure is not None:
+            return f"could not be put behind its wall: {self.wall_failure}"
+        if not ended:
+            return "closed its connection"
+        if self.cause == "memory":
+            return "was ended: it took more memory than allowed"
+        if self.cause == "cpu":
+            return f"was ended: it used more than the {self._cpu_s} s of CPU time that it is allowed"
+        return f"was killed by {_signal_name(-self._code)}" if self._code < 0 else f"exited with code {self._code}"
+
+    @property
+    def wall_failure(self) -> str | None:
+        """Why the wall could not be put up, if that is what ended it. Nothing of the environment has run then."""
+        said, code = self.output, self.process.returncode
+        if code == WALL_FAILED and said.startswith(_WALL_FAILED_TEXT):
+            return said[len(_WALL_FAILED_TEXT) :].partition("\n")[0]
+        if self.backend == "bwrap" and code == 1 and said.startswith("bwrap: "):
+            return said.partition("\n")[0]
+        return None
+
+    def drain(self) -> bool:
+        """Read what it has written, without waiting. False when nothing more can come."""
+        while self.output_fd is not None:
+            try:
+                piece = os.read(self.output_fd, _READ)
+            except BlockingIOError:
+                return True
+            if not piece:
+                os.close(self.output_fd)
+                self.output_fd = None
+                break
+            room = self._keep_bytes - len(self._kept)
+            self._kept += piece[:room]
+            self._dropped += max(0, len(piece) - room)
+        return False
+
+    @property
+    def output(self) -> str:
+        """What was read of its stdout and stderr so far, without what a terminal would obey."""
+        text = _ESCAPES.sub("", self._kept.decode("utf-8", "replace"))
+        return f"{text}\n[{self._dropped} more bytes were thrown away]" if self._dropped else text
+
+    def __enter__(self) -> Child:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+
+    @property
+    def _code(self) -> int:
+        """The exit code, negative for a signal. bubblewrap says 128 + n when a signal ended what it watched."""
+        code = self.process.returncode or 0
+        return 128 - code if self.backend == "bwrap" and 128 < code < 193 else code
+
+    def _end_all(self) -> None:
+        for fd in (self._init_fd, self.fd):  # the inner one first: what watches it must not get away alone
+            if fd is not None:
+                with suppress(ProcessLookupError, PermissionError):
+                    signal.pidfd_send_signal(fd, signal.SIGKILL)
+        with suppress(ProcessLookupError, PermissionError):
+            # Its number is ours until it is reaped, and a session's members keep it after that.
+            os.killpg(self.pid, signal.SIGKILL)
+        if self.group is not None:
+            self.group.kill()
+
+    def _await_the_rest(self) -> None:
+        """What it started ends with it, but a moment later: then its output has no writer any more."""
+        ends = time.monotonic() + _REST_S
+        if self._init_fd is not None:
+            _ready(self._init_fd, _REST_S)
+        while self.drain() and _ready(self.output_fd, max(0.0, ends - time.monotonic())):
+            pass
+
+    def _reap(self) -> None:
+        with suppress(ChildProcessError):  # somebody else waited for every child of this process
+            _, status, used = os.wait4(self.pid, 0)
+            self.process.returncode = os.waitstatus_to_exitcode(status)
+            self._used_cpu_s = used.ru_utime + used.ru_stime  # with that of all that were waited for below it
+            return
+        self.process.returncode = 0
+
+    def _judge(self) -> None:
+        if self.group is not None and self.group.out_of_memory():
+            self.cause = "memory"
+        elif self._killed:
+            self.cause = "ended"
+        elif self._code == -signal.SIGXCPU or (
+            self._code == -signal.SIGKILL and self._cpu_s is not None and self._used_cpu_s >= self._cpu_s * 0.95
+        ):
+            self.cause = "cpu"
+        else:
+            self.cause = "signal" if self._code < 0 else "exit"
+
+    def _clean_up(self) -> None:
+        for companion in self.companions:
+            companion.close()
+        if self.group is not None:
+            self.group.remove()
+        if self._lifeline is not None:
+            self._lifeline.close()
+        for fd in (self.fd, self._init_fd, self.output_fd):
+            if fd is not None:
+                os.close(fd)
+        self.fd = self._init_fd = self.output_fd = None
+        if self.folder is not None:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def _ready(fd: int | None, timeout_s: float = 0.0) -> bool:
+    if fd is None:
+        return True
+    poller = select.poll()
+    poller.register(fd, select.POLLIN)
+    return bool(poller.poll(timeout_s * 1000))
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+@atexit.register
+def _end_the_rest() -> None:
+    """The kernel would end them with this process, but would leave their cgroups and scratch folders."""
+    for child in list(_LIVE):
+        child.kill()
+
+
+def _forget_lifelines() -> None:
+    # A forked copy of a lifeline would keep the worker alive when this process's parent is gone.
+    for child in list(_LIVE):
+        if child._lifeline is not None:
+            child._lifeline.close()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_lifelines)

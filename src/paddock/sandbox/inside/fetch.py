@@ -1,0 +1,93 @@
+"""Ask another system over HTTP, from inside a sandbox or outside.
+
+Inside, TLS begins at the proxy and not here: the way there does not leave the machine, and the call can be recorded.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urldefrag, urlsplit
+
+from paddock.errors import NotPermitted
+
+_PLAIN = re.compile(r"[\x21-\x7e]+")
+
+
+@dataclass(frozen=True)
+class Response:
+    """An answer, whole. ``headers`` have lower case names; those that came more than once are joined by ", "."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    def text(self) -> str:
+        return self.body.decode()
+
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+def fetch(
+    url: str,
+    *,
+    method: str = "GET",
+    headers: Mapping[str, str] | None = None,
+    body: bytes | str | None = None,
+    timeout_s: float = 10.0,
+) -> Response:
+    """The answer to one request, whatever its status; redirects are not followed.
+
+    Without an answer: NotPermitted if the policy's ``hosts`` does not name the host, TimeoutError, or ConnectionError.
+    """
+    from http.client import HTTPException  # here: with all it needs it takes as long as the rest of a worker's start
+
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname or not _PLAIN.fullmatch(url) or "@" in parts.netloc:
+        raise ValueError(f"fetch({url!r}): expected http://host/path or https://host/path, quoted, without a user.")
+    proxy = os.environ.get("PADDOCK_PROXY")
+    try:
+        response = _ask(urldefrag(url).url, proxy, method, dict(headers or {}), body, timeout_s)
+    except TimeoutError:
+        raise TimeoutError(f"fetch: {parts.netloc} did not answer within {timeout_s:g} s.") from None
+    except (HTTPException, OSError) as error:
+        raise ConnectionError(f"fetch: no answer from {parts.netloc}: {error}.") from error
+    verdict = response.headers.get("paddock-proxy") if proxy else None
+    if verdict is None:
+        return response
+    text = "fetch: " + response.body.decode("utf-8", "replace").strip()
+    if verdict == "refused":
+        raise NotPermitted(text)
+    raise TimeoutError(text) if verdict == "timeout" else ConnectionError(text)
+
+
+def _ask(
+    url: str, proxy: str | None, method: str, headers: dict[str, str], body: bytes | str | None, timeout_s: float
+) -> Response:
+    import http.client
+
+    parts = urlsplit(url)
+    connection: http.client.HTTPConnection
+    if proxy:
+        near = urlsplit(proxy)
+        connection = http.client.HTTPConnection(near.hostname or "127.0.0.1", near.port, timeout=timeout_s)
+        target = url
+    else:
+        kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+        connection = kind(parts.netloc, timeout=timeout_s)
+        target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    try:
+        # A text is sent as UTF-8; http.client would take Latin-1.
+        connection.request(method, target, body.encode() if isinstance(body, str) else body, headers)
+        answer = connection.getresponse()
+        found: dict[str, str] = {}
+        for name, value in answer.getheaders():
+            found[name.lower()] = f"{found[name.lower()]}, {value}" if name.lower() in found else value
+        return Response(answer.status, found, answer.read())
+    finally:
+        connection.close()

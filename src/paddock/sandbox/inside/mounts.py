@@ -1,0 +1,131 @@
+"""A root folder in which only what was named exists. Links in sources are followed before the old root is gone."""
+
+# ruff: noqa: PTH102, PTH103, PTH110, PTH112, PTH120, PTH211
+# No pathlib: one more import before the wall is up.
+
+from __future__ import annotations
+
+import ctypes
+import os
+
+from paddock.sandbox.inside.failed import LockFailed
+from paddock.sandbox.inside.idmap import bind_as
+from paddock.sandbox.inside.syscalls import syscall
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+SCRATCH = "/tmp"  # noqa: S108 - the one inside
+MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT, MS_RDONLY = 2, 4, 8, 32, 1
+MS_BIND, MS_REC, MS_PRIVATE = 4096, 16384, 1 << 18
+MNT_DETACH = 2
+MOUNT_SETATTR, AT_FDCWD, AT_RECURSIVE = 442, -100, 0x8000  # the number is the same on every architecture
+PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
+RDONLY, NOSUID, NODEV, NOEXEC = 1, 2, 4, 8  # MOUNT_ATTR_*
+BASE, OLD, NEW = "/tmp", "/old", "/new"  # noqa: S108 - any folder that every machine has
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def limit_scratch(folder: str, scratch: Mapping[str, int]) -> None:
+    """Limit the number of files too, in a scratch folder that somebody else has mounted."""
+    _mount(None, folder, None, MS_REMOUNT | MS_NOSUID | MS_NODEV, _sized(scratch))
+
+
+def found(mounts: Sequence[Sequence[str]]) -> list[tuple[str, str, str]]:
+    """The mounts (source, target, how) with every link in a source followed: later they would lead elsewhere."""
+    return [(os.path.realpath(source) if how in ATTRIBUTES else source, target, how) for source, target, how in mounts]
+
+
+def build_root(
+    mounts: Sequence[tuple[str, str, str]], scratch: Mapping[str, int], owners: Mapping[str, int] | None = None
+) -> None:
+    """Leave this process with a root of its own that holds the ``found`` mounts and nothing else.
+
+    ``owners``: targets that are shown with the owners that a user namespace gives them, and its descriptor.
+    """
+    owners = owners or {}
+    os.umask(0o022)  # the folders above a mount must be open to the worker
+    _mount(None, "/", None, MS_REC | MS_PRIVATE)
+    _mount("tmpfs", BASE, "tmpfs", MS_NOSUID | MS_NODEV, "mode=755,size=1m")
+    os.mkdir(BASE + OLD)
+    os.mkdir(BASE + NEW)
+    _pivot(BASE, BASE + OLD)
+    os.chdir("/")
+    _mount("tmpfs", NEW, "tmpfs", MS_NOSUID | MS_NODEV, "mode=755,size=1m")
+    for source, target, how in mounts:
+        if how in ATTRIBUTES:
+            _bind(OLD + source, NEW + target, ATTRIBUTES[how], owners.get(target))
+        else:
+            _place(source, NEW + target, how, scratch)
+    _attributes(NEW, RDONLY | NOSUID | NODEV, 0)
+    _unmount(OLD)
+    os.chdir(NEW)
+    _pivot(".", ".")  # the root below comes to lie over the new one, and is taken off
+    _unmount(".")
+    os.chdir("/")
+
+
+# What each kind of bind mount forbids.
+ATTRIBUTES = {"ro": RDONLY | NOSUID | NODEV, "rw": NOSUID | NODEV, "dev": NOSUID | NOEXEC}
+
+
+def _place(source: str, target: str, how: str, scratch: Mapping[str, int]) -> None:
+    os.makedirs(os.path.dirname(target), mode=0o755, exist_ok=True)
+    if how == "link":
+        os.symlink(source, target)
+    elif how == "proc":
+        os.mkdir(target)
+        _mount("proc", target, "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC | MS_RDONLY)
+    else:
+        os.mkdir(target)
+        _mount("tmpfs", target, "tmpfs", MS_NOSUID | MS_NODEV, _sized(scratch))
+
+
+def _bind(source: str, target: str, attributes: int, namespace: int | None) -> None:
+    os.makedirs(os.path.dirname(target), mode=0o755, exist_ok=True)
+    if os.path.isdir(source):
+        os.makedirs(target, mode=0o755, exist_ok=True)
+    elif not os.path.exists(target):
+        os.close(os.open(target, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o444))
+    if namespace is not None:
+        bind_as(source, target, attributes, namespace)
+        return
+    _mount(source, target, None, MS_BIND | MS_REC)
+    _attributes(target, attributes, AT_RECURSIVE)
+
+
+def _sized(scratch: Mapping[str, int]) -> str:
+    return f"size={scratch['size']},nr_inodes={scratch['inodes']},mode=1777"
+
+
+def _attributes(target: str, attributes: int, flags: int) -> None:
+    settings = (ctypes.c_uint64 * 4)(attributes, 0, 0, 0)  # to set, to clear, propagation, user namespace
+    try:
+        syscall(MOUNT_SETATTR, AT_FDCWD, os.fsencode(target), flags, settings, ctypes.sizeof(settings))
+    except OSError as error:
+        raise LockFailed(f"{target[len(NEW) :]!r} could not be protected: {error}") from error
+
+
+def _mount(source: str | None, target: str, kind: str | None, flags: int, options: str | None = None) -> None:
+    arguments = [None if one is None else os.fsencode(one) for one in (source, target, kind, options)]
+    result = _libc.mount(*arguments[:3], ctypes.c_ulong(flags), arguments[3])
+    _check(result, f"mounting {source or 'settings'!r} on {target!r}")
+
+
+def _pivot(new: str, old: str) -> None:
+    number = PIVOT_ROOT[os.uname().machine]
+    try:
+        syscall(number, os.fsencode(new), os.fsencode(old))
+    except OSError as error:
+        raise LockFailed(f"the root could not be changed to {new!r}: {error}") from error
+
+
+def _unmount(target: str) -> None:
+    _check(_libc.umount2(os.fsencode(target), ctypes.c_int(MNT_DETACH)), f"unmounting {target!r}")
+
+
+def _check(result: int, what: str) -> None:
+    if result != 0:
+        raise LockFailed(f"{what}: {os.strerror(ctypes.get_errno())}")

@@ -1,0 +1,64 @@
+"""The kernel by number, through libc's ``syscall`` and ``prctl``. A refusal is an OSError, never a return value."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+
+TYPE_CHECKING = False  # not typing's: importing typing would take longer than putting up the wall
+if TYPE_CHECKING:
+    from typing import Any
+
+# Linux gave these the same numbers on every architecture.
+LANDLOCK_CREATE_RULESET = 444
+LANDLOCK_ADD_RULE = 445
+LANDLOCK_RESTRICT_SELF = 446
+
+# Names of os.uname().machine with (AUDIT_ARCH, seccomp, capget, capset): what the wall itself calls by number.
+ARCHITECTURES = {
+    "x86_64": (0xC000003E, 317, 125, 126),
+    "aarch64": (0xC00000B7, 277, 90, 91),
+}
+
+PR_SET_PDEATHSIG = 1
+PR_SET_DUMPABLE = 4
+PR_CAPBSET_DROP = 24
+PR_SET_NO_NEW_PRIVS = 38
+PR_CAP_AMBIENT = 47
+PR_CAP_AMBIENT_CLEAR_ALL = 4
+CLONE_THREAD = 0x10000
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.syscall.restype = ctypes.c_long
+
+
+def syscall(number: int, *arguments: Any) -> int:
+    """Whole numbers go as 64 bits, anything else as ctypes passes it (bytes and structures as pointers)."""
+    return _checked(_libc.syscall(ctypes.c_long(number), *map(_argument, arguments)))
+
+
+def prctl(option: int, *arguments: int) -> int:
+    """All four arguments are passed: several options refuse unless those that they do not use are 0."""
+    padded = [*arguments, 0, 0, 0, 0][:4]
+    return _checked(_libc.prctl(ctypes.c_int(option), *(ctypes.c_ulong(one) for one in padded)))
+
+
+def several_threads() -> bool:
+    """Whether this process has more threads than this one. Landlock and prctl lock the calling thread only."""
+    try:
+        # Does nothing in a process of one thread and is EINVAL in others; needs no /proc.
+        _checked(_libc.unshare(ctypes.c_int(CLONE_THREAD)))
+    except OSError as error:
+        return error.errno == 22
+    return False
+
+
+def _argument(value: Any) -> Any:
+    return ctypes.c_long(value) if isinstance(value, int) else value
+
+
+def _checked(result: int) -> int:
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+    return result

@@ -1,0 +1,146 @@
+"""What this machine has to build a wall with. Facts only: whether the wall holds is what the self-test finds out."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from paddock.sandbox.cgroup import Controller, controllers
+
+_LANDLOCK_CREATE_RULESET = 444  # the same number on every architecture
+_CAP_SYS_ADMIN = 21
+_UIDS = range(0x70000000, 0x71000000)  # far from any that a system or a container hands out
+ARCHITECTURES = ("x86_64", "aarch64")  # those that the seccomp filter is written for
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Facts about this machine and this process's rights on it."""
+
+    linux: bool
+    arch: str
+    root: bool
+    admin: bool  # may make namespaces without a user namespace
+    bwrap: str | None
+    bwrap_version: tuple[int, ...]
+    user_namespaces: bool  # as far as the settings say
+    landlock_abi: int  # 0: none
+    seccomp: bool
+    cgroups: tuple[Controller, ...]  # those that this process may make groups in
+    uids: range  # from which root takes one for each worker
+
+    @classmethod
+    def here(cls) -> Machine:
+        """What is known of this one, asked once per process and user."""
+        return _facts(os.geteuid() if hasattr(os, "geteuid") else -1)
+
+    def missing(self, tier: str) -> list[str]:
+        """What ``tier`` needs and this machine does not have, each with the way to get it."""
+        if not self.linux:
+            return [f"Linux (this is {sys.platform})"]
+        lacks = []
+        if self.arch not in ARCHITECTURES:
+            lacks.append(f"a filter for {self.arch} (there is one for {' and '.join(ARCHITECTURES)})")
+        if self.landlock_abi < 1:
+            lacks.append("Landlock (Linux 5.13 or later, with 'landlock' among the lsm= of its command line)")
+        if not self.seccomp:
+            lacks.append("seccomp filters (CONFIG_SECCOMP_FILTER of the kernel)")
+        if tier == "sandbox" and not self.namespaces:
+            lacks.append(self._why_no_namespaces())
+        elif tier == "sandbox" and self.root and not self.uids:
+            lacks.append("a uid for each worker (this container has root's alone; give it more, or another user)")
+        return lacks
+
+    @property
+    def namespaces(self) -> bool:
+        """Whether namespaces may be made here: as root with the right to, or as a user in a user namespace."""
+        return self.admin if self.root else self.user_namespaces
+
+    def _why_no_namespaces(self) -> str:
+        if self.root:
+            return "the right to make namespaces (CAP_SYS_ADMIN: a container must be started with it)"
+        return (
+            "user namespaces (sysctl user.max_user_namespaces, kernel.unprivileged_userns_clone=1; on Ubuntu a profile "
+            "of AppArmor for bwrap: apt install bubblewrap apparmor-profiles)"
+        )
+
+
+@functools.lru_cache(maxsize=4)
+def _facts(uid: int) -> Machine:
+    linux = sys.platform == "linux"
+    path = shutil.which("bwrap", path="/usr/bin:/usr/local/bin:/bin") if linux else None
+    version = _version(path) if path else ()
+    return Machine(
+        linux=linux,
+        arch={"amd64": "x86_64", "arm64": "aarch64"}.get(platform.machine().lower(), platform.machine()),
+        root=uid == 0,
+        admin=linux and bool(_effective_capabilities() >> _CAP_SYS_ADMIN & 1),
+        bwrap=path if version >= (0, 8) else None,
+        bwrap_version=version,
+        user_namespaces=linux and _user_namespaces(bool(version)),
+        landlock_abi=_landlock_abi() if linux else 0,
+        seccomp=linux and Path("/proc/sys/kernel/seccomp/actions_avail").exists(),
+        cgroups=controllers() if linux else (),
+        uids=_uids(*(_text(f"/proc/self/{name}_map") for name in ("uid", "gid"))),
+    )
+
+
+def _version(path: str) -> tuple[int, ...]:
+    with suppress(OSError, subprocess.SubprocessError):
+        said = subprocess.run([path, "--version"], capture_output=True, timeout=5, check=True).stdout  # noqa: S603
+        match = re.search(rb"(\d+)\.(\d+)(?:\.(\d+))?", said)
+        if match:
+            return tuple(int(part) for part in match.groups(default=b"0"))
+    return ()
+
+
+def _effective_capabilities() -> int:
+    match = re.search(r"^CapEff:\s*([0-9a-f]+)", Path("/proc/self/status").read_text(), re.MULTILINE)
+    return int(match[1], 16) if match else 0
+
+
+def _user_namespaces(bwrap: bool) -> bool:
+    if not Path("/proc/self/ns/user").exists() or _number("/proc/sys/user/max_user_namespaces", 1) == 0:
+        return False
+    if _number("/proc/sys/kernel/unprivileged_userns_clone", 1) == 0:  # Debian's switch
+        return False
+    # Ubuntu's switch: only programs with a profile may, and bwrap has one where its package brings it.
+    return bwrap or _number("/proc/sys/kernel/apparmor_restrict_unprivileged_userns", 0) == 0
+
+
+def _uids(*maps: str) -> range:
+    """Numbers that no system hands out; in a container that has only some numbers, the upper ones of those."""
+    last = _UIDS.stop
+    for text in maps:
+        ends = [int(first) + int(count) for first, _, count in (line.split() for line in text.splitlines())]
+        last = min(last, max(ends, default=last))
+    return _UIDS if last == _UIDS.stop else range(max(last // 2, 1), last - 2)  # the last two are nobody's, mostly
+
+
+def _text(path: str) -> str:
+    try:
+        return Path(path).read_text()
+    except OSError:
+        return ""
+
+
+def _number(path: str, otherwise: int) -> int:
+    try:
+        return int(_text(path))
+    except ValueError:
+        return otherwise
+
+
+def _landlock_abi() -> int:
+    libc = ctypes.CDLL(None, use_errno=True)
+    abi = libc.syscall(ctypes.c_long(_LANDLOCK_CREATE_RULESET), None, ctypes.c_size_t(0), ctypes.c_uint32(1))
+    return max(0, int(abi))

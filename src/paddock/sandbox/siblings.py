@@ -1,0 +1,150 @@
+"""Siblings: the workspaces of one environment, started by the trusted side on its behalf and ended with it."""
+
+from __future__ import annotations
+
+import json
+import select
+import socket
+import threading
+import time
+from typing import Any
+
+from paddock.errors import NotPermitted, PaddockError
+from paddock.sandbox.child import Child
+from paddock.sandbox.difference import exceeds
+from paddock.sandbox.launch import Exec, launch
+from paddock.sandbox.policy import Policy
+from paddock.sandbox.workspaces import PACKET_BYTES
+
+_FIRST_LOOK_S = 0.05  # how long a program that has closed its socket may take to end by itself
+
+
+class Siblings:
+    """What ``policy`` lets an environment start. One sibling's whole life is one call: ``call_s`` ends it."""
+
+    def __init__(self, policy: Policy) -> None:
+        self._most, self._granted = policy.workspaces, policy.workspace
+        self._running: dict[int, tuple[Child, float]] = {}  # with the time of its end, by time.monotonic
+        self._overdue: set[int] = set()
+        self._last = 0
+
+    def start(self, argv: list[str], asked: Policy | None) -> tuple[socket.socket, int]:
+        """A new one: the socket to it and its number; NotPermitted if the policy has no room for it."""
+        policy = self._permitted(asked)
+        near, far = socket.socketpair()
+        try:
+            child = launch(Exec(tuple(argv), stdio=True), policy, socket_fd=far.fileno())
+        except BaseException:
+            near.close()
+            raise
+        finally:
+            far.close()
+        self._last += 1
+        self._running[self._last] = child, time.monotonic() + policy.call_s
+        return near, self._last
+
+    def _permitted(self, asked: Policy | None) -> Policy:
+        if self._granted is None or not self._most:
+            raise NotPermitted("The policy grants no workspaces: Policy(workspaces=…, workspace=Policy(…)) would.")
+        if len(self._running) >= self._most:
+            raise NotPermitted(f"{self._most} workspaces run already, and the policy grants no more (workspaces).")
+        beyond = [] if asked is None else exceeds(asked, self._granted)
+        if beyond:
+            raise NotPermitted(f"The workspace asks for more than the policy grants it: {'; '.join(beyond)}.")
+        return asked or self._granted
+
+    def end(self, number: int) -> str:
+        """End one that runs, and say how it ended."""
+        running = self._running.pop(number, None)
+        if running is None:
+            late = number in self._overdue
+            self._overdue.discard(number)
+            return "timeout" if late else "ended"
+        child = running[0]
+        child.wait(_FIRST_LOOK_S)
+        child.kill()
+        return str(child.cause)
+
+    def end_overdue(self) -> None:
+        """End those whose time is over."""
+        for number, (_, ends_s) in list(self._running.items()):
+            if time.monotonic() >= ends_s:
+                self.end(number)
+                self._overdue.add(number)
+
+    def next_end_s(self) -> float | None:
+        """Seconds until the next one's time is over."""
+        ends = [ends_s for _, ends_s in self._running.values()]
+        return max(0.0, min(ends) - time.monotonic()) if ends else None
+
+    def outputs(self) -> dict[int, Child]:
+        """Those whose output has to be read, by descriptor."""
+        return {child.output_fd: child for child, _ in self._running.values() if child.output_fd is not None}
+
+    def close(self) -> None:
+        """End all."""
+        for number in list(self._running):
+            self.end(number)
+
+
+class Door:
+    """The trusted side's end of an environment's door, and a thread that answers until that closes."""
+
+    def __init__(self, near: socket.socket, policy: Policy) -> None:
+        self._near, self._siblings = near, Siblings(policy)
+        threading.Thread(target=self._serve, name="paddock-door", daemon=True).start()
+
+    def _serve(self) -> None:
+        with self._near:
+            try:
+                while self._wait():
+                    packet = self._near.recv(PACKET_BYTES)
+                    if not packet:
+                        return
+                    self._answer(packet)
+            except OSError:
+                return
+            finally:
+                self._siblings.close()
+
+    def _wait(self) -> bool:
+        """Until the environment asks for something; meanwhile outputs are read and overdue siblings ended."""
+        while True:
+            outputs = self._siblings.outputs()
+            poll = select.poll()
+            poll.register(self._near, select.POLLIN)
+            for fd in outputs:
+                poll.register(fd, select.POLLIN)
+            left_s = self._siblings.next_end_s()
+            ready = [fd for fd, _ in poll.poll(None if left_s is None else left_s * 1000)]
+            for fd in ready:
+                if fd in outputs:
+                    outputs[fd].drain()
+            self._siblings.end_overdue()
+            if self._near.fileno() in ready:
+                return True
+
+    def _answer(self, packet: bytes) -> None:
+        near: socket.socket | None = None
+        try:
+            answer, near = self._carried_out(json.loads(packet))
+        except PaddockError as error:
+            answer = {"refused": str(error)}
+        except Exception:  # a packet of nonsense, or a machine without room: nothing of the reason goes in there
+            answer = {"refused": "The request for a workspace could not be carried out."}
+        reply = json.dumps(answer).encode()[:PACKET_BYTES]
+        if near is None:
+            self._near.send(reply)
+            return
+        with near:
+            socket.send_fds(self._near, [reply], [near.fileno()])
+
+    def _carried_out(self, request: Any) -> tuple[dict[str, Any], socket.socket | None]:
+        if "end" in request:
+            return {"ended": self._siblings.end(int(request["end"]))}, None
+        argv = request["argv"]
+        if not isinstance(argv, list) or not argv or not all(isinstance(one, str) for one in argv):
+            raise NotPermitted("A workspace needs argv, a list of texts.")
+        asked = None if request["policy"] is None else Policy.from_dict(request["policy"])
+        near, number = self._siblings.start(argv, asked)
+        return {"number": number}, near

@@ -1,0 +1,194 @@
+"""What code behind the wall sees of this machine, as a list of mounts. What is not listed does not exist inside."""
+
+# ruff: noqa: PTH110, PTH112, PTH114, PTH116, PTH117, PTH118, PTH119, PTH120
+# Paths are texts here: arguments of mounts, compared by name.
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from paddock.errors import InvalidPolicy
+from paddock.sandbox.policy import Policy
+
+How = Literal["ro", "rw", "dev", "scratch", "proc", "link"]
+
+TARGET = "/target"  # where the modules of an environment are found inside
+SCRATCH = "/tmp"  # noqa: S108 - the one inside, which starts empty and ends with the worker
+
+_LIBRARIES = ("/usr/lib", "/usr/lib64", "/usr/lib32", "/usr/libx32")
+_MERGED = (
+    "/lib",
+    "/lib64",
+    "/lib32",
+    "/libx32",
+    "/bin",
+    "/sbin",
+)  # links below /usr on most systems, folders on others
+_DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
+_TAKEN = (SCRATCH, TARGET, "/proc", "/dev", "/sys")
+# Below these lives much more than an interpreter: of such a prefix only the libraries are shown.
+_SYSTEM_PREFIXES = ("/", "/usr", "/usr/local", "/opt")
+_STORES = ("/nix/store", "/gnu/store")  # every library has a folder of its own there
+
+
+@dataclass(frozen=True)
+class Mount:
+    """``source`` of this machine at ``target`` inside. A "link" leads to ``source``; "proc" and "scratch" have none."""
+
+    source: str
+    target: str
+    how: How
+
+
+@dataclass(frozen=True)
+class PythonWorld:
+    """The interpreter, and where it finds modules: the standard library, site-packages, paddock; nothing else."""
+
+    executable: str
+    prefixes: tuple[str, ...]
+    path: tuple[str, ...]
+    package: str  # paddock's own folder
+
+    @classmethod
+    def here(cls) -> PythonWorld:
+        """That of this process, without what only it has: its current folder, and entries that are no site-packages."""
+        # The interpreter itself: a virtual environment's is a link to it, and its site-packages are on the path anyway.
+        executable = os.path.realpath(getattr(sys, "_base_executable", None) or sys.executable)
+        prefix, package = os.path.realpath(sys.base_prefix), str(Path(__file__).resolve().parent.parent)
+        path = [os.path.normpath(one) for one in sys.path if _belongs_to_python(one, prefix)]
+        if os.path.dirname(package) not in path:
+            path.append(os.path.dirname(package))
+        return cls(executable, (prefix,), tuple(dict.fromkeys(path)), package)
+
+
+def _belongs_to_python(entry: str, prefix: str) -> bool:
+    if not os.path.isabs(entry) or not os.path.exists(entry):
+        return False
+    if os.path.basename(entry) in ("site-packages", "dist-packages"):
+        return True
+    below = os.path.join(prefix, "lib")
+    return is_below(entry, below) or is_below(os.path.realpath(entry), below)
+
+
+def is_below(path: str, folder: str) -> bool:
+    """Whether ``path`` is ``folder`` or something in it, by name."""
+    return path == folder or path.startswith(folder.rstrip("/") + "/")
+
+
+def view_of(policy: Policy, world: PythonWorld, modules: Mapping[str, str] | None = None) -> list[Mount]:
+    """The mounts for ``policy``, parents before what lies below them. A source that does not exist: InvalidPolicy."""
+    for name in ("read", "write"):
+        for one in getattr(policy, name):
+            if any(is_below(one, taken) if taken != SCRATCH else one == taken for taken in _TAKEN):
+                raise InvalidPolicy(f"Policy({name}=…): {one!r} is not possible, inside that is something else.")
+    mounts = [Mount("", SCRATCH, "scratch"), *_system(policy), *_python(world), *_modules(modules or {})]
+    for name in ("read", "programs"):
+        mounts += [Mount(_existing(name, one), one, "ro") for one in getattr(policy, name)]
+    mounts += [Mount(_existing("write", one), one, "rw") for one in policy.write]
+    mounts += [Mount(_existing("devices", one), one, "dev") for one in policy.devices]
+    if shows_proc(policy):
+        mounts.append(Mount("", "/proc", "proc"))
+    return _in_order(mounts)
+
+
+def shows_proc(policy: Policy) -> bool:
+    """Processes of its own want /proc; for a lone worker it would only be something more to attack."""
+    return policy.processes > 1 or bool(policy.programs)
+
+
+def inside_path(name: str, source: str) -> str:
+    """Where the module ``name`` from the file or folder ``source`` is found behind namespaces."""
+    return f"{TARGET}/{name}" if os.path.isdir(source) else f"{TARGET}/{name}/{os.path.basename(source)}"
+
+
+def private(mounts: Iterable[Mount]) -> list[str]:
+    """The targets of those that only their owner may use: another uid sees them, and can do nothing with them."""
+    found = []
+    for one in mounts:
+        if one.how in ("ro", "rw"):
+            about = os.stat(one.source)
+            needs = stat.S_IROTH | (stat.S_IXOTH if stat.S_ISDIR(about.st_mode) else 0)
+            needs |= stat.S_IWOTH if one.how == "rw" else 0
+            if about.st_mode & needs != needs:
+                found.append(one.target)
+    return found
+
+
+def _system(policy: Policy) -> Iterable[Mount]:
+    for folder in (*_LIBRARIES, *_STORES):
+        if os.path.isdir(folder) and not os.path.islink(folder):
+            yield Mount(folder, folder, "ro")
+    for folder in _MERGED if policy.programs else _MERGED[:4]:
+        if os.path.islink(folder):
+            yield Mount(os.path.relpath(os.path.realpath(folder), "/"), folder, "link")
+        elif os.path.isdir(folder) and folder.startswith("/lib"):
+            yield Mount(folder, folder, "ro")
+    if os.path.exists("/etc/ld.so.cache"):
+        yield Mount("/etc/ld.so.cache", "/etc/ld.so.cache", "ro")
+    for device in _DEVICES:
+        yield Mount(device, device, "dev")
+
+
+def _python(world: PythonWorld) -> Iterable[Mount]:
+    yield Mount(world.executable, world.executable, "ro")
+    for prefix in world.prefixes:
+        if prefix not in _SYSTEM_PREFIXES:
+            yield Mount(prefix, prefix, "ro")
+        else:
+            for folder in (os.path.join(prefix, "lib"), os.path.join(prefix, "lib64")):
+                if os.path.isdir(folder) and not os.path.islink(folder):
+                    yield Mount(folder, folder, "ro")
+    beside = os.path.dirname(world.package)
+    for entry in world.path:
+        if entry != beside or os.path.basename(entry) in ("site-packages", "dist-packages"):
+            yield Mount(entry, entry, "ro")
+    yield Mount(world.package, world.package, "ro")
+
+
+def _modules(modules: Mapping[str, str]) -> Iterable[Mount]:
+    for name, source in modules.items():
+        if not name.isidentifier():
+            raise InvalidPolicy(f"{name!r} is no name of a top-level module.")
+        if not os.path.isabs(source) or not os.path.exists(source):
+            raise InvalidPolicy(f"The module {name!r} is not at {source!r}: expected an absolute path that exists.")
+        yield Mount(source, inside_path(name, source), "ro")
+
+
+def _existing(name: str, path: str) -> str:
+    if not os.path.exists(path):
+        raise InvalidPolicy(f"Policy({name}=…): {path!r} does not exist here. Make it first, or leave it out.")
+    return path
+
+
+def _in_order(mounts: list[Mount]) -> list[Mount]:
+    """Parents first, the later of two for one place, and none that a mount above it shows already."""
+    links = {one.target: one.source for one in mounts if one.how == "link"}
+    chosen: dict[str, Mount] = {}
+    for one in mounts:
+        target = _through(one.target, links) if one.how != "link" else one.target
+        # What may be written stays so, whichever way round it was said.
+        if not (target in chosen and chosen[target].how == "rw" and one.how == "ro"):
+            chosen[target] = Mount(one.source, target, one.how)
+    kept: list[Mount] = []
+    for one in sorted(chosen.values(), key=lambda mount: mount.target.split("/")):
+        above = next((other for other in reversed(kept) if is_below(one.target, other.target)), None)
+        if above is None or above.how != one.how or _below(above, one.target) != one.source:
+            kept.append(one)
+    return kept
+
+
+def _through(target: str, links: Mapping[str, str]) -> str:
+    for link, to in links.items():
+        if is_below(target, link):
+            return "/" + to + target[len(link) :]
+    return target
+
+
+def _below(above: Mount, target: str) -> str:
+    return above.source + target[len(above.target) :]

@@ -1,0 +1,1 @@
+"""What listens: the environment service. Its session layer is pure, so that a simulator can drive it."""

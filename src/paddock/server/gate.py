@@ -1,0 +1,70 @@
+"""The gate: what is refused before anyone looks at tokens. Browsers are the danger: they carry a stranger's requests."""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+_LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]"})
+
+
+@dataclass(frozen=True)
+class Gate:
+    """``hosts``: names by which this server may be addressed; with ``literals`` also by any address.
+
+    A page of another site may reach a server on this machine by a name of its own that resolves to 127.0.0.1, so the
+    name must be one of ours. An address can't be such a name.
+    """
+
+    hosts: frozenset[str]
+    origins: frozenset[str] = frozenset()
+    literals: bool = False
+
+    @classmethod
+    def for_bind(cls, host: str | None, origins: frozenset[str] = frozenset()) -> Gate:
+        """For a server that listens on ``host``; None is a unix socket, which no page can reach."""
+        if host is None or is_loopback(host):
+            return cls(_LOOPBACK | ({host.lower()} if host else set()), origins)
+        own = {host.lower(), socket.gethostname().lower(), socket.getfqdn().lower()}
+        return cls(_LOOPBACK | own, origins, literals=True)
+
+    def refusal(self, headers: Mapping[str, str]) -> str | None:
+        """Why a request with these headers is turned away (403), or None."""
+        if not self._is_ours(headers.get("host", "")):
+            return "This server does not go by that Host."
+        origin = headers.get("origin")
+        if origin is not None and origin.lower() not in self.origins:
+            return "Requests from that Origin are not allowed; see --allow-origin."
+        if origin is None and headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
+            return "Requests from other sites are not allowed."
+        return None
+
+    def _is_ours(self, host: str) -> bool:
+        name = host.lower()
+        if name.startswith("["):
+            name = name.partition("]")[0] + "]"
+        elif name.count(":") == 1:
+            name = name.partition(":")[0]
+        if name in self.hosts:
+            return True
+        return self.literals and _is_address(name.strip("[]"))
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach that address."""
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,158 @@
+"""WorkerLink: a worker's socket in the event loop. Whole frames go both ways as bytes; nothing of them is decoded here."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from paddock.errors import BadFrame
+from paddock.hosting.codec import PREFIX_BYTES, decode_prefix
+from paddock.hosting.limits import Limits
+
+_READ_BYTES = 1 << 18
+
+
+class WorkerLink:
+    """To the process ``child`` over ``near``. ``on_frame`` gets each reply, ``on_lost`` a cause, once, and then nothing.
+
+    Hot: ``send`` and ``_readable`` run once a step.
+    """
+
+    def __init__(
+        self,
+        near: socket.socket,
+        child: Any,
+        *,
+        limits: Limits,
+        on_frame: Callable[[bytes], None],
+        on_lost: Callable[[str], None],
+    ) -> None:
+        near.setblocking(False)
+        self._near, self.child, self._limits = near, child, limits
+        self._on_frame, self._on_lost = on_frame, on_lost
+        self._loop = asyncio.get_running_loop()
+        self._unsent: deque[memoryview] = deque()
+        self._read = bytearray()
+        self._needed = PREFIX_BYTES
+        self._open = True
+        self._loop.add_reader(near.fileno(), self._readable)
+        if child.fd is not None:
+            self._loop.add_reader(child.fd, self._ended)
+        if child.output_fd is not None:
+            self._loop.add_reader(child.output_fd, self._printed)
+
+    def send(self, frame: bytes | bytearray | memoryview) -> None:
+        """Pass a frame on; what the worker does not take now waits."""
+        if not self._open:
+            return
+        rest = memoryview(frame)
+        if not self._unsent:
+            try:
+                rest = rest[self._near.send(rest) :]
+            except BlockingIOError:
+                pass
+            except OSError:
+                self._lose("closed")
+                return
+            if not rest:
+                return
+            self._loop.add_writer(self._near.fileno(), self._writable)
+        self._unsent.append(memoryview(bytes(rest)))
+
+    def _writable(self) -> None:
+        try:
+            while self._unsent:
+                self._unsent[0] = self._unsent[0][self._near.send(self._unsent[0]) :]
+                if not self._unsent[0]:
+                    self._unsent.popleft()
+        except BlockingIOError:
+            return
+        except OSError:
+            self._lose("closed")
+            return
+        self._loop.remove_writer(self._near.fileno())
+
+    def _readable(self) -> None:
+        try:
+            piece = self._near.recv(_READ_BYTES)
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError:
+            piece = b""
+        if not piece:
+            self._lose(None)
+            return
+        self._read += piece
+        try:
+            while self._open and len(self._read) >= self._needed:
+                self._take()
+        except BadFrame:
+            self._lose("protocol")
+
+    def _take(self) -> None:
+        _, head, body = decode_prefix(self._read[:PREFIX_BYTES], limits=self._limits)
+        size = PREFIX_BYTES + head + body
+        if len(self._read) < size:
+            self._needed = size
+            return
+        frame = bytes(memoryview(self._read)[:size])
+        del self._read[:size]
+        self._needed = PREFIX_BYTES
+        self._on_frame(frame)
+
+    def _ended(self) -> None:
+        # What it wrote before is still in the socket, and counts.
+        while self._open:
+            before = len(self._read)
+            self._readable()
+            if len(self._read) == before:
+                break
+        self._lose(None)
+
+    def _printed(self) -> None:
+        if not self.child.drain() and self.child.output_fd is not None:
+            self._loop.remove_reader(self.child.output_fd)
+
+    def _lose(self, cause: str | None) -> None:
+        if not self._open:
+            return
+        self._let_go()
+        asyncio.ensure_future(self._kill_and_tell(cause))
+
+    async def _kill_and_tell(self, cause: str | None) -> None:
+        await self._loop.run_in_executor(None, self._kill, cause is None)
+        self._on_lost(cause or str(self.child.cause or "closed"))
+
+    def _kill(self, look_first: bool) -> None:
+        if look_first:
+            self.child.wait(1.0)
+        self.child.kill()
+
+    def end(self) -> asyncio.Future[Any]:
+        """End the process and all it started; nobody hears of it again. Done when it is gone."""
+        self._let_go()
+        self._on_lost = _nobody
+        return self._loop.run_in_executor(None, self.child.kill)
+
+    def _let_go(self) -> None:
+        if self._open:
+            self._open = False
+            for fd in (self._near.fileno(), self.child.fd, self.child.output_fd):
+                if fd is not None and fd >= 0:
+                    self._loop.remove_reader(fd)
+            self._loop.remove_writer(self._near.fileno())
+            self._near.close()
+            self._unsent.clear()
+
+
+def _nobody(cause: str) -> None:
+    pass
+
+
+def incident() -> str:
+    """A name for something that went wrong, for the log and for who is told of it."""
+    return os.urandom(6).hex()

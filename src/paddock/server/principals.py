@@ -1,0 +1,138 @@
+"""Who is asking: tokens and the roles behind them. Only digests are kept, so no token can be printed or logged."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+import secrets
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Literal, get_args
+
+from paddock.errors import PlanError
+
+Role = Literal["operator", "agent", "observer"]
+
+_LEAST_LENGTH = 16  # characters; 16 of base64 are 96 bits
+_FILE_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class Principal:
+    """Someone who was let in. ``name`` is derived from the token and says nothing about it."""
+
+    name: str
+    role: Role
+
+
+@dataclass(frozen=True)
+class _Entry:
+    digest: bytes
+    principal: Principal
+    ends: datetime | None
+
+
+class Tokens:
+    """The tokens that are valid here. With ``file``, a changed file counts from the next request on."""
+
+    def __init__(self, entries: Iterable[_Entry], file: Path | None = None) -> None:
+        self._entries, self._file = tuple(entries), file
+        self._stamp = _stamp(file)
+
+    @classmethod
+    def fresh(cls) -> tuple[Tokens, str]:
+        """A new operator token, and the only place where it can be read."""
+        token = secrets.token_urlsafe(32)
+        return cls([_entry("operator", token, None)]), token
+
+    @classmethod
+    def from_file(cls, file: Path) -> Tokens:
+        """One token a line: ``role token``, or ``token`` alone for an operator; then, if it ends, an ISO time."""
+        return cls(_read(file), file)
+
+    def principal(self, authorization: str | None, *, now: datetime | None = None) -> Principal | None:
+        """Who sends this ``Authorization`` header: Bearer, or Basic with the token as password."""
+        token = _token_in(authorization)
+        if token is None:
+            return None
+        self._read_again()
+        digest, found = _digest(token), None
+        for entry in self._entries:  # all of them, always: time tells nothing
+            if hmac.compare_digest(entry.digest, digest):
+                found = entry
+        if found is None or (found.ends is not None and (now or datetime.now(timezone.utc)) >= found.ends):
+            return None
+        return found.principal
+
+    def _read_again(self) -> None:
+        stamp = _stamp(self._file)
+        if self._file is not None and stamp != self._stamp:
+            try:
+                self._entries = tuple(_read(self._file))
+            except (OSError, PlanError):  # a file that can't be read lets nobody in
+                self._entries = ()
+            self._stamp = stamp
+
+
+def _token_in(authorization: str | None) -> str | None:
+    kind, _, value = (authorization or "").partition(" ")
+    value = value.strip()
+    if kind.lower() == "bearer" and value:
+        return value
+    if kind.lower() == "basic":
+        try:
+            return base64.b64decode(value, validate=True).decode().partition(":")[2] or None
+        except (binascii.Error, UnicodeDecodeError):
+            return None
+    return None
+
+
+def _read(file: Path) -> list[_Entry]:
+    with file.open(encoding="utf-8") as lines:
+        text = lines.read(_FILE_BYTES)
+    entries = []
+    for number, line in enumerate(text.splitlines(), 1):
+        words = line.split()
+        if not words or words[0].startswith("#"):
+            continue
+        role = words.pop(0) if words[0] in get_args(Role) and len(words) > 1 else "operator"
+        if len(words) > 2 or len(words[0]) < _LEAST_LENGTH:
+            raise PlanError(
+                f"{file}, line {number}: expected 'role token' or 'token', then at most an end as an ISO time. Roles "
+                f"are {', '.join(get_args(Role))}; a token has {_LEAST_LENGTH} characters or more."
+            )
+        entries.append(_entry(role, words[0], _time(words[1], file, number) if len(words) == 2 else None))
+    if not entries:
+        raise PlanError(f"{file} has no token. Write a line as 'operator {'x' * 3}…', with 16 characters or more.")
+    return entries
+
+
+def _time(text: str, file: Path, number: int) -> datetime:
+    try:
+        time = datetime.fromisoformat(text.replace("Z", "+00:00"))
+    except ValueError:
+        raise PlanError(f"{file}, line {number}: {text!r} is no ISO time, as 2027-01-31T00:00:00Z.") from None
+    return time if time.tzinfo is not None else time.replace(tzinfo=timezone.utc)
+
+
+def _entry(role: str, token: str, ends: datetime | None) -> _Entry:
+    digest = _digest(token)
+    return _Entry(digest, Principal(f"{role}-{hashlib.sha256(digest).hexdigest()[:8]}", role), ends)  # type: ignore[arg-type]
+
+
+def _digest(token: str) -> bytes:
+    return hashlib.sha256(token.encode()).digest()
+
+
+def _stamp(file: Path | None) -> tuple[int, int, int] | None:
+    if file is None:
+        return None
+    try:
+        found = file.stat()
+    except OSError:
+        return (0, 0, 0)
+    return found.st_mtime_ns, found.st_size, found.st_ino

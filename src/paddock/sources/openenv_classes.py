@@ -1,0 +1,104 @@
+"""Which classes are environments written for OpenEnv, and of which types their actions, observations and states are.
+
+By what they have, not by what they inherit: the real package, ours and a copy of its base class look the same.
+"""
+
+from __future__ import annotations
+
+import inspect
+import typing
+from collections.abc import Callable
+from typing import Any
+
+from paddock.core.spec import EnvSpec
+from paddock.errors import InvalidSpec
+
+ADAPTER = "paddock.sources.openenv:AsEnv"
+_METHODS = ("reset", "step")
+
+
+def is_openenv(found: Any) -> bool:
+    """Whether ``found`` is a class with OpenEnv's reset, step and state, and no spaces as Gymnasium's have."""
+    return (
+        inspect.isclass(found)
+        and all(callable(getattr(found, name, None)) for name in _METHODS)
+        and hasattr(found, "state")
+        and not hasattr(found, "observation_space")
+        and not hasattr(found, "action_space")
+        and any(name in vars(base) for base in found.__mro__ for name in ("reset_async", "step_async", "get_metadata"))
+    )
+
+
+def spec_of(module: str, name: str, found: Any) -> EnvSpec | None:
+    """A spec for the attribute ``name`` of a module, if that is such a class. It names the class, and loads nothing.
+
+    Neither the order of calls nor actions are checked around it: OpenEnv leaves both to the environment.
+    """
+    if not is_openenv(found):
+        return None
+    return EnvSpec(
+        id=name,
+        entry_point=ADAPTER,
+        kwargs={"env": f"{module}:{name}"},
+        order_enforce=False,
+        disable_env_checker=True,
+    )
+
+
+def record_classes(env: Callable[..., Any]) -> tuple[Any, Any, Any]:
+    """The classes of actions, observations and states that a class declares; None where it does not say.
+
+    ``class Env(Environment[A, O, S])`` says it best; else the annotations of step and state do.
+    """
+    found: list[Any] = [None, None, None]
+    for base in _generic_bases(env):
+        arguments = typing.get_args(base)
+        if len(arguments) == 3:
+            found = [one if _is_model(one) else None for one in arguments]
+            break
+    step = _hints(getattr(env, "step", None))
+    state = inspect.getattr_static(env, "state", None) if inspect.isclass(env) else None
+    action = next((hint for name, hint in step.items() if name != "return"), None)
+    by_hints = (action, step.get("return"), _hints(getattr(state, "fget", None)).get("return"))
+    action, observation, state = (
+        given or (hint if _is_model(hint) else None) for given, hint in zip(found, by_hints, strict=True)
+    )
+    return action, observation, state
+
+
+def _generic_bases(env: Any) -> list[Any]:
+    return [base for cls in getattr(env, "__mro__", ()) for base in vars(cls).get("__orig_bases__", ())]
+
+
+def _hints(function: Any) -> dict[str, Any]:
+    if function is None:
+        return {}
+    try:
+        return typing.get_type_hints(function)
+    except Exception:  # names that exist only for a type checker
+        return {}
+
+
+def _is_model(cls: Any) -> bool:
+    return inspect.isclass(cls) and hasattr(cls, "model_validate") and hasattr(cls, "model_json_schema")
+
+
+def required_class(found: Any, role: str, env: Any) -> Any:
+    """``found``, or InvalidSpec that says how to name the class."""
+    if found is None:
+        name = getattr(env, "__name__", repr(env))
+        raise InvalidSpec(
+            f"{name} does not say of which class its {role}s are. Annotate step(self, action: MyAction) -> "
+            f"MyObservation, inherit from Environment[MyAction, MyObservation, MyState], or pass {role}_cls=."
+        )
+    return found
+
+
+def accepted(function: Callable[..., Any], given: dict[str, Any]) -> dict[str, Any]:
+    """Those of the arguments that the function has a name for, or all if it takes any; OpenEnv drops the others too."""
+    parameters = inspect.signature(function).parameters.values()
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
+        return given
+    named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    names = {parameter.name for parameter in parameters if parameter.kind in named}
+    return {name: value for name, value in given.items() if name in names}

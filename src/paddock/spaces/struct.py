@@ -1,0 +1,194 @@
+"""Typed records: a member is an instance of a dataclass, a pydantic model or a msgspec struct whose fields are valid.
+
+A Struct that was read from JSON has no class at hand: its members are dicts with the same fields.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from paddock.errors import InvalidSpace, InvalidValue
+from paddock.spaces.space import Space, T_co
+
+if TYPE_CHECKING:
+    from paddock.spaces.records.kinds import Kind
+
+# Code of the class's own may refuse what its schema allows.
+SAMPLE_TRIES = 100
+
+
+class Struct(Space[T_co]):
+    """Instances of ``record``. Plain data of the same fields becomes one with `validate`, and back with `to_plain`.
+
+    Arrays and other members of spaces are fields like ``Annotated[np.ndarray, Box(-1, 1, (2,))]``. Floats are finite
+    and text is Unicode, because JSON has no others; fields that are not declared are refused.
+
+    >>> from dataclasses import dataclass
+    >>> @dataclass
+    ... class Move:
+    ...     to: int
+    ...     piece: str = "pawn"
+    >>> space = Struct(Move)
+    >>> Move(3) in space, Move("x") in space
+    (True, False)
+    >>> space.validate({"to": 5})
+    Move(to=5, piece='pawn')
+    >>> space.validate({"to": "x"})
+    Traceback (most recent call last):
+    paddock.errors.InvalidValue: to: expected int, got 'x'
+    """
+
+    record: type[T_co] | None
+    name: str
+
+    def __init__(self, record: type[T_co], seed: int | np.random.Generator | None = None) -> None:
+        from paddock.spaces.records.kinds import kind_of
+
+        kind = kind_of(record)
+        self._set_up(record, record.__name__, kind, strict=False)
+        super().__init__(None, None, seed)
+
+    def _set_up(self, record: type[T_co] | None, name: str, kind: Kind, *, strict: bool) -> None:
+        from paddock.spaces.records.compile import compile_schema
+        from paddock.spaces.records.tidy import tidy
+
+        self.record, self.name, self._kind = record, name, kind
+        self._schema = tidy(kind.schema, strict=strict)
+        self._node = compile_schema(self._schema, judged=record is not None)
+
+    @staticmethod
+    def from_schema(schema: Mapping[str, Any], name: str = "", *, seed: int | None = None) -> Struct[dict[str, Any]]:
+        """A Struct without a class: its members are dicts that the JSON Schema allows.
+
+        Takes what `json_schema` gives, also from strangers. An unknown keyword is an InvalidSpace. A pattern that could
+        take long to match is left to the other side.
+
+        >>> space = Struct.from_schema({"type": "object", "properties": {"to": {"type": "integer"}}})
+        >>> {"to": 3} in space, {"to": 3, "more": 1} in space
+        (True, False)
+        """
+        from paddock.spaces.records.kinds import Untyped
+
+        space: Struct[dict[str, Any]] = Struct.__new__(Struct)
+        given = schema if isinstance(schema, dict) or not isinstance(schema, Mapping) else dict(schema)
+        space._set_up(None, name, Untyped(given), strict=True)
+        Space.__init__(space, None, None, seed)
+        return space
+
+    @property
+    def is_np_flattenable(self) -> Literal[False]:
+        return False
+
+    def validate(self, value: Any) -> T_co:
+        """The record that ``value`` is, or that its fields describe; InvalidValue names the field that is wrong.
+
+        An instance of the class comes back as the same object.
+        """
+        if self.record is None or type(value) is not self.record:
+            return self._make(self._kind.open(value), None)  # type: ignore[no-any-return]
+        from paddock.spaces.records.likeness import difference
+
+        place = difference(self._make(*self._kind.take_apart(value)), value)
+        if place is not None:
+            raise InvalidValue(
+                f"{place or self.name}: not what {self.name} makes of its own plain form; "
+                "check the types of the values in it",
+                path=place,
+            )
+        return value
+
+    def to_plain(self, value: Any) -> dict[str, Any]:
+        """A member as JSON data: a dict of its fields. `validate` gives the member back."""
+        return self._read(*self._kind.take_apart(self.validate(value)), plain=True)  # type: ignore[no-any-return]
+
+    def _make(self, data: Any, kept: list[Any] | None) -> Any:
+        return self._kind.make(self._read(data, kept, plain=False))
+
+    def _read(self, data: Any, kept: list[Any] | None, *, plain: bool) -> Any:
+        from paddock.spaces.records.walk import Mismatch, Walk
+
+        try:
+            return self._node.read(data, Walk(plain=plain, kept=kept))
+        except Mismatch as mismatch:
+            path = mismatch.path
+            raise InvalidValue(f"{path or self.name or 'value'}: {mismatch.reason}", path=path) from None
+
+    def contains(self, x: Any) -> bool:
+        """Whether ``x`` is an instance of the class itself, no subclass, with valid fields. Never raises."""
+        try:
+            if self.record is not None:
+                return type(x) is self.record and self.validate(x) is x
+            from paddock.spaces.records.likeness import difference
+
+            return isinstance(x, dict) and difference(self.validate(x), x) is None
+        except Exception:
+            return False
+
+    def sample(self, mask: None = None, probability: None = None) -> T_co:
+        """A random member, as far as the types tell what one is; a class that refuses all of them is an InvalidSpace.
+
+        Takes no mask.
+        """
+        if mask is not None or probability is not None:
+            raise InvalidSpace(f"Struct has no mask or probability for its samples, got {mask or probability!r:.100}")
+        from paddock.spaces.records.walk import Draw
+
+        reason: object = None
+        for _ in range(SAMPLE_TRIES):
+            try:
+                return self.validate(self._node.sample(Draw(self.np_random), 0))
+            except InvalidValue as error:
+                reason = error
+        raise InvalidSpace(
+            f"{self!r} refused {SAMPLE_TRIES} random values, the last because of {reason}; "
+            "draw members of it by code of your own"
+        )
+
+    def to_jsonable(self, sample_n: Iterable[T_co]) -> list[Any]:
+        return [self.to_plain(sample) for sample in sample_n]
+
+    def from_jsonable(self, sample_n: list[Any]) -> list[Any]:
+        return [self.validate(data) for data in sample_n]
+
+    @property
+    def described(self) -> dict[str, Any]:
+        """The JSON Schema as the class's own library writes it."""
+        return self._kind.schema
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """The JSON Schema as the JSON form of the space has it: what we know of it, closed to unknown fields."""
+        return self._schema
+
+    def __repr__(self) -> str:
+        return f"Struct({self.name})" if self.record is not None else f"Struct.from_schema({self.name!r})"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Struct):
+            return False
+        return self.record is other.record and (self.name, self._schema) == (other.name, other._schema)
+
+    def __hash__(self) -> int:
+        return hash(("Struct", self.record, self.name))
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Struct[T_co]:
+        from copy import deepcopy
+
+        # The nodes are shared: nothing in them changes but streams that are seeded anew for every sample.
+        copied: Struct[T_co] = Struct.__new__(type(self))
+        copied.__dict__.update(self.__dict__)
+        copied._np_random = deepcopy(self._np_random, memo)
+        return copied
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {key: self.__dict__[key] for key in ("record", "name", "_schema", "_shape", "dtype", "_np_random")}
+
+    def __setstate__(self, state: Any) -> None:
+        from paddock.spaces.records.kinds import Untyped, kind_of
+
+        super().__setstate__(state)
+        kind = Untyped(self._schema) if self.record is None else kind_of(self.record)
+        self._set_up(self.record, self.name, kind, strict=self.record is None)

@@ -1,0 +1,152 @@
+"""``paddock check`` and the rules of docs/secure-environments.md: folders, modules, --strict, SARIF."""
+
+import sys
+
+import pytest
+
+MANIFEST = """
+[package]
+name = "maze"
+version = "1.0"
+[[env]]
+id = "Maze-v0"
+entry = "maze_env_of_a_folder:Maze"
+[permissions]
+{permissions}
+"""
+SOURCE = """
+import time
+import paddock
+
+class Maze(paddock.Env):
+    observation_space = paddock.spaces.Discrete(3)
+    action_space = paddock.spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return int(self.np_random.integers(3)), {}
+
+    def step(self, action):
+        time.sleep(0)
+        return 0, 0.0, False, False, {}
+
+paddock.register("Maze-v0", "%s:Maze", max_episode_steps=9, replace=True)
+"""
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """``folder()``: ./maze, a package whose module must not be imported here."""
+    monkeypatch.chdir(tmp_path)
+
+    def write(permissions="", source=SOURCE % "maze_env_of_a_folder"):
+        place = tmp_path / "maze"
+        place.mkdir()
+        (place / "maze_env_of_a_folder.py").write_text(source)
+        (place / "paddock.toml").write_text(MANIFEST.format(permissions=permissions))
+        return "./maze"
+
+    yield write
+    assert "maze_env_of_a_folder" not in sys.modules
+
+
+@pytest.fixture
+def module(tmp_path, monkeypatch):
+    """The id of a module in the working folder."""
+    (tmp_path / "maze_of_this_folder.py").write_text(SOURCE % "maze_of_this_folder")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [place for place in sys.path if place])
+    yield "maze_of_this_folder:Maze-v0"
+    sys.modules.pop("maze_of_this_folder", None)
+
+
+# More than the default, and nobody granted it: only the source can be looked at, on every machine.
+UNGRANTED = "hosts = ['a.example:443']"
+
+
+def test_source_of_a_folder_that_can_not_run_is_looked_at(paddock, folder):
+    found = paddock("check", folder(UNGRANTED))
+    assert found.code == 0
+    assert "warning SEC014 waits: maze/maze_env_of_a_folder.py:14: uses time.sleep." in found.out
+    assert "warning SEC021 permission-unused: paddock.toml: permissions: hosts" in found.out
+    assert "only the source was looked at: " in found.err
+
+
+def test_strict_fails_on_warnings(paddock, folder):
+    assert paddock("check", folder(UNGRANTED), "--strict").code == 1
+
+
+def test_strict_passes_without_warnings(paddock, folder):
+    source = "import requests\n\ndef f(x):\n    return requests.get(x, timeout=3)\n"
+    assert paddock("check", folder(UNGRANTED, source), "--strict").code == 0
+
+
+def test_sarif_names_file_and_line(paddock, folder):
+    results = paddock("check", folder(UNGRANTED), "--sarif").document["runs"][0]["results"]
+    places = {result["ruleId"]: result["locations"][0]["physicalLocation"] for result in results}
+    assert places["SEC014"] == {
+        "artifactLocation": {"uri": "maze/maze_env_of_a_folder.py"},
+        "region": {"startLine": 14},
+    }
+
+
+def test_json_has_file_and_line(paddock, folder):
+    findings = paddock("check", folder(UNGRANTED), "--json").document["findings"]
+    (found,) = [finding for finding in findings if finding["code"] == "SEC014"]
+    assert (found["file"], found["line"]) == ("maze/maze_env_of_a_folder.py", 14)
+
+
+def test_folder_without_a_manifest(paddock, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "maze").mkdir()
+    found = paddock("check", "./maze")
+    assert found.code == 0
+    assert "warning SEC020 no-manifest: ./maze has no paddock.toml." in found.out
+
+
+def test_invalid_manifest_is_a_mistake(paddock, folder):
+    found = paddock("check", folder("root = true"))
+    assert found.code == 2
+    assert "There is no permission 'root'" in found.err
+
+
+def test_module_is_run_and_its_source_read(paddock, module):
+    found = paddock("check", module)
+    assert found.code == 0
+    assert "warning SEC014 waits: maze_of_this_folder.py:14: uses time.sleep." in found.out
+    assert paddock("check", module, "--strict").code == 1
+
+
+@pytest.fixture
+def walled():
+    """Whether this machine has a wall to run folders behind."""
+    from paddock.sandbox.self_test import holds
+
+    if not holds("sandbox"):
+        pytest.skip("this machine can't put up the wall")
+
+
+def test_folder_runs_behind_the_wall_and_keeps_the_rules_of_the_api(paddock, folder, walled):
+    found = paddock("check", folder())
+    assert (found.code, found.err) == (0, "")
+    assert [line.split()[1] for line in found.out.splitlines() if line.startswith(("warning", "error"))] == ["SEC014"]
+
+
+def test_reward_outside_its_range_is_told_though_the_wall_stops_the_environment(paddock, folder, walled):
+    found = paddock("check", folder("reward_range = [-2, -1]"))
+    assert found.code == 1
+    assert "warning SEC030 reward-outside: reward: 0.0 is not " in found.out
+
+
+def test_grant_runs_a_folder_that_asks_for_more(paddock, folder, walled):
+    found = paddock("check", folder("processes = 2"), "--grant")
+    assert (found.code, found.err) == (0, "")
+    assert "SEC021" in found.out
+
+
+def test_grant_is_for_folders(paddock):
+    assert paddock("check", "CartPole-v1", "--grant").code == 2
+
+
+def test_built_in_environments_are_not_read(paddock):
+    assert "SEC" not in paddock("check", "CartPole-v1").out

@@ -1,0 +1,261 @@
+"""How what was started behind a wall ends: the cause, the words, and that nothing of it is left."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from paddock.sandbox import Machine
+from tests.sandbox.workers import LANDLOCK, ROOT, needs_linux, needs_root, told, wait_until, ways, worker
+
+pytestmark = needs_linux
+MEMORY = any(one.name == "memory" for one in Machine.here().cgroups)
+
+
+def _ended(tmp_path, code, way, **policy):
+    with worker(tmp_path, code, **way, **policy) as (child, _):
+        assert child.wait(15), child.output
+        words = child.last_words()
+        return words, child.cause
+
+
+@ways
+def test_an_exit_code_is_told(tmp_path, way):
+    assert _ended(tmp_path, "sys.exit(7)", way) == ("exited with code 7", "exit")
+
+
+@ways
+def test_a_crash_is_told_with_its_signal(tmp_path, way):
+    code = "import ctypes\nctypes.string_at(0)"
+    assert _ended(tmp_path, code, way) == ("was killed by SIGSEGV", "signal")
+
+
+@ways
+def test_too_much_cpu_time_is_told(tmp_path, way):
+    words, cause = _ended(tmp_path, "while True: pass", way, cpu_s=1)
+    assert cause == "cpu" and "CPU time" in words
+
+
+@pytest.mark.skipif(not MEMORY, reason="no cgroup with a memory limit may be made here")
+@ways
+def test_too_much_memory_is_told(tmp_path, way):
+    code = "hoard = []\nwhile True: hoard.append(bytearray(1 << 22))"
+    words, cause = _ended(tmp_path, code, way, memory_mb=96)
+    assert cause == "memory" and "memory" in words
+
+
+@ways
+def test_without_a_cgroup_memory_runs_out_inside(tmp_path, way):
+    code = """
+try:
+    hoard = bytearray(1 << 30)
+except MemoryError:
+    tell("no more")
+"""
+    layers = LANDLOCK - {"cgroup"} if "tier" in way else frozenset({"namespaces", "identity", "limits", "seccomp"})
+    with worker(tmp_path, code, memory_mb=256, layers=layers, **way) as (child, here):
+        assert told(here, child) == "no more"
+        assert "cgroup" not in child.layers
+
+
+@ways
+def test_one_that_this_side_ends_was_ended(tmp_path, way):
+    with worker(tmp_path, "tell(1)\nwhile True: pass", **way) as (child, here):
+        told(here, child)
+        assert child.cause is None and not child.wait(0)
+        began = time.monotonic()
+        child.kill()
+        assert time.monotonic() - began < 0.5
+        child.kill()
+        assert child.cause == "ended" and child.wait(0) and child.fd is None
+
+
+def _numbers_of_tree(child):
+    """Processes with the worker's module on their command line, or below the child, by /proc."""
+    parents = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                parents[int(entry.name)] = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+            except OSError:
+                continue
+    tree = {child.pid}
+    while more := {pid for pid, parent in parents.items() if parent in tree} - tree:
+        tree |= more
+    return tree
+
+
+def _alive(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+FAMILY = """
+import os, signal
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+for _ in range(3):
+    if os.fork() == 0:
+        os.fork()
+        while True: pass
+tell(1)
+while True: pass
+"""
+
+
+@ways
+def test_the_whole_tree_ends_within_half_a_second(tmp_path, way):
+    with worker(tmp_path, FAMILY, processes=8, **way) as (child, here):
+        told(here, child)
+        assert wait_until(lambda: len(_numbers_of_tree(child)) >= 7)
+        tree = _numbers_of_tree(child)
+        began = time.monotonic()
+        child.kill()
+        assert wait_until(lambda: not [pid for pid in tree if _alive(pid)], 0.5 - (time.monotonic() - began))
+
+
+@ways
+def test_what_outlives_the_worker_ends_with_it(tmp_path, way):
+    code = """
+if os.fork() == 0:
+    os.close(3)
+    while True: pass
+tell(1)
+"""
+    with worker(tmp_path, code, processes=4, **way) as (child, here):
+        told(here, child)
+        tree = _numbers_of_tree(child)
+        assert child.wait(10)
+        child.kill()
+        assert wait_until(lambda: not [pid for pid in tree if _alive(pid)], 0.5)
+        assert child.cause == "exit"
+
+
+@ways
+def test_output_is_kept_up_to_the_limit_and_never_blocks_the_end(tmp_path, way):
+    code = """
+print("first", flush=True)
+os.write(2, b"error \\x1b[31mred\\x1b[0m \\x1b]0;title\\x07 \\x07bell\\n")
+for _ in range(400): os.write(1, b"x" * 1023 + b"\\n")
+"""
+    with worker(tmp_path, code, output_kb=8, **way) as (child, _):
+        assert child.wait(15)
+        child.kill()
+        assert child.output.startswith("first\nerror red  bell\nxxx")
+        assert 8000 < len(child.output) < 8300
+        assert "more bytes were thrown away" in child.output and child.output_fd is None
+        assert child.cause == "exit"
+
+
+def test_a_full_pipe_holds_the_worker_until_it_is_drained(tmp_path):
+    with worker(tmp_path, "sys.stdout.write('x' * 300_000)\nsys.stdout.flush()\ntell('through')\nhear()") as (
+        child,
+        here,
+    ):
+        assert wait_until(lambda: child.drain() and "[234464 more bytes" in child.output)
+        assert told(here, child) == "through"
+
+
+@ways
+def test_a_wall_that_fails_is_told_and_nothing_runs(tmp_path, way, monkeypatch):
+    # A path that is there when it is planned, and gone when the worker looks: it is never left out silently.
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    module = sys.modules["paddock.sandbox.launch"]
+    original = module._start
+
+    def start(*args):
+        gone.rmdir()
+        return original(*args)
+
+    monkeypatch.setattr(module, "_start", start)
+    try:
+        with worker(tmp_path, "tell('ran')", read=(str(gone),), **way) as (child, here):
+            assert here.recv(100) == b""
+            words = child.last_words()
+            assert child.cause == "exit" and "gone" in child.output
+            assert "gone" in child.wall_failure and "could not be put behind its wall" in words
+    finally:
+        assert not gone.exists()
+
+
+def test_a_forked_copy_has_no_say(tmp_path):
+    with worker(tmp_path, "tell(hear().decode())") as (child, here):
+        pid = os.fork()
+        if pid == 0:
+            child.kill()
+            os._exit(0 if child.wait(0) else 1)
+        assert os.waitpid(pid, 0)[1] == 0
+        here.send(b"z")
+        assert told(here, child) == "z"
+
+
+PARENT = """
+import os, socket, sys, time
+from paddock.sandbox import Call, Policy, launch
+here, there = socket.socketpair()
+options = {options!r}
+tier = options.pop("tier", "sandbox")
+policy = Policy(tier=tier, processes={processes})
+call = Call("little_worker:main", (), {{"little_worker": {module!r}}})
+child = launch(call, policy, socket_fd=there.fileno(), **options)
+there.close()
+here.recv(100)
+print(child.pid, flush=True)
+time.sleep(60)
+"""
+
+
+@ways
+def test_when_this_process_is_killed_the_whole_tree_ends(tmp_path, way):
+    with worker(tmp_path, "tell(1)\nwhile True: pass", **way):
+        pass  # writes the module
+    text = PARENT.format(options=way, module=str(tmp_path / "little_worker.py"), processes=1)
+    parent = subprocess.Popen([sys.executable, "-c", text], stdout=subprocess.PIPE, text=True)
+    try:
+        pid = int(parent.stdout.readline())
+        tree = _numbers_of_tree(type("Child", (), {"pid": pid}))
+        assert len(tree) >= (1 if "tier" in way else 3)
+    finally:
+        parent.send_signal(signal.SIGKILL)
+        parent.wait()
+        parent.stdout.close()
+    assert wait_until(lambda: not [one for one in tree if _alive(one)], 2.0), _told_of(tree)
+
+
+def _told_of(tree):
+    return subprocess.run(
+        ["ps", "-o", "pid,ppid,stat,args", "-p", ",".join(map(str, tree))], capture_output=True, text=True
+    )
+
+
+def test_children_that_nobody_ended_leave_nothing_when_python_exits(tmp_path):
+    with worker(tmp_path, "tell(1)\nwhile True: pass"):
+        pass
+    text = PARENT.format(options={"tier": "landlock"}, module=str(tmp_path / "little_worker.py"), processes=1)
+    ran = subprocess.run(
+        [sys.executable, "-c", text.replace("time.sleep(60)", "print(child.folder)")],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    pid, folder = ran.stdout.split()
+    assert not os.path.exists(folder) and not _alive(int(pid))
+
+
+@needs_root
+def test_the_lone_processes_of_the_wall_have_no_rights(tmp_path):
+    with worker(tmp_path, "tell(1)\nhear()", backend="native") as (child, here):
+        told(here, child)
+        inner = _numbers_of_tree(child) - {child.pid}
+        assert len(inner) == 2 and ROOT
+        for pid in inner:
+            status = dict(
+                line.split(":\t") for line in Path(f"/proc/{pid}/status").read_text().splitlines() if ":\t" in line
+            )
+            assert int(status["CapEff"], 16) == int(status["CapBnd"], 16) == 0 and status["NoNewPrivs"] == "1"

@@ -1,0 +1,158 @@
+"""Sessions and clients that are wrong in one way each. The simulator must tell them from the right ones."""
+
+from msgspec.structs import replace
+
+from paddock.hosting.messages import Hello
+from paddock.hosting.numbering import HANDSHAKE, on_wire
+from paddock.hosting.resuming import Answer, ResumingClient, Send, frame_of
+from paddock.server.effects import Journal, RebuildWorker, ToWorker
+from paddock.server.kept_replies import KeptReplies
+from paddock.server.session import Session, _Phase
+
+
+class NoDigestCheck(Session):
+    def _differs(self, first, again):
+        return False
+
+
+class NoStoredReplies(Session):
+    def worker_replied(self, worker, frame, now):
+        effects = super().worker_replied(worker, frame, now)
+        self._replies.clear()
+        return effects
+
+
+class OneStoredReply(Session):
+    def __init__(self, id, terms, *, origin=b""):
+        super().__init__(id, terms, origin=origin)
+        self._replies = KeptReplies(1, terms.window_bytes)
+
+
+class NoEpochCheck(Session):
+    def _is_current(self, connection):
+        return self.connection is not None and self._phase is not _Phase.ENDED
+
+
+class CarriesRetriesOut(Session):
+    def request(self, connection, number, digest, frame, now, *, final=False):
+        effects = super().request(connection, number, digest, frame, now, final=final)
+        again = number <= self._last and self._phase is _Phase.LIVE and connection == self.connection
+        return [*effects, ToWorker(self.worker, number, frame)] if again else effects
+
+
+class FreshEnvironmentAfterLoss(Session):
+    def worker_lost(self, worker, cause, now):
+        if worker != self.worker or self._phase is not _Phase.LIVE:
+            return []
+        self.worker += 1
+        self._phase = _Phase.REBUILDING
+        return [RebuildWorker(self.worker, 0, self._chain)]
+
+    def _is_same_episode(self, replay):
+        return True
+
+
+class IgnoresResends(Session):
+    def _answered(self, count, digest, number):
+        return []
+
+
+class IgnoresRequestsSentAgainWhilePending(Session):
+    def _not_answered_yet(self, count, digest):
+        return []
+
+
+class TakesAnyChain(Session):
+    def _is_same_episode(self, replay):
+        return True
+
+
+class TakesAnOldJournal(Session):
+    def resume(self, connection, asked, token, now):
+        return super().resume(connection, replace(asked, last=0), token, now)
+
+
+class RepliesBeforeItWrites(Session):
+    def worker_replied(self, worker, frame, now):
+        effects = super().worker_replied(worker, frame, now)
+        return sorted(effects, key=lambda effect: type(effect) is Journal)
+
+
+class TakesGaps(Session):
+    def _first_time(self, count, digest, frame, now, final):
+        return super()._first_time(self._last + len(self._asked) + 1, digest, frame, now, final)
+
+
+class ListensToLostWorkers(Session):
+    def worker_replied(self, worker, frame, now):
+        return super().worker_replied(self.worker, frame, now)
+
+
+class ForgetsThatAWelcomeMayBeLost(Session):
+    def resume(self, connection, asked, token, now):
+        return super().resume(connection, replace(asked, holder=""), token, now)
+
+
+class AnswersWhatItDoesNotCarryOut(Session):
+    def drain(self, now, within_s):
+        asked = list(self._asked)
+        effects = super().drain(now, within_s)
+        self._asked.clear()
+        return effects + [effect for count, _ in enumerate(asked, self._last + 1) for effect in self._conflict(count)]
+
+
+class ForgetsWhatHasNoReply(ResumingClient):
+    def _welcomed(self, welcome):
+        return [action for action in super()._welcomed(welcome) if not isinstance(action, Send)]
+
+
+class TakesAnyReplyForItsOwn(ResumingClient):
+    def received(self, attempt, frame, now, jitter):
+        if self._greeted and attempt == self._attempt and self._waiting:
+            count = next(iter(self._waiting))
+            del self._waiting[count]
+            return [Answer(on_wire(count), frame)]
+        return super().received(attempt, frame, now, jitter)
+
+
+class AnswersWhatTimedOut(ResumingClient):
+    def received(self, attempt, frame, now, jitter):
+        for asked in self._waiting.values():
+            asked.wanted = True
+        return super().received(attempt, frame, now, jitter)
+
+
+class BeginsAnew(ResumingClient):
+    def connected(self, attempt):
+        return [Send(attempt, frame_of(Hello(), HANDSHAKE))]
+
+
+class ListensToOldConnections(ResumingClient):
+    def disconnected(self, attempt, now, jitter, *, code=""):
+        return super().disconnected(self._attempt, now, jitter, code=code)
+
+
+SESSIONS = [
+    NoDigestCheck,
+    NoStoredReplies,
+    OneStoredReply,
+    NoEpochCheck,
+    CarriesRetriesOut,
+    FreshEnvironmentAfterLoss,
+    IgnoresResends,
+    IgnoresRequestsSentAgainWhilePending,
+    TakesAnyChain,
+    TakesAnOldJournal,
+    RepliesBeforeItWrites,
+    TakesGaps,
+    ListensToLostWorkers,
+    ForgetsThatAWelcomeMayBeLost,
+    AnswersWhatItDoesNotCarryOut,
+]
+CLIENTS = [
+    ForgetsWhatHasNoReply,
+    TakesAnyReplyForItsOwn,
+    AnswersWhatTimedOut,
+    BeginsAnew,
+    ListensToOldConnections,
+]
