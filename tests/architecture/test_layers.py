@@ -160,7 +160,7 @@ def test_every_module_below_the_root_has_a_layer():
         pytest.param("paddock.core.env", "if TYPE_CHECKING: pass\nelse:\n    import paddock.vector", id="in an else"),
         pytest.param("paddock.kernels.lane", "import paddock.envs", id="sideways, the wrong way"),
         pytest.param("paddock.vector.lanes", "import paddock.agentic", id="sideways"),
-        pytest.param("paddock.sandbox.launch", "import paddock.seeding", id="sandbox knows errors alone"),
+        pytest.param("paddock.sandbox.launching", "import paddock.seeding", id="sandbox knows errors alone"),
         pytest.param("paddock", "from paddock.spaces import Space", id="eager in the root"),
     ],
 )
@@ -182,7 +182,7 @@ def test_planted_violation_is_caught(module, text):
         ),
         pytest.param("paddock.envs.cartpole", "from paddock.kernels import kernel", id="envs to kernels"),
         pytest.param("paddock.record.trace", "from paddock.core import Env", id="record to core"),
-        pytest.param("paddock.sandbox.launch", "from paddock.errors import PaddockError", id="sandbox to errors"),
+        pytest.param("paddock.sandbox.launching", "from paddock.errors import PaddockError", id="sandbox to errors"),
         pytest.param("paddock", "def __getattr__(name):\n    import paddock.making", id="lazy in the root"),
         pytest.param("paddock.__main__", "from paddock.cli import main", id="the command line's entrance"),
     ],

@@ -4,7 +4,7 @@ import asyncio
 import importlib
 import os
 import time
-from typing import Any, Optional
+from typing import Any
 
 API = os.environ.get("OPENENV_API", "openenv.core.env_server")
 _api = importlib.import_module(API)
@@ -38,7 +38,7 @@ class EchoState(State):
     total: int = 0
 
 
-SPECIAL = {"nan": float("nan"), "inf": float("inf"), "big": 1e16, "tiny": 1e-7, "huge": 2**70, "é☃": "é☃\x00\n\"\\/"}
+SPECIAL = {"nan": float("nan"), "inf": float("inf"), "big": 1e16, "tiny": 1e-7, "huge": 2**70, "é☃": 'é☃\x00\n"\\/'}
 
 
 class EchoEnv(Environment[EchoAction, EchoObservation, EchoState]):
@@ -48,11 +48,11 @@ class EchoEnv(Environment[EchoAction, EchoObservation, EchoState]):
         super().__init__()
         self._state = EchoState(episode_id="e0", step_count=0)
 
-    def reset(self, seed: Optional[int] = None, episode_id: Optional[str] = None, **kwargs: Any) -> EchoObservation:
+    def reset(self, seed: int | None = None, episode_id: str | None = None, **kwargs: Any) -> EchoObservation:
         self._state = EchoState(episode_id=episode_id or "e1", step_count=0)
         return EchoObservation(echoed="ready", reward=0.0, anything={"seed": seed, **kwargs})
 
-    def step(self, action: EchoAction, timeout_s: Optional[float] = None, **kwargs: Any) -> EchoObservation:
+    def step(self, action: EchoAction, timeout_s: float | None = None, **kwargs: Any) -> EchoObservation:
         self._state.step_count += 1
         self._state.total += len(action.text)
         text = action.text * action.times
@@ -86,11 +86,11 @@ class Quiet(EchoEnv):
 class AsyncEcho(EchoEnv):
     """Only its async methods know what to do."""
 
-    async def reset_async(self, seed: Optional[int] = None, episode_id: Optional[str] = None, **kwargs: Any):
+    async def reset_async(self, seed: int | None = None, episode_id: str | None = None, **kwargs: Any):
         await asyncio.sleep(0)
         return EchoEnv.reset(self, seed, episode_id, **kwargs)
 
-    async def step_async(self, action: EchoAction, timeout_s: Optional[float] = None, **kwargs: Any):
+    async def step_async(self, action: EchoAction, timeout_s: float | None = None, **kwargs: Any):
         await asyncio.sleep(0)
         return EchoEnv.step(self, action)
 
@@ -116,7 +116,7 @@ class TaskEnv(EchoEnv):
     def get_task(self, split: str, index: int) -> Any:
         return self.list_tasks(split)[index]
 
-    def get_task_range(self, split: str, start: Optional[int] = None, stop: Optional[int] = None) -> list[Any]:
+    def get_task_range(self, split: str, start: int | None = None, stop: int | None = None) -> list[Any]:
         return self.list_tasks(split)[start:stop]
 
 

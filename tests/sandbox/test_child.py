@@ -166,7 +166,7 @@ def test_a_wall_that_fails_is_told_and_nothing_runs(tmp_path, way, monkeypatch):
     # A path that is there when it is planned, and gone when the worker looks: it is never left out silently.
     gone = tmp_path / "gone"
     gone.mkdir()
-    module = sys.modules["paddock.sandbox.launch"]
+    module = sys.modules["paddock.sandbox.launching"]
     original = module._start
 
     def start(*args):

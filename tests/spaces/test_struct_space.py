@@ -157,7 +157,7 @@ def test_a_recursive_type_has_finite_samples_and_cyclic_values_are_refused():
 
 @dataclasses.dataclass
 class Tree:
-    children: list["Tree"] = dataclasses.field(default_factory=list)
+    children: "list[Tree]" = dataclasses.field(default_factory=list)
 
 
 def test_unions_of_models_are_read_by_their_tag():

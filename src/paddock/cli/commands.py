@@ -22,4 +22,5 @@ COMMANDS = (
     Command("doctor", "doctor", "what is installed here, and what is wrong with it"),
     Command("explain", "explain", "what make() would build for a target, and why"),
     Command("permissions", "permissions", "what code may do behind the wall, in plain words"),
+    Command("hostile", "hostile", "attack this machine's walls with hostile environments, and keep score"),
 )

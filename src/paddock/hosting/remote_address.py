@@ -153,7 +153,9 @@ def _path(path: str) -> str:
 def _unix_path(place: str) -> str:
     file = unquote(place)
     if not file.startswith("/") or "\0" in file:
-        raise PlanError(f"{file[:80]!r} is no absolute path of a unix socket. Expected http+unix://%2Fpath%2Fto.sock/Id.")
+        raise PlanError(
+            f"{file[:80]!r} is no absolute path of a unix socket. Expected http+unix://%2Fpath%2Fto.sock/Id."
+        )
     return file
 
 

@@ -6,6 +6,7 @@ user can act on, and whether a silent server is still there. Hot: ``submit`` and
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TypeAlias
 
 import msgspec
@@ -15,7 +16,7 @@ from paddock.hosting.codec import PREFIX_BYTES, decode, decode_frame, decode_pre
 from paddock.hosting.limits import LIMITS, Limits
 from paddock.hosting.messages import Done, Failed, Message, Reply, Request, Resume
 from paddock.hosting.remote_refusal import OtherWire, explained, given_up, is_final
-from paddock.hosting.resuming import Answer, Connect, Disconnect, GiveUp, Patience, ResumingClient, Send
+from paddock.hosting.resuming import Action, Answer, Connect, Disconnect, GiveUp, Patience, ResumingClient, Send
 from paddock.hosting.websocket.endpoint import Endpoint
 from paddock.hosting.websocket.events import Binary, Closed, Event, Text
 
@@ -106,6 +107,10 @@ class RemoteSession:
         if reply is None and self.over is not None:
             raise self.over.with_traceback(None)
         return reply
+
+    def is_settled(self, number: int) -> bool:
+        """Whether ``reply`` has something to say."""
+        return number in self._replies or self.over is not None
 
     def forget(self, number: int) -> None:
         """Nobody waits for this reply any more. It is thrown away when it comes."""
@@ -200,7 +205,7 @@ class RemoteSession:
         self.over = error
         return [action for action in self._client.close() if type(action) is Disconnect]
 
-    def _deeds(self, actions: list[object]) -> list[Deed]:
+    def _deeds(self, actions: Sequence[Action]) -> list[Deed]:
         """The actions that a driver carries out; what the others say is kept."""
         deeds: list[Deed] = []
         for action in actions:

@@ -15,7 +15,7 @@ from paddock.hosting.launch import Launcher
 from paddock.hosting.wall_rules import WallRules
 from paddock.hosting.walled_channel import WalledChannel
 from paddock.making.warm import WarmPool, spare_for
-from paddock.sandbox.launch import Call, launch
+from paddock.sandbox.launching import Call, launch
 from paddock.sandbox.policy import Policy
 
 _MAIN = "paddock.making.inside:main"

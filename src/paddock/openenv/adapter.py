@@ -1,4 +1,4 @@
-"""Environments written for OpenEnv as paddock's: ``AsEnv``. It lives in ``paddock.sources``, where ``make`` finds it."""
+"""AsEnv: environments written for OpenEnv as paddock's. It lives in ``paddock.sources``, which ``make`` knows."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ class Line:
 
 
 def endpoint_of(base_url: str, headers: Mapping[str, str] | None = None) -> Endpoint:
-    """The websocket of a server: ``http://host:8000/Id`` is at ``ws://host:8000/Id/ws``. A user part is sent as Basic."""
+    """A server's websocket: ``http://host:8000/Id`` has it at ``ws://host:8000/Id/ws``. A user part is sent as Basic."""
     parts = urlsplit(base_url if "://" in base_url else f"http://{base_url}")
     if parts.scheme not in ("http", "https", "ws", "wss") or not parts.hostname:
         raise PlanError(f"base_url must look like http://host:8000, got {_without_user(base_url)!r}.")
@@ -64,10 +64,10 @@ def endpoint_of(base_url: str, headers: Mapping[str, str] | None = None) -> Endp
         authorization = basic(unquote(parts.username or ""), unquote(parts.password or ""))
     given = {name.lower(): value for name, value in (headers or {}).items()}
     authorization = given.pop("authorization", authorization)
+    if given:
+        raise PlanError(f"headers= may have Authorization alone, got {', '.join(given)[:100]} too.")
     path = parts.path.rstrip("/").removesuffix("/ws") + "/ws"
-    return Endpoint(
-        parts.hostname, port, path, secure=secure, authorization=authorization, headers=tuple(given.items())
-    )
+    return Endpoint(parts.hostname, port, path, secure=secure, authorization=authorization)
 
 
 def _without_user(url: str) -> str:

@@ -1,6 +1,6 @@
 """OpenEnv's Environment and Transform. Nothing here checks the order of calls or the type of what is returned.
 
-A rubric is anything that can be called with an action and an observation; one with a ``reset`` is reset with the episode.
+A rubric is anything that can be called with an action and an observation; its ``reset``, if any, goes with the episode.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class ModelTokenizer(Protocol):
 
 
 class TaskProvider(Protocol):
-    """What an environment has that offers tasks; it need not inherit from this. A task is chosen by reset's arguments."""
+    """What an environment with tasks has; it need not inherit from this. A task is chosen by reset's arguments."""
 
     def list_splits(self) -> list[Any]:
         """Names of splits, or dicts with a name and a type."""
@@ -154,7 +154,7 @@ class Environment(ABC, Generic[ActT, ObsT, StateT]):
         return observation if self.transform is None else self.transform(observation)
 
     def _apply_rubric(self, action: ActT, observation: ObsT) -> float:
-        return 0.0 if self.rubric is None else self.rubric(action, observation)  # type: ignore[no-any-return]
+        return 0.0 if self.rubric is None else self.rubric(action, observation)
 
     async def _apply_rubric_async(self, action: ActT, observation: ObsT) -> float:
         score: Any = self._apply_rubric(action, observation)

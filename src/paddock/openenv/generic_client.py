@@ -1,4 +1,4 @@
-"""GenericEnvClient: actions, observations and states as dicts. It needs neither pydantic nor the environment's package."""
+"""GenericEnvClient: actions, observations and states as dicts. Needs neither pydantic nor the environment's package."""
 
 from __future__ import annotations
 

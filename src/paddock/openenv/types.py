@@ -1,4 +1,4 @@
-"""OpenEnv's types, field for field: pydantic models, because that is what its users subclass. Needs the extra ``openenv``.
+"""OpenEnv's types, field for field: pydantic models, as its users subclass them. Needs the extra ``openenv``.
 
 An observation has ``done`` and ``reward`` among its fields; on the wire they stand beside it.
 """

@@ -3,7 +3,7 @@
     policy              Policy: what code behind the wall may do
     plan                Call, Exec: which wall is put around what, and what is refused
     view                which files exist inside
-    launch              launch(Call | Exec, Policy): does it
+    launching           launch(Call | Exec, Policy): does it
     bubblewrap          the namespaces by the bwrap program; inside/namespaces.py makes them without it
     message             what the worker is told to do to itself; inside/ does it
     cgroup              limits on groups of processes
@@ -12,6 +12,9 @@
     machine             what this machine can enforce
     promises            what each tier therefore promises
     self_test           whether it holds: attacks from behind the wall
+    workspaces          for the inside: programs beside it; siblings.py starts them
+    proxy, cassette     the only way to hosts, and its record; inside/fetch.py calls it
+    words, difference   policies for people: in plain words, and compared
 
 The names below load when first used.
 """
@@ -19,25 +22,25 @@ The names below load when first used.
 from __future__ import annotations
 
 import importlib
-import sys
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 _HOMES = {
     "Policy": "paddock.sandbox.policy",
-    "launch": "paddock.sandbox.launch",
+    "launch": "paddock.sandbox.launching",
     "Call": "paddock.sandbox.plan",
     "Exec": "paddock.sandbox.plan",
     "Child": "paddock.sandbox.child",
     "Machine": "paddock.sandbox.machine",
     "workspace": "paddock.sandbox.workspaces",
+    "fetch": "paddock.sandbox.inside.fetch",
 }
 
-__all__ = ["Call", "Child", "Exec", "Machine", "Policy", "launch", "workspace"]
+__all__ = ["Call", "Child", "Exec", "Machine", "Policy", "fetch", "launch", "workspace"]
 
 if TYPE_CHECKING:
     from paddock.sandbox.child import Child
-    from paddock.sandbox.launch import launch
+    from paddock.sandbox.inside.fetch import fetch
+    from paddock.sandbox.launching import launch
     from paddock.sandbox.machine import Machine
     from paddock.sandbox.plan import Call, Exec
     from paddock.sandbox.policy import Policy
@@ -48,14 +51,3 @@ def __getattr__(name: str) -> Any:
     if name in _HOMES:
         return getattr(importlib.import_module(_HOMES[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-class _Package(ModuleType):
-    """Importing the module ``launch`` makes it an attribute of this package; the function of that name is meant."""
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if not (name in _HOMES and isinstance(value, ModuleType)):
-            super().__setattr__(name, value)
-
-
-sys.modules[__name__].__class__ = _Package

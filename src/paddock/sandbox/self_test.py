@@ -13,7 +13,7 @@ from pathlib import Path
 
 from paddock.errors import SandboxUnavailable
 from paddock.sandbox.child import Child
-from paddock.sandbox.launch import launch
+from paddock.sandbox.launching import launch
 from paddock.sandbox.machine import Machine
 from paddock.sandbox.plan import TIERS, Backend, Call
 from paddock.sandbox.policy import Policy

@@ -12,7 +12,7 @@ from typing import Any
 from paddock.errors import NotPermitted, PaddockError
 from paddock.sandbox.child import Child
 from paddock.sandbox.difference import exceeds
-from paddock.sandbox.launch import Exec, launch
+from paddock.sandbox.launching import Exec, launch
 from paddock.sandbox.policy import Policy
 from paddock.sandbox.workspaces import PACKET_BYTES
 

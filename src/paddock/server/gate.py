@@ -1,4 +1,4 @@
-"""The gate: what is refused before anyone looks at tokens. Browsers are the danger: they carry a stranger's requests."""
+"""The gate: what is refused before tokens are looked at. Browsers are the danger: they carry a stranger's requests."""
 
 from __future__ import annotations
 

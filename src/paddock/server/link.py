@@ -1,4 +1,4 @@
-"""WorkerLink: a worker's socket in the event loop. Whole frames go both ways as bytes; nothing of them is decoded here."""
+"""WorkerLink: a worker's socket in the event loop. Whole frames go both ways as bytes; none is decoded here."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _READ_BYTES = 1 << 18
 
 
 class WorkerLink:
-    """To the process ``child`` over ``near``. ``on_frame`` gets each reply, ``on_lost`` a cause, once, and then nothing.
+    """To the process ``child`` over ``near``. ``on_frame`` gets each reply, ``on_lost`` a cause, once, at the end.
 
     Hot: ``send`` and ``_readable`` run once a step.
     """
@@ -29,7 +29,7 @@ class WorkerLink:
         *,
         limits: Limits,
         on_frame: Callable[[bytes], None],
-        on_lost: Callable[[str], None],
+        on_lost: Callable[[str], Any],
     ) -> None:
         near.setblocking(False)
         self._near, self.child, self._limits = near, child, limits
@@ -39,6 +39,7 @@ class WorkerLink:
         self._read = bytearray()
         self._needed = PREFIX_BYTES
         self._open = True
+        self._telling: asyncio.Future[None] | None = None  # kept, or it might be collected
         self._loop.add_reader(near.fileno(), self._readable)
         if child.fd is not None:
             self._loop.add_reader(child.fd, self._ended)
@@ -121,7 +122,7 @@ class WorkerLink:
         if not self._open:
             return
         self._let_go()
-        asyncio.ensure_future(self._kill_and_tell(cause))
+        self._telling = asyncio.ensure_future(self._kill_and_tell(cause))
 
     async def _kill_and_tell(self, cause: str | None) -> None:
         await self._loop.run_in_executor(None, self._kill, cause is None)
@@ -131,6 +132,10 @@ class WorkerLink:
         if look_first:
             self.child.wait(1.0)
         self.child.kill()
+
+    def when_lost(self, tell: Callable[[str], Any]) -> None:
+        """From now on this one hears of its loss."""
+        self._on_lost = tell
 
     def end(self) -> asyncio.Future[Any]:
         """End the process and all it started; nobody hears of it again. Done when it is gone."""

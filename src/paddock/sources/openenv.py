@@ -27,7 +27,7 @@ _ANY_OBJECT = {"type": "object", "additionalProperties": True}
 
 
 class AsEnv(Env[Record, Any]):
-    """``env``: the class, a factory without arguments for it, or "module:Class". ``options``: the class's arguments.
+    """``env``: the class, a factory for it, or "module:Class", as for all classes here. ``options``: its arguments.
 
     The classes of actions, observations and states are found from the annotations where they are not given. An action
     is an instance or its fields; one that its class refuses is an InvalidAction, and the environment never sees it.
@@ -45,7 +45,10 @@ class AsEnv(Env[Record, Any]):
         reset_observation_cls: Any = None,
         **options: Any,
     ) -> None:
-        factory = _load(env) if isinstance(env, str) else env
+        factory = _loaded(env)
+        action_cls, observation_cls, state_cls, reset_observation_cls = map(
+            _loaded, (action_cls, observation_cls, state_cls, reset_observation_cls)
+        )
         if not callable(factory):
             raise TypeError(f"env must be a callable: the class or a factory, got an instance of {type(env).__name__}.")
         found = record_classes(factory)
@@ -67,7 +70,7 @@ class AsEnv(Env[Record, Any]):
         self.metadata = {"render_modes": [], KEY: _told(self.environment, schemas)}
 
     def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Record, Info]:
-        """``options`` are the environment's own arguments, ``episode_id`` among them; those it has no name for are dropped."""
+        """``options`` are the environment's own arguments, ``episode_id`` too; those it has no name for are dropped."""
         super().reset(seed=seed)
         given = dict(options or {}) if seed is None else {**(options or {}), "seed": seed}
         observation = self._call("reset", given)
@@ -149,11 +152,13 @@ def _overrides(environment: Any, name: str) -> bool:
     return owner is not None and not (owner.__name__ == "Environment" and inspect.isabstract(owner))
 
 
-def _load(entry_point: str) -> Any:
-    """The class that a spec names. Only in the process that is to hold the environment."""
+def _loaded(named: Any) -> Any:
+    """What "module:Class" names, anything else as it is. Only in the process that is to hold the environment."""
+    if not isinstance(named, str):
+        return named
     from importlib import import_module
 
-    module, _, name = entry_point.partition(":")
+    module, _, name = named.partition(":")
     found: Any = import_module(module)
     for part in name.split("."):
         found = getattr(found, part)
@@ -169,8 +174,8 @@ def _space_of(cls: Any) -> Space[Any]:
 
 def _told(environment: Any, classes: dict[str, Any]) -> Record:
     """What is said of the environment on ``/metadata`` and ``/schema``."""
-    described = environment.get_metadata() if hasattr(environment, "get_metadata") else None
-    said = described.model_dump() if hasattr(described, "model_dump") else {}
+    described: Any = environment.get_metadata() if hasattr(environment, "get_metadata") else None
+    said = {} if described is None else described.model_dump()
     said = {key: value for key, value in said.items() if isinstance(value, str)}
     schemas = {role: text for role, cls in classes.items() if (text := _schema_text(cls)) is not None}
     concurrent = bool(getattr(environment, "SUPPORTS_CONCURRENT_SESSIONS", False))

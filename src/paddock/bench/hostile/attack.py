@@ -17,6 +17,16 @@ GROUPS: tuple[Group, ...] = (
     "imports",
     "tampering",
 )
+_USUAL = {
+    "files": "files-hidden",
+    "network": "no-network",
+    "processes": "no-processes",
+    "kernel": "kernel-narrow",
+    "resources": "deadlines-kept",
+    "protocol": "data-checked",
+    "imports": "files-kept",
+    "tampering": "files-kept",
+}
 # What the judge looks at. Every attack is judged by all of them; an entry names the one that it is after.
 CANARIES = {
     "secret": "a planted secret, or a line of the shadow file, came back in a reply",
@@ -67,7 +77,7 @@ class Attack:
     canary: str
     told: Mapping[str, Any] = field(default_factory=dict)
     expected: frozenset[str] = frozenset({"denied"})
-    needs: str = ""  # the promise that it attacks; by default that of its group
+    needs: str = ""  # the promise that it attacks: a key of sandbox.promises or of ``score.OURS``; else its group's
     policy: Mapping[str, Any] = field(default_factory=dict)  # what it is given, apart from the defaults
     calls: tuple[str, ...] = ("reset", "step", "step", "close")  # or "abandon" in place of close
     beside: tuple[str, ...] = ()  # files that lie beside a module
@@ -80,7 +90,7 @@ class Attack:
     @property
     def promise(self) -> str:
         """What a tier must promise for this attack to count against it."""
-        return self.needs or self.group
+        return self.needs or _USUAL[self.group]
 
 
 @dataclass(frozen=True)

@@ -44,7 +44,8 @@ def run_attack(attack: Attack, isolation: str | Policy) -> Verdict:
     policy = _policy(attack, isolation)
     with adopting_orphans(), Canaries() as canaries:
         before = set(descendants(os.getpid()))
-        order = _order(attack, policy, canaries)
+        plain = isolation if isinstance(isolation, str) else isolation.to_dict()
+        order = {**_order(attack, policy, canaries), "plain": plain}
         seen = _Trial(order, canaries)
         report = seen.wait()
         left, cleaned_s = _clean(before, seen.pid, canaries, killed="abandon" in attack.calls)

@@ -35,7 +35,7 @@ from paddock.sandbox.policy import Policy
 _ATTACKS = "paddock.bench.hostile.attacks"
 _TIDY_S = 2.0
 UNAVAILABLE = 3  # exit code: this machine does not have the tier
-_REFUSALS = (PlanError, NotPermitted, InvalidSpec)
+_REFUSALS = (PlanError, NotPermitted, InvalidSpec, SandboxUnavailable)
 
 
 def main() -> None:
@@ -74,9 +74,11 @@ class Trial:
         leaked = os.open(order["leaked"], os.O_RDONLY)
         os.set_inheritable(leaked, True)  # a careless trainer
         isolation = isolation_of(order["isolation"])
-        neighbour = Neighbour(isolation) if order["neighbour"] else None
+        # Without the attack's own policy: what can't even be made so is a tier that this machine does not have.
+        plain = isolation_of(order["plain"])
+        neighbour = Neighbour(plain) if order["neighbour"] else None
         if isolation != "none":
-            make(QUIET, isolation=isolation).close()  # what is opened once and for all is opened now
+            make(QUIET, isolation=plain).close()  # what is opened once and for all is opened now
         before = inside_caller.look()
         began = time.monotonic()
         self._call("make", lambda: self._make(isolation))
@@ -142,8 +144,6 @@ class Trial:
         began = time.monotonic()
         try:
             value = call()
-        except SandboxUnavailable:
-            raise
         except (Exception, KeyboardInterrupt, SystemExit) as error:
             record.update(error=type(error).__name__, cause=cause_of(error), text=str(error)[:300])
             self.leaks += delivered.leaks_of_error(error, self.order["needles"], name)

@@ -94,7 +94,7 @@ def outcome_data(
 
 
 def value_of(space: Space[Any] | None, value: Any) -> Any:
-    """An observation in the JSON form of its space; one that has none as what it is, so that no step's outcome is lost."""
+    """An observation in the JSON form of its space; one without that as it is, so that no outcome is lost."""
     if space is not None:
         try:
             return encode(space, value)

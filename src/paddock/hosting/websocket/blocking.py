@@ -12,6 +12,7 @@ import socket
 import struct
 import sys
 import time
+import weakref
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -19,7 +20,7 @@ from paddock.hosting.frames import wait_for
 from paddock.hosting.websocket.connection import ClientConnection
 from paddock.hosting.websocket.dialing import dial
 from paddock.hosting.websocket.endpoint import Endpoint
-from paddock.hosting.websocket.events import NORMAL, Closed, Event, UpgradeRefused, WebSocketError
+from paddock.hosting.websocket.events import NORMAL, Closed, Event, WebSocketError
 from paddock.hosting.websocket.masking import Piece
 from paddock.hosting.websocket.reading import MESSAGE_BYTES, Split
 
@@ -49,6 +50,7 @@ class BlockingConnection:
         self._ws = ClientConnection(endpoint, max_bytes=max_bytes, split=split)
         ends_s = time.monotonic() + timeout_s
         self._sock = dial(endpoint, ends_s, context)
+        self._abandoned = weakref.finalize(self, self._sock.close)
         # TLS may have read what is not asked for yet, and may have to write to read: it is polled.
         self._kernel_waits = _KERNEL_WAITS and not endpoint.secure
         try:
@@ -61,13 +63,18 @@ class BlockingConnection:
                 if not self._read(ends_s) and time.monotonic() >= ends_s:
                     raise TimeoutError("The server has not answered the handshake in time.")
         except BaseException:
-            self._sock.close()
+            self.abort()
             raise
 
     @property
     def subprotocol(self) -> str | None:
         """The one that the server chose of those that were offered."""
         return self._ws.subprotocol
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the peer has taken leave, or its end of the socket is closed."""
+        return self._ws.closed is not None
 
     def fileno(self) -> int:
         """For poll. What was read already does not show there: ask ``recv`` until it has nothing."""
@@ -149,7 +156,7 @@ class BlockingConnection:
         was_open = self._ws.is_open
         self._ws.eof()
         if not was_open:
-            raise UpgradeRefused("The server closed the connection in the middle of the handshake.")
+            raise ConnectionResetError("the server closed the connection in the middle of the handshake")
 
     def _send(self, frame: bytes | memoryview, timeout_s: float) -> None:
         sent = 0
@@ -186,12 +193,12 @@ class BlockingConnection:
         except (OSError, WebSocketError):
             pass
         finally:
-            self._sock.close()
+            self.abort()
         return self._ws.closed
 
     def abort(self) -> None:
         """Close the socket and say nothing; safe to call twice."""
-        self._sock.close()
+        self._abandoned()
 
 
 def _only_waits(error: OSError) -> bool:

@@ -61,9 +61,8 @@ class WebSocketError(BadFrame):
 
 
 class UpgradeRefused(Unreachable):
-    """The server answered, but not with a websocket. ``status``: HTTP's, 0 if it was no HTTP; ``body``: its beginning."""
+    """The server answered, but not with a websocket. ``status``: HTTP's, 0 for none; ``body``: how it begins."""
 
     def __init__(self, message: str, *, status: int = 0, body: bytes = b"", retry_after_s: float | None = None) -> None:
         super().__init__(message)
         self.status, self.body, self.retry_after_s = status, body, retry_after_s
-

@@ -146,4 +146,3 @@ def _words(value: str) -> set[str]:
 
 def _seconds(value: str) -> float | None:
     return float(value) if value.isascii() and value.isdigit() and len(value) < 6 else None
-

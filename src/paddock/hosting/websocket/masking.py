@@ -1,4 +1,4 @@
-"""Frames from a client, masked as the RFC demands. A mask hides nothing: it keeps a page's bytes from looking like HTTP.
+"""Frames from a client, masked as the RFC demands. A mask hides nothing: it keeps bytes from looking like HTTP.
 
 Hot: once a request. The bytes of a small frame are one integer, which XOR changes faster than NumPy would.
 """
@@ -59,7 +59,7 @@ def _large(header: bytes, payload: Piece, key: bytes) -> memoryview:
     size, start = len(payload), len(header) + 7 & -8
     # Not a bytearray: that one would be filled with zeros first.
     whole = np.empty(start + size, np.uint8)
-    out = memoryview(whole)
+    out = memoryview(whole)  # type: ignore[arg-type]  # NumPy's types do not say that it is a buffer
     out[start - len(header) : start] = header
     words = size >> 3
     source = np.frombuffer(payload, np.uint64, words)

@@ -62,7 +62,8 @@ def _struct_fields(value: Any, cls: Any) -> dict[str, Any]:
 
 def _pydantic_fields(value: Any, cls: Any) -> dict[str, Any]:
     found = {}
-    for name, field in cls.__pydantic_fields__.items():
+    fields = getattr(cls, "__pydantic_fields__", None)  # since pydantic 2.10, and of its dataclasses since ever
+    for name, field in (cls.model_fields if fields is None else fields).items():
         outside = field.validation_alias
         found[outside if isinstance(outside, str) else name] = getattr(value, name, _ABSENT)
     found = {name: item for name, item in found.items() if item is not _ABSENT}

@@ -260,7 +260,8 @@ class BecomeRoot(Hostile):
                 way(0)
             except OSError as error:
                 denial = error
-        if os.geteuid() == 0:
+        if os.geteuid() == 0:  # the name alone is worth nothing: what follows needs a right of root's
+            os.setgroups(os.getgroups())
             return "reached: root"
         raise denial or PermissionError(errno.EPERM, "not root")
 

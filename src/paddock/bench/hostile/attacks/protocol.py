@@ -63,7 +63,7 @@ class PatchChecks(Lie):
             cls.contains = lambda self, x: True  # type: ignore[method-assign]
         Guard.step = lambda self, action: self.env.step(action)  # type: ignore[method-assign]
         Guard.episode = lambda self: ("an episode", -5)  # type: ignore[method-assign]
-        values.LIMITS = None  # type: ignore[attr-defined]
+        vars(values)["LIMITS"] = None
 
 
 class GoOnAfterTheEnd(PatchChecks):
@@ -84,7 +84,7 @@ class CountBackwards(PatchChecks):
 class ClaimSpec(Hostile):
     """Says that it was made from a spec that names other code, for whoever makes it again."""
 
-    @property  # type: ignore[override]
+    @property
     def spec(self) -> Any:
         from paddock.core.spec import EnvSpec
 
@@ -120,7 +120,9 @@ class WriteRaw(Hostile):
 
     def attempt(self) -> str:
         noise = os.urandom(4096)
-        announced = encode(Done())[0][:4] + (16).to_bytes(4, "little") + bytes(4) + (1 << 40).to_bytes(8, "little")
+        announced = (
+            bytes(encode(Done())[0][:4]) + (16).to_bytes(4, "little") + bytes(4) + (1 << 40).to_bytes(8, "little")
+        )
         for fd in sockets():
             with suppress(OSError):
                 os.write(fd, announced if self.told["frame"] else noise)

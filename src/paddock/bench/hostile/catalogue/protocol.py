@@ -81,6 +81,7 @@ PROTOCOL = (
         expected=BROKEN,
         control=None,
         not_shown="frames are checked without a wall too",
+        needs="frames-checked",
     ),
     row(
         "L20",
@@ -91,6 +92,7 @@ PROTOCOL = (
         expected=BROKEN,
         control=None,
         not_shown="frames are checked without a wall too",
+        needs="frames-checked",
     ),
     row(
         "L21",
@@ -100,6 +102,7 @@ PROTOCOL = (
         expected=BROKEN,
         control=None,
         not_shown="replies are numbered without a wall too",
+        needs="frames-checked",
     ),
     row(
         "L22",
@@ -109,6 +112,7 @@ PROTOCOL = (
         expected=BROKEN,
         control=None,
         not_shown="descriptors are taken from nobody without a wall too",
+        needs="frames-checked",
     ),
     row(
         "L23",
@@ -120,6 +124,7 @@ PROTOCOL = (
         policy=SHORT,
         control=None,
         not_shown="a closed connection is noticed without a wall too",
+        needs="own-process",
     ),
     row(
         "L24",
@@ -130,6 +135,7 @@ PROTOCOL = (
         expected=CONTAINED,
         control=None,
         not_shown="nobody unpickles what came as data, wall or no wall",
+        needs="frames-checked",
     ),
     row(
         "L25",
@@ -140,6 +146,7 @@ PROTOCOL = (
         expected=frozenset({"raised", "violation"}),
         control=None,
         not_shown="objects do not cross without a wall either",
+        needs="frames-checked",
     ),
     row(
         "L26",
@@ -157,6 +164,7 @@ PROTOCOL = (
         {"seconds": SLEEP_S},
         expected=LATE,
         policy=SHORT,
+        needs="deadlines-kept",
     ),
     row(
         "L28",
@@ -166,6 +174,7 @@ PROTOCOL = (
         {"kind": "interrupt"},
         expected=frozenset({"raised", "exit", "signal", "closed"}),
         control="none",
+        needs="own-process",
     ),
     row(
         "L29",
@@ -175,9 +184,20 @@ PROTOCOL = (
         {"kind": "exit"},
         expected=frozenset({"raised", "exit"}),
         control="none",
+        needs="own-process",
     ),
-    row("L30", "exits", "env protocol:Exit", "caller", expected=frozenset({"exit"}), control="none"),
-    row("L31", "crashes", "env protocol:Crash", "caller", expected=frozenset({"signal"}), control="none"),
+    row(
+        "L30", "exits", "env protocol:Exit", "caller", expected=frozenset({"exit"}), control="none", needs="own-process"
+    ),
+    row(
+        "L31",
+        "crashes",
+        "env protocol:Crash",
+        "caller",
+        expected=frozenset({"signal"}),
+        control="none",
+        needs="own-process",
+    ),
     row(
         "L32",
         "stays at exit",
@@ -187,7 +207,16 @@ PROTOCOL = (
         expected=ANY_END,
         control="none",
         policy=SHORT,
+        needs="own-process",
     ),
-    row("L33", "raises escapes when closed", "env protocol:RaiseAtClose", "data", expected=ANY_END, control="none"),
+    row(
+        "L33",
+        "raises escapes when closed",
+        "env protocol:RaiseAtClose",
+        "data",
+        expected=ANY_END,
+        control="none",
+        needs="own-process",
+    ),
     row("L34", "a wrapper raises every reward", "wrapper wrappers:RaiseReward", "data", expected=FALSE),
 )

@@ -17,6 +17,7 @@ RESOURCES = (
         expected=LATE,
         policy=SHORT,
         neighbour=True,
+        needs="deadlines-kept",
     ),
     row(
         "R02",
@@ -28,7 +29,7 @@ RESOURCES = (
         policy={"cpu_s": 1.0},
         calls=("reset", *["step"] * 20, "close"),
         neighbour=True,
-        needs="cpu",
+        needs="cpu-limited",
     ),
     row(
         "R03",
@@ -39,7 +40,7 @@ RESOURCES = (
         expected=GREEDY,
         policy=_TIGHT,
         neighbour=True,
-        needs="memory",
+        needs="memory-limited",
     ),
     row(
         "R04",
@@ -50,7 +51,7 @@ RESOURCES = (
         expected=GREEDY,
         policy=_TIGHT,
         neighbour=True,
-        needs="shared memory",
+        needs="memory-limited",
     ),
     row(
         "R05",
@@ -60,10 +61,17 @@ RESOURCES = (
         {"folders": ["/dev/shm"], "name": "$name", "megabytes": 48},  # noqa: S108
         expected=GREEDY,
         policy=_SMALL,
-        needs="disk",
+        needs="scratch-limited",
     ),
-    row("R06", "takes descriptors", "env resources:TakeDescriptors", "claim", {"count": 900}),
-    row("R07", "fills pipes", "env resources:TakePipes", "claim", {"count": 300}),
+    row(
+        "R06",
+        "takes descriptors",
+        "env resources:TakeDescriptors",
+        "claim",
+        {"count": 900},
+        needs="descriptors-limited",
+    ),
+    row("R07", "fills pipes", "env resources:TakePipes", "claim", {"count": 300}, needs="descriptors-limited"),
     row(
         "R08",
         "starts threads",
@@ -71,7 +79,7 @@ RESOURCES = (
         "claim",
         {"count": 300},
         policy={"threads": 64},
-        needs="threads",
+        needs="tasks-limited",
     ),
     row(
         "R09",
@@ -81,6 +89,7 @@ RESOURCES = (
         {"megabytes": 8},
         expected=CONTAINED,
         neighbour=True,
+        needs="output-limited",
     ),
     row(
         "R10",
@@ -89,6 +98,7 @@ RESOURCES = (
         "data",
         {"megabytes": 80},
         expected=frozenset({"violation", "protocol"}),
+        needs="data-checked",
     ),
     row(
         "R11",
@@ -97,6 +107,7 @@ RESOURCES = (
         "data",
         {"entries": 9000},
         expected=frozenset({"violation", "protocol"}),
+        needs="data-checked",
     ),
     row(
         "R12",
@@ -106,6 +117,7 @@ RESOURCES = (
         {"depth": 3000},
         expected=frozenset({"violation", "protocol", "raised"}),
         control="none",
+        needs="data-checked",
     ),
     row(
         "R13",
@@ -115,6 +127,7 @@ RESOURCES = (
         expected=CONTAINED,
         control=None,
         not_shown="nobody unpacks what came as data, wall or no wall",
+        needs="data-checked",
     ),
     row(
         "R14",
@@ -125,10 +138,11 @@ RESOURCES = (
         expected=frozenset({"timeout", "protocol"}),
         policy=SHORT,
         neighbour=True,
+        needs="deadlines-kept",
     ),
-    sleep("R15", "sleeps in step", "step"),
-    sleep("R16", "sleeps in reset", "reset"),
-    sleep("R17", "sleeps while it is made", "init", policy={"start_s": 2.0}, calls=()),
+    sleep("R15", "sleeps in step", "step", needs="deadlines-kept"),
+    sleep("R16", "sleeps in reset", "reset", needs="deadlines-kept"),
+    sleep("R17", "sleeps while it is made", "init", policy={"start_s": 2.0}, calls=(), needs="deadlines-kept"),
     row(
         "R18",
         "never closes",
@@ -138,6 +152,7 @@ RESOURCES = (
         expected=frozenset({"timeout", "contained", "ended"}),
         policy=SHORT,
         control="none",
+        needs="own-process",
     ),
     row(
         "R19",
@@ -149,6 +164,7 @@ RESOURCES = (
         calls=("close",),
         control=None,
         not_shown="a space that large has no form that could cross, wall or no wall",
+        needs="data-checked",
     ),
     row(
         "R20",
@@ -159,5 +175,6 @@ RESOURCES = (
         expected=frozenset({"timeout", "contained", "ended"}),
         policy=SHORT,
         control="none",
+        needs="own-process",
     ),
 )

@@ -1,0 +1,228 @@
+"""AsyncRemoteChannel: the same session as RemoteChannel has, for asyncio. Requests are matched with replies by number.
+
+So several tasks may ask at once, each gets its own reply; the server carries requests out in the order of the calls.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from paddock.errors import ClosedEnvironmentError, DeadlineExceeded, PaddockError, WorkerLost
+from paddock.hosting.messages import Close, Reply, Request, Resume
+from paddock.hosting.remote_address import RemoteAddress
+from paddock.hosting.remote_channel import CLOSE_GRACE_S
+from paddock.hosting.remote_session import HEARTBEAT_S, AskAlive, Deed, RemoteSession, split_frame
+from paddock.hosting.resuming import Connect, Disconnect, Patience, Send
+from paddock.hosting.websocket.asynchronous import AsyncConnection
+from paddock.hosting.websocket.events import Binary, Closed, Event
+
+if TYPE_CHECKING:
+    import ssl
+
+_LOOK_S = 1.0  # how often a silent connection is looked at
+_BROKEN_GRACE_S = 1.0
+
+
+class AsyncRemoteChannel:
+    """A session of its own on the server at ``address``, for the loop that ``connect`` was called in."""
+
+    def __init__(
+        self,
+        address: RemoteAddress,
+        *,
+        deadline_s: float | None = None,
+        patience: Patience | None = None,
+        heartbeat_s: float | None = HEARTBEAT_S,
+        context: ssl.SSLContext | None = None,
+        saved: Resume | None = None,
+    ) -> None:
+        self.address = address
+        self._deadline_s, self._context = deadline_s, context
+        self._patience = patience or Patience()
+        self._session = RemoteSession(
+            address.endpoint(), os.urandom(16).hex(), patience=self._patience, heartbeat_s=heartbeat_s, saved=saved
+        )
+        self._connection: AsyncConnection | None = None
+        self._connection_of = 0
+        self._dialing: asyncio.Task[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._waiters: dict[int, asyncio.Future[None]] = {}
+        self._moved = asyncio.Event()  # there is room, a welcome, or an end
+        self._order = asyncio.Lock()
+        self._closed = False
+
+    @property
+    def saved(self) -> Resume | None:
+        """With this another channel can take the session over, once. It is as secret as the token."""
+        return self._session.saved
+
+    async def connect(self) -> AsyncRemoteChannel:
+        """Begin the session; returns when the server has said welcome."""
+        self._loop = asyncio.get_running_loop()
+        try:
+            self._do(self._session.start(time.monotonic()))
+            self._look()
+            while not self._session.greeted:
+                self._check_over()
+                await self._wait_for_move()
+        except BaseException:
+            self._abort()
+            raise
+        return self
+
+    async def ask(self, request: Request, timeout: float | None = None) -> Reply:
+        """Send a request and wait for its reply; DeadlineExceeded after ``timeout`` seconds.
+
+        Whoever stops waiting (a deadline, a cancelled task) does not undo the request.
+        """
+        if self._closed:
+            raise ClosedEnvironmentError("This channel is closed. Make the environment anew.")
+        limit_s = self._deadline_s if timeout is None else timeout
+        if limit_s is None:
+            return await self._ask(request)
+        try:
+            return await asyncio.wait_for(self._ask(request), limit_s)
+        except asyncio.TimeoutError:
+            raise DeadlineExceeded(f"No answer within {limit_s} s.") from None
+
+    async def _ask(self, request: Request) -> Reply:
+        session = self._session
+        async with self._order:  # who waits for room keeps his place
+            while not session.has_room:
+                self._check_over()
+                await self._wait_for_move()
+            number, deeds = session.submit(request)
+            waiter = self._waiters[number] = self._loop.create_future()
+            self._do(deeds)
+        try:
+            if self._connection is not None:
+                await self._connection.drain()
+            while (reply := session.reply(number)) is None:
+                await waiter
+        except BaseException:
+            session.forget(number)
+            raise
+        finally:
+            del self._waiters[number]
+        return reply
+
+    def lose(self, how: str | None = None, *, cause: str | None = None) -> WorkerLost:
+        """End the session here, without a word to the server; what later calls will raise."""
+        lost = self._session.over
+        if not isinstance(lost, WorkerLost):
+            lost = WorkerLost(f"The environment at {self.address} {how or 'was given up'}.", cause=cause or "ended")
+        self._do(self._session.end(lost))
+        self._abort()
+        return lost
+
+    async def close(self, grace_s: float = CLOSE_GRACE_S) -> None:
+        """Let the environment close, for at most ``grace_s`` seconds, then take leave. Safe to call twice."""
+        if self._closed:
+            return
+        self._closed = True
+        allowed_s = grace_s if self._session.greeted else min(grace_s, _BROKEN_GRACE_S)
+        ends_s = time.monotonic() + allowed_s
+        try:
+            if self._session.over is None:
+                with suppress(PaddockError, asyncio.TimeoutError):  # it is gone, and that is all that was wanted
+                    await asyncio.wait_for(self._ask(Close()), allowed_s)
+            if self._connection is not None and self._session.over is None:
+                await self._connection.close(timeout_s=max(0.0, ends_s - time.monotonic()))
+        finally:
+            self._session.end(ClosedEnvironmentError("This channel is closed. Make the environment anew."))
+            self._abort()
+
+    def _check_over(self) -> None:
+        if self._session.over is not None:
+            raise self._session.over.with_traceback(None)
+
+    async def _wait_for_move(self) -> None:
+        self._moved.clear()
+        await self._moved.wait()
+
+    def _tell(self) -> None:
+        """Wake those who may go on now."""
+        self._moved.set()
+        for number, waiter in self._waiters.items():
+            if not waiter.done() and self._session.is_settled(number):
+                waiter.set_result(None)
+
+    def _do(self, deeds: list[Deed]) -> None:
+        for deed in deeds:
+            if type(deed) is Connect:
+                self._dialing = self._loop.create_task(self._dial(deed))
+            elif type(deed) is Disconnect:
+                if deed.attempt == self._connection_of:
+                    self._drop()
+            elif self._connection is not None and deed.attempt == self._connection_of:
+                if type(deed) is Send:
+                    self._connection.send(deed.frame)
+                elif type(deed) is AskAlive:
+                    self._connection.ping()
+        if self._session.over is not None or self._session.greeted:
+            self._moved.set()
+        if self._session.over is not None:
+            self._tell()
+
+    async def _dial(self, asked: Connect) -> None:
+        attempt = asked.attempt
+        await asyncio.sleep(max(0.0, asked.at_s - time.monotonic()))
+        try:
+            connection = await AsyncConnection.connect(
+                self._session.endpoint,
+                lambda event: self._happened(attempt, event),
+                lambda why: self._ended(attempt, why),
+                timeout_s=self._patience.handshake_s,
+                context=self._context,
+                split=split_frame,
+            )
+        except (PaddockError, OSError) as error:
+            self._do(self._session.broken(attempt, error, time.monotonic(), _jitter()))
+            return
+        self._connection, self._connection_of = connection, attempt
+        self._do(self._session.connected(attempt, connection.subprotocol))
+
+    def _happened(self, attempt: int, event: Event) -> None:
+        session = self._session
+        jitter = 0.5 if session.greeted else _jitter()
+        deeds = session.happened(attempt, event, time.monotonic(), jitter)
+        if deeds or session.over is not None or not session.greeted:
+            self._do(deeds)
+        if type(event) is Binary:
+            self._tell()
+
+    def _ended(self, attempt: int, why: BaseException | Closed) -> None:
+        if attempt == self._connection_of:
+            self._connection = None
+        self._do(self._session.broken(attempt, why, time.monotonic(), _jitter()))
+
+    def _look(self) -> None:
+        """Once a second: what is due."""
+        now = time.monotonic()
+        self._do(self._session.tick(now, _jitter()))
+        self._do(self._session.silent(now, _jitter()))
+        if self._session.over is None:
+            due_s = self._session.due_s
+            wait_s = _LOOK_S if due_s is None else min(_LOOK_S, max(0.0, due_s - now))
+            self._timer = self._loop.call_later(wait_s, self._look)
+
+    def _drop(self) -> None:
+        if self._connection is not None:
+            self._connection.abort()
+            self._connection = None
+
+    def _abort(self) -> None:
+        self._drop()
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._dialing is not None and self._dialing is not asyncio.current_task():
+            self._dialing.cancel()
+        self._tell()
+
+
+def _jitter() -> float:
+    return int.from_bytes(os.urandom(2), "big") / 0xFFFF

@@ -1,0 +1,169 @@
+"""AsyncConnection: a websocket for asyncio. Events go to a function as they come; what it does must not take long."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from paddock.hosting.websocket.connection import ClientConnection
+from paddock.hosting.websocket.dialing import default_context
+from paddock.hosting.websocket.endpoint import Endpoint
+from paddock.hosting.websocket.events import NORMAL, Closed, Event, WebSocketError
+from paddock.hosting.websocket.masking import Piece
+from paddock.hosting.websocket.reading import MESSAGE_BYTES, Split
+
+if TYPE_CHECKING:
+    import ssl
+
+OnEvent = Callable[[Event], None]
+OnEnd = Callable[[BaseException | Closed], None]
+
+
+class AsyncConnection(asyncio.BufferedProtocol):
+    """Made by ``connect``. ``on_end`` is told once why nothing more will come, unless this side aborted."""
+
+    def __init__(self, ws: ClientConnection, on_event: OnEvent, on_end: OnEnd) -> None:
+        loop = asyncio.get_running_loop()
+        self._ws, self._on_event, self._on_end = ws, on_event, on_end
+        self._transport: Any = None
+        self._opened: asyncio.Future[None] = loop.create_future()
+        self._lost: asyncio.Future[None] = loop.create_future()
+        self._writable = asyncio.Event()
+        self._writable.set()
+        self._told = False
+
+    @classmethod
+    async def connect(
+        cls,
+        endpoint: Endpoint,
+        on_event: OnEvent,
+        on_end: OnEnd,
+        *,
+        timeout_s: float = 10.0,
+        context: ssl.SSLContext | None = None,
+        max_bytes: int = MESSAGE_BYTES,
+        split: Split | None = None,
+    ) -> AsyncConnection:
+        """A connection, by ``timeout_s`` at the latest: UpgradeRefused, OSError or TimeoutError if not."""
+        ws = ClientConnection(endpoint, max_bytes=max_bytes, split=split)
+        connection = cls(ws, on_event, on_end)
+        try:
+            await asyncio.wait_for(connection._open(endpoint, context), timeout_s)
+        except asyncio.TimeoutError:  # another class than TimeoutError before Python 3.11
+            connection.abort()
+            raise TimeoutError("The server has not answered the handshake in time.") from None
+        except BaseException:
+            connection.abort()
+            raise
+        return connection
+
+    async def _open(self, endpoint: Endpoint, context: ssl.SSLContext | None) -> None:
+        loop = asyncio.get_running_loop()
+        security: dict[str, Any] = {}
+        if endpoint.secure:
+            security = {"ssl": context or default_context(), "server_hostname": endpoint.host}
+        if endpoint.unix is not None:
+            await loop.create_unix_connection(lambda: self, endpoint.unix, **security)
+        else:
+            await loop.create_connection(lambda: self, endpoint.host, endpoint.port, **security)
+        await self._opened
+
+    @property
+    def subprotocol(self) -> str | None:
+        """The one that the server chose of those that were offered."""
+        return self._ws.subprotocol
+
+    # asyncio calls these. TCP_NODELAY is its default.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport
+        self._transport.write(self._ws.request)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._ws.buffer()
+
+    def buffer_updated(self, count: int) -> None:
+        ws = self._ws
+        try:
+            ws.received(count)
+            if not self._opened.done() and ws.is_open:
+                self._opened.set_result(None)
+            while (event := ws.next()) is not None:
+                if type(event) is Closed:
+                    self._write_outgoing()
+                    self._end(event)
+                    return
+                self._on_event(event)
+        except (WebSocketError, OSError) as error:  # UpgradeRefused is an OSError
+            self._write_outgoing()
+            self._end(error)
+            return
+        self._write_outgoing()
+
+    def _write_outgoing(self) -> None:
+        if data := self._ws.outgoing():
+            self._transport.write(data)
+
+    def eof_received(self) -> bool:
+        try:
+            self._end(self._ws.eof())
+        except OSError as error:
+            self._end(error)
+        return False
+
+    def connection_lost(self, error: BaseException | None) -> None:
+        self._writable.set()
+        if not self._lost.done():
+            self._lost.set_result(None)
+        self._end(error or ConnectionResetError("the connection was closed"))
+
+    def pause_writing(self) -> None:
+        self._writable.clear()
+
+    def resume_writing(self) -> None:
+        self._writable.set()
+
+    def _end(self, why: BaseException | Closed) -> None:
+        if not self._opened.done():
+            closed = ConnectionResetError("the server closed the connection in the middle of the handshake")
+            self._opened.set_exception(why if isinstance(why, BaseException) else closed)
+            self._told = True
+        if not self._told:
+            self._told = True
+            self._on_end(why)
+        if self._transport is not None:
+            self._transport.close()
+
+    # For the owner
+
+    def send(self, data: Piece) -> None:
+        """Send a message of bytes. It is on its way; ``drain`` waits for a peer that is slow to take it."""
+        self._transport.write(self._ws.message(data))
+
+    def send_text(self, text: str) -> None:
+        """Send a message of text."""
+        self._transport.write(self._ws.text(text))
+
+    def ping(self) -> None:
+        """Ask the server to show that it is there."""
+        self._transport.write(self._ws.ping())
+
+    async def drain(self) -> None:
+        """Wait until the peer has taken most of what was sent, or is gone."""
+        await self._writable.wait()
+
+    async def close(self, code: int = NORMAL, reason: str = "", *, timeout_s: float = 1.0) -> None:
+        """Take leave and wait so long for the server to do the same. Safe to call twice."""
+        self._told = True
+        if not self._lost.done() and self._transport is not None:
+            self._ws.close(code, reason)
+            self._write_outgoing()
+            await asyncio.wait([self._lost], timeout=timeout_s)
+        self.abort()
+
+    def abort(self) -> None:
+        """Close the socket and say nothing; safe to call twice."""
+        self._told = True
+        if self._transport is not None:
+            self._transport.abort()

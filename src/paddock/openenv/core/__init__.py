@@ -1,0 +1,11 @@
+"""The places of ``openenv.core``: what is in ``paddock.openenv``, under OpenEnv's module names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import paddock.openenv as _home
+
+
+def __getattr__(name: str) -> Any:
+    return getattr(_home, name)

@@ -1,0 +1,219 @@
+"""LiveSession: a Session with its worker, its journal and its connections. It does what the state machine says."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from paddock.errors import PaddockError, StorageFull, WorkerLost
+from paddock.hosting.numbering import number_of
+from paddock.server.chain import Replay, digest
+from paddock.server.effects import CloseConnection, Effect, Ended, EndWorker, Journal, RebuildWorker, SendTo, ToWorker
+from paddock.server.journal_file import JournalFile
+from paddock.server.link import WorkerLink
+from paddock.server.served import Served
+from paddock.server.session import Session
+
+_AHEAD = 8  # requests of a journal that are put to a new worker before the first is answered
+
+
+class Connection(Protocol):
+    """Where a session's frames go."""
+
+    def send(self, frame: bytes) -> None:
+        """Send a frame; never waits."""
+
+    def end(self, code: str, reason: str) -> None:
+        """Close, once what was sent is out."""
+
+
+class LiveSession:
+    """``on_end`` is told once, when nothing of the session is left here."""
+
+    def __init__(
+        self,
+        session: Session,
+        served: Served,
+        principal: str,
+        *,
+        journal: JournalFile | None = None,
+        on_end: Callable[[LiveSession], None],
+    ) -> None:
+        self.session, self.served, self.principal = session, served, principal
+        self.began_s = self.used_s = time.monotonic()
+        self.steps = 0
+        self._journal, self._on_end = journal, on_end
+        self._connections: dict[int, Connection] = {}
+        self._links: dict[int, WorkerLink] = {}
+        self._ending: set[asyncio.Future[Any]] = set()
+
+    async def start(self) -> None:
+        """Start its first worker; what fails is raised."""
+        self._links[1] = await self._link(1, self._replied)
+
+    def attach(self, number: int, connection: Connection) -> None:
+        """Its first connection."""
+        self._connections[number] = connection
+        self._do(self.session.attach(number, secrets.token_hex(16)))
+
+    def resume(self, number: int, connection: Connection, asked: Any) -> None:
+        """A connection that wants it back; one that may not have it is told so and closed."""
+        self._connections[number] = connection
+        self._do(self.session.resume(number, asked, secrets.token_hex(16), time.monotonic()))
+
+    def closed(self, number: int, *, done: bool = False) -> None:
+        """A connection is gone."""
+        self._connections.pop(number, None)
+        self._do(self.session.connection_closed(number, time.monotonic(), done=done))
+
+    def request(self, connection: int, frame: bytes, sent: bytes, *, final: bool = False) -> None:
+        """A request came as ``sent``; the worker gets ``frame``. Hot."""
+        self.used_s = now = time.monotonic()
+        self._do(self.session.request(connection, number_of(sent), digest(sent), frame, now, final=final))
+
+    def tick(self, now: float) -> None:
+        """Time has passed."""
+        due = self.session.due_s
+        if due is not None and now >= due:
+            self._do(self.session.tick(now))
+
+    def drain(self, within_s: float) -> None:
+        """The server is going to stop."""
+        self._do(self.session.drain(time.monotonic(), within_s))
+
+    def close(self, code: str, reason: str) -> None:
+        """End it now."""
+        self._do(self.session.close(code, reason))
+
+    async def gone(self) -> None:
+        """Until its processes are."""
+        while self._ending:
+            await asyncio.wait(self._ending)
+
+    @property
+    def pid(self) -> int | None:
+        """Of the worker that it has now."""
+        link = self._links.get(self.session.worker)
+        return None if link is None else int(link.child.pid)
+
+    def _do(self, effects: list[Effect]) -> None:
+        for effect in effects:
+            kind = type(effect)
+            if kind is SendTo:
+                connection = self._connections.get(effect.connection)  # type: ignore[union-attr]
+                if connection is not None:
+                    connection.send(effect.frame)  # type: ignore[union-attr]
+            elif kind is ToWorker:
+                link = self._links.get(effect.worker)  # type: ignore[union-attr]
+                if link is not None:
+                    link.send(effect.frame)  # type: ignore[union-attr]
+            else:
+                self._do_rarely(effect)
+
+    def _do_rarely(self, effect: Effect) -> None:
+        if isinstance(effect, Journal):
+            self._write(effect)
+        elif isinstance(effect, CloseConnection):
+            connection = self._connections.pop(effect.connection, None)
+            if connection is not None:
+                connection.end(effect.code, effect.reason)
+        elif isinstance(effect, EndWorker):
+            self._end_worker(effect.worker)
+        elif isinstance(effect, RebuildWorker):
+            self._keep(asyncio.ensure_future(self._rebuild(effect)))
+        elif isinstance(effect, Ended):
+            self._ended(resumable=effect.resumable)
+
+    def _write(self, effect: Journal) -> None:
+        if self._journal is None:
+            return
+        try:
+            self._journal.append(effect.entry)
+        except StorageFull:
+            self._journal.remove()
+            self._journal = None
+            self.session.journal_failed()
+
+    def _end_worker(self, number: int) -> None:
+        link = self._links.pop(number, None)
+        if link is not None:
+            self._keep(link.end())
+
+    def _ended(self, *, resumable: bool) -> None:
+        for number in list(self._links):
+            self._end_worker(number)
+        if self._journal is not None:
+            self._journal.close() if resumable else self._journal.remove()
+            self._journal = None
+        self._on_end(self)
+
+    def _keep(self, task: asyncio.Future[Any]) -> None:
+        self._ending.add(task)
+        task.add_done_callback(self._ending.discard)
+
+    async def _link(self, worker: int, on_frame: Callable[[int, bytes], None]) -> WorkerLink:
+        near, child = await asyncio.get_running_loop().run_in_executor(None, self.served.start)
+        return WorkerLink(
+            near,
+            child,
+            limits=self.served.rules.frames,
+            on_frame=lambda frame: on_frame(worker, frame),
+            on_lost=lambda cause: self._lost(worker, cause),
+        )
+
+    def _replied(self, worker: int, frame: bytes) -> None:
+        self.steps += 1
+        self._do(self.session.worker_replied(worker, frame, time.monotonic()))
+
+    def _lost(self, worker: int, cause: str) -> None:
+        self._links.pop(worker, None)
+        self._do(self.session.worker_lost(worker, cause, time.monotonic()))
+
+    async def _rebuild(self, wanted: RebuildWorker) -> None:
+        """Put what was carried out to a new worker; only if the chain is equal does the session take it."""
+        try:
+            if self._journal is None:
+                raise WorkerLost("There is no journal to rebuild from.")
+            recovered = self._journal.read()
+            replay = Replay(recovered.header.origin, recovered.frames[: wanted.count], window=self.session.terms.window)
+            link = await self._replayed(wanted.worker, replay)
+        except (PaddockError, OSError):
+            self._do(self.session.worker_lost(wanted.worker, "replay", time.monotonic()))
+            return
+        self._links[wanted.worker] = link
+        self._do(self.session.rebuilt(wanted.worker, replay, time.monotonic()))
+
+    async def _replayed(self, worker: int, replay: Replay) -> WorkerLink:
+        over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        frames = iter(replay.frames)
+
+        def next_one() -> None:
+            frame = next(frames, None)
+            if frame is not None:
+                link.send(frame)
+
+        def replied(_: int, frame: bytes) -> None:
+            if replay.complete:
+                self._replied(worker, frame)
+                return
+            replay.add(frame)
+            if replay.complete and not over.done():
+                over.set_result(None)
+            next_one()
+
+        link = await self._link(worker, replied)
+        link.when_lost(lambda cause: over.done() or over.set_exception(WorkerLost("lost", cause=cause)))
+        if replay.complete:
+            over.set_result(None)
+        for _ in range(_AHEAD):
+            next_one()
+        try:
+            await over
+        except BaseException:
+            self._keep(link.end())
+            raise
+        link.when_lost(lambda cause: self._lost(worker, cause))
+        return link

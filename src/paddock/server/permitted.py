@@ -1,0 +1,52 @@
+"""What a peer's request may be: which messages a role may send, and what becomes of a Make before a worker gets it."""
+
+from __future__ import annotations
+
+from paddock.errors import BadFrame, NotPermitted
+from paddock.hosting import messages as m
+from paddock.hosting.codec import PREFIX_BYTES, decode_frame, encode
+from paddock.hosting.limits import Limits
+from paddock.server.principals import Role
+from paddock.server.served import Served
+
+# Frames of peers: smaller than those between processes of one machine.
+PEER_LIMITS = Limits(head_bytes=1 << 18, body_bytes=1 << 26, depth=32, pieces=1 << 12, odd_keys=1 << 8)
+
+_OPERATOR = (m.Make, m.Reset, m.Step, m.State, m.Render, m.Snapshot, m.Restore, m.Call, m.Close)
+MAY: dict[Role, tuple[type, ...]] = {
+    "operator": _OPERATOR,
+    "agent": (m.Make, m.Step, m.Render, m.Close),  # neither resets nor sees the state: it could hold answers
+    "observer": (m.Make, m.State, m.Render, m.Close),
+}
+# In production an episode is not the peer's to control.
+CLOSED_IN_PRODUCTION = (m.Reset, m.Step, m.State, m.Snapshot, m.Restore, m.Call)
+_MAKE = b"\xa4make"
+
+
+def read_request(frame: bytes, role: Role, *, production: bool) -> m.Request:
+    """The request in a peer's frame; NotPermitted or BadFrame. It names one environment, number 0."""
+    _, message = decode_frame(frame, limits=PEER_LIMITS)
+    if not isinstance(message, MAY[role]):
+        raise NotPermitted(f"The role {role!r} may not ask for {type(message).__name__.lower()}.")
+    if production and isinstance(message, CLOSED_IN_PRODUCTION):
+        raise NotPermitted(f"In production mode {type(message).__name__.lower()} is closed.")
+    if isinstance(message, m.Call) and message.name.startswith("_"):
+        raise NotPermitted("Names that begin with an underscore are the environment's own.")
+    if isinstance(message, m.Make) and (not is_make(frame) or message.autoreset is not None or message.env):
+        raise BadFrame("A Make is for environment 0, without autoreset, and its type comes first.")
+    return message  # type: ignore[return-value]
+
+
+def is_make(frame: bytes) -> bool:
+    """Whether the frame says so at its beginning; ``read_request`` lets no other Make pass."""
+    return _MAKE in frame[PREFIX_BYTES : PREFIX_BYTES + 16]
+
+
+def for_worker(frame: bytes, served: Served, declared: frozenset[str], seed: int) -> bytes:
+    """What a worker gets for a peer's frame: the same, but a Make of this server's environment."""
+    if not is_make(frame):
+        return frame
+    number, message = decode_frame(frame, limits=PEER_LIMITS)
+    assert isinstance(message, m.Make)
+    what = {**served.what(message.what, declared), "seed": seed}
+    return b"".join(encode(m.Make(0, what), number))

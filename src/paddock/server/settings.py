@@ -1,0 +1,50 @@
+"""How a server runs, as data. The defaults are the safe ones: this machine only, a token, limits on everything."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from paddock.errors import PlanError
+from paddock.server.gate import is_loopback
+
+Mode = Literal["simulation", "production"]
+Wire = Literal["0.10", "0.3"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """Times in seconds, sizes in bytes."""
+
+    host: str = "127.0.0.1"
+    port: int = 8000
+    uds: Path | None = None  # a unix socket in place of host and port
+    max_sessions: int = 256
+    sessions_each: int = 256  # of one principal
+    deadline_s: float = 30.0  # for one request
+    grace_s: float = 60.0  # a broken connection's session waits this long
+    idle_s: float = 600.0  # a connected session that is silent this long is ended
+    tls_cert: Path | None = None
+    tls_key: Path | None = None
+    origins: frozenset[str] = field(default_factory=frozenset)
+    journal: Path | None = None
+    spares: int = 1  # workers kept ready for each environment
+    max_body: int = 16 << 20  # of an HTTP request
+    max_message: int = 64 << 20  # of a websocket
+    rate_per_s: float = 20_000.0  # requests of one principal
+    drain_s: float = 20.0
+    mode: Mode = "simulation"
+    wire: Wire = "0.10"
+
+    def check(self) -> None:
+        """PlanError for what would be unsafe or can't work."""
+        if (self.tls_cert is None) != (self.tls_key is None):
+            raise PlanError("--tls-cert and --tls-key go together.")
+        if self.uds is None and not is_loopback(self.host) and self.tls_cert is None:
+            raise PlanError(
+                f"--host {self.host} can be reached by other machines, and without TLS anyone on the way could read the "
+                f"token. Pass --tls-cert and --tls-key, or stay on 127.0.0.1 behind a proxy that has TLS."
+            )
+        if self.max_sessions < 1 or self.deadline_s <= 0:
+            raise PlanError("--max-sessions and --deadline are at least 1 session and more than 0 seconds.")
