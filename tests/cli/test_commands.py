@@ -21,6 +21,7 @@ ALL = [
     ["explain", "CartPole-v1"],
     ["explain", "CartPole-v1", "--num-envs", "4"],
     ["permissions", "CartPole-v1"],
+    ["hostile", "--list"],
 ]
 
 

@@ -1,12 +1,14 @@
-"""Environments written for OpenEnv, by import lines alone: of the real package, or with OPENENV_API of ours."""
+"""Environments written for OpenEnv, by import lines alone: of the real package, or of ours."""
 
 import asyncio
 import importlib
 import os
 import time
+from importlib.util import find_spec
 from typing import Any
 
-API = os.environ.get("OPENENV_API", "openenv.core.env_server")
+_OURS = "paddock.openenv.core.env_server"
+API = os.environ.get("OPENENV_API") or ("openenv.core.env_server" if find_spec("openenv") else _OURS)
 _api = importlib.import_module(API)
 Environment = importlib.import_module(f"{API}.interfaces").Environment
 _types = importlib.import_module(f"{API}.types")
@@ -83,6 +85,12 @@ class Quiet(EchoEnv):
         return super().reset()
 
 
+class Lonely(EchoEnv):
+    """Allows one session."""
+
+    SUPPORTS_CONCURRENT_SESSIONS = False
+
+
 class AsyncEcho(EchoEnv):
     """Only its async methods know what to do."""
 
@@ -120,5 +128,9 @@ class TaskEnv(EchoEnv):
         return self.list_tasks(split)[start:stop]
 
 
-if create_app is not None:
+def made() -> EchoEnv:
+    return EchoEnv()
+
+
+if API.startswith("openenv."):
     app = create_app(EchoEnv, EchoAction, EchoObservation, max_concurrent_envs=8)

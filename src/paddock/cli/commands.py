@@ -22,5 +22,6 @@ COMMANDS = (
     Command("doctor", "doctor", "what is installed here, and what is wrong with it"),
     Command("explain", "explain", "what make() would build for a target, and why"),
     Command("permissions", "permissions", "what code may do behind the wall, in plain words"),
+    Command("serve", "serve", "environments for others, over HTTP and websockets"),
     Command("hostile", "hostile", "attack this machine's walls with hostile environments, and keep score"),
 )

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 from paddock.errors import ClosedEnvironmentError, DeadlineExceeded, PaddockError, WorkerLost
 from paddock.hosting.messages import Close, Reply, Request, Resume
 from paddock.hosting.remote_address import RemoteAddress
-from paddock.hosting.remote_channel import CLOSE_GRACE_S
-from paddock.hosting.remote_session import HEARTBEAT_S, AskAlive, Deed, RemoteSession, split_frame
+from paddock.hosting.remote_session import CLOSE_GRACE_S, HEARTBEAT_S, AskAlive, Deed, RemoteSession, split_frame
 from paddock.hosting.resuming import Connect, Disconnect, Patience, Send
 from paddock.hosting.websocket.asynchronous import AsyncConnection
 from paddock.hosting.websocket.events import Binary, Closed, Event
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     import ssl
 
 _LOOK_S = 1.0  # how often a silent connection is looked at
-_BROKEN_GRACE_S = 1.0
+_FAREWELL_S = 0.1  # how often one that takes leave looks whether there is a connection
 
 
 class AsyncRemoteChannel:
@@ -124,17 +123,25 @@ class AsyncRemoteChannel:
         if self._closed:
             return
         self._closed = True
-        allowed_s = grace_s if self._session.greeted else min(grace_s, _BROKEN_GRACE_S)
-        ends_s = time.monotonic() + allowed_s
         try:
             if self._session.over is None:
-                with suppress(PaddockError, asyncio.TimeoutError):  # it is gone, and that is all that was wanted
-                    await asyncio.wait_for(self._ask(Close()), allowed_s)
-            if self._connection is not None and self._session.over is None:
-                await self._connection.close(timeout_s=max(0.0, ends_s - time.monotonic()))
+                await self._take_leave(time.monotonic() + grace_s)
         finally:
             self._session.end(ClosedEnvironmentError("This channel is closed. Make the environment anew."))
             self._abort()
+
+    async def _take_leave(self, ends_s: float) -> None:
+        farewell = self._loop.create_task(self._ask(Close()))
+        try:
+            while not farewell.done() and (now := time.monotonic()) < ends_s:
+                ends_s = self._session.leave_by_s(now, ends_s)
+                await asyncio.wait([farewell], timeout=min(_FAREWELL_S, ends_s - now))
+        finally:
+            farewell.cancel()
+            with suppress(PaddockError, asyncio.CancelledError):  # it is gone, and that is all that was wanted
+                await farewell
+        if self._connection is not None and self._session.over is None:
+            await self._connection.close(timeout_s=max(0.0, ends_s - time.monotonic()))
 
     def _check_over(self) -> None:
         if self._session.over is not None:

@@ -17,7 +17,7 @@ from paddock.errors import ClosedEnvironmentError, DeadlineExceeded, NoAsyncCall
 from paddock.hosting.messages import Close, Reply, Request, Resume
 from paddock.hosting.remote_address import RemoteAddress
 from paddock.hosting.remote_keeper import keep_alive
-from paddock.hosting.remote_session import HEARTBEAT_S, AskAlive, Deed, RemoteSession, split_frame
+from paddock.hosting.remote_session import CLOSE_GRACE_S, HEARTBEAT_S, AskAlive, Deed, RemoteSession, split_frame
 from paddock.hosting.resuming import Connect, Disconnect, Patience, Send
 from paddock.hosting.websocket.blocking import BlockingConnection
 from paddock.hosting.websocket.events import WebSocketError
@@ -25,8 +25,6 @@ from paddock.hosting.websocket.events import WebSocketError
 if TYPE_CHECKING:
     import ssl
 
-CLOSE_GRACE_S = 5.0  # how long an environment may take to close
-_BROKEN_GRACE_S = 1.0  # the same if there is no connection: nobody may be there
 _KEEP_S = 1.0  # for an attempt to connect that nobody waits for
 
 
@@ -130,13 +128,15 @@ class RemoteChannel:
                 self._abort()
 
     def _take_leave(self, grace_s: float) -> None:
-        ends_s = time.monotonic() + (grace_s if self._session.greeted else min(grace_s, _BROKEN_GRACE_S))
+        session, ends_s, number = self._session, time.monotonic() + grace_s, 0
         try:
-            while not self._session.has_room and time.monotonic() < ends_s:
-                self._go_on(ends_s)
-            number, deeds = self._session.submit(Close())
-            self._do(deeds)
-            while self._session.reply(number) is None and time.monotonic() < ends_s:
+            while number == 0 or session.reply(number) is None:
+                if number == 0 and session.has_room:
+                    number, deeds = session.submit(Close())
+                    self._do(deeds)
+                ends_s = session.leave_by_s(time.monotonic(), ends_s)
+                if time.monotonic() >= ends_s:
+                    break
                 self._go_on(ends_s)
             if self._connection is not None:
                 self._connection.close(timeout_s=max(0.0, ends_s - time.monotonic()))

@@ -21,6 +21,8 @@ from paddock.hosting.websocket.endpoint import Endpoint
 from paddock.hosting.websocket.events import Binary, Closed, Event, Text
 
 HEARTBEAT_S = 15.0
+CLOSE_GRACE_S = 5.0  # how long an environment may take to close
+_BROKEN_GRACE_S = 1.0  # the same without a connection
 _BREAKS = 10  # connections in a row that broke before any reply came: some request ends them all
 
 
@@ -158,7 +160,8 @@ class RemoteSession:
             _, head_bytes, body_bytes = decode_prefix(data[:PREFIX_BYTES], limits=self.limits)
             if len(data) != PREFIX_BYTES + head_bytes or len(rest) != body_bytes:
                 raise BadFrame(f"a frame with a body of {body_bytes} bytes was announced, got {len(rest)}")
-            message = decode(data[PREFIX_BYTES:], rest, limits=self.limits)
+            # Anything that can be written into serves as a bytearray there.
+            message = decode(data[PREFIX_BYTES:], rest, limits=self.limits)  # type: ignore[arg-type]
         if not isinstance(message, (Done, Failed)):
             raise BadFrame(f"no reply, a {type(message).__name__}")
         return message
@@ -192,6 +195,10 @@ class RemoteSession:
             self._asked_alive = True
             return [AskAlive(self._attempt)]
         return []
+
+    def leave_by_s(self, now: float, ends_s: float) -> float:
+        """Until when to wait for a farewell: not for long without a connection, for nobody may be there."""
+        return ends_s if self._client.greeted else min(ends_s, now + _BROKEN_GRACE_S)
 
     def tick(self, now: float, jitter: float) -> list[Deed]:
         """Time has passed."""

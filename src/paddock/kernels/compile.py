@@ -24,6 +24,7 @@ from paddock import __version__
 from paddock.errors import KernelNotCompiled
 from paddock.kernels import driver
 from paddock.kernels.functions import compiled_function, fingerprint
+from paddock.kernels.installed import keeps_code
 from paddock.kernels.kernel import Kernel
 from paddock.kernels.layout import Layout
 from paddock.kernels.refusal import explained
@@ -157,7 +158,7 @@ def _cache_file(source: str, key: bytes) -> Path:
 
 def _cache_folder() -> Path:
     """A folder of this user's alone: whoever can write there, or put another in its place, can make us run code."""
-    own = os.environ.get("PADDOCK_CACHE")
+    own = os.environ.get("PADDOCK_CACHE") if keeps_code() else os.devnull
     shared = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     folder = (Path(own) if own else shared / "paddock") / "kernels"
     try:

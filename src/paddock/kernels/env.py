@@ -14,7 +14,7 @@ from paddock.core.env import Env, Info
 from paddock.core.warning import warn_user
 from paddock.errors import KernelNotCompiled, ResetNeeded, UnsupportedMode
 from paddock.kernels.contract import check_step
-from paddock.kernels.installed import numba_installed
+from paddock.kernels.installed import keeps_code, numba_installed
 from paddock.kernels.kernel import Kernel
 from paddock.kernels.rng import LaneRng
 from paddock.kernels.screen import Screen
@@ -217,7 +217,7 @@ class KernelEnv(Env[Any, Any]):
     def _compile(self) -> bool:
         """Go on compiled, if Numba is here and the generator is one whose memory it can share."""
         self._steps_in_python = 0
-        if not numba_installed() or not can_share_memory(self.np_random):
+        if not numba_installed() or not keeps_code() or not can_share_memory(self.np_random):
             self._stay_in_python()
             return False
         try:

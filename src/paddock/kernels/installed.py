@@ -3,6 +3,17 @@
 from __future__ import annotations
 
 
+import os
+
+
+def keeps_code() -> bool:
+    """Whether machine code outlives this process: PADDOCK_CACHE=none says no, as behind a wall.
+
+    Then compiling takes seconds every time, and is for many lanes only.
+    """
+    return os.environ.get("PADDOCK_CACHE") != "none"
+
+
 def numba_installed() -> bool:
     """Whether Numba can be imported."""
     from importlib.util import find_spec

@@ -287,6 +287,10 @@ def _required(entry_point: Any, spec: EnvSpec, field: str) -> Any:
 
 
 def _construct(creator: Callable[..., Any], spec: EnvSpec, kwargs: dict[str, Any], kind: type = Env) -> Any:
+    if kind is Env and not (isinstance(creator, type) and issubclass(creator, Env)):
+        from paddock.sources.openenv_classes import adapted  # environments written for OpenEnv
+
+        creator = adapted(creator, kwargs)
     try:
         env = creator(**kwargs)
     except TypeError as error:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
 import sys
 from dataclasses import replace
 from typing import Any
+
+import numpy as np
 
 from paddock.core.env import Env
 from paddock.core.spec import EnvSpec, WrapperSpec
@@ -31,6 +34,7 @@ def main(door_fd: int | None = None, folder: str | None = None, discreet: bool =
     ``discreet``: the replies go to a peer far away, who is not told what an error of the environment says.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the other side
+    os.environ["PADDOCK_CACHE"] = "none"  # the scratch folder ends with this process
     if folder is not None:
         sys.path.append(folder)  # last: it shadows nothing that is installed
     lead_through(None if door_fd is None else socket.socket(fileno=door_fd))
@@ -55,6 +59,8 @@ def build_described(what: dict[str, Any]) -> Env[Any, Any]:
         env_kwargs=what["kwargs"],
     )
     env = build_one(decided)
+    if what.get("seed") is not None:  # an episode that nobody seeds can be repeated all the same
+        env.unwrapped.np_random = np.random.Generator(np.random.PCG64(what["seed"]))
     if env.unwrapped.spec is not None:  # the other side is told everything but which code this is
         env.unwrapped.spec = replace(env.unwrapped.spec, entry_point=None, vector_entry_point=None)
     return env

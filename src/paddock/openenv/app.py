@@ -15,7 +15,6 @@ from paddock.core.spec import EnvSpec
 from paddock.errors import PlanError
 from paddock.openenv.exceptions import ConcurrencyConfigurationError
 from paddock.openenv.types import ConcurrencyConfig, ServerMode, State
-from paddock.sources.openenv_classes import ADAPTER
 
 
 def create_app(
@@ -25,28 +24,52 @@ def create_app(
     env_name: str | None = None,
     max_concurrent_envs: int | None = None,
     concurrency_config: ConcurrencyConfig | None = None,
-    *_ignored: Any,
+    gradio_builder: Any = None,
+    custom_tab_name: str = "Custom",
+    custom_tab_primary: bool = False,
+    show_default_tab: bool = True,
+    title_override: str | None = None,
     state_cls: type[Any] = State,
+    *,
     mode: ServerMode | str | None = None,
     reset_observation_cls: type[Any] | None = None,
-    **options: Any,
 ) -> Any:
-    """The application; arguments as in OpenEnv, those for its web page (``gradio_builder`` and on) are ignored."""
-    unknown = options.keys() - _WEB_PAGE
-    if unknown:
-        raise TypeError(f"create_app() has no argument {sorted(unknown)[0]!r}.")
-    served = served_spec(env, action_cls, observation_cls, state_cls, reset_observation_cls, env_name)
-    settings = {
-        "max_sessions": _capacity(env, max_concurrent_envs, concurrency_config),
-        "idle_s": None if concurrency_config is None else concurrency_config.session_timeout,
-        "production": _mode_of(mode) is ServerMode.PRODUCTION,
-    }
-    return import_module("paddock.server.asgi").asgi_app(served, settings)
+    """The application; arguments as in OpenEnv. Those from ``gradio_builder`` to ``title_override`` have no effect."""
+    chosen = _mode_of(mode)
+    most = _capacity(env, max_concurrent_envs, concurrency_config)
+    spec = served_spec(env, action_cls, observation_cls, state_cls, reset_observation_cls, env_name)
+    settings: dict[str, Any] = {"max_sessions": most, "sessions_each": most, "mode": chosen.value}
+    if concurrency_config is not None and concurrency_config.session_timeout is not None:
+        settings["idle_s"] = concurrency_config.session_timeout
+    # By name: what listens is loaded when something is to be served.
+    server: Any = import_module("paddock.server.asgi")
+    return server.asgi_app(server.Served(spec), server.Settings(**settings))
 
 
-create_fastapi_app = create_app
-
-_WEB_PAGE = {"gradio_builder", "custom_tab_name", "custom_tab_primary", "show_default_tab", "title_override"}
+def create_fastapi_app(
+    env: Callable[..., Any],
+    action_cls: type[Any],
+    observation_cls: type[Any],
+    max_concurrent_envs: int | None = None,
+    concurrency_config: ConcurrencyConfig | None = None,
+    env_name: str | None = None,
+    state_cls: type[Any] = State,
+    *,
+    mode: ServerMode | str | None = None,
+    reset_observation_cls: type[Any] | None = None,
+) -> Any:
+    """As ``create_app``; it is no FastAPI application either, but served the same way."""
+    return create_app(
+        env,
+        action_cls,
+        observation_cls,
+        env_name,
+        max_concurrent_envs,
+        concurrency_config,
+        state_cls=state_cls,
+        mode=mode,
+        reset_observation_cls=reset_observation_cls,
+    )
 
 
 def served_spec(
@@ -69,8 +92,8 @@ def served_spec(
     named = {name: import_path(cls) for name, cls in classes.items() if cls is not None}
     return EnvSpec(
         id=env_name or str(getattr(env, "__name__", type(env).__name__)),
-        entry_point=ADAPTER,
-        kwargs={"env": import_path(env), **named},
+        entry_point=import_path(env),
+        kwargs=named,
         order_enforce=False,
         disable_env_checker=True,
     )

@@ -19,7 +19,7 @@ _LOOK_S = 5.0  # how often the server's pings are looked for while nobody asks a
 
 
 class BlockingLine:
-    """Connects when made. After any error but ServerError it is closed, and ``live`` is False."""
+    """Connects when made. After an error other than a ServerError it is closed, and ``live`` is False."""
 
     def __init__(self, line: Line) -> None:
         self._line = line
@@ -35,14 +35,25 @@ class BlockingLine:
         """Whether another question may be asked."""
         return not self._over.is_set()
 
+    def usable(self) -> bool:
+        """Whether the server has not closed it meanwhile."""
+        with self._lock:
+            if self.live:
+                self._look()
+            if self._early and isinstance(self._early[0], Closed):  # and it did not say why
+                self._abort()
+            return self.live
+
     def ask(self, kind: str, data: Any = None) -> dict[str, Any]:
         """The answer's data. One question at a time: a second thread waits for the first."""
         text = question(kind, data)
         with self._lock:
             try:
                 return answer(kind, self._exchange(kind, text))
-            except ServerError:
-                raise  # an answer like any other
+            except ServerError as error:
+                if error.ends:
+                    self._abort()
+                raise
             except BaseException:
                 self._abort()
                 raise

@@ -220,6 +220,8 @@ class EnvClient(ABC, Generic[ActT, ObsT, StateT]):
         if self._was_lost and kind != "reset":
             raise gone(kind)
         self._asking, self._was_lost = True, False
+        if kind == "reset" and self._line is not None and not self._line.usable():
+            self._line = None  # a new episode needs nothing of the old connection
 
     def _end(self) -> None:
         self._asking = False

@@ -17,15 +17,21 @@ from paddock.hosting.openenv.gym_form import plain
 from paddock.hosting.websocket.endpoint import Endpoint
 from paddock.hosting.websocket.handshake import basic
 
+_LAST_WORDS = ("CAPACITY_REACHED", "FACTORY_ERROR", "SESSION_ERROR")
 ANSWERS = {"reset": "observation", "step": "observation", "state": "state", "mcp": "mcp"}
 
 
 class ServerError(PaddockError, RuntimeError):
-    """The server could not do what it was asked; the session goes on. ``wire_code`` is OpenEnv's."""
+    """The server could not do what it was asked. ``wire_code`` is OpenEnv's; unless it ``ends``, the session goes on."""
 
     def __init__(self, message: str, *, wire_code: str = "", details: Mapping[str, Any] | None = None) -> None:
         super().__init__(message)
         self.wire_code, self.details = wire_code, dict(details or {})
+
+    @property
+    def ends(self) -> bool:
+        """Whether the server closes the connection after it."""
+        return self.wire_code in _LAST_WORDS
 
 
 class OutcomeUnknown(DeadlineExceeded):
@@ -50,7 +56,7 @@ class Line:
 
 
 def endpoint_of(base_url: str, headers: Mapping[str, str] | None = None) -> Endpoint:
-    """A server's websocket: ``http://host:8000/Id`` has it at ``ws://host:8000/Id/ws``. A user part is sent as Basic."""
+    """A server's websocket: ``http://host:8000/Id`` at ``ws://host:8000/Id/ws``. A user part is sent as Basic."""
     parts = urlsplit(base_url if "://" in base_url else f"http://{base_url}")
     if parts.scheme not in ("http", "https", "ws", "wss") or not parts.hostname:
         raise PlanError(f"base_url must look like http://host:8000, got {_without_user(base_url)!r}.")

@@ -34,7 +34,8 @@ class HttpConnection(asyncio.Protocol):
         self._begin()
 
     def _begin(self) -> None:
-        self._url, self._headers, self._body = b"", {}, bytearray()
+        self._url, self._body = b"", bytearray()
+        self._headers: dict[str, str] = {}
         self._head_bytes, self._problem, self._complete = 0, 0, False
 
     def connection_made(self, transport: Any) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import secrets
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Protocol
 
 from paddock.errors import PaddockError, StorageFull, WorkerLost
@@ -14,6 +15,7 @@ from paddock.server.chain import Replay, digest
 from paddock.server.effects import CloseConnection, Effect, Ended, EndWorker, Journal, RebuildWorker, SendTo, ToWorker
 from paddock.server.journal_file import JournalFile
 from paddock.server.link import WorkerLink
+from paddock.server.permitted import for_worker, is_make
 from paddock.server.served import Served
 from paddock.server.session import Session
 
@@ -44,7 +46,10 @@ class LiveSession:
     ) -> None:
         self.session, self.served, self.principal = session, served, principal
         self.began_s = self.used_s = time.monotonic()
+        self.evictable = False  # one over HTTP, to which nobody holds a connection
         self.steps = 0
+        # An environment that nobody seeds gets this one, so that its episodes can be repeated.
+        self._seed = int.from_bytes(digest(session.id.encode())[:4], "little")
         self._journal, self._on_end = journal, on_end
         self._connections: dict[int, Connection] = {}
         self._links: dict[int, WorkerLink] = {}
@@ -69,10 +74,10 @@ class LiveSession:
         self._connections.pop(number, None)
         self._do(self.session.connection_closed(number, time.monotonic(), done=done))
 
-    def request(self, connection: int, frame: bytes, sent: bytes, *, final: bool = False) -> None:
-        """A request came as ``sent``; the worker gets ``frame``. Hot."""
+    def request(self, connection: int, frame: bytes, *, final: bool = False) -> None:
+        """A request came; ``final``: it closes everything. Hot."""
         self.used_s = now = time.monotonic()
-        self._do(self.session.request(connection, number_of(sent), digest(sent), frame, now, final=final))
+        self._do(self.session.request(connection, number_of(frame), digest(frame), frame, now, final=final))
 
     def tick(self, now: float) -> None:
         """Time has passed."""
@@ -94,6 +99,13 @@ class LiveSession:
             await asyncio.wait(self._ending)
 
     @property
+    def wedged(self) -> bool:
+        """Whether a request has taken more than half of its deadline."""
+        due, deadline = self.session.due_s, self.session.terms.deadline_s
+        waits = self.session.connection is not None and due is not None and deadline is not None
+        return waits and due - time.monotonic() < deadline / 2  # type: ignore[operator]
+
+    @property
     def pid(self) -> int | None:
         """Of the worker that it has now."""
         link = self._links.get(self.session.worker)
@@ -109,9 +121,12 @@ class LiveSession:
             elif kind is ToWorker:
                 link = self._links.get(effect.worker)  # type: ignore[union-attr]
                 if link is not None:
-                    link.send(effect.frame)  # type: ignore[union-attr]
+                    link.send(self._for_worker(effect.frame))  # type: ignore[union-attr]
             else:
                 self._do_rarely(effect)
+
+    def _for_worker(self, frame: bytes) -> bytes:
+        return for_worker(frame, self.served, self._seed) if is_make(frame) else frame
 
     def _do_rarely(self, effect: Effect) -> None:
         if isinstance(effect, Journal):
@@ -193,7 +208,7 @@ class LiveSession:
         def next_one() -> None:
             frame = next(frames, None)
             if frame is not None:
-                link.send(frame)
+                link.send(self._for_worker(frame))
 
         def replied(_: int, frame: bytes) -> None:
             if replay.complete:
@@ -205,7 +220,7 @@ class LiveSession:
             next_one()
 
         link = await self._link(worker, replied)
-        link.when_lost(lambda cause: over.done() or over.set_exception(WorkerLost("lost", cause=cause)))
+        link.when_lost(partial(_fail, over))
         if replay.complete:
             over.set_result(None)
         for _ in range(_AHEAD):
@@ -217,3 +232,8 @@ class LiveSession:
             raise
         link.when_lost(lambda cause: self._lost(worker, cause))
         return link
+
+
+def _fail(over: asyncio.Future[None], cause: str) -> None:
+    if not over.done():
+        over.set_exception(WorkerLost("The new worker was lost.", cause=cause))

@@ -23,8 +23,8 @@ CLOSED_IN_PRODUCTION = (m.Reset, m.Step, m.State, m.Snapshot, m.Restore, m.Call)
 _MAKE = b"\xa4make"
 
 
-def read_request(frame: bytes, role: Role, *, production: bool) -> m.Request:
-    """The request in a peer's frame; NotPermitted or BadFrame. It names one environment, number 0."""
+def read_request(frame: bytes, served: Served, role: Role, *, production: bool) -> m.Request:
+    """The request in a peer's frame; NotPermitted or BadFrame if it must not reach the worker."""
     _, message = decode_frame(frame, limits=PEER_LIMITS)
     if not isinstance(message, MAY[role]):
         raise NotPermitted(f"The role {role!r} may not ask for {type(message).__name__.lower()}.")
@@ -34,6 +34,8 @@ def read_request(frame: bytes, role: Role, *, production: bool) -> m.Request:
         raise NotPermitted("Names that begin with an underscore are the environment's own.")
     if isinstance(message, m.Make) and (not is_make(frame) or message.autoreset is not None or message.env):
         raise BadFrame("A Make is for environment 0, without autoreset, and its type comes first.")
+    if isinstance(message, m.Make):
+        served.what(message.what)  # says what must not pass
     return message  # type: ignore[return-value]
 
 
@@ -42,11 +44,9 @@ def is_make(frame: bytes) -> bool:
     return _MAKE in frame[PREFIX_BYTES : PREFIX_BYTES + 16]
 
 
-def for_worker(frame: bytes, served: Served, declared: frozenset[str], seed: int) -> bytes:
-    """What a worker gets for a peer's frame: the same, but a Make of this server's environment."""
-    if not is_make(frame):
-        return frame
+def for_worker(frame: bytes, served: Served, seed: int) -> bytes:
+    """What a worker gets for a peer's Make: one of this server's environment, with the arguments that may pass."""
     number, message = decode_frame(frame, limits=PEER_LIMITS)
     assert isinstance(message, m.Make)
-    what = {**served.what(message.what, declared), "seed": seed}
+    what = {**served.what(message.what), "seed": seed}
     return b"".join(encode(m.Make(0, what), number))

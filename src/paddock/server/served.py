@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import socket
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
 from paddock.core.spec_json import decode_spec
@@ -18,6 +22,7 @@ from paddock.making.plan import plan
 from paddock.making.target import locate
 from paddock.making.walls import walled_launcher, warm_pool
 from paddock.making.warm import WarmPool
+from paddock.package.manifest import read_manifest
 from paddock.sandbox.policy import Policy
 from paddock.spaces import Space
 
@@ -52,6 +57,12 @@ class Served:
         self._launch = walled_launcher(self._sent.modules, self._sent.folder, self.policy, discreet=True)
         self._described: Description | None = None
 
+    @property
+    def digest(self) -> bytes:
+        """Of what it is made from: a journal of another environment is not replayed into this one."""
+        made = json.dumps([self._sent.what, self._sent.modules, self._sent.folder], sort_keys=True, default=repr)
+        return sha256(made.encode()).digest()
+
     def start(self) -> tuple[socket.socket, Any]:
         """A worker; takes a spare one if there is one. Blocks for some milliseconds."""
         return self._launch()
@@ -60,12 +71,19 @@ class Served:
         """Keep that many workers ready."""
         return warm_pool(self._sent.modules, self._sent.folder, self.policy, count, discreet=True)
 
-    def what(self, asked: dict[str, Any], declared: frozenset[str]) -> dict[str, Any]:
+    @property
+    def described(self) -> Description:
+        """What it is; the server asks ``describe`` before anyone is let in."""
+        assert self._described is not None
+        return self._described
+
+    def what(self, asked: dict[str, Any]) -> dict[str, Any]:
         """For the worker's Make, from a peer's: arguments that the spec declares pass, and nothing names code."""
         unknown = set(asked) - MAKE_FIELDS
         kwargs, lanes, mode = asked.get("kwargs") or {}, asked.get("num_envs"), asked.get("render_mode")
         if unknown or not isinstance(kwargs, dict):
             raise NotPermitted(f"Make takes {', '.join(sorted(MAKE_FIELDS))}, nothing else.")
+        declared = self._described.kwargs if self._described is not None else frozenset()
         if set(kwargs) - declared:
             names = ", ".join(sorted(declared)) or "none"
             raise NotPermitted(
@@ -84,7 +102,7 @@ class Served:
             near, child = self.start()
             channel = WalledChannel(near, child, self.rules)
             try:
-                channel.send(m.Make(0, self.what({}, frozenset())))
+                channel.send(m.Make(0, self.what({})))
                 reply = channel.recv()
             finally:
                 channel.close()
@@ -105,3 +123,22 @@ class Served:
             frozenset(spec.kwargs) if spec is not None else frozenset(),
             deterministic=spec is not None and not spec.nondeterministic,
         )
+
+
+def served_from(targets: Sequence[str], isolation: Isolation = None, *, deadline_s: float | None = None) -> list[Served]:
+    """What these targets offer: a folder all environments of its manifest, anything else itself."""
+    found: list[Served] = []
+    for text in targets:
+        for one in _ids_of(text):
+            found.append(Served(one, isolation, deadline_s=deadline_s))
+    names = [one.name for one in found]
+    for name in names:
+        if names.count(name) > 1:
+            raise PlanError(f"{name!r} is named twice, and on a server every environment has its own path.")
+    return found
+
+
+def _ids_of(text: str) -> list[str]:
+    if not text.startswith((".", "/", "~")) or not Path(text).expanduser().is_dir():
+        return [text]
+    return [f"{text}:{one.spec.id}" for one in read_manifest(Path(text).expanduser()).envs]

@@ -43,7 +43,7 @@ class Settings:
             raise PlanError("--tls-cert and --tls-key go together.")
         if self.uds is None and not is_loopback(self.host) and self.tls_cert is None:
             raise PlanError(
-                f"--host {self.host} can be reached by other machines, and without TLS anyone on the way could read the "
+                f"--host {self.host} can be reached by other machines, and without TLS anyone on the way reads the "
                 f"token. Pass --tls-cert and --tls-key, or stay on 127.0.0.1 behind a proxy that has TLS."
             )
         if self.max_sessions < 1 or self.deadline_s <= 0:

@@ -8,16 +8,20 @@ told in ``metadata["openenv"]``.
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from paddock.core.env import Env, Info
+from paddock.core.spec import EnvSpec
+from paddock.core.state import State, state
 from paddock.errors import DependencyNotInstalled, InvalidAction, InvalidSpace, InvalidSpec
 from paddock.hosting.openenv.about import KEY
 from paddock.hosting.openenv.field_errors import refusal_text
 from paddock.hosting.openenv.http_bodies import TASK_METHODS
-from paddock.sources.openenv_classes import accepted, record_classes, required_class
+from paddock.sources.openenv_classes import RECORD_CLASSES, accepted, record_classes, required_class
 from paddock.sources.private_loop import PrivateLoop
 from paddock.spaces import Space, Struct
 
@@ -34,6 +38,7 @@ class AsEnv(Env[Record, Any]):
     """
 
     metadata: dict[str, Any]
+    _spec: EnvSpec | None = None
 
     def __init__(
         self,
@@ -69,6 +74,18 @@ class AsEnv(Env[Record, Any]):
         }
         self.metadata = {"render_modes": [], KEY: _told(self.environment, schemas)}
 
+    @property
+    def spec(self) -> EnvSpec | None:
+        """How this was made, without the names of code."""
+        return self._spec
+
+    @spec.setter
+    def spec(self, spec: EnvSpec | None) -> None:
+        if spec is not None:
+            kwargs = {name: value for name, value in spec.kwargs.items() if name not in RECORD_CLASSES}
+            spec = replace(spec, kwargs=kwargs)
+        self._spec = spec
+
     def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Record, Info]:
         """``options`` are the environment's own arguments, ``episode_id`` too; those it has no name for are dropped."""
         super().reset(seed=seed)
@@ -82,21 +99,26 @@ class AsEnv(Env[Record, Any]):
         reward, done = observation.reward, bool(observation.done)
         truncated = bool(getattr(observation, "truncated", False))
         terminated = bool(getattr(observation, "terminated", done and not truncated))
-        number = 0.0 if reward is None else float(reward)
+        # As on OpenEnv's wire, where a reward that is not finite is none.
+        number = 0.0 if reward is None or not math.isfinite(reward) else float(reward)
         return record, number, terminated, truncated or (done and not terminated), {}
+
+    def state(self) -> State:
+        """As what ``make`` returns has it; here no guard is around."""
+        return state(self)
 
     def public_state(self) -> Record:
         """The state's fields."""
-        state = self.environment.state
-        if callable(state) and not hasattr(state, "model_dump"):
-            state = state()
-        dumped = state.model_dump() if hasattr(state, "model_dump") else dict(state) if state else {}
+        own = self.environment.state
+        if callable(own) and not hasattr(own, "model_dump"):
+            own = own()
+        dumped = own.model_dump() if hasattr(own, "model_dump") else dict(own) if own else {}
         return _plain(dumped)  # type: ignore[no-any-return]
 
     def episode(self) -> tuple[str | None, int]:
         """The episode's id and the steps taken, as the environment counts them."""
-        state = self.public_state()
-        episode_id, step_count = state.get("episode_id"), state.get("step_count")
+        public = self.public_state()
+        episode_id, step_count = public.get("episode_id"), public.get("step_count")
         return episode_id if isinstance(episode_id, str) else None, step_count if type(step_count) is int else 0
 
     def task(self, method: str, *arguments: Any) -> Any:

@@ -8,12 +8,14 @@ from __future__ import annotations
 import inspect
 import typing
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from paddock.core.spec import EnvSpec
 from paddock.errors import InvalidSpec
 
-ADAPTER = "paddock.sources.openenv:AsEnv"
+# Arguments of AsEnv that name code: no peer may set them, so they are never shown in an environment's spec.
+RECORD_CLASSES = ("action_cls", "observation_cls", "state_cls", "reset_observation_cls")
 _METHODS = ("reset", "step")
 
 
@@ -30,19 +32,23 @@ def is_openenv(found: Any) -> bool:
 
 
 def spec_of(module: str, name: str, found: Any) -> EnvSpec | None:
-    """A spec for the attribute ``name`` of a module, if that is such a class. It names the class, and loads nothing.
+    """A spec for the attribute ``name`` of a module, if that is such a class.
 
     Neither the order of calls nor actions are checked around it: OpenEnv leaves both to the environment.
     """
     if not is_openenv(found):
         return None
-    return EnvSpec(
-        id=name,
-        entry_point=ADAPTER,
-        kwargs={"env": f"{module}:{name}"},
-        order_enforce=False,
-        disable_env_checker=True,
-    )
+    return EnvSpec(id=name, entry_point=f"{module}:{name}", order_enforce=False, disable_env_checker=True)
+
+
+def adapted(creator: Callable[..., Any], kwargs: dict[str, Any]) -> Callable[..., Any]:
+    """What makes an Env of such a class, or of a factory whose spec names its records' classes; else ``creator``."""
+    factory = not inspect.isclass(creator) and all(isinstance(kwargs.get(name), str) for name in RECORD_CLASSES[:2])
+    if not factory and not is_openenv(creator):
+        return creator
+    from paddock.sources.openenv import AsEnv
+
+    return partial(AsEnv, creator)
 
 
 def record_classes(env: Callable[..., Any]) -> tuple[Any, Any, Any]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from operator import ge, le
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,6 +28,8 @@ _BITS = b"\0\1"
 
 # Up to so many numbers bounds are repeated for each row: comparing is faster so.
 _FEW = 4096
+# Up to so many, Python's own numbers are compared faster than NumPy's arrays.
+_A_HANDFUL = 16
 
 
 class _Leaf(NamedTuple):
@@ -50,6 +53,7 @@ class CheckedRows(Block):
         self._lay_out(bytearray(size_of(count, form, None)), count, form, None)
         self._range = rules.reward_range
         self._low, self._high = (np.full(count, bound) for bound in finite_range(rules.reward_range))
+        self._rewards_fit = _between(self._low, self._high)
         alike = all(space == spaces[0] for space in spaces)
         self._leaves = [list(_leaves(space, self.observations)) for space in (spaces[:1] if alike else spaces)]
 
@@ -57,7 +61,7 @@ class CheckedRows(Block):
         """Whether nothing is wrong with any row; a False may be a false alarm. Hot: once a step of each worker."""
         if self.flags.tobytes().translate(None, _BITS):
             return False
-        if b"\0" in (self.rewards >= self._low).tobytes() or b"\0" in (self.rewards <= self._high).tobytes():
+        if not self._rewards_fit(self.rewards):
             return False
         if len(self._leaves) == 1:
             for leaf in self._leaves[0]:  # noqa: SIM110 - faster than all() over a generator
@@ -123,7 +127,20 @@ def _all_fit(space: Space[Any], values: Array) -> Test | None:
     if not isinstance(space, Box) or type(space) is not Box or values.size > _FEW or space.dtype.kind != "f":
         return None
     low, high = (np.broadcast_to(bound, values.shape).copy() for bound in (space.low, space.high))
-    return partial(_within, low, high)
+    return _between(low, high)
+
+
+def _between(low: Array, high: Array) -> Test:
+    """Whether an array of this very shape lies within the bounds; NaN does not."""
+    if low.size > _A_HANDFUL:
+        return partial(_within, low, high)
+    lows, highs = low.ravel().tolist(), high.ravel().tolist()
+
+    def within(values: Array) -> bool:
+        numbers = values.ravel().tolist()
+        return all(map(le, lows, numbers)) and all(map(ge, highs, numbers))
+
+    return within
 
 
 def _within(low: Any, high: Any, values: Array) -> bool:

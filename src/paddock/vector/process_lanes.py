@@ -25,6 +25,8 @@ from paddock.vector.worker_poll import WorkerPoll
 
 # About as long as a quick caller takes from one step to the next. Only where each worker can have a core.
 _AWAKE_S = 200e-6
+# Deadlines are looked at this often, or when the soonest one is over; looking takes microseconds, as a step may.
+_LOOK_S = 0.05
 
 
 class ProcessLanes(LaneOutcomes):
@@ -52,6 +54,8 @@ class ProcessLanes(LaneOutcomes):
             wall=None if wall is None else LaneWall(wall, len(makes)),
         )
         self._deadline_s, self._max_concurrency = deadline_s, max_concurrency
+        self._look_s = 0.0  # when to look at deadlines at the latest, by time.monotonic
+        self._nap_s = min(_LOOK_S, deadline_s or _LOOK_S)
         self._poll = WorkerPoll()
         self.workers: list[LaneWorker] = []
         try:
@@ -248,12 +252,15 @@ class ProcessLanes(LaneOutcomes):
 
     def _wait(self, ends_s: float | None) -> bool:
         """Take in what arrives next. False if the time ``ends_s`` came first."""
-        until = [] if ends_s is None else [ends_s]
+        timeout_s = None if self._deadline_s is None else self._nap_s
+        if ends_s is not None:
+            left_s = max(0.0, ends_s - time.monotonic())
+            timeout_s = left_s if timeout_s is None else min(timeout_s, left_s)
+        heard = self._hear_all(timeout_s)
         if self._deadline_s is not None:
-            until += [expires for worker in self.workers if (expires := worker.expires_s()) is not None]
-        heard = self._hear_all(max(0.0, min(until) - time.monotonic()) if until else None)
-        if self._deadline_s is not None:
-            self._end_overdue()
+            now_s = time.monotonic()
+            if not heard or now_s >= self._look_s:
+                self._end_overdue(now_s)
         return heard or ends_s is None or time.monotonic() < ends_s
 
     def _hear_all(self, timeout_s: float | None) -> bool:
@@ -280,12 +287,18 @@ class ProcessLanes(LaneOutcomes):
             self._lose(worker, worker.channel.lose(f"broke the protocol: {error}", cause="protocol"))
         self._send_next(worker)  # also after a reply that nobody wanted
 
-    def _end_overdue(self) -> None:
-        now = time.monotonic()
+    def _end_overdue(self, now_s: float) -> None:
+        """End those whose deadline is over; look again when the next one may be, but not after every step."""
+        soonest_s = now_s + min(_LOOK_S, self._deadline_s or _LOOK_S)
         for worker in self.workers:
-            expires = worker.expires_s()
-            if expires is not None and now >= expires:
+            expires_s = worker.expires_s()
+            if expires_s is None:
+                continue
+            if now_s >= expires_s:
                 self._report(worker, worker.end_overdue())
+            else:
+                soonest_s = min(soonest_s, expires_s)
+        self._look_s, self._nap_s = soonest_s, soonest_s - now_s
 
     def _lose(self, worker: LaneWorker, error: WorkerLost) -> None:
         self._report(worker, worker.lose(error))

@@ -82,6 +82,7 @@ class Attack:
     calls: tuple[str, ...] = ("reset", "step", "step", "close")  # or "abandon" in place of close
     beside: tuple[str, ...] = ()  # files that lie beside a module
     neighbour: bool = False
+    lanes: int | None = None  # made as so many lanes, which share memory with their caller
     # Without a wall it must hit its canary: in this tier, and only as root if so. None: see ``not_shown``.
     control: Literal["process", "none"] | None = "process"
     control_root: bool = False

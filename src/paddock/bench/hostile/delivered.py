@@ -44,6 +44,15 @@ def lies(call: str, value: Any, before: Sequence[dict[str, Any]]) -> list[str]:
     return found
 
 
+def first_lane(call: str, value: Any) -> Any:
+    """Of what several lanes returned, what the first did."""
+    if call not in ("reset", "step"):
+        return value
+    *results, infos = value
+    info = {name: one[0] if isinstance(one, np.ndarray) else one for name, one in infos.items()}
+    return (*(one[0] for one in results), info)
+
+
 def lies_of_error(error: BaseException, call: str) -> list[str]:
     """Errors are shown on terminals and written to logs."""
     parts = error_texts(error)

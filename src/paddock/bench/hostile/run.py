@@ -70,26 +70,27 @@ def _order(attack: Attack, policy: Any, canaries: Canaries) -> dict[str, Any]:
     module = canaries.write_module(what, attack.beside) if kind in ("module", "modular-wrapper") else None
     return {
         "target": attack.target,
-        "told": {name: _placed(value, canaries.places) for name, value in attack.told.items()},
-        "isolation": _placed(policy, canaries.places),
+        "told": {name: placed(value, canaries.places) for name, value in attack.told.items()},
+        "isolation": placed(policy, canaries.places),
         "calls": list(attack.calls),
         "needles": canaries.needles(),
         "neighbour": attack.neighbour and policy != "none",
         "module": module,
+        "lanes": attack.lanes,
         "path": str(canaries.folder / "target") if module is not None else None,
         "door": canaries.places["free_port"] if "$free_port" in attack.told.values() else None,
         "leaked": canaries.places["key"],
     }
 
 
-def _placed(value: Any, places: dict[str, Any]) -> Any:
+def placed(value: Any, places: dict[str, Any]) -> Any:
     """``value`` with each "$name" replaced by where that canary is; "$parent" only the trial knows."""
     if isinstance(value, str) and value.startswith("$") and value != "$parent":
         return places[value[1:]]
     if isinstance(value, (list, tuple)):
-        return [_placed(one, places) for one in value]
+        return [placed(one, places) for one in value]
     if isinstance(value, dict):
-        return {name: _placed(one, places) for name, one in value.items()}
+        return {name: placed(one, places) for name, one in value.items()}
     return value
 
 

@@ -16,6 +16,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from paddock.bench.hostile import delivered, inside_caller
 from paddock.bench.hostile.neighbour import Neighbour
 from paddock.bench.hostile.quiet import QUIET
@@ -35,6 +37,7 @@ from paddock.sandbox.policy import Policy
 _ATTACKS = "paddock.bench.hostile.attacks"
 _TIDY_S = 2.0
 UNAVAILABLE = 3  # exit code: this machine does not have the tier
+_LANE_CAUSES = {"ENV_VIOLATION": "violation", "DEADLINE": "timeout", "ENV_LOST": "ended", "BAD_FRAME": "protocol"}
 _REFUSALS = (PlanError, NotPermitted, InvalidSpec, SandboxUnavailable)
 
 
@@ -102,8 +105,8 @@ class Trial:
 
     def _put_on_path(self) -> None:
         if self.order["path"] is not None:
-            # First, as the folder of a script is; and for children that are started carelessly.
-            sys.path.insert(0, self.order["path"])
+            # Last, as the command line does it; but first for children that are started carelessly.
+            sys.path.append(self.order["path"])
             os.environ["PYTHONPATH"] = os.pathsep.join([self.order["path"], os.environ.get("PYTHONPATH", "")])
 
     def _signalled(self, number: int, frame: Any) -> None:
@@ -123,15 +126,16 @@ class Trial:
         else:
             path = f"{_ATTACKS}.{what}" if kind == "env" else what
             spec = EnvSpec.from_json(EnvSpec("Hostile/Attack-v0", path).to_json())
-            self.env = make(spec, isolation=isolation, env_kwargs=told)
+            self.env = make(spec, num_envs=order["lanes"], isolation=isolation, env_kwargs=told)
 
     def _calls(self) -> None:
-        env = self.env
+        env, lanes = self.env, self.order["lanes"]
+        action = 0 if lanes is None else np.zeros(lanes, np.int64)
         for name in self.order["calls"]:
             if name == "reset":
                 self._call(name, lambda: env.reset(seed=0))
             elif name == "step":
-                self._call(name, lambda: env.step(0))
+                self._call(name, lambda: env.step(action))
                 self._try_door()
             elif name != "abandon":
                 self._call(name, getattr(env, name))
@@ -150,12 +154,14 @@ class Trial:
             self.lies += delivered.lies_of_error(error, name)
         else:
             self.leaks += delivered.leaks(value, self.order["needles"], name)
-            self.lies += delivered.lies(name, value, self.calls)
-            if name == "step" and isinstance(value[4], dict):
-                record["attack"] = str(value[4].get("attack", ""))[:300]
-                record["loot"] = str(value[4].get("loot", ""))[:300]
+            one = value if self.order["lanes"] is None else delivered.first_lane(name, value)
+            self.lies += delivered.lies(name, one, self.calls)
+            if name == "step" and isinstance(one[4], dict):
+                record["attack"] = str(one[4].get("attack", ""))[:300]
+                record["loot"] = str(one[4].get("loot", ""))[:300]
             if name == "step":
-                record["ended"] = bool(value[2])
+                record["ended"] = bool(one[2])
+                record.update(lane_fault(value[4]))
         finally:
             record["seconds"] = time.monotonic() - began
             self.calls.append(record)
@@ -180,6 +186,15 @@ def cause_of(error: BaseException) -> str:
     if isinstance(error, (EnvFailed, NotTransferable)):
         return "raised"
     return str(getattr(error, "cause", "") or "raised")
+
+
+def lane_fault(infos: Any) -> dict[str, str]:
+    """The first fault of a lane: lanes go on without the one that failed, and say so in their infos."""
+    faults = [str(one) for one in infos.get("lane_error", ()) if one] if isinstance(infos, dict) else []
+    if not faults:
+        return {}
+    code = faults[0].partition(":")[0]
+    return {"error": "lane_error", "cause": _LANE_CAUSES.get(code, "raised"), "text": faults[0][:300]}
 
 
 if __name__ == "__main__":

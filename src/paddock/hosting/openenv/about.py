@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from paddock.hosting.openenv.frames import Form
 from paddock.hosting.openenv.gym_form import action_schema, observation_schema, state_schema
 from paddock.hosting.openenv.strict_json import dump
 from paddock.spaces import Space
@@ -37,7 +38,10 @@ def metadata_body(name: str, metadata: Mapping[str, Any]) -> bytes:
 
 
 def schema_body(
-    action_space: Space[Any] | None, observation_space: Space[Any] | None, metadata: Mapping[str, Any]
+    action_space: Space[Any] | None,
+    observation_space: Space[Any] | None,
+    metadata: Mapping[str, Any],
+    form: Form = "0.10",
 ) -> bytes:
     """``GET /schema``."""
     made = {
@@ -48,7 +52,8 @@ def schema_body(
     said = told(metadata) or {}
     sent = said.get("schemas")
     schemas = sent if isinstance(sent, dict) else {}
-    made.update({name: schema for name in SCHEMAS if (schema := _schema(schemas.get(name))) is not None})
+    names = SCHEMAS if form == "0.10" else SCHEMAS[:3]
+    made.update({name: schema for name in names if (schema := _schema(schemas.get(name))) is not None})
     return dump(made)
 
 

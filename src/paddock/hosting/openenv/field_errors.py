@@ -22,6 +22,7 @@ _MESSAGES = {
     "string_type": "Input should be a valid string",
     "int_type": "Input should be a valid integer",
 }
+_SHOWN = 50  # characters of an input
 # How a worker's refusal of an action begins, before the entries as JSON.
 REFUSED = "the action was refused: "
 
@@ -33,6 +34,24 @@ def entry(kind: str, loc: Place, value: Any, message: str = "", ctx: dict[str, A
         made["ctx"] = ctx
     made["url"] = DOCS + kind
     return made
+
+
+def text_of(title: str, entries: list[Entry]) -> str:
+    """The entries as pydantic tells them in words."""
+    lines = [f"{len(entries)} validation error{'s' if len(entries) > 1 else ''} for {title}"]
+    for one in entries:
+        value = one["input"]
+        lines.append(".".join(map(str, one["loc"])))
+        lines.append(
+            f"  {one['msg']} [type={one['type']}, input_value={_shortened(value)}, input_type={type(value).__name__}]"
+        )
+        lines.append(f"    For further information visit {one['url']}")
+    return "\n".join(lines)
+
+
+def _shortened(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= _SHOWN else f"{text[:25]}...{text[-24:]}"
 
 
 def without_url(entries: list[Entry]) -> list[Entry]:

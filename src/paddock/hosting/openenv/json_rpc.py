@@ -9,6 +9,7 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
+from paddock.hosting.openenv.field_errors import Entry, entry, text_of
 from paddock.hosting.openenv.strict_json import NotJson, dump, parse
 
 PARSE_ERROR = -32700
@@ -51,25 +52,26 @@ def read(body: bytes | str, *, websocket: bool = False) -> RpcRequest | Answer:
 
 def read_data(data: dict[str, Any]) -> RpcRequest | Answer:
     """The same for data that is parsed already: the ``data`` of a frame on ``/ws``."""
-    problem = _problem(data)
-    if problem is not None:
-        return failure(None, INVALID_REQUEST, f"Invalid request: {problem}")
+    problems = _problems(data)
+    if problems:
+        return failure(None, INVALID_REQUEST, f"Invalid request: {text_of('JsonRpcRequest', problems)}")
     return RpcRequest(data["method"], data.get("params", {}), data.get("id"))
 
 
-def _problem(data: dict[str, Any]) -> str | None:
-    if "jsonrpc" not in data:
-        return "jsonrpc: Field required"
-    if data["jsonrpc"] != "2.0":
-        return "jsonrpc: Input should be '2.0'"
-    if not isinstance(data.get("method"), str):
-        return "method: Input should be a valid string" if "method" in data else "method: Field required"
+def _problems(data: dict[str, Any]) -> list[Entry]:
+    problems = [entry("missing", (name,), data) for name in ("jsonrpc",) if name not in data]
+    if data.get("jsonrpc", "2.0") != "2.0":
+        problems.append(entry("literal_error", ("jsonrpc",), data["jsonrpc"], "Input should be '2.0'"))
+    if "method" not in data:
+        problems.append(entry("missing", ("method",), data))
+    elif not isinstance(data["method"], str):
+        problems.append(entry("string_type", ("method",), data["method"]))
     if not isinstance(data.get("params", {}), dict):
-        return "params: Input should be a valid dictionary"
-    if type(data.get("id")) not in (str, int, type(None)):
-        return "id: Input should be a valid string or a valid integer"
-    unknown = next((key for key in data if key not in ("jsonrpc", "method", "params", "id")), None)
-    return None if unknown is None else f"{unknown[:60]}: Extra inputs are not permitted"
+        problems.append(entry("dict_type", ("params",), data["params"]))
+    if not isinstance(data.get("id"), (str, int, type(None))):
+        problems += [entry("string_type", ("id", "str"), data["id"]), entry("int_type", ("id", "int"), data["id"])]
+    known = ("jsonrpc", "method", "params", "id")
+    return problems + [entry("extra_forbidden", (key,), data[key]) for key in data if key not in known]
 
 
 def success(id: str | int | None, result: Any) -> Answer:

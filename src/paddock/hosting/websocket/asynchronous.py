@@ -51,9 +51,11 @@ class AsyncConnection(asyncio.BufferedProtocol):
         try:
             await asyncio.wait_for(connection._open(endpoint, context), timeout_s)
         except asyncio.TimeoutError:  # another class than TimeoutError before Python 3.11
+            connection._opened.cancel()
             connection.abort()
             raise TimeoutError("The server has not answered the handshake in time.") from None
         except BaseException:
+            connection._opened.cancel()
             connection.abort()
             raise
         return connection

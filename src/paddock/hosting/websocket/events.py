@@ -21,7 +21,7 @@ class Binary(msgspec.Struct, frozen=True):
     """A message of bytes. A large one may come in two parts, see ``MessageReader``; else ``rest`` is None."""
 
     data: bytes | bytearray
-    rest: bytearray | None = None
+    rest: memoryview | None = None
 
 
 class Text(msgspec.Struct, frozen=True):

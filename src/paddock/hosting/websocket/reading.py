@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
+
 from paddock.hosting.websocket.events import (
     NO_CODE,
     NOT_UTF8,
@@ -39,7 +41,7 @@ _SENDABLE = frozenset((1000, 1001, 1002, 1003, *range(1007, 1015)))
 class MessageReader:
     """Reads one connection. ``split`` says of a large message, from its first bytes, how many of them come apart.
 
-    The rest then has a bytearray of its own, which a decoder may keep and hand out views of.
+    The rest then has memory of its own, which a decoder may keep and hand out views of.
     """
 
     def __init__(self, *, max_bytes: int = MESSAGE_BYTES, split: Split | None = None) -> None:
@@ -48,7 +50,7 @@ class MessageReader:
         self._view = memoryview(self._small)
         self._start = self._end = 0
         self._first = 0  # first byte of the large frame that is being read
-        self._parts: list[bytearray] = []  # of that frame, empty while there is none
+        self._parts: list[memoryview] = []  # of that frame, empty while there is none
         self._part = self._got = 0  # which of them, and how many of its bytes are here
         self._kind = 0  # opcode of the message that comes in fragments
         self._fragments: list[bytes | bytearray] = []
@@ -58,7 +60,7 @@ class MessageReader:
     def buffer(self) -> memoryview:
         """Where the next bytes belong; never empty."""
         if self._parts:
-            return memoryview(self._parts[self._part])[self._got :]
+            return self._parts[self._part][self._got :]
         if self._start:
             rest = self._end - self._start
             self._small[:rest] = self._small[self._start : self._end]
@@ -158,9 +160,10 @@ class MessageReader:
         lead = 0
         if first == _FIN_BINARY and self._split is not None:
             lead = min(max(0, self._split(self._view[at : self._end])), size)
-        sizes = [lead, size - lead] if 0 < lead < size else [size]
         here = self._view[at : self._end]
-        self._parts = [bytearray(one) for one in sizes]
+        # Python's own would be filled with zeros first, and that takes as long as the reading.
+        rest = [memoryview(np.empty(size - lead, np.uint8))] if 0 < lead < size else []  # type: ignore[arg-type]
+        self._parts = [memoryview(bytearray(lead if rest else size)), *rest]
         self._first, self._part = first, 0
         for part in self._parts:
             self._got = min(len(here), len(part))
@@ -182,7 +185,9 @@ class MessageReader:
         self._parts = []
         if len(parts) == 2:
             return Binary(bytes(parts[0]), parts[1])
-        return self._frame(self._first, parts[0])
+        whole = parts[0].obj
+        assert isinstance(whole, bytearray)
+        return self._frame(self._first, whole)
 
     def _frame(self, first: int, payload: bytes | bytearray) -> Event:
         """A whole frame. _NO_EVENT for a fragment that is not the last."""

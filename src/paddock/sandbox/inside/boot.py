@@ -31,6 +31,7 @@ def main() -> None:
             enter(order["native"])
         if order.get("listen") is not None:
             _listen(order["listen"])
+        _let_others_finish()
         guardian = order.get("die_with")
         lock({**order["lock"], "death_signal": guardian is not None})
         if guardian is not None:
@@ -40,6 +41,14 @@ def main() -> None:
     if "exec" in then:
         _execute(then["exec"], then.get("env", {}))
     _call(then)
+
+
+def _let_others_finish() -> None:
+    """Do not interrupt whoever wakes this process: it may have others to wake. Once locked, this can't be said."""
+    try:
+        os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
+    except OSError:
+        return  # a matter of speed only
 
 
 def _order(descriptor: int) -> Any:

@@ -82,7 +82,7 @@ ATTEMPTS = {
 # Other files in the module's folder. Python, pytest and pip each run some of them unasked.
 BESIDE = {
     "customize": ("sitecustomize.py", "usercustomize.py"),
-    "shadow": ("msgspec.py", "numpy.py", "conftest.py", "setup.py", "_bootlocale.py"),
+    "shadow": ("json.py", "msgspec.py", "numpy.py", "conftest.py", "setup.py"),
 }
 
 

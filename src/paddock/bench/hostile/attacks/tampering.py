@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from paddock.bench.hostile.attacks.attempt import Hostile, first_that_works
-from paddock.bench.hostile.attacks.files import ChangeFile
 
 MARK = "paddock_hostile_was_here"
 
@@ -99,7 +98,3 @@ class OurSource(Hostile):
 
         os.close(os.open(ours.__file__, os.O_WRONLY | os.O_APPEND))
         return "reached: our source"
-
-
-class OwnSource(ChangeFile):
-    """Changes the file that it was read from, for the next time."""

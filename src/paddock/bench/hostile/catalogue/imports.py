@@ -32,10 +32,10 @@ IMPORTS = (
     ),
     row(
         "I10",
-        "brings numpy.py and conftest.py along",
+        "brings json.py and conftest.py along",
         "module nothing",
         "file",
-        beside=("numpy.py", "msgspec.py", "conftest.py", "setup.py"),
+        beside=("json.py", "numpy.py", "msgspec.py", "conftest.py", "setup.py"),
         expected=CONTAINED,
         needs="files-kept",
     ),

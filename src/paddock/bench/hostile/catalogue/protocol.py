@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from paddock.bench.hostile.catalogue.rows import ANY_END, BROKEN, CONTAINED, FALSE, LATE, SHORT, SLEEP_S, lie, row
+from paddock.bench.hostile.catalogue.rows import (
+    ANY_END,
+    BROKEN,
+    CONTAINED,
+    DENIED,
+    FALSE,
+    LATE,
+    SHORT,
+    SLEEP_S,
+    lie,
+    row,
+)
 
 PROTOCOL = (
     lie("L01", "observes outside its space", "outside"),
@@ -219,4 +230,27 @@ PROTOCOL = (
         needs="own-process",
     ),
     row("L34", "a wrapper raises every reward", "wrapper wrappers:RaiseReward", "data", expected=FALSE),
+    lie("L35", "a lane observes outside its space", "outside", lanes=2),
+    lie("L36", "a lane rewards with NaN", "nan reward", lanes=2),
+    row(
+        "L37",
+        "overwrites shared memory after its answer",
+        "env lanes:Scribble",
+        "data",
+        {"seconds": SLEEP_S},
+        calls=("reset", *["step"] * 12, "close"),
+        lanes=2,
+        expected=FALSE,
+    ),
+    row(
+        "L38",
+        "cuts shared memory off",
+        "env lanes:Shrink",
+        "caller",
+        lanes=2,
+        expected=DENIED,
+        needs="own-process",
+        control=None,
+        not_shown="the memory is sealed without a wall too",
+    ),
 )

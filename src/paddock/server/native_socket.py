@@ -1,0 +1,111 @@
+"""NativeSocket: a peer's websocket with the subprotocol ``paddock.v1``. Its frames go through as they are."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Protocol
+
+from paddock.errors import BadFrame, Draining, NotPermitted, PaddockError, SessionGone
+from paddock.hosting import messages as m
+from paddock.hosting.codec import decode_frame, encode
+from paddock.hosting.numbering import HANDSHAKE, number_of
+from paddock.server.live_session import LiveSession
+from paddock.server.permitted import PEER_LIMITS, read_request
+from paddock.server.principals import Principal
+from paddock.server.served import Served
+
+if TYPE_CHECKING:
+    from paddock.server.service import Service
+
+NORMAL, POLICY_VIOLATION, TRY_AGAIN_LATER = 1000, 1008, 1013
+
+
+class Out(Protocol):
+    """The way back to a peer."""
+
+    def send(self, data: bytes | str) -> None:
+        """Send a message; never waits."""
+
+    def close(self, code: int, reason: str) -> None:
+        """Close, once what was sent is out."""
+
+
+class NativeSocket:
+    """One connection. The first frame is a Hello; after the Welcome, requests of the session."""
+
+    def __init__(self, service: Service, served: Served, principal: Principal, out: Out) -> None:
+        self._service, self._served, self._principal, self._out = service, served, principal, out
+        self._number = service.next_connection()
+        self._live: LiveSession | None = None
+        self._opening: asyncio.Task[None] | None = None
+        self._production = service.settings.mode == "production"
+        self._over = False
+
+    def message(self, data: bytes | str) -> None:
+        """A message of the peer's. Hot: once a step."""
+        if isinstance(data, str):
+            self._refuse(HANDSHAKE, BadFrame("This protocol has binary messages only."))
+            return
+        wait_s = self._service.wait_s(self._principal.name)
+        if wait_s:
+            self._out.close(TRY_AGAIN_LATER, "RATE_LIMITED")
+            return
+        try:
+            if self._live is None:
+                self._hello(data)
+                return
+            request = read_request(data, self._served, self._principal.role, production=self._production)
+        except PaddockError as error:
+            self._refuse(number_of(data) if len(data) >= 12 else HANDSHAKE, error)
+            return
+        final = type(request) is m.Close and request.env is None
+        self._live.request(self._number, data, final=final)
+
+    def _refuse(self, number: int, error: PaddockError) -> None:
+        """Tell why. The session does not notice: such a request was never taken."""
+        known = isinstance(error, (NotPermitted, BadFrame))
+        self.send(b"".join(encode(m.Failed(error.code, str(error) if known else type(error).__name__), number)))
+
+    def _hello(self, data: bytes) -> None:
+        number, hello = decode_frame(data, limits=PEER_LIMITS)
+        if not isinstance(hello, m.Hello) or number != HANDSHAKE or self._opening is not None:
+            raise BadFrame("The first message is a Hello, with the number 0.")
+        if self._service.draining:
+            raise Draining("This server is stopping. Try again later.")
+        if hello.resume is None:
+            self._opening = asyncio.ensure_future(self._open())
+            return
+        live = self._service.session(hello.resume.session, self._principal, self._served)
+        if live is None:
+            raise SessionGone("There is no such session, or the token is not valid for it.")
+        self._live = live
+        live.resume(self._number, self, hello.resume)
+
+    async def _open(self) -> None:
+        try:
+            live = await self._service.open(self._served, self._principal)
+        except PaddockError as error:
+            self.send(b"".join(encode(m.Failed(error.code, str(error)), HANDSHAKE)))
+            self._out.close(TRY_AGAIN_LATER, error.code)
+            return
+        if self._over:  # the peer did not wait
+            live.close(SessionGone.code, "Nobody waits for it.")
+            return
+        self._live = live
+        live.attach(self._number, self)
+
+    def closed(self) -> None:
+        """The connection is gone."""
+        self._over = True
+        if self._live is not None:
+            self._live.closed(self._number)
+
+    # As the session sees it.
+
+    def send(self, frame: bytes) -> None:
+        """Pass a frame on to the peer."""
+        self._out.send(frame)
+
+    def end(self, code: str, reason: str) -> None:
+        """The session wants this connection no more."""
+        self._out.close(NORMAL, code)

@@ -1,0 +1,25 @@
+"""Without a wall the canaries are hit: what these attacks do not harm there, a wall could not be praised for."""
+
+import pytest
+
+from paddock.bench.hostile.run import run_attack
+
+from .tiers import ROOT, attacks, linux_only
+
+pytestmark = linux_only
+
+
+@pytest.mark.parametrize("attack", [one for one in attacks() if one.values[0].control is not None])
+def test_canary_is_hit_without_a_wall(attack):
+    if attack.control_root and not ROOT:
+        pytest.skip("the system itself denies this to an ordinary user")
+    verdict = run_attack(attack, attack.control)
+    assert attack.canary in verdict.hits, f"{attack.title}: {verdict.detail} {verdict.calls}"
+
+
+def test_harmless_environment_hits_nothing_anywhere():
+    from paddock.bench.hostile.attack import Attack
+
+    quiet = Attack(code="F00", group="files", title="nothing", target="env wrappers:Harmless", canary="file")
+    verdict = run_attack(quiet, "process")
+    assert (verdict.hits, verdict.cause) == ({}, "contained")

@@ -1,0 +1,276 @@
+"""OpenEnv's frames: strict in, byte-exact out, and nothing that a peer sends is more than refused."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic_core import to_json
+
+from paddock.core.env import Env
+from paddock.hosting.openenv import frames, gym_form, http_bodies, json_rpc
+from paddock.hosting.openenv.field_errors import entries_of, refusal_text
+from paddock.hosting.openenv.requests import (
+    CloseRequest,
+    ResetRequest,
+    StateRequest,
+    StepRequest,
+    WireError,
+    parse_request,
+)
+from paddock.hosting.openenv.strict_json import NESTING_LIMIT, NotJson, dump, parse
+from paddock.spaces import Box, Dict, Discrete
+from tests.openenv.loopback import Loopback
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=20,
+)
+
+
+class Walk(Env):
+    """Stands at a number; goes left or right."""
+
+    metadata = {"render_modes": []}
+
+    def __init__(self):
+        self.observation_space = Dict({"at": Box(-np.inf, np.inf, (2,)), "moves": Discrete(9)})
+        self.action_space = Discrete(2)
+        self.moves = 0
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.moves = 0
+        return self._seen(), {"options": options}
+
+    def _seen(self):
+        return {"at": np.array([self.moves, np.inf], np.float32), "moves": np.int64(self.moves)}
+
+    def step(self, action):
+        self.moves += 1
+        reward = math.nan if self.moves == 2 else float(action)
+        return self._seen(), reward, self.moves == 3, False, {"array": np.arange(3), "bytes": b"ab"}
+
+    def public_state(self):
+        return {"moves": self.moves}
+
+
+def ask(session, **message):
+    return json.loads(session.ask(json.dumps(message)))
+
+
+@given(JSON)
+def test_written_json_has_pydantics_bytes(data):
+    assert dump(data) == to_json(data)
+
+
+@given(JSON)
+def test_what_was_written_is_read_back(data):
+    assert parse(dump(data)) == data
+
+
+@pytest.mark.parametrize("number", [1e16, 1e22, -1.5e300, 1e-7, 5e-324, 123456789012345680.0, 0.1])
+def test_exponents_are_written_as_pydantic_does_also_beside_text_that_looks_like_one(number):
+    data = {"1e22": [number, "1e16", '\\"2e2']}
+    assert dump(data) == to_json(data)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "NaN",
+        '{"a":Infinity}',
+        "[-Infinity]",
+        "1e999",
+        '{"a":1,"a":2}',
+        '{"x":{"a":1,"b":2,"a":3}}',
+        "[" * (NESTING_LIMIT + 1) + "]" * (NESTING_LIMIT + 1),
+        "[" * 100_000,
+        '{"a":' * 100_000,
+        "9" * 5000,
+        '"\\ud800"',
+        "",
+        "{",
+        "nul",
+    ],
+    ids=lambda text: text[:20],
+)
+def test_json_that_is_not_strict_is_refused(text):
+    with pytest.raises(NotJson):
+        parse(text)
+
+
+def test_brackets_within_texts_are_no_nesting():
+    assert parse(json.dumps(["[" * 500 + '\\"' + "{" * 500])) == ["[" * 500 + '\\"' + "{" * 500]
+
+
+def test_bytes_that_are_no_utf8_are_refused():
+    with pytest.raises(NotJson, match="UTF-8"):
+        parse(b'"\xff"')
+
+
+@given(st.text() | JSON.map(json.dumps) | st.binary())
+def test_any_message_is_a_request_or_an_error_that_has_a_frame(text):
+    asked = parse_request(text)
+    if isinstance(asked, WireError):
+        assert not asked.closes
+        assert json.loads(frames.error_frame(asked))["type"] == "error"
+
+
+@pytest.mark.parametrize(
+    ("text", "asked"),
+    [
+        ('{"type":"reset"}', ResetRequest({})),
+        ('{"type":"reset","data":{"seed":"x"}}', ResetRequest({"seed": "x"})),
+        ('{"type":"step","data":{"a":1}}', StepRequest({"a": 1})),
+        ('{"type":"state"}', StateRequest()),
+        ('{"type":"close"}', CloseRequest()),
+    ],
+)
+def test_requests_are_read(text, asked):
+    assert parse_request(text) == asked
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("[1,2]", "VALIDATION_ERROR"),
+        ("null", "VALIDATION_ERROR"),
+        ('"step"', "VALIDATION_ERROR"),
+        (b"{}", "INVALID_JSON"),
+        ('{"type":"step","data":{"a":NaN}}', "INVALID_JSON"),
+        ('{"type":"step","type":"close"}', "INVALID_JSON"),
+        ('{"type":["step"]}', "UNKNOWN_TYPE"),
+        ('{"type":null}', "UNKNOWN_TYPE"),
+    ],
+)
+def test_what_costs_the_session_in_openenv_is_only_refused(text, code):
+    assert parse_request(text).code == code
+    assert not parse_request(text).closes
+
+
+def test_after_every_bad_frame_the_episode_goes_on():
+    session = Loopback(Walk)
+    ask(session, type="reset")
+    bad = ["{", "[1]", "NaN", '{"type":"x"}', '{"type":"step"}', '{"type":"step","data":{"action":7}}', b"\x00"]
+    for number, frame in enumerate(bad):
+        assert json.loads(session.ask(frame))["type"] == "error"
+        if number < 2:
+            ask(session, type="step", data={"action": 1})
+    assert ask(session, type="state")["data"]["moves"] == 2
+
+
+def test_an_environment_with_spaces_travels_by_value():
+    session = Loopback(Walk)
+    first = ask(session, type="reset", data={"seed": 3, "options": {"a": 1}, "colour": "red"})
+    assert first == {
+        "type": "observation",
+        "data": {
+            "observation": {
+                "value": {"at": [0.0, "inf"], "moves": 0},
+                "terminated": False,
+                "truncated": False,
+                "info": {"options": {"a": 1, "colour": "red"}},
+            },
+            "reward": None,
+            "done": False,
+        },
+    }
+    second = ask(session, type="step", data={"action": 1})["data"]
+    assert (second["reward"], second["done"]) == (1.0, False)
+    assert second["observation"]["info"] == {"array": [0, 1, 2], "bytes": {"base64": "YWI="}}
+
+
+def test_a_reward_that_is_not_finite_is_null_and_named_in_metadata():
+    session = Loopback(Walk)
+    ask(session, type="reset")
+    ask(session, type="step", data={"action": 0})
+    data = ask(session, type="step", data={"action": 0})["data"]
+    assert (data["reward"], data["metadata"]) == (None, {"reward": "nan"})
+
+
+def test_termination_travels_beside_done():
+    session = Loopback(Walk)
+    ask(session, type="reset")
+    outcomes = [ask(session, type="step", data={"action": 0})["data"] for _ in range(3)]
+    seen = [(data["done"], data["observation"]["terminated"], data["observation"]["truncated"]) for data in outcomes]
+    assert seen == [(False, False, False), (False, False, False), (True, True, False)]
+
+
+@pytest.mark.parametrize("seed", [-1, "3", 1.5, True, [1]])
+def test_a_seed_that_is_none_is_refused_before_the_environment_is_asked(seed):
+    session = Loopback(Walk)
+    assert ask(session, type="reset", data={"seed": seed})["data"]["code"] == "VALIDATION_ERROR"
+
+
+@pytest.mark.parametrize(
+    ("data", "kinds"),
+    [
+        ({}, ["missing"]),
+        ({"action": 1, "more": 2}, ["extra_forbidden"]),
+        ({"act": 1}, ["missing", "extra_forbidden"]),
+        ({"action": 2}, ["value_error"]),
+        ({"action": "1"}, ["value_error"]),
+    ],
+)
+def test_a_wrong_action_is_told_in_pydantics_form(data, kinds):
+    answer = ask(Loopback(Walk), type="step", data=data)["data"]
+    assert (answer["code"], [one["type"] for one in answer["errors"]]) == ("VALIDATION_ERROR", kinds)
+    assert all(one.keys() >= {"type", "loc", "msg", "input", "url"} for one in answer["errors"])
+
+
+@given(st.recursive(JSON | st.floats() | st.binary() | st.complex_numbers(), st.lists, max_leaves=8))
+def test_any_info_has_a_json_form(value):
+    json.dumps(gym_form.plain({"x": value, "t": (value,)}), allow_nan=False)
+
+
+def test_an_observation_outside_its_space_is_sent_all_the_same():
+    assert gym_form.value_of(Discrete(2), np.array([math.nan, 1.0])) == ["nan", 1.0]
+
+
+@pytest.mark.parametrize(("path", "place"), [("", ()), ("a", ("a",)), ("moves[2].to", ("moves", 2, "to"))])
+def test_places_are_pydantics(path, place):
+    assert gym_form.place_of(path) == place
+
+
+def test_a_workers_refusal_gets_its_inputs_back():
+    sent = refusal_text(
+        [
+            {"type": "int_type", "loc": ["a", 1], "msg": "no", "input": "secret", "url": "u"},
+            {"type": "missing", "loc": ["b", "c"], "msg": "gone"},
+        ]
+    )
+    assert "secret" not in sent
+    found = entries_of(sent, {"a": [0, "x"], "b": {"d": 1}})
+    assert [one["input"] for one in found] == ["x", {"d": 1}]
+
+
+def test_a_refusal_that_was_cut_off_is_still_an_error():
+    sent = refusal_text([{"type": "int_type", "loc": ["a"], "msg": "no"}])[:-3]
+    assert [one["type"] for one in entries_of(sent, {"a": 1})] == ["value_error"]
+
+
+@given(st.binary() | JSON.map(lambda data: json.dumps(data).encode()))
+def test_any_body_is_read_or_refused_with_a_422(body):
+    for read in (http_bodies.reset_body, http_bodies.step_body, http_bodies.split_body):
+        found = read(body)
+        if isinstance(found, http_bodies.HttpError):
+            assert found.status == 422
+            assert json.loads(found.body)["detail"]
+
+
+@given(st.binary() | JSON.map(lambda data: json.dumps(data).encode()))
+def test_any_json_rpc_body_has_an_answer(body):
+    request = json_rpc.read(body)
+    answer = request if isinstance(request, dict) else json_rpc.without_tools(request)
+    assert json.loads(json_rpc.body(answer))["jsonrpc"] == "2.0"
+
+
+def test_json_rpc_on_its_own_websocket_has_spaces():
+    request = json_rpc.RpcRequest("x", {}, 1)
+    assert json_rpc.websocket_frame(json_rpc.session_created(request, "s")) == (
+        '{"jsonrpc": "2.0", "id": 1, "result": {"session_id": "s"}}'
+    )
