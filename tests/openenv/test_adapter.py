@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 import paddock
-from paddock.errors import InvalidAction, InvalidSpec
+from paddock.errors import ClosedEnvironmentError, InvalidAction, InvalidSpec
 from paddock.openenv import AsEnv, Environment
 from paddock.openenv.app import import_path, served_spec
 from paddock.sources.openenv_classes import is_openenv, record_classes
@@ -210,3 +210,11 @@ def test_a_factory_is_served_when_its_classes_are_named():
 def test_what_has_no_place_in_a_module_is_refused():
     with pytest.raises(paddock.errors.PlanError, match="module of its own"):
         import_path(lambda: None)
+
+
+def test_a_closed_environment_says_so():
+    env = AsEnv(worlds.EchoEnv)
+    env.close()
+    env.close()
+    with pytest.raises(ClosedEnvironmentError):
+        env.step({"text": "a"})

@@ -274,3 +274,16 @@ def test_json_rpc_on_its_own_websocket_has_spaces():
     assert json_rpc.websocket_frame(json_rpc.session_created(request, "s")) == (
         '{"jsonrpc": "2.0", "id": 1, "result": {"session_id": "s"}}'
     )
+
+
+def test_a_short_message_has_no_long_answer():
+    many = json.dumps({"type": "state", **{f"k{i}": i for i in range(50_000)}})
+    assert len(frames.error_frame(parse_request(many))) < 50_000
+    large = json.dumps({"type": "step", "data": "x" * 100_000})
+    assert json.loads(frames.error_frame(parse_request(large)))["data"]["errors"][0]["input"] is None
+
+
+@given(JSON)
+def test_small_inputs_are_told_back(data):
+    (entry,) = parse_request(json.dumps({"type": "state", "more": data})).errors
+    assert entry["input"] == data

@@ -183,7 +183,8 @@ class RemoteChannel:
         now = time.monotonic()
         if event is not None:
             jitter = 0.5 if session.greeted else _jitter()
-            self._do(session.happened(attempt, event, now, jitter))
+            if deeds := session.happened(attempt, event, now, jitter):
+                self._do(deeds)
             if self._connection is not None and self._connection.is_closed:
                 self._abort()  # the peer took leave; the session knows by now
             return
@@ -230,13 +231,13 @@ class RemoteChannel:
 
     def _do(self, deeds: list[Deed]) -> None:
         for deed in deeds:
-            kind = type(deed)
-            if kind is Connect:
-                self._next = deed  # type: ignore[assignment]
-            elif kind is Disconnect:
-                if deed.attempt == self._connection_of:
-                    self._abort()
-            elif self._connection is not None and deed.attempt == self._connection_of:
+            if type(deed) is Connect:
+                self._next = deed
+            elif self._connection is None or deed.attempt != self._connection_of:
+                pass  # of a connection that is gone already
+            elif type(deed) is Disconnect:
+                self._abort()
+            else:
                 self._write(self._connection, deed)
 
     def _write(self, connection: BlockingConnection, deed: Deed) -> None:

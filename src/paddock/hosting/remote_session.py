@@ -63,7 +63,6 @@ class RemoteSession:
         self._attempt = 0
         self._silent_s: float | None = None  # since when nothing came; None while it is not known
         self._asked_alive = False
-        self._ever = False  # whether there was a session
         self._breaks = 0
         self._last_problem: BaseException | None = None
         self._replies: dict[int, Reply] = {}
@@ -101,7 +100,8 @@ class RemoteSession:
         number = self._client.next_number
         pieces = encode(request, number, limits=self.limits)
         frame = pieces[0] if len(pieces) == 1 else b"".join(pieces)
-        return number, self._deeds(self._client.submit(bytes(frame)))
+        # Nothing but a Send comes of it.
+        return number, self._client.submit(frame)  # type: ignore[arg-type, return-value]
 
     def reply(self, number: int) -> Reply | None:
         """The reply to a request, once, if it is here. Raises why there will be none."""
@@ -170,7 +170,7 @@ class RemoteSession:
         """The connection of this attempt ended, or could not be made."""
         if attempt != self._attempt or self.over is not None:
             return []
-        error = explained(problem, self.endpoint, first=not self._ever)
+        error = explained(problem, self.endpoint, first=self._client.saved is None)
         if error is not None and is_final(error):
             return self._end(error)
         self._last_problem = error if error is not None or isinstance(problem, Closed) else problem
@@ -223,6 +223,4 @@ class RemoteSession:
                 deeds.append(action)
             elif type(action) is GiveUp:
                 self.over = given_up(action.error, self._last_problem)
-        if self._client.greeted:
-            self._ever = True
         return deeds

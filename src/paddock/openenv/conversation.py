@@ -13,7 +13,6 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from paddock.errors import BadFrame, DeadlineExceeded, InvalidAction, PaddockError, PlanError, SessionGone
-from paddock.hosting.openenv.gym_form import plain
 from paddock.hosting.websocket.endpoint import Endpoint
 from paddock.hosting.websocket.handshake import basic
 
@@ -22,7 +21,7 @@ ANSWERS = {"reset": "observation", "step": "observation", "state": "state", "mcp
 
 
 class ServerError(PaddockError, RuntimeError):
-    """The server could not do what it was asked. ``wire_code`` is OpenEnv's; unless it ``ends``, the session goes on."""
+    """The server could not do it. ``wire_code`` is OpenEnv's; the session goes on unless it ``ends``."""
 
     def __init__(self, message: str, *, wire_code: str = "", details: Mapping[str, Any] | None = None) -> None:
         super().__init__(message)
@@ -96,6 +95,8 @@ def _plain(value: Any) -> Any:
         return value.model_dump()
     if hasattr(value, "tolist"):
         return value.tolist()
+    from paddock.hosting.openenv.gym_form import plain  # when first used: it brings the spaces
+
     found = plain(value)
     if isinstance(found, str):
         raise TypeError(f"a {type(value).__name__} has no JSON form")

@@ -17,7 +17,7 @@ from typing import Any
 from paddock.core.env import Env, Info
 from paddock.core.spec import EnvSpec
 from paddock.core.state import State, state
-from paddock.errors import DependencyNotInstalled, InvalidAction, InvalidSpace, InvalidSpec
+from paddock.errors import ClosedEnvironmentError, DependencyNotInstalled, InvalidAction, InvalidSpace, InvalidSpec
 from paddock.hosting.openenv.about import KEY
 from paddock.hosting.openenv.field_errors import refusal_text
 from paddock.hosting.openenv.http_bodies import TASK_METHODS
@@ -152,6 +152,8 @@ class AsEnv(Env[Record, Any]):
 
     def _call(self, name: str, given: Record, *arguments: Any) -> Any:
         """The method, or its async form if the class has one of its own."""
+        if self.environment is None:
+            raise ClosedEnvironmentError(f"{name}: this environment is closed.")
         method = getattr(self.environment, name)
         if _overrides(self.environment, f"{name}_async"):
             method = getattr(self.environment, f"{name}_async")

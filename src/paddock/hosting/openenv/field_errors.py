@@ -6,12 +6,18 @@ An entry is a dict with ``type``, ``loc``, ``msg``, ``input`` and ``url``. Betwe
 
 from __future__ import annotations
 
+from collections.abc import Container
+from itertools import islice
 from typing import Any
 
 import msgspec
 
 Entry = dict[str, Any]
 Place = tuple[str | int, ...]
+
+# An answer tells back so many values and characters of what was sent, for each of so many mistakes.
+INPUT_LIMIT = 10_000
+ENTRY_LIMIT = 100
 
 DOCS = "https://errors.pydantic.dev/2.14/v/"
 
@@ -29,11 +35,33 @@ REFUSED = "the action was refused: "
 
 def entry(kind: str, loc: Place, value: Any, message: str = "", ctx: dict[str, Any] | None = None) -> Entry:
     """One error as pydantic would list it."""
-    made: Entry = {"type": kind, "loc": list(loc), "msg": message or _MESSAGES[kind], "input": value}
+    shown = value if _left(value, INPUT_LIMIT) >= 0 else None
+    made: Entry = {"type": kind, "loc": list(loc), "msg": message or _MESSAGES[kind], "input": shown}
     if ctx is not None:
         made["ctx"] = ctx
     made["url"] = DOCS + kind
     return made
+
+
+def _left(value: Any, budget: int) -> int:
+    """What is left of a budget for values and characters; below zero as soon as there is too much."""
+    budget -= 1
+    if isinstance(value, str):
+        return budget - len(value)
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    if isinstance(value, dict):
+        budget -= sum(map(len, value)) if len(value) <= budget else len(value)
+    for item in inner:
+        if budget < 0:
+            break
+        budget = _left(item, budget)
+    return budget
+
+
+def extras(data: dict[str, Any], known: Container[str], before: Place = ()) -> list[Entry]:
+    """An entry for each unknown key, up to a limit: a short message must not have an answer of any length."""
+    unknown = (key for key in data if key not in known)
+    return [entry("extra_forbidden", (*before, key), data[key]) for key in islice(unknown, ENTRY_LIMIT)]
 
 
 def text_of(title: str, entries: list[Entry]) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from paddock.errors import CustomSpaceError, InvalidSpace, InvalidValue
-from paddock.hosting.openenv.field_errors import Place, entry
+from paddock.hosting.openenv.field_errors import Place, entry, extras
 from paddock.hosting.openenv.frames import Form
 from paddock.hosting.openenv.requests import EXECUTION_ERROR, WireError, invalid
 from paddock.spaces import Dict, Space, Struct
@@ -36,7 +36,7 @@ def action_of(space: Space[Any] | None, data: dict[str, Any]) -> Any:
         except InvalidValue as error:
             reason = str(error).removeprefix(f"{error.path}: ")
             return invalid([entry("value_error", place_of(error.path), data, reason)])
-    unknown = [entry("extra_forbidden", (key,), value) for key, value in data.items() if key != "action"]
+    unknown = extras(data, ("action",))
     if "action" not in data:
         unknown.insert(0, entry("missing", ("action",), data))
     if unknown:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from paddock.hosting.openenv.field_errors import Entry, Place, entry, without_url
+from paddock.hosting.openenv.field_errors import Entry, Place, entry, extras, without_url
 from paddock.hosting.openenv.frames import Form
 from paddock.hosting.openenv.strict_json import NotJson, dump, parse
 
@@ -93,8 +93,11 @@ def task_answer(route: str, value: Any, env_name: str) -> bytes:
 
 
 def task_failure(route: str, error_type: str) -> HttpError | None:
-    """Why there is no answer, from the error's name; None for an error of another kind, which is a 500."""
-    if error_type in ("NotImplementedError", "AttributeError"):
+    """Why there is no answer, from the error's name; None for an error of another kind, which is a 500.
+
+    An environment that was not written for OpenEnv is not asked: it has no tasks ("NotImplementedError").
+    """
+    if error_type == "NotImplementedError":
         return HttpError(501, f"{TASK_METHODS[route][0]} is not supported for this environment")
     return HttpError(400, "Invalid task index") if error_type == "IndexError" else None
 
@@ -134,8 +137,7 @@ def _fields(
         except _Wrong as wrong:
             problems.append(entry(wrong.kind, place, data[name], wrong.message, wrong.ctx))
     if closed:
-        unknown = [key for key in data if key not in checks]
-        problems += [entry("extra_forbidden", ("body", key), data[key]) for key in unknown]
+        problems += extras(data, checks, ("body",))
     return _unprocessable(problems) if problems else found
 
 

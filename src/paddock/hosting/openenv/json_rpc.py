@@ -9,7 +9,7 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
-from paddock.hosting.openenv.field_errors import Entry, entry, text_of
+from paddock.hosting.openenv.field_errors import Entry, entry, extras, text_of
 from paddock.hosting.openenv.strict_json import NotJson, dump, parse
 
 PARSE_ERROR = -32700
@@ -71,7 +71,7 @@ def _problems(data: dict[str, Any]) -> list[Entry]:
     if not isinstance(data.get("id"), (str, int, type(None))):
         problems += [entry("string_type", ("id", "str"), data["id"]), entry("int_type", ("id", "int"), data["id"])]
     known = ("jsonrpc", "method", "params", "id")
-    return problems + [entry("extra_forbidden", (key,), data[key]) for key in data if key not in known]
+    return problems + extras(data, known)
 
 
 def success(id: str | int | None, result: Any) -> Answer:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from paddock.hosting.openenv.field_errors import Entry, entry
+from paddock.hosting.openenv.field_errors import Entry, entry, extras
 from paddock.hosting.openenv.strict_json import NotJson, parse
 
 INVALID_JSON = "INVALID_JSON"
@@ -100,8 +100,7 @@ def _problems(message: dict[str, Any], *, has_data: bool, required: bool) -> lis
     if required and "data" not in message:
         problems.append(entry("missing", ("data",), message))
     known = ("type", "data") if has_data else ("type",)
-    problems += [entry("extra_forbidden", (key,), value) for key, value in message.items() if key not in known]
-    return problems
+    return problems + extras(message, known)
 
 
 def _request(kind: str, data: dict[str, Any]) -> WireRequest:

@@ -16,7 +16,8 @@ NESTING_LIMIT = 60  # the wire to the worker carries 64, some of which are the m
 INTEGER_DIGITS = 300  # about as many as a float has room for
 
 _STRINGS = re.compile(r'"[^"]*"?')
-_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]|[\ud800-\udfff]")
+_NOT_STRUCTURE = re.compile(r'[^][{}"]+')
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 _EXPONENT = re.compile(rb"[0-9]e[0-9]")
 _EXPONENT_OR_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"|([0-9])e([0-9])')
 
@@ -40,8 +41,10 @@ def parse(text: str | bytes) -> Any:
         )
     except json.JSONDecodeError as error:
         raise NotJson(str(error)) from None
-    if _SURROGATE.search(text) is not None:
-        _check_unicode(data)
+    if not text.isascii():
+        _check_unicode(text)
+    if "\\u" in text and _SURROGATE.search(text) is not None:
+        _check_unicode(json.dumps(data, ensure_ascii=False))
     return data
 
 
@@ -56,15 +59,13 @@ def dump(data: Any) -> bytes:
 
 def _check_nesting(text: str) -> None:
     """Refuse deep nesting before the parser, which calls itself for every level, sees it."""
+    # Escapes go first, so that every quote left begins or ends a string.
     plain = text.replace("\\\\", "").replace('\\"', "") if "\\" in text else text
     depth = 0
-    for character in _STRINGS.sub("", plain):
-        if character in "[{":
-            depth += 1
-            if depth > NESTING_LIMIT:
-                raise NotJson(f"nested deeper than {NESTING_LIMIT} levels")
-        elif character in "]}":
-            depth -= 1
+    for bracket in _STRINGS.sub("", _NOT_STRUCTURE.sub("", plain)):
+        depth += 1 if bracket in "[{" else -1
+        if depth > NESTING_LIMIT:
+            raise NotJson(f"nested deeper than {NESTING_LIMIT} levels")
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -95,8 +96,8 @@ def _constant(name: str) -> NoReturn:
     raise NotJson(f"{name} is not JSON")
 
 
-def _check_unicode(data: Any) -> None:
+def _check_unicode(text: str) -> None:
     try:
-        json.dumps(data, ensure_ascii=False).encode()
+        text.encode()
     except UnicodeEncodeError:
         raise NotJson("a text has a lone surrogate") from None

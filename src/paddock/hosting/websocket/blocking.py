@@ -20,7 +20,7 @@ from paddock.hosting.frames import wait_for
 from paddock.hosting.websocket.connection import ClientConnection
 from paddock.hosting.websocket.dialing import dial
 from paddock.hosting.websocket.endpoint import Endpoint
-from paddock.hosting.websocket.events import NORMAL, Closed, Event, WebSocketError
+from paddock.hosting.websocket.events import NORMAL, Binary, Closed, Event, WebSocketError
 from paddock.hosting.websocket.masking import Piece
 from paddock.hosting.websocket.reading import MESSAGE_BYTES, Split
 
@@ -101,9 +101,14 @@ class BlockingConnection:
                 return ws.closed
             ends_s = None if timeout_s is None or timeout_s >= TICK_S else time.monotonic() + timeout_s
             event = self._read_event(ends_s)
-        if (answer := ws.outgoing()) and ws.is_open:
-            with suppress(OSError):  # the peer may be gone already; what it said counts all the same
+        if type(event) is Binary:
+            return event
+        if answer := ws.outgoing():
+            try:
                 self._write(answer, time.monotonic() + TICK_S)
+            except OSError:  # half an answer may be out
+                if type(event) is not Closed:  # a peer that took leave may be gone already
+                    raise
         return event
 
     def _read_event(self, ends_s: float | None) -> Event | None:
@@ -160,9 +165,11 @@ class BlockingConnection:
 
     def _send(self, frame: bytes | memoryview, timeout_s: float) -> None:
         sent = 0
-        with suppress(BlockingIOError):
-            if self._kernel_waits:
-                sent = self._sock.send(frame)
+        try:
+            sent = self._sock.send(frame)
+        except OSError as error:
+            if not _only_waits(error):
+                raise
         if sent != len(frame):
             self._write(memoryview(frame)[sent:], time.monotonic() + timeout_s)
 
