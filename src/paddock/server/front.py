@@ -40,6 +40,7 @@ class _Listener(picows.WSListener):
         self._transport: Any = None
         self._part = bytearray()  # of a message that comes in several frames
         self._text = False
+        self._done = False  # the peer took leave
         self._early: list[bytes | str] = []
 
     def on_ws_connected(self, transport: Any) -> None:
@@ -51,6 +52,7 @@ class _Listener(picows.WSListener):
     def on_ws_frame(self, transport: Any, frame: Any) -> None:
         kind = frame.msg_type
         if kind is picows.WSMsgType.CLOSE:
+            self._done = frame.get_close_code() == picows.WSCloseCode.OK
             transport.send_close(frame.get_close_code() or picows.WSCloseCode.OK)
             transport.disconnect()
             return
@@ -79,7 +81,7 @@ class _Listener(picows.WSListener):
         self.handler.message(text)
 
     def on_ws_disconnected(self, transport: Any) -> None:
-        self.handler.closed()
+        self.handler.closed(done=self._done)
 
     def send(self, data: bytes | str) -> None:
         if self._transport is None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from paddock.errors import BadFrame, Draining, NotPermitted, PaddockError, SessionGone
 from paddock.hosting import messages as m
+from paddock.hosting.close_reason import close_number, close_reason
 from paddock.hosting.codec import decode_frame, encode
 from paddock.hosting.numbering import HANDSHAKE, number_of
 from paddock.server.live_session import LiveSession
@@ -48,7 +49,7 @@ class NativeSocket:
             return
         wait_s = self._service.wait_s(self._principal.name)
         if wait_s:
-            self._out.close(TRY_AGAIN_LATER, "RATE_LIMITED")
+            self._close("RATE_LIMITED", "Too many requests.")
             return
         try:
             if self._live is None:
@@ -86,7 +87,7 @@ class NativeSocket:
             live = await self._service.open(self._served, self._principal)
         except PaddockError as error:
             self.send(b"".join(encode(m.Failed(error.code, str(error)), HANDSHAKE)))
-            self._out.close(TRY_AGAIN_LATER, error.code)
+            self._close(error.code, str(error))
             return
         if self._over:  # the peer did not wait
             live.close(SessionGone.code, "Nobody waits for it.")
@@ -94,11 +95,14 @@ class NativeSocket:
         self._live = live
         live.attach(self._number, self)
 
-    def closed(self) -> None:
-        """The connection is gone."""
+    def closed(self, *, done: bool = False) -> None:
+        """The connection is gone; ``done``: its peer took leave."""
         self._over = True
         if self._live is not None:
-            self._live.closed(self._number)
+            self._live.closed(self._number, done=done)
+
+    def _close(self, code: str, text: str) -> None:
+        self._out.close(close_number(code), close_reason(code, text))
 
     # As the session sees it.
 
@@ -108,4 +112,4 @@ class NativeSocket:
 
     def end(self, code: str, reason: str) -> None:
         """The session wants this connection no more."""
-        self._out.close(NORMAL, code)
+        self._close(code, reason)

@@ -146,7 +146,7 @@ class OpenEnvSocket:
         self._over = True
         self._out.close(NORMAL, code)
 
-    def closed(self) -> None:
+    def closed(self, *, done: bool = True) -> None:
         """The connection is gone, and the session with it."""
         self._over = True
         if self._client is not None:

@@ -125,7 +125,9 @@ class Served:
         )
 
 
-def served_from(targets: Sequence[str], isolation: Isolation = None, *, deadline_s: float | None = None) -> list[Served]:
+def served_from(
+    targets: Sequence[str], isolation: Isolation = None, *, deadline_s: float | None = None
+) -> list[Served]:
     """What these targets offer: a folder all environments of its manifest, anything else itself."""
     found: list[Served] = []
     for text in targets:
