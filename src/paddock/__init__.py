@@ -41,6 +41,7 @@ _HOMES = {
     "Space": "paddock.spaces",
     "make": "paddock.making",
     "make_vec": "paddock.making",
+    "make_async": "paddock.making",
     "OpenEnv": "paddock.making",
     "LaneOptions": "paddock.making",
     "RemoteOptions": "paddock.making",
@@ -112,6 +113,7 @@ if TYPE_CHECKING:  # for type checkers and editors, which do not run __getattr__
     from paddock.making import OpenEnv as OpenEnv
     from paddock.making import RemoteOptions as RemoteOptions
     from paddock.making import make as make
+    from paddock.making import make_async as make_async
     from paddock.making import make_vec as make_vec
     from paddock.making import permissions as permissions
     from paddock.making import warm as warm

@@ -31,6 +31,7 @@ PUBLIC = [
     "gym",
     "kernels",
     "make",
+    "make_async",
     "make_vec",
     "permissions",
     "pprint_registry",

@@ -23,7 +23,8 @@ from paddock.hosting.messages import Close
 from paddock.hosting.process_channel import ProcessChannel
 from paddock.hosting.wall_rules import WallRules
 from paddock.hosting.walled_channel import WalledChannel
-from paddock.sandbox.launching import Call, launch
+from paddock.sandbox.launching import launch
+from paddock.sandbox.plan import Call
 from paddock.sandbox.policy import Policy
 from paddock.vector import SyncVectorEnv
 from paddock.vector.asynchronous import AsyncVectorEnv

@@ -8,7 +8,7 @@ from hypothesis import assume, given, settings
 from paddock.core.spec import EnvSpec
 from paddock.errors import EnvironmentViolation
 from paddock.hosting.messages import Description
-from paddock.hosting.plain_text import drives_terminal
+from paddock.sandbox.plain_text import drives_terminal
 from paddock.hosting.wall_description import checked_description, checked_spec
 from paddock.hosting.wall_rules import WallRules
 from paddock.hosting.wall_spaces import check_size, read_space, value_bytes

@@ -13,6 +13,7 @@ from paddock.errors import EnvFailed, InvalidSpec, NotPermitted, PlanError, Work
 from paddock.making import locate, plan
 from paddock.making.agents import make_agent
 from paddock.sandbox import Policy
+from tests.sandbox.web import web
 
 MODULE = '''
 import os, sys
@@ -55,6 +56,10 @@ class Planted(paddock.Env):
         with workspace(argv) as run:
             said = run.communicate(b"of the environment")
         return said.decode(), run.ended
+
+    def fetches(self, url):
+        from paddock.sandbox import fetch
+        return fetch(url).text()
 
 class Doubling(paddock.RewardWrapper):
     def reward(self, reward):
@@ -159,6 +164,27 @@ def test_an_exit_of_the_environment_is_not_ours(tmp_path, monkeypatch):
     with pytest.raises(WorkerLost, match="exited with code 7") as lost:
         paddock.make("leaving_env:Leaving-v0", isolation="sandbox")
     assert lost.value.cause == "exit"
+
+
+def test_fetch_reaches_the_policys_hosts_and_no_others(planted):
+    with web(lambda *_: {"body": b"hello"}) as server, web() as other:
+        policy = Policy(hosts=(f"127.0.0.1:{server.port}",))
+        with paddock.make("planted_env:Planted-v0", isolation=policy) as env:
+            assert env.call("fetches", f"http://127.0.0.1:{server.port}/") == "hello"
+            with pytest.raises(NotPermitted, match="hosts"):
+                env.call("fetches", f"http://127.0.0.1:{other.port}/")
+        assert other.seen == []
+
+
+def test_a_cassette_answers_once_the_hosts_are_gone(planted, tmp_path):
+    with web(lambda *_: {"body": b"hello"}) as server:
+        url = f"http://127.0.0.1:{server.port}/"
+        policy = Policy(hosts=(f"127.0.0.1:{server.port}",), cassette=str(tmp_path / "calls.jsonl"))
+        with paddock.make("planted_env:Planted-v0", isolation=policy) as env:
+            assert env.call("fetches", url) == "hello"
+    for _ in range(2):
+        with paddock.make("planted_env:Planted-v0", isolation=policy) as env:
+            assert env.call("fetches", url) == "hello"
 
 
 def workspace_policy(**more):

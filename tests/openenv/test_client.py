@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 from paddock.errors import BadFrame, InvalidAction, PlanError, SessionGone, Unreachable
+from paddock.hosting.openenv import blocking_line as blocking
+from paddock.hosting.openenv.conversation import endpoint_of
 from paddock.openenv import (
     ConnectionLost,
     EnvClient,
@@ -17,8 +19,6 @@ from paddock.openenv import (
     StepResult,
     SyncEnvClient,
 )
-from paddock.openenv import blocking_line as blocking
-from paddock.openenv.conversation import endpoint_of
 from tests.openenv.scripted_server import ScriptedServer, echo
 
 

@@ -5,7 +5,8 @@ from dataclasses import fields, replace
 import pytest
 from hypothesis import given
 
-from paddock.sandbox.difference import Change, covers, differences, exceeds
+from paddock.sandbox.difference import Change, differences, exceeds
+from paddock.sandbox.paths import covers
 from paddock.sandbox.policy import DEFAULT, Policy
 from tests.sandbox.policies import policies
 from tests.sandbox.test_words import OTHER

@@ -6,7 +6,7 @@ import pytest
 
 from paddock.errors import NotPermitted
 from paddock.sandbox.cassette import Cassette
-from paddock.sandbox.inside.fetch import fetch
+from paddock.sandbox.fetching import fetch
 from paddock.sandbox.listener import variables
 from tests.sandbox.web import PATIENCE_S, proxied, raw, web
 

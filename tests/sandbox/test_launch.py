@@ -346,3 +346,16 @@ def test_layers_that_could_not_be_had_are_said(tmp_path):
         assert child.tier == "sandbox"
         assert ("cgroup" in child.layers) == bool(Machine.here().cgroups)
         assert ("cgroup" in child.layers) or any("RLIMIT_AS" in note for note in child.notes)
+
+
+def test_scratch_folders_of_killed_processes_are_removed_by_the_next_launch(tmp_path, monkeypatch):
+    from paddock.sandbox import launching
+
+    monkeypatch.setattr(launching.tempfile, "tempdir", str(tmp_path))
+    gone, mine = tmp_path / "paddock-scratch-4194303-x", tmp_path / f"paddock-scratch-{os.getpid()}-x"
+    gone.mkdir()
+    mine.mkdir()
+    (gone / "file").touch()
+    launching._sweep_folders_once.__wrapped__(os.getpid())
+    assert not gone.exists()
+    assert mine.exists()

@@ -218,7 +218,7 @@ def test_the_variables_lead_urllib_to_the_proxy(monkeypatch):
 
 
 def threads_here():
-    return [one.name for one in threading.enumerate() if one.name.startswith("paddock-")]
+    return [one.name for one in threading.enumerate() if one.name.startswith(("paddock-proxy", "paddock-lookup"))]
 
 
 def test_close_twice_leaves_no_thread_and_no_descriptor():

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 import paddock
 from paddock.errors import InvalidPolicy
 from paddock.sandbox.bubblewrap import command, with_parents
+from paddock.sandbox.paths import covers
 from paddock.sandbox.policy import Policy
-from paddock.sandbox.view import Mount, PythonWorld, _in_order, inside_path, is_below, private, view_of
+from paddock.sandbox.view import Mount, PythonWorld, _in_order, inside_path, private, view_of
 from tests.sandbox.workers import needs_linux
 
 pytestmark = needs_linux
@@ -26,9 +27,9 @@ def _targets(policy=None, modules=None):
 def test_the_interpreter_and_its_libraries_are_there():
     shown = _targets()
     executable = os.path.realpath(sys.executable)
-    assert any(is_below(executable, target) for target in shown)
-    assert any(is_below(os.path.realpath(os.__file__), target) for target in shown)
-    assert any(is_below(PACKAGE, target) for target in shown)
+    assert any(covers(target, executable) for target in shown)
+    assert any(covers(target, os.path.realpath(os.__file__)) for target in shown)
+    assert any(covers(target, PACKAGE) for target in shown)
 
 
 def test_of_a_source_checkout_only_the_package_is_shown():
@@ -55,7 +56,7 @@ def test_neither_home_nor_the_current_folder_is_shown(monkeypatch, tmp_path):
         "/usr",
         "/dev",
     ):
-        assert not any(is_below(hidden, target) for target, one in shown.items() if one.how != "scratch"), hidden
+        assert not any(covers(target, hidden) for target, one in shown.items() if one.how != "scratch"), hidden
 
 
 def test_a_module_is_a_file_and_a_package_is_a_folder(tmp_path):
@@ -128,9 +129,9 @@ def test_parents_come_first_and_each_place_once(given):
     targets = [one.target for one in kept]
     assert len(set(targets)) == len(targets)
     for place, target in enumerate(targets):
-        assert not any(is_below(earlier, target) and earlier != target for earlier in targets[:place])
+        assert not any(covers(target, earlier) and earlier != target for earlier in targets[:place])
     for one in given:  # nothing is lost: it is there, or something above it shows the same
-        assert any(is_below(one.target, target) for target in targets)
+        assert any(covers(target, one.target) for target in targets)
 
 
 @given(mounts)
@@ -140,7 +141,7 @@ def test_every_folder_above_a_mount_is_made_once_before_it(given):
         assert not made & set(above)
         made |= set(above)
         parent = os.path.dirname(one.target)
-        made_here = any(is_below(parent, other) for other in made) or parent == "/"
+        made_here = any(covers(other, parent) for other in made) or parent == "/"
         assert made_here
         made.add(one.target)
 

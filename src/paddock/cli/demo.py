@@ -14,7 +14,7 @@ from paddock.kernels.installed import numba_installed
 
 if TYPE_CHECKING:
     from paddock.cli.episodes import Play
-    from paddock.cli.policies import Policy
+    from paddock.cli.policies import Choose
     from paddock.core.env import Env
 
 TARGET, SEED, STEPS = "CartPole-v1", 42, 500
@@ -83,7 +83,7 @@ def run(arguments: Namespace, output: Output) -> int:
     return OK if same else FAILED
 
 
-def balance(env: Env[Any, Any], seed: int) -> Policy:
+def balance(env: Env[Any, Any], seed: int) -> Choose:
     """Push the cart to the side to which the pole falls."""
     return lambda observation: int(observation[2] + observation[3] / 2 > 0)
 

@@ -22,6 +22,8 @@ EXTRAS = {
     "video": ("recording videos", "av", ("av",)),
     "resize": ("resizing pictures", "cv2", ("opencv-python-headless", "opencv-python")),
     "render": ("drawing and windows", "pygame", ("pygame-ce", "pygame")),
+    "server": ("serving environments", "picows", ("picows",)),
+    "openenv": ("environments written for OpenEnv", "pydantic", ("pydantic",)),
     "gymnasium": ("environments from and for Gymnasium", "gymnasium", ("gymnasium",)),
 }
 

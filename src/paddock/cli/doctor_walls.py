@@ -30,10 +30,10 @@ def examine_walls() -> dict[str, Any]:
 def _tier(tier: str) -> dict[str, Any]:
     from paddock.sandbox.machine import Machine
     from paddock.sandbox.promises import promises
-    from paddock.sandbox.self_test import self_test
+    from paddock.sandbox.self_test import failures
 
     missing = Machine.here().missing(tier)
-    failed = [] if missing else [f"{one.attack}: {one.how}" for one in self_test(tier) if not one.refused]
+    failed = [] if missing else failures(tier)
     kept = [
         {"key": one.key, "promise": one.words, "held": one.held and not failed, "by": list(one.by), "but": one.but}
         for one in promises(tier)

@@ -56,10 +56,10 @@ def _make(text: str, **options: Any) -> Env[Any, Any]:
     target = locate(text)
     if target.kind == "module":
         _find_modules_here()
-    with target_code(text):
+    with target_code(target.text):  # not the text as it was given: a URL may hold a token
         target = resolve(target, options.get("isolation"))
     decided = plan(target, **options)
-    with target_code(text):
+    with target_code(target.text):
         env = build(decided)
         assert isinstance(env, Env), "a plan without lanes builds one environment"
         return env

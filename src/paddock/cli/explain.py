@@ -27,7 +27,7 @@ def run(arguments: Namespace, output: Output) -> int:
     )
     rows = plan.lines()
     if arguments.json:
-        output.document({"target": arguments.target, "plan": [{"what": what, "how": how} for what, how in rows]})
+        output.document({"target": plan.target.text, "plan": [{"what": what, "how": how} for what, how in rows]})
     else:
         output.facts(rows)
     return OK

@@ -11,11 +11,11 @@ from paddock.cli.failures import mistake
 if TYPE_CHECKING:
     from paddock.core.env import Env
 
-Policy: TypeAlias = Callable[[Any], Any]
-PolicyMaker: TypeAlias = "Callable[[Env[Any, Any], int], Policy]"
+Choose: TypeAlias = Callable[[Any], Any]  # an action for an observation; not the wall's Policy
+PolicyMaker: TypeAlias = "Callable[[Env[Any, Any], int], Choose]"
 
 
-def random_policy(env: Env[Any, Any], seed: int) -> Policy:
+def random_policy(env: Env[Any, Any], seed: int) -> Choose:
     """Samples of the action space, whose stream starts at ``seed``."""
     actions = env.action_space
     actions.seed(seed)
@@ -37,7 +37,7 @@ def chosen(name: str, isolation: str | None) -> Iterator[PolicyMaker]:
         raise mistake(f"--policy {name}: expected one of {', '.join(sorted(POLICIES))}, or a file such as ./agent.py.")
     agents: list[Any] = []
 
-    def agent(env: Env[Any, Any], seed: int) -> Policy:
+    def agent(env: Env[Any, Any], seed: int) -> Choose:
         from paddock.making.agents import make_agent
 
         agents.append(make_agent(name, env.observation_space, env.action_space, seed=seed, isolation=isolation))

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
-from paddock.cli.arguments import integer
+from paddock.cli.arguments import add_json, integer
 from paddock.cli.failures import OK, mistake
 from paddock.cli.output import Output
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from paddock.server.principals import Tokens
+    from paddock.server.served import Served
+    from paddock.server.settings import Settings
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -20,14 +27,23 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--uds", type=Path, metavar="PATH", help="listen on a unix socket instead")
     parser.add_argument("--isolation", metavar="KIND", help="the wall: sandbox (default), landlock or auto")
     parser.add_argument("--max-sessions", type=integer(1), default=256, metavar="N", help="default 256")
+    parser.add_argument(
+        "--share-built-in",
+        action="store_true",
+        help="sessions of paddock's own environments share one worker: faster, but a stuck one ends them all",
+    )
     parser.add_argument("--deadline", type=_seconds, default=30.0, metavar="S", help="for one request (default 30)")
     parser.add_argument("--token-file", type=Path, metavar="FILE", help="lines 'role token'; without a role: operator")
     parser.add_argument("--allow-origin", action="append", default=[], metavar="URL", help="a web page that may ask")
-    parser.add_argument("--tls-cert", type=Path, metavar="FILE")
-    parser.add_argument("--tls-key", type=Path, metavar="FILE")
+    parser.add_argument(
+        "--allow-host", action="append", default=[], metavar="NAME", help="a name that a proxy in front calls it by"
+    )
+    parser.add_argument("--tls-cert", type=Path, metavar="FILE", help="PEM; needed to listen beyond this machine")
+    parser.add_argument("--tls-key", type=Path, metavar="FILE", help="the certificate's key, PEM")
     parser.add_argument("--journal", type=Path, metavar="DIR", help="keep deterministic sessions over restarts")
     parser.add_argument("--production", action="store_true", help="close reset, step and state on every path")
     parser.add_argument("--wire", choices=["0.10", "0.3"], default="0.10", help="which OpenEnv's bytes (default 0.10)")
+    add_json(parser)
 
 
 def _seconds(text: str) -> float:
@@ -42,11 +58,33 @@ def _seconds(text: str) -> float:
 
 def run(arguments: Namespace, output: Output) -> int:
     """Serve until SIGTERM or Ctrl-C."""
-    from paddock.server.principals import Tokens
     from paddock.server.run import run as serve
     from paddock.server.served import served_from
+
+    settings = _settings(arguments)
+    tokens, fresh = _tokens(arguments.token_file)
+    served = served_from(arguments.targets, arguments.isolation, deadline_s=arguments.deadline, share_built_in=arguments.share_built_in)
+
+    def ready(addresses: Sequence[Any]) -> None:
+        _tell(output, served, [url_of(address, secure=settings.tls_cert is not None) for address in addresses], fresh)
+
+    try:
+        serve(served, settings, tokens, when_ready=ready)
+    except OSError as error:
+        place = str(settings.uds) if settings.uds is not None else f"{settings.host}:{settings.port}"
+        raise mistake(f"can't serve on {place}: {error.strerror or error}", "OS_ERROR") from error
+    return OK
+
+
+def _settings(arguments: Namespace) -> Settings:
     from paddock.server.settings import Settings
 
+    if arguments.uds is not None and arguments.tls_cert is not None:
+        raise mistake("--uds is reached on this machine only, so it has no TLS. Drop --tls-cert and --tls-key.")
+    for name in ("tls_cert", "tls_key"):
+        file = getattr(arguments, name)
+        if file is not None and not file.is_file():
+            raise mistake(f"--{name.replace('_', '-')} {file}: there is no such file")
     settings = Settings(
         host=arguments.host,
         port=arguments.port,
@@ -57,29 +95,42 @@ def run(arguments: Namespace, output: Output) -> int:
         tls_cert=arguments.tls_cert,
         tls_key=arguments.tls_key,
         origins=frozenset(origin.lower().rstrip("/") for origin in arguments.allow_origin),
+        hosts=frozenset(arguments.allow_host),
         journal=arguments.journal,
         mode="production" if arguments.production else "simulation",
         wire=arguments.wire,
     )
     settings.check()
-    served = served_from(arguments.targets, arguments.isolation, deadline_s=arguments.deadline)
-    token = None
-    if arguments.token_file is not None:
-        try:
-            tokens = Tokens.from_file(arguments.token_file)
-        except OSError as error:
-            raise mistake(f"--token-file {arguments.token_file}: {error.strerror}") from error
+    return settings
+
+
+def _tokens(file: Path | None) -> tuple[Tokens, str | None]:
+    """Those of the file, or a fresh one, which is told once."""
+    from paddock.server.principals import Tokens
+
+    if file is None:
+        return Tokens.fresh()
+    try:
+        return Tokens.from_file(file), None
+    except OSError as error:
+        raise mistake(f"--token-file {file}: {error.strerror}") from error
+
+
+def url_of(address: Any, *, secure: bool = False) -> str:
+    """The URL of a server that listens at ``address``, as a client takes it."""
+    if not isinstance(address, tuple):
+        return f"http+unix://{quote(address, safe='')}"
+    host = f"[{address[0]}]" if ":" in address[0] else address[0]
+    return f"{'https' if secure else 'http'}://{host}:{address[1]}"
+
+
+def _tell(output: Output, served: Sequence[Served], urls: list[str], token: str | None) -> None:
+    names = [one.name for one in served]
+    if output.json:
+        output.document({"environments": names, "urls": urls, "token": token})
     else:
-        tokens, token = Tokens.fresh()
-    serve(served, settings, tokens, when_ready=lambda addresses: _ready(output, settings, addresses, token, served))
-    return OK
-
-
-def _ready(output: Output, settings: Any, addresses: list[Any], token: str | None, served: list[Any]) -> None:
-    scheme = "https" if settings.tls_cert is not None else "http"
-    for address in addresses:
-        place = f"{scheme}://{address[0]}:{address[1]}" if isinstance(address, tuple) else f"{scheme}+unix://{address}"
-        output.line(f"serving {', '.join(one.name for one in served)} on {place}")
-    if token is not None:
-        output.line(f"token {token}")
-    sys.stdout.flush()
+        for url in urls:
+            output.line(f"serving {', '.join(names)} on {url}")
+        if token is not None:
+            output.line(f"token {token}")
+    output.stdout.flush()

@@ -229,3 +229,8 @@ def table() -> list[tuple[type[PaddockError], str, bool, bool]]:
 
 def _descendants(cls: type[PaddockError]) -> list[type[PaddockError]]:
     return [found for child in cls.__subclasses__() for found in (child, *_descendants(child))]
+
+
+for _error in (PaddockError, *_descendants(PaddockError)):
+    # Where they are defined is nobody's business: tracebacks and pickles name the door that users know.
+    _error.__module__ = __name__

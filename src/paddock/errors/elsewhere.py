@@ -35,8 +35,8 @@ class EnvFailed(PaddockError):
 class WorkerLost(PaddockError):
     """The process that held the environment is gone; the text says how it ended, ``cause`` in one word.
 
-    "exit", "signal", "memory" (it took more than allowed), "cpu" (likewise), "protocol" (it sent what is no reply),
-    "closed" (its connection, while it ran), "ended" (by this side).
+    "exit", "signal", "memory" (it took more than allowed), "cpu" (likewise), "timeout" (it did not answer and was
+    ended), "protocol" (it sent what is no reply), "closed" (its connection, while it ran), "ended" (by this side).
     """
 
     code = "ENV_LOST"

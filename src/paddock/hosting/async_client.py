@@ -129,6 +129,10 @@ class AsyncHostedEnv:
     ) -> None:
         await self.close()
 
+    def __repr__(self) -> str:
+        where = getattr(self._channel, "address", None)
+        return f"AsyncHostedEnv({where}, wire paddock.v1)" if where is not None else "AsyncHostedEnv()"
+
     async def _ask(self, request: m.Request, read: Callable[[Any], Read]) -> Read:
         if self._closed:
             raise ClosedEnvironmentError("This environment is closed. Make it anew.")

@@ -12,7 +12,7 @@ import numpy as np
 from paddock.core.env import Env, Info
 from paddock.core.spec_json import decode_spec
 from paddock.core.state import State
-from paddock.errors import BadFrame, ClosedEnvironmentError, PaddockError, WorkerLost
+from paddock.errors import BadFrame, ClosedEnvironmentError, PaddockError, ResetNeeded, WorkerLost
 from paddock.hosting import messages as m
 from paddock.hosting.channel import Channel, Losable
 from paddock.hosting.gate import UNWALLED, Gate
@@ -45,6 +45,8 @@ class HostedEnv(Env[Any, Any]):
     ) -> None:
         self._channel = channel
         self._closed = False
+        self._ordered = wall is not None and wall.ordered
+        self._needs_reset = self._ordered
         self._gate: Gate = UNWALLED if wall is None else Wall(_NOTHING, wall)
         try:
             self._ask(m.Make(_NUMBER, what), partial(self._adopt, spaces=spaces, wall=wall))
@@ -83,10 +85,15 @@ class HostedEnv(Env[Any, Any]):
         found: tuple[Any, Info] = self._ask(
             m.Reset(_NUMBER, None if seed is None else to_seed(seed), options), self._gate.reset
         )
+        self._needs_reset = False
         return found
 
     def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, Info]:
-        return self._ask(m.Step([_NUMBER], [action]), self._gate.step)  # type: ignore[no-any-return]
+        if self._needs_reset:
+            raise ResetNeeded("Cannot call `env.step()` before `env.reset()`, nor after the end of an episode.")
+        result = self._ask(m.Step([_NUMBER], [action]), self._gate.step)
+        self._needs_reset = self._ordered and (result[2] or result[3])
+        return result  # type: ignore[no-any-return]
 
     def render(self) -> Any:
         return self._ask(m.Render(_NUMBER), partial(self._gate.render, mode=self.render_mode))
@@ -114,6 +121,7 @@ class HostedEnv(Env[Any, Any]):
 
     def restore(self, snapshot: bytes) -> None:
         self._ask(m.Restore(_NUMBER, snapshot), _nothing)
+        self._needs_reset = False  # whether it had ended when it was taken, only the far end knows
 
     def has_wrapper_attr(self, name: str) -> bool:
         return hasattr(self, name) or bool(self._find(name))
@@ -172,16 +180,17 @@ class HostedEnv(Env[Any, Any]):
                 raise self._gate.failure(reply)
             return read(reply.value)
         except self._gate.ends as error:
-            raise self._ended(error) from None
+            raise ended_by(error, self._channel) from None
 
-    def _ended(self, error: PaddockError) -> PaddockError:
-        """End the far end because of what it said; what to raise."""
-        if not isinstance(self._channel, Losable):
-            self._channel.close()
-            return error
-        text, cause = str(error), getattr(error, "cause", "ended")
-        lost = self._channel.lose(text if cause == "memory" else f"was ended: {text}", cause=cause)
-        return lost if isinstance(error, WorkerLost) else error
+
+def ended_by(error: PaddockError, channel: Channel) -> PaddockError:
+    """End the far end of a channel because of what it said; what to raise."""
+    if not isinstance(channel, Losable):
+        channel.close()
+        return error
+    text, cause = str(error), getattr(error, "cause", "ended")
+    lost = channel.lose(text if cause == "memory" else f"was ended: {text}", cause=cause)
+    return lost if isinstance(error, WorkerLost) else error
 
 
 def _nothing(value: Any) -> None:

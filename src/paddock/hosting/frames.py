@@ -19,6 +19,7 @@ from paddock.errors import BadFrame
 from paddock.hosting.codec import PREFIX_BYTES, decode, decode_prefix, encode
 from paddock.hosting.limits import LIMITS, Limits
 from paddock.hosting.messages import Done, Message, Step
+from paddock.hosting.one_step import read
 from paddock.hosting.values import Unpickler
 
 Piece: TypeAlias = "bytes | bytearray | memoryview"
@@ -141,6 +142,9 @@ class FrameReader:
             if small[_NUMBER_END:count] == same[_NUMBER_END:] and small[:_NUMBER_AT] == same[:_NUMBER_AT]:
                 self._end = 0
                 return _NUMBER.unpack_from(small, _NUMBER_AT)[0], self._same_message
+        if self._start == 0 and (usual := read(bytes(self._view[: self._end]))) is not None:
+            self._end = 0
+            return usual
         frame = self._buffered()
         if frame is None and empty:
             self.began_s = time.monotonic()

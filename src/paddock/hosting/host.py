@@ -13,14 +13,14 @@ from paddock.core.env import Env
 from paddock.core.lane import Lane
 from paddock.core.spec import EnvSpec
 from paddock.core.state import state
-from paddock.core.vector_env import AutoresetMode
+from paddock.core.vector_env import AutoresetMode, VectorEnv
 from paddock.errors import ClosedEnvironmentError, CustomSpaceError, InvalidSpace, InvalidSpec, PaddockError
 from paddock.hosting import messages as m
 from paddock.hosting.failure import failed
 from paddock.spaces import Space
 from paddock.spaces.json_form import to_json
 
-Build = Callable[[dict[str, Any]], Env[Any, Any]]
+Build = Callable[[dict[str, Any]], "Env[Any, Any] | VectorEnv[Any, Any, Any]"]
 
 _CONTAINED = (Exception, SystemExit, GeneratorExit)
 
@@ -70,26 +70,39 @@ class Host:
         except self._contained as error:
             return self.failed(error)
 
+    def stepped(self, results: list[Any]) -> m.Reply:
+        """The reply to a Step, from what ``step`` returned for each."""
+        try:
+            return m.Done(_listed(results))
+        except self._contained as error:  # a result of its own class may run code
+            return self.failed(error)
+
     def _step_each(self, request: m.Step) -> list[Any]:
         actions = request.actions
         if actions is None or len(actions) != len(request.envs):
             given = "none" if actions is None else len(actions)
             raise PaddockError(f"Step: {given} actions for {len(request.envs)} environments. Expected one each.")
-        results = [self.step(number, action) for number, action in zip(request.envs, actions, strict=True)]
-        return [result if type(result) is m.Failed else list(result) for result in results]
+        return _listed([self.step(number, action) for number, action in zip(request.envs, actions, strict=True)])
 
     def _make(self, request: m.Make) -> dict[str, Any]:
         with suppress(Exception):  # of an environment that nobody wants any more
             self._close(m.Close(request.env))
         made = self._build(request.what)
-        self._held[request.env] = made if request.autoreset is None else Lane(made, AutoresetMode(request.autoreset))
+        if request.autoreset is None:
+            self._held[request.env] = made
+        else:
+            assert not isinstance(made, VectorEnv), "many lanes are no lane of others"
+            self._held[request.env] = Lane(made, AutoresetMode(request.autoreset))
         return _description(made)
 
     def _reset(self, request: m.Reset) -> list[Any]:
         return list(self._get(request.env).reset(seed=request.seed, options=request.options))
 
     def _state(self, request: m.State) -> list[Any]:
-        now = state(self._env(request.env))
+        env = self._env(request.env)
+        if isinstance(env, VectorEnv):
+            return [[now.episode_id, now.step_count, now.public] for now in env.state()]
+        now = state(env)
         return [now.episode_id, now.step_count, now.public]
 
     def _call(self, request: m.Call) -> Any:
@@ -131,21 +144,27 @@ class Host:
         return _env_of(self._get(number))
 
 
+def _listed(results: list[Any]) -> list[Any]:
+    return [result if type(result) is m.Failed else list(result) for result in results]
+
+
 def _env_of(held: Any) -> Any:
     return held.env if isinstance(held, Lane) else held
 
 
-def _description(env: Env[Any, Any]) -> dict[str, Any]:
+def _description(env: Any) -> dict[str, Any]:
     """What a client must know of ``env``, as the dict form of a Description."""
     custom: list[str] = []
+    lanes = isinstance(env, VectorEnv)
     return msgspec.structs.asdict(
         m.Description(
-            observation_space=_space_text(env.observation_space, custom),
-            action_space=_space_text(env.action_space, custom),
+            observation_space=_space_text(env.single_observation_space if lanes else env.observation_space, custom),
+            action_space=_space_text(env.single_action_space if lanes else env.action_space, custom),
             metadata={key: one.value if isinstance(one, Enum) else one for key, one in env.metadata.items()},
             render_mode=env.render_mode,
             spec=_spec_text(env.spec),
             custom=", ".join(custom),
+            num_envs=env.num_envs if lanes else None,
         )
     )
 

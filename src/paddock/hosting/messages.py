@@ -164,7 +164,8 @@ Message: TypeAlias = (
 class Description(msgspec.Struct, frozen=True):
     """What a client must know of an environment that it does not hold; spaces and spec as JSON text.
 
-    A space of the user's own class has no JSON; then its field is None and ``custom`` says which class.
+    A space of the user's own class has no JSON; then its field is None and ``custom`` says which class. With
+    ``num_envs`` it is that many lanes, and the spaces are those of one lane.
     """
 
     observation_space: str | None
@@ -173,3 +174,4 @@ class Description(msgspec.Struct, frozen=True):
     render_mode: str | None = None
     spec: str | None = None
     custom: str = ""
+    num_envs: int | None = None

@@ -14,7 +14,8 @@ import msgspec
 from paddock.errors import BadFrame, PaddockError, Unreachable
 from paddock.hosting.codec import PREFIX_BYTES, decode, decode_frame, decode_prefix, encode
 from paddock.hosting.limits import LIMITS, Limits
-from paddock.hosting.messages import Done, Failed, Message, Reply, Request, Resume
+from paddock.hosting.messages import Done, Failed, Message, Reply, Request, Resume, Step
+from paddock.hosting.one_step import read, step_frame
 from paddock.hosting.remote_refusal import OtherWire, explained, given_up, is_final
 from paddock.hosting.resuming import Action, Answer, Connect, Disconnect, GiveUp, Patience, ResumingClient, Send
 from paddock.hosting.websocket.endpoint import Endpoint
@@ -42,6 +43,10 @@ def split_frame(beginning: memoryview) -> int:
     except BadFrame:
         return 0
     return PREFIX_BYTES + head_bytes
+
+
+def _is_one_step(request: Request) -> bool:
+    return type(request) is Step and request.envs == [0] and request.actions is not None and len(request.actions) == 1
 
 
 class RemoteSession:
@@ -98,8 +103,9 @@ class RemoteSession:
         if self.over is not None:
             raise self.over.with_traceback(None)
         number = self._client.next_number
-        pieces = encode(request, number, limits=self.limits)
-        frame = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        frame = step_frame(request.actions[0], number) if _is_one_step(request) else None  # type: ignore[union-attr, index]
+        if frame is None:
+            frame = b"".join(encode(request, number, limits=self.limits))
         # Nothing but a Send comes of it.
         return number, self._client.submit(frame)  # type: ignore[arg-type, return-value]
 
@@ -154,8 +160,10 @@ class RemoteSession:
 
     def _decoded(self, event: Binary) -> Reply:
         data, rest = event.data, event.rest
-        if rest is None:
-            message: Message = decode_frame(data, limits=self.limits)[1]
+        if type(data) is bytes and rest is None and (usual := read(data)) is not None:
+            message: Message = usual[1]
+        elif rest is None:
+            message = decode_frame(data, limits=self.limits)[1]
         else:
             _, head_bytes, body_bytes = decode_prefix(data[:PREFIX_BYTES], limits=self.limits)
             if len(data) != PREFIX_BYTES + head_bytes or len(rest) != body_bytes:

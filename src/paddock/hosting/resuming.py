@@ -104,6 +104,7 @@ class ResumingClient:
         self, holder: str, *, patience: Patience | None = None, window: int = WINDOW, saved: Resume | None = None
     ) -> None:
         self._patience, self._window = patience or Patience(), window
+        self._refused: PaddockError | None = None  # what the server said last instead of welcome
         self._holder = holder
         self._session, self._token = ("", "") if saved is None else (saved.session, saved.token)
         self._newest = 0 if saved is None else saved.last  # how many requests were numbered
@@ -233,8 +234,7 @@ class ResumingClient:
         if isinstance(reply, Failed):
             if reply.code in _FINAL:
                 return self._give_up(to_error(reply))
-            if self._down_s is not None and now >= self._down_s + self._allowed_s:
-                return self._give_up(to_error(reply))
+            self._refused = to_error(reply)
             return [Disconnect(self._attempt), *self._try_again(now, jitter)]
         return self._welcomed(reply)
 
@@ -280,6 +280,8 @@ class ResumingClient:
             return SessionGone(
                 f"The server could not be reached for {self._allowed_s:g} s; its sessions are gone then."
             )
+        if self._refused is not None:  # it answered, each time that it takes nobody now
+            return self._refused
         return Unreachable(f"No server answered within {self._allowed_s:g} s. Is it running?")
 
     def _give_up(self, error: PaddockError) -> list[Action]:

@@ -12,6 +12,7 @@ from paddock.hosting.codec import encode
 from paddock.hosting.frames import FrameReader, SameFrame, write_frame, write_same
 from paddock.hosting.host import Host
 from paddock.hosting.messages import Attach, Close, Done, Failed, Message, Reply, Step
+from paddock.hosting.one_step import result_frame
 from paddock.hosting.values import Unpickler, to_wire
 from paddock.hosting.waiting import Waiting
 
@@ -21,35 +22,92 @@ _DONE = SameFrame(_NOTHING_TO_SAY)
 
 def serve(far: socket.socket, host: Host, *, unpickler: Unpickler | None = None) -> None:
     """Answer until the peer closes its end or every environment; then close what is left."""
-    far.setblocking(False)
-    reader, waiting = FrameReader(far, descriptors=True, unpickler=unpickler), Waiting(far)
-    block: Block | None = None
+    waiting = Waiting(far)
+    conversation = Conversation(far, host, waiting, unpickler=unpickler)
     try:
         while True:
-            if reader.is_empty:
+            if conversation.is_empty:
                 waiting.wait()
-            frame = reader.next()
-            if frame is None:
+            went_on = conversation.go_on()
+            if went_on is None:
                 waiting.wait()
-                continue
-            number, message = frame
-            if type(message) is Step and block is not None:
-                _answer(far, host, number, message, step_in_place(host, block, message), in_place=True)
-            elif isinstance(message, BadFrame):  # the stream is whole: only this request can't be understood
-                write_frame(far, encode(host.failed(message.__cause__ or message), number))
-            elif isinstance(message, Attach):
-                block = _attached(reader, message)
-                waiting.awake_s = message.awake_s
-                reader.takes_descriptors = False
-                write_same(far, _DONE, number)
-            else:
-                _answer(far, host, number, message, host.handle(message), in_place=False)  # type: ignore[arg-type]
-                if isinstance(message, Close) and message.env is None:
-                    return
+            elif not went_on:
+                return
     except (EOFError, BrokenPipeError, ConnectionResetError):
         return  # the peer is gone: nobody is left to answer
     finally:
         host.handle(Close())
+
+
+class Conversation:
+    """Requests from ``far`` and the host's answers. ``waiting`` is told how long to stay awake."""
+
+    def __init__(
+        self, far: socket.socket, host: Host, waiting: Waiting | None = None, *, unpickler: Unpickler | None = None
+    ) -> None:
+        far.setblocking(False)
+        self.host = host
+        self._far, self._waiting = far, waiting
+        self._reader = FrameReader(far, descriptors=waiting is not None, unpickler=unpickler)
+        self._block: Block | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing that was received is left over."""
+        return self._reader.is_empty
+
+    def go_on(self) -> bool | None:
+        """Answer the next request. None if it is not all here, False if it was the last one. EOFError at the end."""
+        frame = self._reader.next()
+        if frame is None:
+            return None
+        far, host, block = self._far, self.host, self._block
+        number, message = frame
+        if type(message) is Step:
+            if block is not None:
+                _answer(far, host, number, message, step_in_place(host, block, message), in_place=True)
+            elif message.actions is not None and len(message.envs) == len(message.actions) == 1:
+                self._reader.takes_descriptors = False  # shared memory would have come before the first step
+                _step_one(far, host, number, message)
+            else:
+                _answer(far, host, number, message, host.handle(message), in_place=False)
+        elif isinstance(message, BadFrame):  # the stream is whole: only this request can't be understood
+            write_frame(far, encode(host.failed(message.__cause__ or message), number))
+        elif isinstance(message, Attach):
+            self._attach(message)
+            write_same(far, _DONE, number)
+        else:
+            _answer(far, host, number, message, host.handle(message), in_place=False)  # type: ignore[arg-type]
+            return not (isinstance(message, Close) and message.env is None)
+        return True
+
+    def _attach(self, message: Attach) -> None:
+        reader = self._reader
+        if not reader.descriptors:
+            raise BadFrame("Attach came without a file descriptor.")
+        fd = reader.descriptors.pop()
+        try:
+            self._block = Block(fd, message.rows, message.observations, message.actions)
+        finally:
+            os.close(fd)  # the mapping stays
+        reader.takes_descriptors = False
+        if self._waiting is not None:
+            self._waiting.awake_s = message.awake_s
+
+
+def _step_one(far: socket.socket, host: Host, number: int, request: Step) -> None:
+    """Step one environment. Hot: of the ways here the one that an environment far away takes."""
+    result = host.step(request.envs[0], request.actions[0])  # type: ignore[index]
+    frame = result_frame(result, number)
+    if frame is None:
+        _answer(far, host, number, request, host.stepped([result]), in_place=False)
+        return
+    try:
+        sent = far.send(frame)
+    except BlockingIOError:
+        sent = 0
+    if sent != len(frame):
+        write_frame(far, [memoryview(frame)[sent:]])
 
 
 def step_in_place(host: Host, block: Block, request: Step) -> Reply:
@@ -77,16 +135,6 @@ def step_in_place(host: Host, block: Block, request: Step) -> Reply:
             notes.append([row, info])
     block.idle()
     return Done(notes) if notes else _NOTHING_TO_SAY
-
-
-def _attached(reader: FrameReader, message: Attach) -> Block:
-    if not reader.descriptors:
-        raise BadFrame("Attach came without a file descriptor.")
-    fd = reader.descriptors.pop()
-    try:
-        return Block(fd, message.rows, message.observations, message.actions)
-    finally:
-        os.close(fd)  # the mapping stays
 
 
 def _answer(far: socket.socket, host: Host, number: int, request: Message, reply: Reply, *, in_place: bool) -> None:

@@ -15,11 +15,11 @@ from paddock.core.env import Info
 from paddock.errors import EnvironmentViolation, PaddockError, WorkerLost
 from paddock.hosting.gate import StepResult
 from paddock.hosting.messages import Failed
-from paddock.hosting.plain_text import plain
 from paddock.hosting.wall_failure import walled_error
 from paddock.hosting.wall_members import member_test, shown, violation, wrong_place
 from paddock.hosting.wall_rules import WallRules
 from paddock.hosting.wall_values import ValueCheck
+from paddock.sandbox.plain_text import plain
 from paddock.spaces import Space
 
 _NAME_CHARACTERS = 200
@@ -75,7 +75,7 @@ class Wall:
         return value
 
     def _check_reward(self, reward: Any) -> None:
-        if type(reward) is not float and not (type(reward) is int or isinstance(reward, (np.floating, np.integer))):
+        if type(reward) not in (float, int) and not isinstance(reward, (np.floating, np.integer)):
             raise violation("reward", f"{shown(reward)} is no number")
         # As Python's own: a bound that float32 can't hold would become infinite in the comparison.
         number = reward.item() if isinstance(reward, np.generic) else reward

@@ -13,11 +13,11 @@ from paddock.core.spec import EnvSpec
 from paddock.core.spec_json import MAX_BYTES, decode_spec
 from paddock.errors import EnvironmentViolation
 from paddock.hosting.messages import Description
-from paddock.hosting.plain_text import brief, plain
 from paddock.hosting.wall_members import shown, violation
 from paddock.hosting.wall_rules import WallRules
 from paddock.hosting.wall_spaces import read_space
 from paddock.hosting.wall_values import ValueCheck
+from paddock.sandbox.plain_text import brief, plain
 from paddock.spaces import Space
 
 _NAME_CHARACTERS = 64

@@ -8,7 +8,7 @@ from paddock import errors as e
 from paddock.errors import EnvFailed, PaddockError, WorkerLost
 from paddock.hosting.failure import MESSAGE_LIMIT, TRACE_LIMIT, to_error
 from paddock.hosting.messages import Failed
-from paddock.hosting.plain_text import brief, plain
+from paddock.sandbox.plain_text import brief, plain
 
 # What making, asking and the environment itself may go wrong with. What becomes of the worker, of the connection and
 # of calls is known on this side: a worker that claims to be lost, or busy, only has an error of its own.

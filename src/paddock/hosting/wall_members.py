@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from paddock.errors import EnvironmentViolation
-from paddock.hosting.plain_text import brief
+from paddock.sandbox.plain_text import brief
 from paddock.spaces import Box, Dict, Discrete, Graph, MultiBinary, MultiDiscrete, OneOf, Sequence, Space, Text, Tuple
 from paddock.spaces.graph import GraphInstance
 

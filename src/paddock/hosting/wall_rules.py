@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from paddock.hosting.limits import Limits
-from paddock.sandbox.policy import Policy
+from paddock.sandbox.policy import DEFAULT, Policy
 
 # Frames from behind a wall. The head stays what it is elsewhere: the infos of many lanes lie in one.
 WALLED_LIMITS = Limits(depth=48, text_bytes=1 << 24, json_bytes=1 << 18, odd_keys=1 << 8)
@@ -13,23 +13,24 @@ WALLED_LIMITS = Limits(depth=48, text_bytes=1 << 24, json_bytes=1 << 18, odd_key
 
 @dataclass(frozen=True, kw_only=True)
 class WallRules:
-    """The trusted side's bounds.
+    """The trusted side's bounds: those of the default policy where nothing is said.
 
     >>> WallRules.of(Policy(call_s=2.0)).call_s
     2.0
     """
 
-    reward_range: tuple[float, float] = (-1e9, 1e9)
-    info_bytes: int = 1 << 16
+    reward_range: tuple[float, float] = DEFAULT.reward_range
+    info_bytes: int = DEFAULT.info_kb * 1024
     info_depth: int = 8
     info_entries: int = 4096
-    value_bytes: int = 1 << 26  # what an attribute, a call or a picture may bring
+    value_bytes: int = 1 << 26  # what an attribute or a call may bring
     value_depth: int = 16
     value_entries: int = 1 << 16
-    space_bytes: int = 1 << 28  # a value of a space that came from behind the wall: what a frame may hold
+    space_bytes: int = 1 << 28  # a picture, or a value of a space that came from behind the wall: what a frame may hold
     lanes_bytes: int = 1 << 30  # the values of all lanes together, for which this side makes room
-    call_s: float = 30.0
-    start_s: float = 60.0
+    ordered: bool = False  # an episode that has ended goes on only with a reset, whatever the far end says
+    call_s: float = DEFAULT.call_s
+    start_s: float = DEFAULT.start_s
     frames: Limits = WALLED_LIMITS
 
     @classmethod

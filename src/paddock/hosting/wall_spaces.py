@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from paddock.hosting.plain_text import brief, drives_terminal
 from paddock.hosting.wall_members import violation
+from paddock.sandbox.plain_text import brief, drives_terminal
 from paddock.spaces import Box, Dict, Graph, MultiBinary, MultiDiscrete, Sequence, Space, Text
 from paddock.spaces.json_form import from_json
 from paddock.spaces.parts import parts

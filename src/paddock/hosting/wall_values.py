@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from paddock.errors import EnvironmentViolation
-from paddock.hosting.plain_text import plain
 from paddock.hosting.wall_members import quoted, shown, violation
 from paddock.hosting.wall_spaces import check_space
+from paddock.sandbox.plain_text import plain
 from paddock.spaces import Space
 from paddock.spaces.graph import GraphInstance
 

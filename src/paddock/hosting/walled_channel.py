@@ -15,9 +15,9 @@ from typing import Any
 from paddock.errors import DeadlineExceeded, NoAsyncCallError
 from paddock.hosting.frames import milliseconds, wait_for
 from paddock.hosting.messages import Attach, Make, Reply, Request
-from paddock.hosting.plain_text import plain
 from paddock.hosting.process_channel import ProcessChannel
 from paddock.hosting.wall_rules import WallRules
+from paddock.sandbox.plain_text import plain
 
 CLOSE_S = 1.0  # how long an untrusted environment may take to close
 FLOOD_S = 0.002  # between two looks at what is printed: a flood slows down the one who makes it

@@ -1,9 +1,10 @@
 """make(): locate the target, plan (pure, printable), build. The only package that knows every place."""
 
 from paddock.making.build import build, resolve
-from paddock.making.doors import OpenEnv, make, make_vec, permissions, warm
+from paddock.making.doors import OpenEnv, make, make_async, make_vec, permissions, warm
 from paddock.making.lane_options import LaneOptions
-from paddock.making.plan import Plan, RemoteOptions, plan
+from paddock.making.plan import Plan, plan
+from paddock.making.remote_options import RemoteOptions
 from paddock.making.target import Target, locate
 
 __all__ = [
@@ -15,6 +16,7 @@ __all__ = [
     "build",
     "locate",
     "make",
+    "make_async",
     "make_vec",
     "permissions",
     "plan",

@@ -13,7 +13,7 @@ from typing import Any
 
 from paddock.core.env import Env, Info
 from paddock.errors import PaddockError, PlanError
-from paddock.making.isolation import Isolation
+from paddock.making.isolation import Isolation, wall_for
 from paddock.making.target import Target
 from paddock.sandbox.policy import Policy
 from paddock.spaces import Space
@@ -55,7 +55,10 @@ def chooser(module: str, observation_space: Space[Any], action_space: Space[Any]
 
 
 class WalledAgent:
-    """The agent of a file behind a wall: called with an observation, it returns an action inside ``action_space``."""
+    """The agent of a file behind a wall: called with an observation, it returns what the agent chose.
+
+    Plain data, and no more is sure: whether it is an action is for the environment that gets it to check.
+    """
 
     def __init__(
         self, file: str, observation_space: Space[Any], action_space: Space[Any], seed: int, policy: Policy
@@ -70,7 +73,6 @@ class WalledAgent:
             "seed": seed,
         }
         self._env = walled_env(what, {agent_module(file): str(Path(file).resolve())}, None, policy)
-        self._space = action_space
 
     def __call__(self, observation: Any) -> Any:
         return self._env.call("act", observation)
@@ -92,8 +94,6 @@ def make_agent(
     file: str, observation_space: Space[Any], action_space: Space[Any], *, seed: int = 0, isolation: Isolation = None
 ) -> WalledAgent | Choose:
     """The agent of a file. A file is somebody's code: it goes behind a wall unless ``isolation="none"`` is said."""
-    from paddock.making.isolation import wall_for
-
     wall = wall_for(Target(file, "module"), "sandbox" if isolation is None else isolation)
     if wall is not None:
         return WalledAgent(file, observation_space, action_space, seed, wall)

@@ -30,6 +30,8 @@ from paddock.wrappers.guard import Guard
 
 def build(plan: Plan) -> Env[Any, Any] | VectorEnv[Any, Any, Any]:
     """The environment that a plan for a resolved target describes; what fails on the way closes what was opened."""
+    if plan.target.url is not None:
+        return _build_remote(plan)
     if plan.num_envs is None:
         return build_one(plan) if plan.isolation == "none" else _build_hosted(plan)
     return _LANES[plan.backend](plan, plan.num_envs)
@@ -101,18 +103,36 @@ def _build_hosted(plan: Plan) -> Env[Any, Any]:
     return env
 
 
+def _build_remote(plan: Plan) -> Env[Any, Any] | VectorEnv[Any, Any, Any]:
+    from paddock.making.remote import build_remote
+
+    env = build_remote(plan)
+    if isinstance(env, VectorEnv):
+        return env
+    dressed = env
+    try:
+        for wrapper in plan.wrappers:
+            dressed = _wrapped(dressed, wrapper)
+    except BaseException:
+        env.close()
+        raise
+    return dressed
+
+
 def _build_walled(plan: Plan, policy: Policy) -> Env[Any, Any]:
     from paddock.making.crossing import crossing
     from paddock.making.walls import walled_env
 
     sent = crossing(plan)
-    env = walled_env(sent.what, sent.modules, sent.folder, policy)
+    spec = plan.target.spec
+    ordered = spec is None or spec.order_enforce
+    env = walled_env(sent.what, sent.modules, sent.folder, policy, ordered=ordered)
     env.spec = _outside_spec(plan, env.spec)
     return env
 
 
 def _outside_spec(plan: Plan, described: EnvSpec | None) -> EnvSpec | None:
-    """The spec of an environment behind a wall: of code that only the worker knows it names nothing to be loaded here."""
+    """The spec of an environment behind a wall. Of code that only the worker knows it names nothing to load here."""
     if plan.target.spec is not None and plan.target.folder is None:
         return _unmade_spec(plan)
     return None if described is None else replace(described, entry_point=None, additional_wrappers=())
@@ -224,7 +244,7 @@ _LANES = {"loop": _build_loop, "compiled": _build_compiled, "processes": _build_
 
 def resolve(target: Target, isolation: Isolation = None) -> Target:
     """The target with its spec known: a module is imported now, a plugin loaded. Not if it is to stay behind a wall."""
-    if wall_for(target, isolation) is not None:
+    if target.kind == "url" or wall_for(target, isolation) is not None:
         return target
     if target.kind == "module":
         assert target.module is not None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import sys
 import sysconfig
+from collections.abc import Iterable
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 
@@ -26,6 +27,21 @@ def code_of(module: str) -> dict[str, str]:
         return {}
     path = _path_of(module, name)
     return {} if _is_installed(path) else {name: path}
+
+
+def loaded_beside(paths: Iterable[str]) -> dict[str, str]:
+    """What this process has imported from the folders that ``paths`` lie in, by top-level name: code of one project."""
+    folders = {Path(path).parent for path in paths}
+    found: dict[str, str] = {}
+    for name, module in list(sys.modules.items()):
+        origin = getattr(getattr(module, "__spec__", None), "origin", None)
+        if "." in name or name == "__main__" or not isinstance(origin, str):
+            continue
+        place = Path(origin).resolve()
+        place = place.parent if place.name == "__init__.py" else place
+        if place.parent in folders and place.exists() and not _is_installed(str(place)):
+            found[name] = str(place)
+    return found
 
 
 def _path_of(module: str, name: str) -> str:

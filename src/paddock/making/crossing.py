@@ -15,6 +15,7 @@ from paddock.making.code_files import code_of
 from paddock.making.plan import Plan
 from paddock.making.target import Target
 from paddock.making.wrapper_stack import as_data, name_of
+from paddock.sources.openenv_classes import RECORD_CLASSES
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,14 @@ def _bare(spec: EnvSpec) -> EnvSpec:
     entry_point = spec.entry_point
     if entry_point is not None:
         entry_point = _text_of(entry_point, f"The entry point of {spec.id!r}")
-    return replace(spec, entry_point=entry_point, vector_entry_point=None, kwargs={}, additional_wrappers=())
+    vector = _vector_text(spec)
+    return replace(spec, entry_point=entry_point, vector_entry_point=vector, kwargs={}, additional_wrappers=())
+
+
+def _vector_text(spec: EnvSpec) -> str | None:
+    """The environment's own vector form, if it has one that can be named; lanes are stepped in a loop otherwise."""
+    text = None if spec.vector_entry_point is None else entry_point_text(spec.vector_entry_point)
+    return None if text is None or _only_here(text) else text
 
 
 def _as_data(wrapper: Any) -> WrapperSpec:
@@ -80,12 +88,16 @@ def _wrapper(entry: WrapperSpec) -> list[Any]:
 
 def _text_of(entry_point: Any, who: str) -> str:
     text = entry_point_text(entry_point)
-    if "<" in text or text.startswith(("__main__:", "?")):
+    if _only_here(text):
         raise PlanError(
             f"{who} is {text}, which only this process has, and code does not go behind a wall. Put it into a module "
             f"of its own and name it 'module:Class'."
         )
     return text
+
+
+def _only_here(text: str) -> bool:
+    return "<" in text or text.startswith(("__main__:", "?"))
 
 
 def _check_crosses(value: Any, name: str) -> None:
@@ -101,6 +113,11 @@ def _modules(target: Target, wrappers: list[list[Any]]) -> dict[str, str]:
     named = [] if target.module is None else [target.module]
     if target.spec is not None and target.spec.entry_point is not None:
         named.append(entry_point_text(target.spec.entry_point).partition(":")[0])
+    if target.spec is not None and (vector := _vector_text(target.spec)) is not None:
+        named.append(vector.partition(":")[0])
+    if target.spec is not None:  # an environment written for OpenEnv, with the classes of its records
+        records = (target.spec.kwargs.get(name) for name in RECORD_CLASSES)
+        named += [path.partition(":")[0] for path in records if isinstance(path, str)]
     named += [entry_point.partition(":")[0] for _, entry_point, _ in wrappers]
     return {
         name: path for module in named if not module.startswith("gymnasium.") for name, path in code_of(module).items()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from paddock.core.env import Env
 from paddock.core.spec import EnvSpec
@@ -13,11 +13,15 @@ from paddock.errors import PlanError
 from paddock.making.build import build, resolve
 from paddock.making.isolation import Isolation
 from paddock.making.lane_options import LaneOptions
-from paddock.making.plan import RemoteOptions, plan
+from paddock.making.plan import plan
+from paddock.making.remote_options import RemoteOptions
 from paddock.making.target import locate
 from paddock.making.warm import WarmPool
 from paddock.making.wrapper_stack import WrapperLike
 from paddock.sandbox.policy import DEFAULT, Policy
+
+if TYPE_CHECKING:
+    from paddock.hosting.async_client import AsyncHostedEnv
 
 
 @overload
@@ -44,8 +48,9 @@ def make(
     Other keywords go to the environment; one that has an argument with a name from this list takes it through
     ``env_kwargs``. ``wrappers``, innermost first, go around the environment, or around each lane: data such as
     ``ClipReward.wrapper_spec(min_reward=0)``, classes or callables. ``validate=False`` lets any action through to the
-    environment; ``max_episode_steps=-1`` lifts the time limit. See ``paddock explain TARGET`` for what a call would
-    build.
+    environment; ``max_episode_steps=-1`` lifts the time limit. A URL (``https://host:8000/CartPole-v1``, or
+    ``http+unix://%2Frun%2Fpaddock.sock``) names an environment of a server; ``remote`` says how to reach it. See
+    ``paddock explain TARGET`` for what a call would build.
 
     >>> import paddock
     >>> env = paddock.make("CartPole-v1")
@@ -77,6 +82,30 @@ def make_vec(target: str | os.PathLike[str] | EnvSpec, num_envs: int = 1, **kwar
 def OpenEnv(target: str | os.PathLike[str] | EnvSpec, **kwargs: Any) -> Any:  # noqa: N802 - the mission's spelling
     """``make`` under the name that OpenEnv's users look for, nothing more."""
     return make(target, **kwargs)
+
+
+async def make_async(
+    target: str,
+    *,
+    render_mode: str | None = None,
+    remote: RemoteOptions | None = None,
+    env_kwargs: dict[str, Any] | None = None,
+    **kwargs: Any,
+) -> AsyncHostedEnv:
+    """``make`` for asyncio, for an environment of a server: ``await env.reset()``, ``await env.step(action)``.
+
+    Other keywords go to the environment. ``async with await paddock.make_async(url) as env`` closes it.
+    """
+    from paddock.making.remote import build_async
+
+    located = locate(target)
+    if located.url is None:
+        raise PlanError(
+            f"make_async is for environments of a server, and {located.text!r} is none: its step would block the loop. "
+            f"Use make(), in a thread where it is slow (asyncio.to_thread)."
+        )
+    given = {**kwargs, **(env_kwargs or {})}
+    return await build_async(plan(located, render_mode=render_mode, remote=remote, env_kwargs=given))
 
 
 def permissions(target: str | os.PathLike[str] | EnvSpec) -> Policy:

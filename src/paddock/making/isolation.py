@@ -10,7 +10,7 @@ from paddock.making.target import Target
 from paddock.sandbox.policy import DEFAULT, Policy
 
 Isolation: TypeAlias = "str | Policy | None"
-Tier: TypeAlias = Literal["none", "process", "landlock", "sandbox", "auto"]
+Tier: TypeAlias = Literal["none", "process", "landlock", "sandbox", "auto", "remote"]
 
 _WALLS = ("sandbox", "landlock", "auto")
 

@@ -22,7 +22,12 @@ _WAY_OUT = {
     "compiled": "are for compiled lanes; drop them",
     "processes": "are for lanes in worker processes; pass isolation='process', or drop them",
 }
-_STEPPED = {"loop": "stepped in a loop", "compiled": "compiled", "processes": "in worker processes"}
+_STEPPED = {
+    "loop": "stepped in a loop",
+    "compiled": "compiled",
+    "processes": "in worker processes",
+    "remote": "at a server",
+}
 
 
 @dataclass(frozen=True)
@@ -34,6 +39,7 @@ class LaneOptions:
     In worker processes: ``workers`` (as many as cores), ``deadline_s`` for a lane's step, ``max_concurrency`` of
     workers, and ``batch_size`` < n to receive the lanes that are ready first.
     Compiled: ``threads``, and ``statistics`` (return and length of ended episodes in the info).
+    At a server: ``autoreset`` and ``on_fault``.
     """
 
     autoreset: AutoresetMode = AutoresetMode.NEXT_STEP

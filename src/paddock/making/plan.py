@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 from paddock.core.spec import EnvSpec, WrapperSpec, entry_point_text
@@ -11,20 +11,14 @@ from paddock.errors import PlanError
 from paddock.kernels.installed import numba_installed
 from paddock.making.isolation import Isolation, Tier, tier_of, wall_for
 from paddock.making.lane_options import LaneOptions
+from paddock.making.remote_options import RemoteOptions
 from paddock.making.target import Target
 from paddock.making.wrapper_stack import WrapperLike, name_of
 from paddock.sandbox.policy import Policy
 
 _BACKENDS = ("auto", "loop", "compiled")
 
-Backend: TypeAlias = Literal["one", "loop", "compiled", "processes"]
-
-
-@dataclass(frozen=True)
-class RemoteOptions:
-    """How to reach a server."""
-
-    token: str | None = field(default=None, repr=False)
+Backend: TypeAlias = Literal["one", "loop", "compiled", "processes", "remote"]
 
 
 @dataclass(frozen=True)
@@ -43,6 +37,7 @@ class Plan:
     wrappers: tuple[WrapperLike, ...]
     env_kwargs: dict[str, Any]
     lanes: LaneOptions
+    remote: RemoteOptions | None = None
 
     def lines(self) -> list[tuple[str, str]]:
         """The plan as (what, how) rows, outermost decision first."""
@@ -52,6 +47,8 @@ class Plan:
             from paddock.making.wall_lines import wall_lines  # when first used: it looks at files
 
             rows += wall_lines(target, self.wall)
+        if target.url is not None:
+            return [*rows, *self._remote_lines()]
         if spec is None:
             later = f"known after importing {target.module}"
             lanes = [] if self.num_envs is None else [("lanes", f"{self.num_envs}, how they step is {later}")]
@@ -78,6 +75,18 @@ class Plan:
             rows.append(("wrappers of the spec", ", ".join(w.name for w in spec.additional_wrappers)))
         if self.wrappers:
             rows.append(("wrappers", ", ".join(map(name_of, self.wrappers))))
+        return rows
+
+    def _remote_lines(self) -> list[tuple[str, str]]:
+        from paddock.making.remote_plan import remote_lines  # when first used: most targets are here
+
+        rows = remote_lines(self.target, self.remote)
+        if self.num_envs is not None:
+            how = f"one message a step, on a fault {self.lanes.on_fault}, autoreset {self.lanes.autoreset.value}"
+            rows.append(("lanes", f"{self.num_envs}, all in one worker at the server, {how}"))
+        rows.append(("arguments", _arguments_text(None, self.env_kwargs)))
+        if self.wrappers:
+            rows.append(("wrappers", f"{', '.join(map(name_of, self.wrappers))} (here, around it)"))
         return rows
 
     def _steps(self) -> str:
@@ -120,11 +129,30 @@ def plan(
     _check_place(target, remote)
     _check_limit(max_episode_steps)
     _check_wrappers(wrappers)
-    target, num_envs, isolation, backend = _without_lane_arguments(target, num_envs, isolation, backend)
-    wall = wall_for(target, isolation)
-    tier = tier_of(isolation, wall)
     _check_count(num_envs)
-    resolved = _resolve_backend(target, num_envs, tier, backend, wrappers)
+    wall: Policy | None = None
+    if target.kind == "url":
+        from paddock.making.remote_plan import check_remote  # when first used: most targets are here
+
+        check_remote(
+            target,
+            remote,
+            num_envs=num_envs,
+            isolation=isolation,
+            backend=backend,
+            validate=validate,
+            max_episode_steps=max_episode_steps,
+            wrappers=wrappers,
+            env_kwargs=env_kwargs or {},
+        )
+        tier: Tier = "remote"
+        resolved: Backend = "one" if num_envs is None else "remote"
+    else:
+        target, num_envs, isolation, backend = _without_lane_arguments(target, num_envs, isolation, backend)
+        wall = wall_for(target, isolation)
+        tier = tier_of(isolation, wall)
+        _check_count(num_envs)
+        resolved = _resolve_backend(target, num_envs, tier, backend, wrappers)
     _check_lane_options(lanes, resolved)
     return Plan(
         target=target,
@@ -139,6 +167,7 @@ def plan(
         wrappers=tuple(wrappers),
         env_kwargs=dict(env_kwargs or {}),
         lanes=lanes or LaneOptions(),
+        remote=remote,
     )
 
 
@@ -148,9 +177,7 @@ def _check_place(target: Target, remote: RemoteOptions | None) -> None:
             f"{target.text!r} is a signed package, and this version of paddock has no store for them yet. Unpack it "
             f"and name its folder, as ./{target.text.partition('@')[0].rpartition('/')[2]}."
         )
-    if target.kind == "url":
-        raise PlanError(f"{target.text!r} is a server, and this version of paddock has no client yet.")
-    if remote is not None:
+    if remote is not None and target.kind != "url":
         raise PlanError(f"remote= is for servers, and {target.text!r} runs on this machine. Drop remote=.")
 
 
@@ -229,6 +256,7 @@ _ISOLATION = {
     "landlock": "landlock: Landlock, seccomp and limits; for places where namespaces can't be had",
     "sandbox": "sandbox: namespaces, Landlock, seccomp and limits; it sees only what is listed here",
     "auto": "auto: the strongest wall that passes a self-test on this machine",
+    "remote": "remote: a server runs it, and nothing of its code comes here",
 }
 
 

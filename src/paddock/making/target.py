@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -18,7 +18,7 @@ from paddock.sandbox.policy import Policy
 
 Kind = Literal["built in", "registered", "plugin", "spec", "module", "folder", "package", "url"]
 
-_URL = re.compile(r"(https?|wss?)://", re.IGNORECASE)
+_URL = re.compile(r"(?P<scheme>https?|wss?|http\+unix)://(?:[^/?#]*@)?", re.IGNORECASE)
 _MODULE = re.compile(r"(?P<module>[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*):(?P<id>.+)", re.ASCII)
 _PACKAGE = re.compile(r"[\w.-]+(?:/[\w.-]+)?@[\w.+-]+", re.ASCII)
 
@@ -34,6 +34,7 @@ class Target:
     id: str | None = None
     folder: str | None = None  # the absolute path of a folder with a manifest
     asked: Policy | None = None  # the permissions that its manifest asks for
+    url: str | None = field(default=None, repr=False)  # of a server, as it was given: with the token, so never shown
 
 
 def locate(target: str | os.PathLike[str] | EnvSpec) -> Target:
@@ -45,8 +46,8 @@ def locate(target: str | os.PathLike[str] | EnvSpec) -> Target:
     if not isinstance(target, (str, os.PathLike)):
         raise PlanError(f"A target is an id, a path, a URL or an EnvSpec; got {type(target).__name__}: {target!r}.")
     text = str(target)
-    if _URL.match(text):
-        return Target(text, "url")
+    if url := _URL.match(text):
+        return Target(f"{url['scheme']}://{text[url.end() :]}", "url", url=text)
     if isinstance(target, os.PathLike) or text.startswith((".", "/", "~")):
         return _folder_target(text)
     if _PACKAGE.fullmatch(text):

@@ -8,9 +8,9 @@ from dataclasses import replace
 from paddock.errors import PaddockError
 from paddock.making.code_files import code_of
 from paddock.making.target import Target
-from paddock.sandbox.policy import Policy
 from paddock.sandbox.plan import LAYERS, Call
 from paddock.sandbox.plan import plan as plan_launch
+from paddock.sandbox.policy import Policy
 from paddock.sandbox.view import Mount
 from paddock.sandbox.words import explain
 

@@ -15,16 +15,24 @@ from paddock.hosting.launch import Launcher
 from paddock.hosting.wall_rules import WallRules
 from paddock.hosting.walled_channel import WalledChannel
 from paddock.making.warm import WarmPool, spare_for
-from paddock.sandbox.launching import Call, launch
+from paddock.sandbox.child import Companion
+from paddock.sandbox.launching import launch
+from paddock.sandbox.plan import Call
 from paddock.sandbox.policy import Policy
 
 _MAIN = "paddock.making.inside:main"
+_SHARED_MAIN = "paddock.making.inside_shared:main"
 _DOOR_FD = 4  # inside: the first descriptor beyond the socket
 
 
-def walled_env(what: dict[str, Any], modules: Mapping[str, str], folder: str | None, policy: Policy) -> HostedEnv:
-    """The environment that ``what`` describes, in a worker that may do what ``policy`` says and sees these files."""
-    rules = WallRules.of(policy)
+def walled_env(
+    what: dict[str, Any], modules: Mapping[str, str], folder: str | None, policy: Policy, *, ordered: bool = True
+) -> HostedEnv:
+    """The environment that ``what`` describes, in a worker that may do what ``policy`` says and sees these files.
+
+    ``ordered``: resets come before steps, and this side sees to it: the guard in the worker is in the worker's hands.
+    """
+    rules = replace(WallRules.of(policy), ordered=ordered)
     near, child = walled_launcher(modules, folder, policy)()
     try:
         return HostedEnv(WalledChannel(near, child, rules), what, wall=rules)
@@ -48,6 +56,22 @@ def warm_pool(
     """Spare workers for ``walled_launcher`` with the same arguments."""
     order = _Order(dict(modules), folder, _seeing(folder, policy), discreet)
     return WarmPool(order.start, spares, order.key)
+
+
+def shared_launcher(policy: Policy) -> Launcher:
+    """Starts a worker that many sessions share: it sees nothing but paddock, and its socket is for further sockets."""
+
+    def start() -> tuple[socket.socket, Any]:
+        near, far = socket.socketpair()
+        try:
+            return near, launch(Call(_SHARED_MAIN, (), {}), policy, socket_fd=far.fileno())
+        except BaseException:
+            near.close()
+            raise
+        finally:
+            far.close()
+
+    return start
 
 
 def _seeing(folder: str | None, policy: Policy) -> Policy:
@@ -87,7 +111,7 @@ class _Order:
             if_it_fails.callback(child.kill)
             if policy.hosts:
                 ends.close()  # if the worker dies, its end must be the last one
-                child.companions.append(_proxy(near, policy))
+                child.companions += _way_out(near, policy)
             if door is not None:
                 _open_door(door, policy)
             if_it_fails.pop_all()
@@ -100,8 +124,8 @@ def _open_door(near: socket.socket, policy: Policy) -> None:
     Door(near, policy)
 
 
-def _proxy(near: socket.socket, policy: Policy) -> Any:
-    """The way to the policy's hosts. Its listener is made inside and comes out before anything of the environment runs."""
+def _way_out(near: socket.socket, policy: Policy) -> list[Companion]:
+    """The proxy to the policy's hosts. Its listener comes from inside, before anything of the environment runs."""
     from paddock.sandbox.cassette import Cassette
     from paddock.sandbox.listener import receive_listener
     from paddock.sandbox.proxy import Proxy
@@ -110,4 +134,5 @@ def _proxy(near: socket.socket, policy: Policy) -> Any:
     cassette = None if policy.cassette is None else Cassette(policy.cassette)
     proxy = Proxy(listener, policy.hosts, timeout_s=policy.call_s, cassette=cassette)
     proxy.start()
-    return proxy
+    # Proxies may share a cassette, so none closes it; left open it would stay locked.
+    return [proxy] if cassette is None else [proxy, cassette]

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from paddock.errors import PlanError
-from paddock.openenv.async_line import AsyncLine
-from paddock.openenv.blocking_line import BlockingLine
-from paddock.openenv.conversation import Line, endpoint_of, gone
+from paddock.hosting.openenv.async_line import AsyncLine
+from paddock.hosting.openenv.blocking_line import BlockingLine
+from paddock.hosting.openenv.conversation import Line, endpoint_of, gone
 from paddock.openenv.provided import Provided
 
 if TYPE_CHECKING:

@@ -17,6 +17,7 @@ from paddock.errors import InvalidId, InvalidManifest, InvalidPolicy
 from paddock.package.fields import Fields, shown
 from paddock.package.module_files import leads_out, module_file, parse_entry, top_level
 from paddock.package.toml_file import read_toml
+from paddock.sandbox.paths import covers
 from paddock.sandbox.policy import Policy
 
 FILE = "paddock.toml"
@@ -214,7 +215,7 @@ def _path(fields: Fields, key: str, text: Any, folder: Path) -> Any:
 
 def _moved(policy: Policy, old: str, new: str) -> Policy:
     def moved(path: str) -> str:
-        return new + path[len(old) :] if path == old or path.startswith(old + "/") else path
+        return new + path[len(old) :] if covers(old, path) else path
 
     changed: dict[str, Any] = {key: tuple(map(moved, getattr(policy, key))) for key in _OWN_PATHS}
     if policy.cassette is not None:

@@ -13,8 +13,13 @@
     promises            what each tier therefore promises
     self_test           whether it holds: attacks from behind the wall
     workspaces          for the inside: programs beside it; siblings.py starts them
-    proxy, cassette     the only way to hosts, and its record; inside/fetch.py calls it
+    proxy, cassette     the only way to hosts, and its record
+      listener          how the proxy comes to listen inside
+      visit, tunnel     one connection to it
+      http1, destinations   what is understood of it, and where it may lead
+    fetching            fetch(): calls the proxy from inside
     words, difference   policies for people: in plain words, and compared
+    paths, plain_text   paths by name; a stranger's text without what drives a terminal
 
 The names below load when first used.
 """
@@ -32,14 +37,14 @@ _HOMES = {
     "Child": "paddock.sandbox.child",
     "Machine": "paddock.sandbox.machine",
     "workspace": "paddock.sandbox.workspaces",
-    "fetch": "paddock.sandbox.inside.fetch",
+    "fetch": "paddock.sandbox.fetching",
 }
 
 __all__ = ["Call", "Child", "Exec", "Machine", "Policy", "fetch", "launch", "workspace"]
 
 if TYPE_CHECKING:
     from paddock.sandbox.child import Child
-    from paddock.sandbox.inside.fetch import fetch
+    from paddock.sandbox.fetching import fetch
     from paddock.sandbox.launching import launch
     from paddock.sandbox.machine import Machine
     from paddock.sandbox.plan import Call, Exec

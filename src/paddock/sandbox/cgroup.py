@@ -129,7 +129,8 @@ class Group:
 
     def add(self, pid: int) -> None:
         """Put the process into the group; its children will be in it too. OSError if the kernel refuses."""
-        for folder in self._folders:
+        # A copy: another thread may `remove` them meanwhile, and then the write fails.
+        for folder in list(self._folders):
             _write(f"{folder}/cgroup.procs", str(pid))
 
     def out_of_memory(self) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import os
-import re
 import select
 import shutil
 import signal
@@ -17,20 +16,16 @@ from contextlib import suppress
 from typing import Literal, Protocol
 
 from paddock.sandbox.cgroup import Group
+from paddock.sandbox.inside.failed import NO_WALL, NO_WALL_TEXT
+from paddock.sandbox.plain_text import plain
 from paddock.sandbox.plan import Plan
 
 Cause = Literal["exit", "signal", "memory", "cpu", "ended"]
 
-WALL_FAILED = 125  # the code with which a worker exits that could not put up its wall
-_WALL_FAILED_TEXT = "paddock: the wall could not be put up: "
 _LAST_WORDS_S = 1.0  # from the closing of its socket to its end
 _KILLED_S = 10.0  # what the kernel can't end sooner than this is left to it
 _REST_S = 0.3  # how long to look whether all of it is gone
 _READ = 65536
-# Terminal escapes (CSI, OSC and the short ones) and the other control characters but newline and tab.
-_ESCAPES = re.compile(
-    r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_]?)|[\x00-\x08\x0b-\x1f\x7f-\x9f]"
-)
 
 _LIVE: weakref.WeakSet[Child] = weakref.WeakSet()
 
@@ -134,8 +129,8 @@ class Child:
     def wall_failure(self) -> str | None:
         """Why the wall could not be put up, if that is what ended it. Nothing of the environment has run then."""
         said, code = self.output, self.process.returncode
-        if code == WALL_FAILED and said.startswith(_WALL_FAILED_TEXT):
-            return said[len(_WALL_FAILED_TEXT) :].partition("\n")[0]
+        if code == NO_WALL and said.startswith(NO_WALL_TEXT):
+            return said[len(NO_WALL_TEXT) :].partition("\n")[0]
         if self.backend == "bwrap" and code == 1 and said.startswith("bwrap: "):
             return said.partition("\n")[0]
         return None
@@ -159,7 +154,7 @@ class Child:
     @property
     def output(self) -> str:
         """What was read of its stdout and stderr so far, without what a terminal would obey."""
-        text = _ESCAPES.sub("", self._kept.decode("utf-8", "replace"))
+        text = plain(self._kept.decode("utf-8", "replace"))
         return f"{text}\n[{self._dropped} more bytes were thrown away]" if self._dropped else text
 
     def __enter__(self) -> Child:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from paddock.sandbox.paths import covers
 from paddock.sandbox.policy import Policy
 from paddock.sandbox.words import amount, explain, listed, number, quoted
 
@@ -64,12 +65,6 @@ def differences(old: Policy, new: Policy) -> list[Change]:
     """How the new policy differs from the old one, what became wider first."""
     wider = [Change(one.topic, one.granted, one.asked, "wider") for one in _beyond(new, old)]
     return wider + [Change(one.topic, one.asked, one.granted, "narrower") for one in _beyond(old, new)]
-
-
-def covers(folder: str, path: str) -> bool:
-    """Whether the path is the folder or lies below it. Both are absolute and in normal form."""
-    folder, path = "/" + folder.strip("/"), "/" + path.lstrip("/")
-    return path == folder or path.startswith(folder.rstrip("/") + "/")
 
 
 def _beyond(asked: Policy, granted: Policy) -> Iterator[_Beyond]:

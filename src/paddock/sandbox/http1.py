@@ -242,17 +242,12 @@ def passed_on(headers: Headers) -> Headers:
 
 def body(stream: Stream, length: Length, limit: int) -> Iterator[bytes]:
     """The pieces of a body as they come: exactly ``length``, at most ``limit`` bytes, or Refused."""
-    left = limit
     if isinstance(length, int):
         if length > limit:
             raise _too_large(stream, limit)
-        while length:
-            piece = stream.receive(min(length, _PIECE))
-            if not piece:
-                raise stream.broken()
-            length -= len(piece)
-            yield piece
+        yield from _exactly(stream, length)
     elif length is not None:
+        left = limit
         for piece in _chunks(stream, limit) if length == "chunked" else iter(stream.receive, b""):
             left -= len(piece)
             if left < 0:
@@ -311,23 +306,27 @@ def _chunks(stream: Stream, limit: int) -> Iterator[bytes]:
         match = _CHUNK.fullmatch(stream.line(_CHUNK_LINE))
         if match is None:
             raise Refused(400, "A chunk's size is malformed.")
-        left = int(match["size"], 16)
-        if left > limit:
+        size = int(match["size"], 16)
+        if size > limit:
             raise _too_large(stream, limit)
-        if not left:
+        if not size:
             break
-        while left:
-            piece = stream.receive(min(left, _PIECE))
-            if not piece:
-                raise stream.broken()
-            left -= len(piece)
-            yield piece
+        yield from _exactly(stream, size)
         if stream.line(0) != b"":
             raise Refused(400, "A chunk is longer than it says.")
     for _ in range(_TRAILER_LINES):
         if not stream.line(HEAD_BYTES // _TRAILER_LINES):
             return
     raise Refused(400, "There are too many trailers.")
+
+
+def _exactly(stream: Stream, count: int) -> Iterator[bytes]:
+    while count:
+        piece = stream.receive(min(count, _PIECE))
+        if not piece:
+            raise stream.broken()
+        count -= len(piece)
+        yield piece
 
 
 def _too_large(stream: Stream, limit: int) -> Refused:

@@ -26,7 +26,7 @@ from paddock.sandbox.plumbing import Plumbing
 from paddock.sandbox.policy import Policy
 from paddock.sandbox.starter import spawn
 
-__all__ = ["Call", "Exec", "launch"]
+_SCRATCH = "paddock-scratch-"  # and the number of the process that made it
 
 
 def launch(
@@ -87,6 +87,17 @@ def _compile_once() -> None:
 
 
 @functools.lru_cache(maxsize=1)
+def _sweep_folders_once(_pid: int) -> None:
+    """Remove what processes that were killed have left behind. Of others' folders it can remove nothing."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{_SCRATCH}*"):
+        owner = folder.name[len(_SCRATCH) :].partition("-")[0]
+        with suppress(OSError):
+            ours = folder.lstat().st_uid == os.geteuid()
+            if ours and owner.isdigit() and not Path(f"/proc/{owner}").exists():
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+@functools.lru_cache(maxsize=1)
 def _sweep_once(_pid: int) -> None:
     sweep(Machine.here().cgroups)
 
@@ -98,7 +109,8 @@ def _folder(chosen: Plan, notes: list[str]) -> str | None:
     notes.append("scratch: without namespaces it has no quota, only a limit for each file")
     if "limits" in chosen.layers and not any(one.name == "pids" for one in chosen.machine.cgroups):
         notes.append("threads: their number is not limited: without namespaces all of this user's would count")
-    return tempfile.mkdtemp(prefix="paddock-scratch-")
+    _sweep_folders_once(os.getpid())
+    return tempfile.mkdtemp(prefix=f"{_SCRATCH}{os.getpid()}-")
 
 
 def _start(chosen: Plan, pipes: Plumbing, group: Group | None, folder: str | None, notes: list[str]) -> Child:

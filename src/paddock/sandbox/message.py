@@ -9,6 +9,7 @@ from typing import Any
 
 from paddock.errors import InvalidPolicy
 from paddock.sandbox.bubblewrap import HOSTNAME
+from paddock.sandbox.listener import variables as proxy_variables
 from paddock.sandbox.plan import Exec, Plan
 from paddock.sandbox.policy import Policy
 from paddock.sandbox.view import SCRATCH, inside_path
@@ -32,7 +33,9 @@ def message(plan: Plan, *, memory_in_cgroup: bool, folder: str | None, lifeline_
         },
         "die_with": lifeline_fd if plan.backend is None else None,
         "listen": PROXY_PORT if plan.policy.hosts else None,
-        "native": _namespaces(plan, identity),
+        "native": _namespaces(plan, identity) if plan.backend == "native" else None,
+        # bubblewrap can't limit the number of files; while the worker is still root it can do so itself.
+        "limit_scratch": _scratch(plan.policy) if plan.backend == "bwrap" and plan.machine.root else None,
         "then": _then(plan, folder),
     }
     try:
@@ -96,28 +99,24 @@ def _seccomp(plan: Plan) -> dict[str, bool]:
     }
 
 
-def _namespaces(plan: Plan, identity: dict[str, int] | None) -> dict[str, Any] | None:
-    most = plan.policy.scratch_mb
-    scratch = {"size": most << 20, "inodes": max(1024, most * _INODES_PER_MB)}
-    if plan.backend == "native":
-        return {
-            "parent": os.getpid(),
-            "user": not plan.machine.root,
-            "hostname": HOSTNAME,
-            "mounts": [[one.source, one.target, one.how] for one in plan.mounts],
-            "private": list(plan.private),
-            "worker": [identity["uid"], identity["gid"]] if identity else [0, 0],
-            "scratch": scratch,
-        }
-    # bubblewrap can't limit the number of files; while the worker is still root it can do so itself.
-    return {"scratch": scratch} if plan.backend == "bwrap" and plan.machine.root else None
+def _namespaces(plan: Plan, identity: dict[str, int] | None) -> dict[str, Any]:
+    return {
+        "parent": os.getpid(),
+        "user": not plan.machine.root,
+        "hostname": HOSTNAME,
+        "mounts": [[one.source, one.target, one.how] for one in plan.mounts],
+        "private": list(plan.private),
+        "worker": [identity["uid"], identity["gid"]] if identity else [0, 0],
+        "scratch": _scratch(plan.policy),
+    }
+
+
+def _scratch(policy: Policy) -> dict[str, int]:
+    return {"size": policy.scratch_mb << 20, "inodes": max(1024, policy.scratch_mb * _INODES_PER_MB)}
 
 
 def _then(plan: Plan, folder: str | None) -> dict[str, Any]:
-    proxies: dict[str, str] = {}
-    if plan.policy.hosts:
-        names = ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY")
-        proxies = dict.fromkeys(names, f"http://127.0.0.1:{PROXY_PORT}")
+    proxies = proxy_variables(PROXY_PORT) if plan.policy.hosts else {}
     variables = {**first_variables(folder), **proxies, **plan.policy.variables}
     if isinstance(plan.program, Exec):
         return {"exec": list(plan.program.argv), "env": variables}

@@ -58,10 +58,6 @@ class Plan:
     private: tuple[str, ...]  # targets that the worker's uid could not use as they are
 
     @property
-    def modules(self) -> Mapping[str, str]:
-        return self.program.modules if isinstance(self.program, Call) else {}
-
-    @property
     def own_uid(self) -> bool:
         """Whether the worker gets a uid that no other process has; in a user namespace it can't."""
         return self.backend is not None and self.machine.root and "identity" in self.layers

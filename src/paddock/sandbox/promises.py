@@ -48,6 +48,7 @@ class _Case:
 
     @property
     def apart(self) -> bool:
+        """Whether it has files, processes and a network of its own."""
         return self.tier == "sandbox"
 
     def cgroup(self, name: str) -> bool:
@@ -58,11 +59,8 @@ _Judged = tuple[bool, tuple[str, ...], str]
 
 
 def _files_hidden(case: _Case) -> _Judged:
-    return (
-        True,
-        case.by("namespaces", "landlock"),
-        "" if case.apart else "names, sizes and dates of files can be asked for",
-    )
+    but = "" if case.apart else "names, sizes and dates of files can be asked for"
+    return True, case.by("namespaces", "landlock"), but
 
 
 def _files_kept(case: _Case) -> _Judged:
@@ -114,13 +112,9 @@ def _tasks(case: _Case) -> _Judged:
 
 
 def _cpu(case: _Case) -> _Judged:
-    limited = case.policy.cpu_s is not None
-    several = " of each process by itself" if case.policy.processes > 1 else ""
-    return (
-        limited,
-        case.by("limits"),
-        several.strip() if limited else "the policy sets no limit; every call has a deadline",
-    )
+    if case.policy.cpu_s is None:
+        return False, (), "the policy sets no limit; every call has a deadline"
+    return True, case.by("limits"), "of each process by itself" if case.policy.processes > 1 else ""
 
 
 def _descriptors(case: _Case) -> _Judged:

@@ -38,7 +38,12 @@ def self_test(tier: str, *, layers: frozenset[str] | None = None, backend: Backe
 
 def holds(tier: str) -> bool:
     """Whether every attack on the wall of ``tier`` was refused."""
-    return not Machine.here().missing(tier) and all(one.refused for one in self_test(tier))
+    return not Machine.here().missing(tier) and not failures(tier)
+
+
+def failures(tier: str) -> list[str]:
+    """The attacks on the wall of ``tier`` that were not refused, in words. For a tier that this machine can have."""
+    return [f"{one.attack}: {one.how}" for one in self_test(tier) if not one.refused]
 
 
 def strongest() -> str:
@@ -48,8 +53,8 @@ def strongest() -> str:
         if holds(tier):
             return tier
         lacks = Machine.here().missing(tier)
-        failed = [] if lacks else [f"{one.attack} ({one.how})" for one in self_test(tier) if not one.refused]
-        reasons.append(f"{tier}: {'needs ' + '; '.join(lacks) if lacks else 'did not hold: ' + ', '.join(failed)}")
+        why = f"needs {'; '.join(lacks)}" if lacks else f"did not hold: {'; '.join(failures(tier))}"
+        reasons.append(f"{tier}: {why}")
     raise SandboxUnavailable(f"No wall holds on this machine. {'. '.join(reasons)}. See: paddock doctor.")
 
 

@@ -12,9 +12,10 @@ from typing import Any
 from paddock.errors import NotPermitted, PaddockError
 from paddock.sandbox.child import Child
 from paddock.sandbox.difference import exceeds
-from paddock.sandbox.launching import Exec, launch
+from paddock.sandbox.launching import launch
+from paddock.sandbox.plan import Exec
 from paddock.sandbox.policy import Policy
-from paddock.sandbox.workspaces import PACKET_BYTES
+from paddock.sandbox.workspaces import NONE_GRANTED, PACKET_BYTES
 
 _FIRST_LOOK_S = 0.05  # how long a program that has closed its socket may take to end by itself
 
@@ -45,7 +46,7 @@ class Siblings:
 
     def _permitted(self, asked: Policy | None) -> Policy:
         if self._granted is None or not self._most:
-            raise NotPermitted("The policy grants no workspaces: Policy(workspaces=…, workspace=Policy(…)) would.")
+            raise NotPermitted(NONE_GRANTED)
         if len(self._running) >= self._most:
             raise NotPermitted(f"{self._most} workspaces run already, and the policy grants no more (workspaces).")
         beyond = [] if asked is None else exceeds(asked, self._granted)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 from paddock.errors import InvalidPolicy
+from paddock.sandbox.paths import covers
 from paddock.sandbox.policy import Policy
 
 How = Literal["ro", "rw", "dev", "scratch", "proc", "link"]
@@ -22,14 +23,9 @@ TARGET = "/target"  # where the modules of an environment are found inside
 SCRATCH = "/tmp"  # noqa: S108 - the one inside, which starts empty and ends with the worker
 
 _LIBRARIES = ("/usr/lib", "/usr/lib64", "/usr/lib32", "/usr/libx32")
-_MERGED = (
-    "/lib",
-    "/lib64",
-    "/lib32",
-    "/libx32",
-    "/bin",
-    "/sbin",
-)  # links below /usr on most systems, folders on others
+# Links below /usr on most systems, folders on others.
+_MERGED_LIBRARIES = ("/lib", "/lib64", "/lib32", "/libx32")
+_MERGED_PROGRAMS = ("/bin", "/sbin")
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 _TAKEN = (SCRATCH, TARGET, "/proc", "/dev", "/sys")
 # Below these lives much more than an interpreter: of such a prefix only the libraries are shown.
@@ -73,19 +69,14 @@ def _belongs_to_python(entry: str, prefix: str) -> bool:
     if os.path.basename(entry) in ("site-packages", "dist-packages"):
         return True
     below = os.path.join(prefix, "lib")
-    return is_below(entry, below) or is_below(os.path.realpath(entry), below)
-
-
-def is_below(path: str, folder: str) -> bool:
-    """Whether ``path`` is ``folder`` or something in it, by name."""
-    return path == folder or path.startswith(folder.rstrip("/") + "/")
+    return covers(below, entry) or covers(below, os.path.realpath(entry))
 
 
 def view_of(policy: Policy, world: PythonWorld, modules: Mapping[str, str] | None = None) -> list[Mount]:
     """The mounts for ``policy``, parents before what lies below them. A source that does not exist: InvalidPolicy."""
     for name in ("read", "write"):
         for one in getattr(policy, name):
-            if any(is_below(one, taken) if taken != SCRATCH else one == taken for taken in _TAKEN):
+            if any(covers(taken, one) if taken != SCRATCH else one == taken for taken in _TAKEN):
                 raise InvalidPolicy(f"Policy({name}=…): {one!r} is not possible, inside that is something else.")
     mounts = [Mount("", SCRATCH, "scratch"), *_system(policy), *_python(world), *_modules(modules or {})]
     for name in ("read", "programs"):
@@ -124,10 +115,10 @@ def _system(policy: Policy) -> Iterable[Mount]:
     for folder in (*_LIBRARIES, *_STORES):
         if os.path.isdir(folder) and not os.path.islink(folder):
             yield Mount(folder, folder, "ro")
-    for folder in _MERGED if policy.programs else _MERGED[:4]:
+    for folder in (*_MERGED_LIBRARIES, *(_MERGED_PROGRAMS if policy.programs else ())):
         if os.path.islink(folder):
             yield Mount(os.path.relpath(os.path.realpath(folder), "/"), folder, "link")
-        elif os.path.isdir(folder) and folder.startswith("/lib"):
+        elif os.path.isdir(folder) and folder in _MERGED_LIBRARIES:
             yield Mount(folder, folder, "ro")
     if os.path.exists("/etc/ld.so.cache"):
         yield Mount("/etc/ld.so.cache", "/etc/ld.so.cache", "ro")
@@ -177,7 +168,7 @@ def _in_order(mounts: list[Mount]) -> list[Mount]:
             chosen[target] = Mount(one.source, target, one.how)
     kept: list[Mount] = []
     for one in sorted(chosen.values(), key=lambda mount: mount.target.split("/")):
-        above = next((other for other in reversed(kept) if is_below(one.target, other.target)), None)
+        above = next((other for other in reversed(kept) if covers(other.target, one.target)), None)
         if above is None or above.how != one.how or _below(above, one.target) != one.source:
             kept.append(one)
     return kept
@@ -185,7 +176,7 @@ def _in_order(mounts: list[Mount]) -> list[Mount]:
 
 def _through(target: str, links: Mapping[str, str]) -> str:
     for link, to in links.items():
-        if is_below(target, link):
+        if covers(link, target):
             return "/" + to + target[len(link) :]
     return target
 

@@ -19,6 +19,7 @@ from paddock.errors import DeadlineExceeded, NotPermitted
 from paddock.sandbox.policy import Policy
 
 PACKET_BYTES = 1 << 16
+NONE_GRANTED = "The policy grants no workspaces: Policy(workspaces=…, workspace=Policy(…)) would."
 _REPLY_BYTES = 1 << 20  # what `communicate` reads unless told otherwise
 
 _walled = False
@@ -26,7 +27,7 @@ _door: socket.socket | None = None
 
 
 def lead_through(door: socket.socket | None) -> None:
-    """This process is behind a wall: workspaces are asked for through ``door``, and without one there are none."""
+    """Behind a wall: from now on workspaces are asked for through ``door``, and without one there are none."""
     global _walled, _door
     _walled, _door = True, door
 
@@ -42,7 +43,7 @@ def workspace(argv: Sequence[str], policy: Policy | None = None) -> Workspace:
     if not _walled:
         return _started_here(argv, policy)
     if _door is None:
-        raise NotPermitted("The policy grants no workspaces: Policy(workspaces=…, workspace=Policy(…)) would.")
+        raise NotPermitted(NONE_GRANTED)
     asked = {"argv": list(argv), "policy": None if policy is None else policy.to_dict()}
     answer, near = _ask(_door, asked)
     if near is None:

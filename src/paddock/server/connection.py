@@ -3,127 +3,112 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any
 
-import httptools
-
 from paddock.server.http import Request, Response
+from paddock.server.request_reader import HEAD_BYTES, RequestReader, Where
+
+__all__ = ["HEAD_BYTES", "HEAD_S", "Handler", "HttpConnection"]
 
 Handler = Callable[[Request], Awaitable[Response]]
 
-HEAD_BYTES = 1 << 16
-_HEADERS = 100
-HEAD_S = 10.0  # from the first byte, or the last response's end, to the end of the head
-_BODY_S = 30.0  # for each piece of a body
-_IDLE_S = 75.0
+HEAD_S = 10.0  # from the first byte of a head to its end
+_BODY_S, _BODY_BYTES_PER_S = 30.0, 1 << 16  # for a whole body: this, and its size at this speed
+_IDLE_S = 75.0  # between requests
+_WRITE_S = 30.0  # for a peer that reads slower than it is answered
+_LINGER_S = 2.0  # after a refusal, for what is still on its way: closing at once would cut off the answer
 
 
 class HttpConnection(asyncio.Protocol):
-    """Reads requests with httptools and answers each with ``handle``; ``max_body`` bytes at most."""
+    """Answers each request with ``handle``, in their order; ``max_body`` bytes of a body at most."""
 
     def __init__(self, handle: Handler, *, max_body: int, peer: str = "") -> None:
-        self._handle, self._max_body, self._peer = handle, max_body, peer
+        self._handle = handle
         self._loop = asyncio.get_running_loop()
-        self._parser: Any = httptools.HttpRequestParser(self)
+        self._reader = RequestReader(max_body=max_body, peer=peer)
+        self._due: deque[tuple[Request, bool]] = deque()
+        self._waiting = bytearray()  # came while requests were being answered
+        self._where: Where = "between"
         self._timer: asyncio.TimerHandle | None = None
         self._task: asyncio.Task[None] | None = None
-        self._waiting = b""  # came while a request was being answered
+        self._writable = asyncio.Event()
+        self._writable.set()
         self._closing = False
-        self._begin()
-
-    def _begin(self) -> None:
-        self._url, self._body = b"", bytearray()
-        self._headers: dict[str, str] = {}
-        self._head_bytes, self._problem, self._complete = 0, 0, False
 
     def connection_made(self, transport: Any) -> None:
         self._transport = transport
-        self._expect(HEAD_S)
+        self._allow(_IDLE_S)
 
     def connection_lost(self, error: Exception | None) -> None:
+        # What is being done goes on: it may be a step, which can't be taken back. Nobody gets the answer.
         self._closing = True
-        self._expect(None)
-        if self._task is not None:
-            self._task.cancel()
+        self._due.clear()
+        self._writable.set()
+        self._allow(None)
+
+    def pause_writing(self) -> None:
+        self._writable.clear()
+        self._allow(_WRITE_S)
+
+    def resume_writing(self) -> None:
+        self._writable.set()
+        self._allow(None)
 
     def data_received(self, data: bytes) -> None:
+        if self._closing:
+            return
         if self._task is not None:  # the next request waits, and so does who sends it
             self._waiting += data
-            self._transport.pause_reading()
+            self._pause()
             return
-        self._head_bytes += len(data)
-        try:
-            self._parser.feed_data(data)
-        except httptools.HttpParserUpgrade:
-            self._problem = self._problem or 400
-        except httptools.HttpParserError:
-            self._problem = self._problem or 400
-        if self._problem:
-            self._answer(Response.of({"detail": _SAID[self._problem]}, self._problem), close=True)
-        elif self._complete:
-            self._expect(None)
-            self._task = self._loop.create_task(self._respond())
-        else:
-            self._expect(_BODY_S if self._body else HEAD_S)
-
-    # httptools calls these.
-
-    def on_url(self, url: bytes) -> None:
-        self._url += url
-        if self._head_bytes > HEAD_BYTES:
-            self._problem = 414
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        key = name.decode("latin-1").lower()
-        if key in self._headers and key in ("host", "content-length", "authorization", "origin"):
-            self._problem = 400  # which of the two would count is what an attacker hopes for
-        self._headers[key] = value.decode("latin-1").strip()
-        if len(self._headers) > _HEADERS:
-            self._problem = 431
-
-    def on_headers_complete(self) -> None:
-        length = self._headers.get("content-length", "0")
-        if not length.isascii() or not length.isdigit():
-            self._problem = 400
-        elif int(length) > self._max_body:
-            self._problem = 413
-        elif self._headers.get("expect", "").lower() == "100-continue":
+        self._due.extend(self._reader.feed(data))
+        if self._reader.continues and not self._reader.problem:
+            self._reader.continues = False
             self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        if self._due:
+            self._allow(None)
+            self._task = self._loop.create_task(self._respond())
+        elif self._reader.problem:
+            self._refuse()
+        else:
+            self._wait()
 
-    def on_body(self, body: bytes) -> None:
-        self._body += body
-        if len(self._body) > self._max_body:
-            self._problem = 413
-
-    def on_message_complete(self) -> None:
-        self._complete = True
+    def _wait(self) -> None:
+        """Time runs from when something new is waited for, not from the last byte, however slowly they drop in."""
+        where = self._reader.where
+        if where != self._where or self._timer is None:
+            self._where = where
+            body_s = _BODY_S + self._reader.announced / _BODY_BYTES_PER_S
+            self._allow({"between": _IDLE_S, "head": HEAD_S, "body": body_s}[where])
 
     async def _respond(self) -> None:
-        try:
-            url = httptools.parse_url(self._url)
-            request = Request(
-                self._parser.get_method().decode("ascii"),
-                (url.path or b"/").decode("latin-1"),
-                (url.query or b"").decode("latin-1"),
-                self._headers,
-                bytes(self._body),
-                self._peer,
-            )
-        except (httptools.HttpParserInvalidURLError, UnicodeDecodeError):
-            self._answer(Response.of({"detail": _SAID[400]}, 400), close=True)
-            return
-        response = await self._handle(request)
+        while self._due:
+            request, stays = self._due.popleft()
+            response = await self._handle(request)
+            self._answer(response, close=not stays, head_only=request.method == "HEAD")
+            await self._writable.wait()
         self._task = None
-        self._answer(response, close=not self._parser.should_keep_alive(), head_only=request.method == "HEAD")
-        if not self._closing:
-            self._begin()
-            self._expect(_IDLE_S)
-            waiting, self._waiting = self._waiting, b""
-            self._transport.resume_reading()
-            if waiting:
-                self.data_received(waiting)
+        if self._closing:
+            return
+        if self._reader.problem:
+            self._refuse()
+            return
+        waiting, self._waiting = bytes(self._waiting), bytearray()
+        self._resume()
+        if waiting:
+            self.data_received(waiting)
+        else:
+            self._wait()
+
+    def refuse(self, response: Response) -> None:
+        """Say this instead of answering, and take leave."""
+        self._answer(response, close=True)
+
+    def _refuse(self) -> None:
+        self._answer(Response.of({"detail": _SAID[self._reader.problem]}, self._reader.problem), close=True)
 
     def _answer(self, response: Response, *, close: bool, head_only: bool = False) -> None:
         if self._closing:
@@ -131,21 +116,33 @@ class HttpConnection(asyncio.Protocol):
         self._transport.write(response.head(close=close) + (b"" if head_only else response.body))
         if close:
             self._closing = True
-            self._transport.close()
+            self._due.clear()
+            self._linger()
 
-    def _expect(self, within_s: float | None) -> None:
+    def _linger(self) -> None:
+        self._resume()
+        if self._transport.can_write_eof():
+            self._transport.write_eof()
+        self._timer = self._loop.call_later(_LINGER_S, self._transport.close)
+
+    def _pause(self) -> None:
+        with suppress(RuntimeError):  # it may be closing
+            self._transport.pause_reading()
+
+    def _resume(self) -> None:
+        with suppress(RuntimeError):
+            self._transport.resume_reading()
+
+    def _allow(self, within_s: float | None) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = None if within_s is None else self._loop.call_later(within_s, self._overdue)
-
-    def _overdue(self) -> None:
-        with suppress(Exception):
-            self._transport.abort()
+        self._timer = None if within_s is None else self._loop.call_later(within_s, self._transport.abort)
 
 
 _SAID = {
     400: "The request is malformed.",
     413: "The body is too large.",
     414: "The URL is too long.",
-    431: "The request has too many headers.",
+    417: "Of expectations only 100-continue is known.",
+    431: "The request has too many headers, or too long ones.",
 }

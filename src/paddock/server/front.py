@@ -10,7 +10,6 @@ import asyncio
 import logging
 import ssl
 from contextlib import suppress
-from http import HTTPStatus
 from typing import Any
 
 from paddock.errors import DependencyNotInstalled
@@ -18,6 +17,8 @@ from paddock.server.connection import HEAD_BYTES, HEAD_S, HttpConnection
 from paddock.server.http import Request, Response
 from paddock.server.http_api import HttpApi
 from paddock.server.settings import Settings
+from paddock.server.unix_transport import UnixTransport
+from paddock.server.upgrade import handed_on, handshake_refusal, read_upgrade
 
 try:
     import picows
@@ -26,19 +27,22 @@ except ImportError as error:
     raise DependencyNotInstalled(f"The server needs {error.name}. Run: pip install 'paddock[server]'") from error
 
 _logger = logging.getLogger("paddock.server.websocket")
-_PING_S = 20.0
 _SLOW_READER_BYTES = 64 << 20  # of what waits to be sent to one peer
+# By name once: looking a member of an enum up takes as long as the rest of a listener's work.
+_BINARY, _TEXT = picows.WSMsgType.BINARY, picows.WSMsgType.TEXT
 _END = b"\r\n\r\n"
+_PROTOCOL_ERROR, _TOO_BIG = 1002, 1009
 
 
 class _Listener(picows.WSListener):
     """Between picows and a socket of the service."""
 
-    def __init__(self) -> None:
+    def __init__(self, max_message: int) -> None:
         super().__init__()
         self.handler: Any = None
         self._transport: Any = None
-        self._part = bytearray()  # of a message that comes in several frames
+        self._most = max_message
+        self._part: bytearray | None = None  # of a message that comes in several frames
         self._text = False
         self._done = False  # the peer took leave
         self._early: list[bytes | str] = []
@@ -51,48 +55,72 @@ class _Listener(picows.WSListener):
 
     def on_ws_frame(self, transport: Any, frame: Any) -> None:
         kind = frame.msg_type
-        if kind is picows.WSMsgType.CLOSE:
+        if kind is _BINARY or kind is _TEXT:
+            if frame.fin and self._part is None and not (frame.rsv1 or frame.rsv2 or frame.rsv3):  # hot: nearly all
+                if kind is _BINARY and self.handler is not None:
+                    self.handler.message(frame.get_payload_as_bytes())
+                    return
+                self._text = kind is _TEXT
+                self._take(frame.get_payload_as_bytes())
+            else:
+                self._piece(frame, begins=True)
+        elif kind is picows.WSMsgType.CONTINUATION:
+            self._piece(frame, begins=False)
+        elif kind is picows.WSMsgType.PING:
+            self._pong(frame.get_payload_as_bytes())
+        elif kind is picows.WSMsgType.CLOSE:
             self._done = frame.get_close_code() == picows.WSCloseCode.OK
             transport.send_close(frame.get_close_code() or picows.WSCloseCode.OK)
             transport.disconnect()
+
+    def _piece(self, frame: Any, *, begins: bool) -> None:
+        """One frame of a message in several; one that no message can have at this place ends the connection."""
+        if begins is (self._part is not None) or frame.rsv1 or frame.rsv2 or frame.rsv3:
+            self.close(_PROTOCOL_ERROR, "")
             return
-        if kind is picows.WSMsgType.BINARY or kind is picows.WSMsgType.TEXT:
-            self._text = kind is picows.WSMsgType.TEXT
-        elif kind is not picows.WSMsgType.CONTINUATION:
-            return
-        if not frame.fin or self._part:
-            self._part += frame.get_payload_as_memoryview()
-            if not frame.fin:
-                return
-            data, self._part = bytes(self._part), bytearray()
-        else:
-            data = frame.get_payload_as_bytes()
-        self._take(data)
+        if self._part is None:
+            self._part, self._text = bytearray(), frame.msg_type is picows.WSMsgType.TEXT
+        self._part += frame.get_payload_as_memoryview()
+        if len(self._part) > self._most:
+            self.close(_TOO_BIG, "")
+        elif frame.fin:
+            data, self._part = bytes(self._part), None
+            self._take(data)
 
     def _take(self, data: bytes) -> None:
-        if not self._text:
-            self.handler.message(data)
+        if self.handler is None:
             return
-        try:
-            text = data.decode()
-        except UnicodeDecodeError:
-            self.close(1007, "")
-            return
-        self.handler.message(text)
+        # Bytes that are no UTF-8 become what no JSON may hold: refused there, and the session lives on.
+        self.handler.message(data.decode(errors="surrogateescape") if self._text else data)
 
     def on_ws_disconnected(self, transport: Any) -> None:
-        self.handler.closed(done=self._done)
+        self._leave()
+
+    def _leave(self) -> None:
+        """Nothing more of this peer is heard."""
+        handler, self.handler = self.handler, None
+        if handler is not None:
+            handler.closed(done=self._done)
 
     def send(self, data: bytes | str) -> None:
         if self._transport is None:
             self._early.append(data)
-            return
-        if self._transport.underlying_transport.get_write_buffer_size() > _SLOW_READER_BYTES:
-            self._transport.underlying_transport.abort()  # it reads slower than it asks
-        elif isinstance(data, str):
-            self._transport.send(picows.WSMsgType.TEXT, data.encode())
-        else:
-            self._transport.send(picows.WSMsgType.BINARY, data)
+        elif self._reads():
+            if type(data) is str:
+                self._transport.send(_TEXT, data.encode())
+            else:
+                self._transport.send(_BINARY, data)
+
+    def _pong(self, payload: bytes) -> None:
+        if self._reads():
+            self._transport.send_pong(payload)
+
+    def _reads(self) -> bool:
+        """Whether the peer takes what it is sent; who reads slower than it asks is let go."""
+        if self._transport.underlying_transport.get_write_buffer_size() <= _SLOW_READER_BYTES:
+            return True
+        self._transport.underlying_transport.abort()
+        return False
 
     def close(self, code: int, reason: str) -> None:
         if self._transport is not None:
@@ -101,18 +129,10 @@ class _Listener(picows.WSListener):
                 self._transport.disconnect()
 
 
-def _websocket(api: HttpApi, settings: Settings, peer: str) -> Any:
+def _websocket(listener: _Listener, subprotocol: str | None, settings: Settings) -> Any:
+    """The protocol of a websocket that was let in."""
+
     def listener_for(upgrade: Any) -> Any:
-        headers = {name.lower(): value for name, value in upgrade.headers.items()}
-        path, _, query = upgrade.path.decode("latin-1").partition("?")
-        listener = _Listener()
-        found, subprotocol = api.socket(Request("GET", path, query, headers, peer=peer), listener)
-        if isinstance(found, Response):
-            answer = picows.WSUpgradeResponse.create_error_response(
-                HTTPStatus(found.status), found.body, {"content-type": found.content_type, **found.headers}
-            )
-            return picows.WSUpgradeResponseWithListener(answer, None)
-        listener.handler = found
         chosen = {} if subprotocol is None else {"Sec-WebSocket-Protocol": subprotocol}
         return picows.WSUpgradeResponseWithListener(picows.WSUpgradeResponse.create_101_response(chosen), listener)
 
@@ -125,10 +145,10 @@ def _websocket(api: HttpApi, settings: Settings, peer: str) -> Any:
         True,
         HEAD_S,
         True,
-        _PING_S,
-        _PING_S,
+        settings.ping_s,
+        settings.ping_s,
         picows.WSAutoPingStrategy.PING_WHEN_IDLE,
-        True,
+        False,  # pings are answered by the listener, which looks whether the peer reads
         settings.max_message,
         None,
         1 << 14,
@@ -152,21 +172,40 @@ class FrontDoor(asyncio.Protocol):
         self._timer.cancel()
 
     def data_received(self, data: bytes) -> None:
+        looked_at = max(0, len(self._head) - len(_END) + 1)
         self._head += data
-        if _END not in self._head and len(self._head) <= HEAD_BYTES:
+        ends = self._head.find(_END, looked_at)
+        if ends < 0 and len(self._head) <= HEAD_BYTES:
             return
         self._timer.cancel()
-        head, came = bytes(self._head).partition(_END)[0].lower(), bytes(self._head)
-        if b"\r\nupgrade:" in head and b"websocket" in head and head.startswith(b"get "):
-            protocol = _websocket(self._api, self._settings, self._peer)
-            self._transport.set_protocol(protocol)
-            protocol.connection_made(self._transport)
-            _feed(protocol, came)
+        came = bytes(self._head)
+        upgrade = read_upgrade(came[: ends + len(_END)], self._peer) if ends >= 0 else None
+        if upgrade is None:
+            self._become(self._http()).data_received(came)
         else:
-            http = HttpConnection(self._api.handle, max_body=self._settings.max_body, peer=self._peer)
-            self._transport.set_protocol(http)
-            http.connection_made(self._transport)
-            http.data_received(came)
+            self._open(upgrade, came[ends + len(_END) :])
+
+    def _open(self, upgrade: Request, rest: bytes) -> None:
+        listener = _Listener(self._settings.max_message)
+        refused, subprotocol = handshake_refusal(upgrade), None
+        if refused is None:
+            found, subprotocol = self._api.socket(upgrade, listener)
+            if isinstance(found, Response):
+                refused = found
+            else:
+                listener.handler = found
+        if refused is not None:
+            self._become(self._http()).refuse(refused)
+            return
+        _feed(self._become(_websocket(listener, subprotocol, self._settings)), handed_on(upgrade) + rest)
+
+    def _http(self) -> HttpConnection:
+        return HttpConnection(self._api.handle, max_body=self._settings.max_body, peer=self._peer)
+
+    def _become(self, protocol: Any) -> Any:
+        self._transport.set_protocol(protocol)
+        protocol.connection_made(UnixTransport(self._transport) if self._peer == "unix" else self._transport)
+        return protocol
 
 
 def _feed(protocol: Any, data: bytes) -> None:

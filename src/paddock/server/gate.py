@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+# All of it: of "[::1].evil.example" or "localhost:80@evil.example" no part may pass for the whole.
+_HOST = re.compile(r"(?P<name>[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?", re.ASCII)
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]"})
 
 
@@ -23,12 +26,14 @@ class Gate:
     literals: bool = False
 
     @classmethod
-    def for_bind(cls, host: str | None, origins: frozenset[str] = frozenset()) -> Gate:
+    def for_bind(
+        cls, host: str | None, origins: frozenset[str] = frozenset(), hosts: frozenset[str] = frozenset()
+    ) -> Gate:
         """For a server that listens on ``host``; None is a unix socket, which no page can reach."""
+        own = _LOOPBACK | {name.lower() for name in hosts} | ({host.lower()} if host else set())
         if host is None or is_loopback(host):
-            return cls(_LOOPBACK | ({host.lower()} if host else set()), origins)
-        own = {host.lower(), socket.gethostname().lower(), socket.getfqdn().lower()}
-        return cls(_LOOPBACK | own, origins, literals=True)
+            return cls(own, origins)
+        return cls(own | {socket.gethostname().lower(), socket.getfqdn().lower()}, origins, literals=True)
 
     def refusal(self, headers: Mapping[str, str]) -> str | None:
         """Why a request with these headers is turned away (403), or None."""
@@ -37,19 +42,16 @@ class Gate:
         origin = headers.get("origin")
         if origin is not None and origin.lower() not in self.origins:
             return "Requests from that Origin are not allowed; see --allow-origin."
-        if origin is None and headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
+        if origin is None and headers.get("sec-fetch-site", "none").lower() not in ("none", "same-origin"):
             return "Requests from other sites are not allowed."
         return None
 
     def _is_ours(self, host: str) -> bool:
-        name = host.lower()
-        if name.startswith("["):
-            name = name.partition("]")[0] + "]"
-        elif name.count(":") == 1:
-            name = name.partition(":")[0]
-        if name in self.hosts:
-            return True
-        return self.literals and _is_address(name.strip("[]"))
+        found = _HOST.fullmatch(host)
+        if found is None:
+            return False
+        name = found["name"].lower()
+        return name in self.hosts or (self.literals and _is_address(name.strip("[]")))
 
 
 def is_loopback(host: str) -> bool:

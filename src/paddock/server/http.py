@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from email.utils import formatdate
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import parse_qs, unquote
+
+# Answers are data of one caller: no page may read them as something else, no cache may keep them.
+_ALWAYS = {"x-content-type-options": "nosniff", "cache-control": "no-store"}
+_TARGET = re.compile(r"(?:https?://(?P<host>[^/?#@\x00-\x20]+))?(?P<path>/[^?#]*)?(?:\?(?P<query>[^#]*))?", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -28,8 +34,36 @@ class Request:
 
     def query_value(self, name: str) -> str | None:
         """The last value of a name in the query."""
-        values = parse_qs(self.query, max_num_fields=100).get(name)
+        try:
+            values = parse_qs(self.query, max_num_fields=100).get(name)
+        except ValueError:  # more names than anyone needs
+            return None
         return values[-1] if values else None
+
+    def __str__(self) -> str:
+        """For a log: one line, never the headers or the query, which may hold a token."""
+        return f"{self.method} {ascii(self.path[:200])[1:-1]}"
+
+
+@dataclass(frozen=True)
+class Target:
+    """What a request's first line asks for. ``host`` if it is named there: then it counts, not the header."""
+
+    path: str
+    query: str
+    host: str | None = None
+
+
+def read_target(text: bytes) -> Target | None:
+    """The target of a request: a path, or a whole URL as proxies send it; None for anything else."""
+    if not text.isascii() or any(byte <= 0x20 or byte == 0x7F for byte in text):
+        return None
+    if text == b"*":
+        return Target("*", "")
+    found = _TARGET.fullmatch(text.decode("ascii"))
+    if found is None or (found["host"] is None and found["path"] is None):
+        return None
+    return Target(found["path"] or "/", found["query"] or "", found["host"])
 
 
 @dataclass(frozen=True)
@@ -46,13 +80,17 @@ class Response:
         """A JSON document, written as compactly as OpenEnv's servers do."""
         return cls(status, compact(value), headers=headers or {})
 
+    @property
+    def all_headers(self) -> dict[str, str]:
+        """Its own, and those that every answer has; not what belongs to a connection."""
+        return {"content-type": self.content_type, "date": formatdate(usegmt=True), **_ALWAYS, **self.headers}
+
     def head(self, *, close: bool) -> bytes:
         """The bytes before the body."""
         lines = [
             f"HTTP/1.1 {self.status} {HTTPStatus(self.status).phrase}",
-            f"content-type: {self.content_type}",
+            *(f"{name}: {value}" for name, value in self.all_headers.items()),
             f"content-length: {len(self.body)}",
-            *(f"{name}: {value}" for name, value in self.headers.items()),
             "connection: close" if close else "connection: keep-alive",
         ]
         return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")

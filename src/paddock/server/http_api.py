@@ -2,25 +2,51 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import math
 import time
 from dataclasses import dataclass
 from typing import Any
+from weakref import WeakKeyDictionary
 
-from paddock.errors import PaddockError
+from paddock.errors import (
+    CapacityReached,
+    Draining,
+    NotPermitted,
+    PaddockError,
+    RateLimited,
+    SessionGone,
+    StorageFull,
+    Unauthenticated,
+    Unreachable,
+)
+from paddock.hosting.openenv.http_bodies import TASK_METHODS, unknown_environment
 from paddock.server.gate import Gate
 from paddock.server.http import Request, Response
 from paddock.server.link import incident
-from paddock.server.native_socket import NativeSocket, Out
+from paddock.server.logs import begin_trace
+from paddock.server.native_socket import POLICY_VIOLATION, NativeSocket, Out
 from paddock.server.openapi import openapi
 from paddock.server.openenv_http import OpenEnvHttp
 from paddock.server.openenv_socket import OpenEnvSocket
 from paddock.server.principals import Principal, Tokens
+from paddock.server.rates import Rates, network_of
 from paddock.server.routes import Route, routes_named
 from paddock.server.served import Served
 from paddock.server.service import Service
 
 SUBPROTOCOL = "paddock.v1"
+_WATCH_S = 1.0
+_STATUS: dict[type[PaddockError], int] = {
+    SessionGone: 404,
+    NotPermitted: 403,
+    RateLimited: 429,
+    CapacityReached: 503,
+    Draining: 503,
+    StorageFull: 503,
+    Unreachable: 503,
+}
 _UNAUTHORIZED = {"www-authenticate": 'Bearer realm="paddock", Basic realm="paddock"'}
 
 logger = logging.getLogger("paddock.server")
@@ -42,32 +68,66 @@ class HttpApi:
     def __init__(self, service: Service, gate: Gate, tokens: Tokens | None) -> None:
         self._service, self._gate, self._tokens = service, gate, tokens
         self._openenv = OpenEnvHttp(service)
+        per_s = service.settings.failures_per_s
+        self._failures = Rates(per_s, max(1, int(10 * per_s)))
+        self._open: WeakKeyDictionary[Out, Principal] = WeakKeyDictionary()
+        self._watch: asyncio.TimerHandle | None = None
 
     async def handle(self, request: Request) -> Response:
         """The response to any request; what goes wrong in here is a 500 with a number, and in the log."""
         began_s = time.monotonic()
+        begin_trace(request.headers.get("traceparent"))
         try:
             found = self._admitted(request, request.method)
             response = found if isinstance(found, Response) else await self._carry_out(found, request)
         except Exception:
-            number = incident()
-            logger.exception("incident %s in %s %s", number, request.method, request.path[:200])
-            response = Response.of({"detail": f"Internal error (incident {number})."}, 500)
+            response = _failed(request)
         self._service.metrics.count("paddock_requests_total", f'status="{response.status}"')
-        logger.info("%s %s %d %.1f ms", request.method, request.path[:200], response.status, _ms_since(began_s))
+        logger.info("%s %d %.1f ms", request, response.status, _ms_since(began_s))
         return response
 
     def socket(self, request: Request, out: Out) -> tuple[NativeSocket | OpenEnvSocket | Response, str | None]:
         """What serves a websocket, and the subprotocol that was chosen; or the response that refuses it."""
-        found = self._admitted(request, "WS")
-        if isinstance(found, Response):
-            return found, None
+        try:
+            found = self._admitted(request, "WS")
+            opened = (found, None) if isinstance(found, Response) else self._opened(found, request, out)
+        except Exception:
+            opened = _failed(request), None
+        else:
+            if isinstance(found, Admitted) and found.principal is not None:
+                self._open[out] = found.principal
+                self._watch_tokens()
+        status = opened[0].status if isinstance(opened[0], Response) else 101
+        self._service.metrics.count("paddock_requests_total", f'status="{status}"')
+        return opened
+
+    def _watch_tokens(self) -> None:
+        """Websockets last long: one whose token has ended or was taken back is closed, a second later at most."""
+        if self._watch is None and self._tokens is not None:
+            self._watch = asyncio.get_running_loop().call_later(_WATCH_S, self._look_at_tokens)
+
+    def _look_at_tokens(self) -> None:
+        self._watch = None
+        assert self._tokens is not None
+        for out, principal in list(self._open.items()):
+            if not self._tokens.hold(principal):
+                audit.warning("closed token of %s", principal.name)
+                self._open.pop(out, None)
+                out.close(POLICY_VIOLATION, Unauthenticated.code)
+        if self._open:
+            self._watch_tokens()
+
+    def _opened(
+        self, found: Admitted, request: Request, out: Out
+    ) -> tuple[NativeSocket | OpenEnvSocket | Response, str | None]:
         assert found.principal is not None
         assert found.served is not None
         offered = [one.strip() for one in request.headers.get("sec-websocket-protocol", "").split(",")]
         if found.route.name == "ws" and SUBPROTOCOL in offered:
             return NativeSocket(self._service, found.served, found.principal, out), SUBPROTOCOL
-        return OpenEnvSocket(self._service, found.served, found.principal, out, rpc=found.route.name == "mcp"), None
+        rpc, id = found.route.name == "mcp", request.query_value("session_id")
+        join = (self._openenv.sessions, id) if id is not None and not rpc else None
+        return OpenEnvSocket(self._service, found.served, found.principal, out, rpc=rpc, join=join), None
 
     def _admitted(self, request: Request, method: str) -> Admitted | Response:
         refusal = self._gate.refusal(request.headers)
@@ -78,7 +138,13 @@ class HttpApi:
             return self._with_method(routes, method, None, served)
         principal = self._principal(request)
         if principal is None:
-            return self._refused(request, 401, "token", "A token is needed.", _UNAUTHORIZED)
+            return self._unknown(request)
+        wait_s = self._service.wait_s(principal.name)
+        if wait_s:
+            return self._refused(request, 429, "rate", "Too many requests.", _later(wait_s))
+        if not routes and len(request.segments) == 2 and request.segments[1] in TASK_METHODS:
+            missing = unknown_environment(request.segments[0])
+            return Response(missing.status, missing.body)
         found = self._with_method(routes, method, principal, served)
         if isinstance(found, Admitted) and found.route.roles is not None and principal.role not in found.route.roles:
             return self._refused(request, 403, "role", f"The role {principal.role!r} may not do this.")
@@ -88,6 +154,13 @@ class HttpApi:
         if self._tokens is None:
             return Principal("anyone", "operator")
         return self._tokens.principal(request.headers.get("authorization"))
+
+    def _unknown(self, request: Request) -> Response:
+        """Nobody that we know. Who tries often must wait, but keeps nobody out who shares the address and is known."""
+        wait_s = self._failures.wait_s(network_of(request.peer), time.monotonic())
+        if wait_s:
+            return self._refused(request, 429, "tries", "Too many requests without a valid token.", _later(wait_s))
+        return self._refused(request, 401, "token", "A token is needed.", _UNAUTHORIZED)
 
     def _routes(self, segments: tuple[str, ...]) -> tuple[list[Route], Served | None]:
         """The routes at a path, whatever their methods, and the environment that it names."""
@@ -122,7 +195,7 @@ class HttpApi:
     def _refused(
         self, request: Request, status: int, why: str, text: str, headers: dict[str, str] | None = None
     ) -> Response:
-        audit.warning("refused %s %s %s from %s", why, request.method, request.path[:200], request.peer)
+        audit.warning("refused %s %s from %s", why, request, request.peer)
         return Response.of({"detail": text}, status, headers)
 
     async def _carry_out(self, found: Admitted, request: Request) -> Response:
@@ -130,13 +203,12 @@ class HttpApi:
             return self._root(found.route.name)
         assert found.principal is not None
         assert found.served is not None
-        if self._service.wait_s(found.principal.name):
-            return Response.of({"detail": "Too many requests."}, 429, {"retry-after": "1"})
         try:
             return await self._openenv.answer(found.route.name, found.served, found.principal, request)
-        except PaddockError as error:
-            status = 503 if error.retryable else 409
-            return Response.of({"detail": str(error), "code": error.code}, status)
+        except tuple(_STATUS) as error:  # those alone have words for a peer; any other is an incident
+            status = next(status for kind, status in _STATUS.items() if isinstance(error, kind))
+            headers = _later(1.0) if error.retryable else None
+            return Response.of({"detail": str(error), "code": error.code}, status, headers)
 
     def _root(self, name: str) -> Response:
         service = self._service
@@ -153,6 +225,16 @@ class HttpApi:
             return Response.of(openapi(service.settings.mode == "production"))
         names: list[Any] = list(service.served)
         return Response.of(names if name == "list_environments" else {"environments": names})
+
+
+def _failed(request: Request) -> Response:
+    number = incident()
+    logger.exception("incident %s in %s", number, request)
+    return Response.of({"detail": f"Internal error (incident {number})."}, 500)
+
+
+def _later(wait_s: float) -> dict[str, str]:
+    return {"retry-after": str(math.ceil(wait_s))}
 
 
 def _ms_since(began_s: float) -> float:

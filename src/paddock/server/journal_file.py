@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import cast
@@ -83,6 +84,23 @@ class JournalFile:
                 self._failed = _full(self.path, error)
                 raise self._failed from error
             self._dirty = False
+
+    def unsynced(self) -> Callable[[], None] | None:
+        """What brings all that was written to the disk, for another thread: it may block, and OSError says it failed.
+
+        None if there is nothing to do. It has a descriptor of its own, so this journal may be closed meanwhile.
+        """
+        if not self._dirty or self._failed is not None or self._fd == -1:
+            return None
+        self._dirty, fd = False, os.dup(self._fd)
+
+        def sync() -> None:
+            try:
+                os.fdatasync(fd)
+            finally:
+                os.close(fd)
+
+        return sync
 
     def _write(self, data: bytes, crc: int, *, synced: bool) -> None:
         try:

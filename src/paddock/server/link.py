@@ -12,8 +12,10 @@ from typing import Any
 from paddock.errors import BadFrame
 from paddock.hosting.codec import PREFIX_BYTES, decode_prefix
 from paddock.hosting.limits import Limits
+from paddock.server.crew import Crew
 
 _READ_BYTES = 1 << 18
+_LOOK_S = 0.3  # from the closing of a worker's socket to its end; what lives on after that is ended
 
 
 class WorkerLink:
@@ -28,17 +30,19 @@ class WorkerLink:
         child: Any,
         *,
         limits: Limits,
+        crew: Crew,
         on_frame: Callable[[bytes], None],
         on_lost: Callable[[str], Any],
     ) -> None:
         near.setblocking(False)
-        self._near, self.child, self._limits = near, child, limits
+        self._near, self.child, self._limits, self._crew = near, child, limits, crew
         self._on_frame, self._on_lost = on_frame, on_lost
         self._loop = asyncio.get_running_loop()
         self._unsent: deque[memoryview] = deque()
         self._read = bytearray()
         self._needed = PREFIX_BYTES
         self._open = True
+        self.cause: str | None = None  # why it is lost, once that was told
         self._telling: asyncio.Future[None] | None = None  # kept, or it might be collected
         self._loop.add_reader(near.fileno(), self._readable)
         if child.fd is not None:
@@ -50,19 +54,19 @@ class WorkerLink:
         """Pass a frame on; what the worker does not take now waits."""
         if not self._open:
             return
-        rest = memoryview(frame)
+        sent = 0
         if not self._unsent:
             try:
-                rest = rest[self._near.send(rest) :]
+                sent = self._near.send(frame)
             except BlockingIOError:
                 pass
             except OSError:
-                self._lose("closed")
+                self._lose(None)
                 return
-            if not rest:
+            if sent == len(frame):
                 return
             self._loop.add_writer(self._near.fileno(), self._writable)
-        self._unsent.append(memoryview(bytes(rest)))
+        self._unsent.append(memoryview(bytes(frame))[sent:])
 
     def _writable(self) -> None:
         try:
@@ -73,26 +77,38 @@ class WorkerLink:
         except BlockingIOError:
             return
         except OSError:
-            self._lose("closed")
+            self._lose(None)
             return
         self._loop.remove_writer(self._near.fileno())
 
-    def _readable(self) -> None:
+    def _readable(self) -> bool:
+        """Take what is there; False if that was nothing."""
         try:
             piece = self._near.recv(_READ_BYTES)
         except (BlockingIOError, InterruptedError):
-            return
+            return False
         except OSError:
             piece = b""
         if not piece:
             self._lose(None)
-            return
-        self._read += piece
+            return False
         try:
+            if not self._read and self._is_one(piece):  # hot: nearly all
+                self._on_frame(piece)
+                return True
+            self._read += piece
             while self._open and len(self._read) >= self._needed:
                 self._take()
         except BadFrame:
             self._lose("protocol")
+        return True
+
+    def _is_one(self, piece: bytes) -> bool:
+        """Whether these bytes are a whole frame and nothing else."""
+        if len(piece) < PREFIX_BYTES:
+            return False
+        _, head, body = decode_prefix(piece[:PREFIX_BYTES], limits=self._limits)
+        return len(piece) == PREFIX_BYTES + head + body
 
     def _take(self) -> None:
         _, head, body = decode_prefix(self._read[:PREFIX_BYTES], limits=self._limits)
@@ -107,11 +123,8 @@ class WorkerLink:
 
     def _ended(self) -> None:
         # What it wrote before is still in the socket, and counts.
-        while self._open:
-            before = len(self._read)
-            self._readable()
-            if len(self._read) == before:
-                break
+        while self._open and self._readable():
+            pass
         self._lose(None)
 
     def _printed(self) -> None:
@@ -125,12 +138,13 @@ class WorkerLink:
         self._telling = asyncio.ensure_future(self._kill_and_tell(cause))
 
     async def _kill_and_tell(self, cause: str | None) -> None:
-        await self._loop.run_in_executor(None, self._kill, cause is None)
-        self._on_lost(cause or str(self.child.cause or "closed"))
+        await self._crew.do(self._kill, cause is None)
+        self.cause = cause or str(self.child.cause or "closed")
+        self._on_lost(self.cause)
 
     def _kill(self, look_first: bool) -> None:
         if look_first:
-            self.child.wait(1.0)
+            self.child.wait(_LOOK_S)
         self.child.kill()
 
     def when_lost(self, tell: Callable[[str], Any]) -> None:
@@ -141,7 +155,7 @@ class WorkerLink:
         """End the process and all it started; nobody hears of it again. Done when it is gone."""
         self._let_go()
         self._on_lost = _nobody
-        return self._loop.run_in_executor(None, self.child.kill)
+        return self._crew.do(self.child.kill)
 
     def _let_go(self) -> None:
         if self._open:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import secrets
 import time
 from collections.abc import Callable
@@ -12,12 +13,15 @@ from typing import Any, Protocol
 from paddock.errors import PaddockError, StorageFull, WorkerLost
 from paddock.hosting.numbering import number_of
 from paddock.server.chain import Replay, digest
+from paddock.server.crew import Crew
 from paddock.server.effects import CloseConnection, Effect, Ended, EndWorker, Journal, RebuildWorker, SendTo, ToWorker
 from paddock.server.journal_file import JournalFile
 from paddock.server.link import WorkerLink
 from paddock.server.permitted import for_worker, is_make
 from paddock.server.served import Served
 from paddock.server.session import Session
+
+logger = logging.getLogger("paddock.server")
 
 _AHEAD = 8  # requests of a journal that are put to a new worker before the first is answered
 
@@ -33,7 +37,7 @@ class Connection(Protocol):
 
 
 class LiveSession:
-    """``on_end`` is told once, when nothing of the session is left here."""
+    """``on_end`` is told once, when the session is over; ``on_lost`` of each worker: the cause and what it printed."""
 
     def __init__(
         self,
@@ -41,23 +45,26 @@ class LiveSession:
         served: Served,
         principal: str,
         *,
+        crew: Crew,
         journal: JournalFile | None = None,
         on_end: Callable[[LiveSession], None],
+        on_lost: Callable[[LiveSession, str, str], None],
     ) -> None:
         self.session, self.served, self.principal = session, served, principal
         self.began_s = self.used_s = time.monotonic()
         self.evictable = False  # one over HTTP, to which nobody holds a connection
         self.steps = 0
         # An environment that nobody seeds gets this one, so that its episodes can be repeated.
-        self._seed = int.from_bytes(digest(session.id.encode())[:4], "little")
-        self._journal, self._on_end = journal, on_end
+        self._seed = int.from_bytes(digest(session.id.encode())[:7], "little")
+        self._crew, self._journal, self._on_end, self._on_lost = crew, journal, on_end, on_lost
         self._connections: dict[int, Connection] = {}
         self._links: dict[int, WorkerLink] = {}
-        self._ending: set[asyncio.Future[Any]] = set()
+        self._rebuilds: dict[int, asyncio.Task[None]] = {}  # by worker
+        self._pending: set[asyncio.Future[Any]] = set()  # kept, or they might be collected
 
-    async def start(self) -> None:
-        """Start its first worker; what fails is raised."""
-        self._links[1] = await self._link(1, self._replied)
+    async def start(self, wanted: Callable[[], bool]) -> None:
+        """Start its first worker, if it is still ``wanted`` when its turn comes; what fails is raised."""
+        self._links[1] = await self._link(1, self._replied, wanted)
 
     def attach(self, number: int, connection: Connection) -> None:
         """Its first connection."""
@@ -93,17 +100,34 @@ class LiveSession:
         """End it now."""
         self._do(self.session.close(code, reason))
 
-    async def gone(self) -> None:
-        """Until its processes are."""
-        while self._ending:
-            await asyncio.wait(self._ending)
+    def abandon(self) -> None:
+        """It never began: no worker could be started."""
+        if self._journal is not None:
+            self._journal.remove()
+            self._journal = None
+
+    def sync(self) -> None:
+        """Bring the journal to the disk, without waiting for it."""
+        work = None if self._journal is None else self._journal.unsynced()
+        if work is not None:
+            self._keep(asyncio.ensure_future(self._sync(work)))
+
+    async def _sync(self, work: Callable[[], None]) -> None:
+        try:
+            await self._crew.do(work)
+        except OSError:
+            self._give_journal_up()
+
+    @property
+    def waiting_s(self) -> float:
+        """How long the worker has been at the oldest request; 0 if it has none."""
+        since_s = self.session.busy_since_s
+        return 0.0 if since_s is None else time.monotonic() - since_s
 
     @property
     def wedged(self) -> bool:
-        """Whether a request has taken more than half of its deadline."""
-        due, deadline = self.session.due_s, self.session.terms.deadline_s
-        waits = self.session.connection is not None and due is not None and deadline is not None
-        return waits and due - time.monotonic() < deadline / 2  # type: ignore[operator]
+        """Whether a request has taken more than half of the time that it has."""
+        return self.waiting_s > self.session.terms.allowed_s(self.steps) / 2
 
     @property
     def pid(self) -> int | None:
@@ -138,7 +162,8 @@ class LiveSession:
         elif isinstance(effect, EndWorker):
             self._end_worker(effect.worker)
         elif isinstance(effect, RebuildWorker):
-            self._keep(asyncio.ensure_future(self._rebuild(effect)))
+            task = self._rebuilds[effect.worker] = asyncio.ensure_future(self._rebuild(effect))
+            self._keep(task)
         elif isinstance(effect, Ended):
             self._ended(resumable=effect.resumable)
 
@@ -148,17 +173,31 @@ class LiveSession:
         try:
             self._journal.append(effect.entry)
         except StorageFull:
+            self._give_journal_up()
+
+    def _give_journal_up(self) -> None:
+        """The session goes on without: a hole in a journal would be a lie."""
+        if self._journal is not None:
+            logger.warning("a journal could not be written; its session goes on without", extra=self.named)
             self._journal.remove()
             self._journal = None
             self.session.journal_failed()
 
+    @property
+    def named(self) -> dict[str, Any]:
+        """For the log: whose record it is."""
+        return {"session": self.session.id[:8], "environment": self.served.name, "principal": self.principal}
+
     def _end_worker(self, number: int) -> None:
+        rebuild = self._rebuilds.pop(number, None)
+        if rebuild is not None:
+            rebuild.cancel()  # it ends the worker that it had
         link = self._links.pop(number, None)
         if link is not None:
             self._keep(link.end())
 
     def _ended(self, *, resumable: bool) -> None:
-        for number in list(self._links):
+        for number in [*self._links, *self._rebuilds]:
             self._end_worker(number)
         if self._journal is not None:
             self._journal.close() if resumable else self._journal.remove()
@@ -166,25 +205,30 @@ class LiveSession:
         self._on_end(self)
 
     def _keep(self, task: asyncio.Future[Any]) -> None:
-        self._ending.add(task)
-        task.add_done_callback(self._ending.discard)
+        self._pending.add(task)
+        task.add_done_callback(self._pending.discard)
 
-    async def _link(self, worker: int, on_frame: Callable[[int, bytes], None]) -> WorkerLink:
-        near, child = await asyncio.get_running_loop().run_in_executor(None, self.served.start)
+    async def _link(
+        self, worker: int, on_frame: Callable[[int, bytes], None], wanted: Callable[[], bool]
+    ) -> WorkerLink:
+        near, child = await self._crew.start(self.served.start, wanted)
         return WorkerLink(
             near,
             child,
             limits=self.served.rules.frames,
-            on_frame=lambda frame: on_frame(worker, frame),
+            crew=self._crew,
+            on_frame=partial(on_frame, worker),
             on_lost=lambda cause: self._lost(worker, cause),
         )
 
     def _replied(self, worker: int, frame: bytes) -> None:
         self.steps += 1
-        self._do(self.session.worker_replied(worker, frame, time.monotonic()))
+        self.used_s = now = time.monotonic()
+        self._do(self.session.worker_replied(worker, frame, now))
 
     def _lost(self, worker: int, cause: str) -> None:
-        self._links.pop(worker, None)
+        link = self._links.pop(worker, None)
+        self._on_lost(self, cause, "" if link is None else str(link.child.output))
         self._do(self.session.worker_lost(worker, cause, time.monotonic()))
 
     async def _rebuild(self, wanted: RebuildWorker) -> None:
@@ -192,12 +236,15 @@ class LiveSession:
         try:
             if self._journal is None:
                 raise WorkerLost("There is no journal to rebuild from.")
-            recovered = self._journal.read()
+            recovered = await self._crew.do(self._journal.read)
             replay = Replay(recovered.header.origin, recovered.frames[: wanted.count], window=self.session.terms.window)
             link = await self._replayed(wanted.worker, replay)
-        except (PaddockError, OSError):
+        except (PaddockError, OSError) as error:
+            logger.warning("a session could not be rebuilt: %s", error, extra=self.named)
+            self._rebuilds.pop(wanted.worker, None)
             self._do(self.session.worker_lost(wanted.worker, "replay", time.monotonic()))
             return
+        self._rebuilds.pop(wanted.worker, None)
         self._links[wanted.worker] = link
         self._do(self.session.rebuilt(wanted.worker, replay, time.monotonic()))
 
@@ -219,7 +266,7 @@ class LiveSession:
                 over.set_result(None)
             next_one()
 
-        link = await self._link(worker, replied)
+        link = await self._link(worker, replied, lambda: not self.session.ended)
         link.when_lost(partial(_fail, over))
         if replay.complete:
             over.set_result(None)
@@ -227,6 +274,8 @@ class LiveSession:
             next_one()
         try:
             await over
+            if link.cause is not None:  # after its last reply
+                raise WorkerLost("The new worker was lost.", cause=link.cause)
         except BaseException:
             self._keep(link.end())
             raise

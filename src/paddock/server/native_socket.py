@@ -18,6 +18,7 @@ from paddock.server.served import Served
 if TYPE_CHECKING:
     from paddock.server.service import Service
 
+_LOT, _LOTS_PER_S = 32, 1000
 NORMAL, POLICY_VIOLATION, TRY_AGAIN_LATER = 1000, 1008, 1013
 
 
@@ -41,15 +42,20 @@ class NativeSocket:
         self._opening: asyncio.Task[None] | None = None
         self._production = service.settings.mode == "production"
         self._over = False
+        # Requests are counted in lots where very many are allowed, and singly where few are.
+        self._lot = max(1, min(_LOT, int(service.settings.rate_per_s / _LOTS_PER_S)))
+        self._paid = 0
 
     def message(self, data: bytes | str) -> None:
         """A message of the peer's. Hot: once a step."""
+        self._paid -= 1
+        if self._paid < 0:
+            if self._service.wait_s(self._principal.name, self._lot):
+                self._close("RATE_LIMITED", "Too many requests.")
+                return
+            self._paid = self._lot - 1
         if isinstance(data, str):
             self._refuse(HANDSHAKE, BadFrame("This protocol has binary messages only."))
-            return
-        wait_s = self._service.wait_s(self._principal.name)
-        if wait_s:
-            self._close("RATE_LIMITED", "Too many requests.")
             return
         try:
             if self._live is None:
@@ -84,7 +90,7 @@ class NativeSocket:
 
     async def _open(self) -> None:
         try:
-            live = await self._service.open(self._served, self._principal)
+            live = await self._service.open(self._served, self._principal, wanted=lambda: not self._over)
         except PaddockError as error:
             self.send(b"".join(encode(m.Failed(error.code, str(error)), HANDSHAKE)))
             self._close(error.code, str(error))

@@ -1,16 +1,23 @@
-"""OpenEnvSocket: a stock OpenEnv client's ``/ws``. One environment a connection, one request at a time, in JSON."""
+"""OpenEnvSocket: a stock OpenEnv client's ``/ws``. One environment a connection, answers in the order of requests.
+
+An environment that is lost does not close the connection: OpenEnv's client would connect again by itself and go on in
+a new environment, without a word.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from paddock.errors import CapacityReached, PaddockError
+from paddock.errors import CapacityReached, Draining, PaddockError, SessionGone
 from paddock.hosting import messages as m
 from paddock.hosting.openenv import json_rpc
 from paddock.hosting.openenv.frames import at_capacity, error_frame, factory_failed, mcp_frame
 from paddock.hosting.openenv.requests import (
+    EXECUTION_ERROR,
+    SESSION_ERROR,
     CloseRequest,
     McpRequest,
     ResetRequest,
@@ -20,35 +27,67 @@ from paddock.hosting.openenv.requests import (
     WireRequest,
     parse_request,
 )
-from paddock.hosting.openenv.translate import Translator
+from paddock.hosting.openenv.translate import Asked, Translator
+from paddock.server.held_sessions import HeldSessions
 from paddock.server.inner_client import InnerClient
-from paddock.server.native_socket import NORMAL, POLICY_VIOLATION, TRY_AGAIN_LATER, Out
+from paddock.server.native_socket import NORMAL, POLICY_VIOLATION, Out
 from paddock.server.principals import Principal
 from paddock.server.served import Served
 
 if TYPE_CHECKING:
     from paddock.server.service import Service
 
-_MOST_WAITING = 64  # requests that a client may send ahead
+_CARRIED = 64  # requests that a client may send ahead; those after them are refused
+_MOST_WAITING = 4096  # a client that sends on after so many refusals reads none of them
 _BY_ROLE = {
     "operator": (ResetRequest, StepRequest, StateRequest, McpRequest, CloseRequest),
     "agent": (StepRequest, McpRequest, CloseRequest),
     "observer": (StateRequest, CloseRequest),
 }
 _CLOSED_IN_PRODUCTION = (ResetRequest, StepRequest, StateRequest)
+_ENDINGS = (SessionGone.code, Draining.code)  # of a session by this server, not by its environment
+
+
+@dataclass(frozen=True)
+class _Rpc:
+    """A message on the websocket ``/mcp``."""
+
+    asked: Any
+
+
+_Entry: TypeAlias = "WireRequest | WireError | _Rpc"
 
 
 class OpenEnvSocket:
-    """One connection. A bad message is answered, and costs nothing but itself. ``rpc``: messages are JSON-RPC alone."""
+    """One connection. A bad message is answered, and costs nothing but itself.
 
-    def __init__(self, service: Service, served: Served, principal: Principal, out: Out, *, rpc: bool = False) -> None:
-        self._rpc = rpc
+    ``rpc``: messages are JSON-RPC alone. ``join``: the sessions over HTTP, and the id of the one to use.
+    """
+
+    def __init__(
+        self,
+        service: Service,
+        served: Served,
+        principal: Principal,
+        out: Out,
+        *,
+        rpc: bool = False,
+        join: tuple[HeldSessions, str] | None = None,
+    ) -> None:
         self._service, self._served, self._principal, self._out = service, served, principal, out
-        self._waiting: deque[WireRequest] = deque()
+        self._rpc = rpc
+        self._held: HeldSessions | None = None
+        self._waiting: deque[_Entry] = deque()
         self._client: InnerClient | None = None
-        self._translator: Translator | None = None
-        self._busy, self._over = True, False  # until the environment is there
-        self._opening = asyncio.ensure_future(self._open())
+        told = served.described
+        self._translator = Translator(
+            told.action_space, told.observation_space, told.metadata, form=service.settings.wire
+        )
+        self._free = self._over = self._in_next = False  # free once the environment is there
+        if join is None:
+            self._opening = asyncio.ensure_future(self._open())
+        else:
+            self._join(*join)
 
     async def _open(self) -> None:
         try:
@@ -60,7 +99,7 @@ class OpenEnvSocket:
             self._fail(factory_failed(self._served.name))
             return
         if self._over:
-            live.close("CLOSED", "The client has gone.")
+            live.close(SessionGone.code, "The client has gone.")
             return
         number = self._service.next_connection()
         self._client = client = InnerClient(number, live, self._ended)
@@ -70,85 +109,125 @@ class OpenEnvSocket:
     def _made(self, reply: m.Reply) -> None:
         if isinstance(reply, m.Failed):
             self._fail(factory_failed(self._served.name))
+            self.closed()
             return
-        told = self._served.described
-        self._translator = Translator(
-            told.action_space, told.observation_space, told.metadata, form=self._service.settings.wire
-        )
+        self._free = True
         self._next()
 
+    def _join(self, sessions: HeldSessions, id: str) -> None:
+        found = sessions.attach(id, self._served, self._principal, self._ended)
+        if isinstance(found, str):
+            self._fail(WireError(SESSION_ERROR, found))
+            self._over = True
+            return
+        self._client, self._held, self._free = found, sessions, True
+
     def message(self, data: bytes | str) -> None:
-        """A message of the client's."""
+        """A message of the client's. Hot: once a step."""
+        if self._over:
+            return
+        if len(self._waiting) >= _MOST_WAITING:
+            self._out.close(POLICY_VIOLATION, "Too many requests were sent ahead.")
+            return
+        self._waiting.append(self._read(data))
+        self._next()
+
+    def _read(self, data: bytes | str) -> _Entry:
+        if len(self._waiting) >= _CARRIED:
+            return _refused("More was sent ahead than is kept: wait for answers.")
         if self._service.wait_s(self._principal.name):
-            self._out.close(TRY_AGAIN_LATER, "RATE_LIMITED")
-            return
+            return _refused("Too many requests: wait a moment.")
         if self._rpc:
-            self._out.send(json_rpc.websocket_frame(self._rpc_answer(json_rpc.read(data, websocket=True))))
-            return
+            return _Rpc(json_rpc.read(data, websocket=True))
         asked = parse_request(data)
         if isinstance(asked, WireError):
-            self._out.send(error_frame(asked))
-            return
+            return asked
         if not isinstance(asked, _BY_ROLE[self._principal.role]) or self._closed_to(asked):
-            self._out.send(error_frame(WireError("EXECUTION_ERROR", "This is not permitted here.")))
-            return
-        if isinstance(asked, CloseRequest):
-            self._out.close(NORMAL, "")
-            self.closed()
-        elif len(self._waiting) >= _MOST_WAITING:
-            self._out.close(POLICY_VIOLATION, "Too many requests were sent ahead.")
-        else:
-            self._waiting.append(asked)
-            if not self._busy:
-                self._next()
+            return _refused("This is not permitted here.")
+        return asked
 
     def _closed_to(self, asked: WireRequest) -> bool:
         return self._service.settings.mode == "production" and isinstance(asked, _CLOSED_IN_PRODUCTION)
 
     def _next(self) -> None:
-        self._busy = False
-        while self._waiting and not self._busy and not self._over:
-            self._carry_out(self._waiting.popleft())
-
-    def _carry_out(self, asked: WireRequest) -> None:
-        assert self._translator is not None
-        assert self._client is not None
-        if isinstance(asked, McpRequest):
-            self._out.send(mcp_frame(self._rpc_answer(json_rpc.read_data(asked.data))))
+        if self._in_next:  # an answer that came at once: the loop below goes on with it
             return
-        assert isinstance(asked, (ResetRequest, StepRequest, StateRequest))
-        translated, translator = self._translator.request(asked), self._translator
+        self._in_next = True
+        try:
+            while self._free and self._waiting and not self._over:
+                self._carry_out(self._waiting.popleft())
+        finally:
+            self._in_next = False
+
+    def _carry_out(self, entry: _Entry) -> None:
+        if isinstance(entry, (ResetRequest, StepRequest, StateRequest)):
+            self._ask(entry)
+        elif isinstance(entry, WireError):
+            failure = json_rpc.failure(None, json_rpc.SERVER_ERROR, entry.message)
+            self._out.send(json_rpc.websocket_frame(failure) if self._rpc else error_frame(entry))
+        elif isinstance(entry, _Rpc):
+            self._out.send(json_rpc.websocket_frame(self._rpc_answer(entry.asked)))
+        elif isinstance(entry, McpRequest):
+            self._out.send(mcp_frame(self._rpc_answer(json_rpc.read_data(entry.data))))
+        else:
+            self._out.close(NORMAL, "")
+            self.closed()
+
+    def _ask(self, asked: Asked) -> None:
+        assert self._client is not None
+        translated = self._translator.request(asked)
         if isinstance(translated, WireError):
             self._out.send(error_frame(translated))
             return
 
         def answer_with(reply: m.Reply) -> None:
-            self._out.send(translator.frame(asked, reply))
-            self._next()
+            if not self._over:
+                self._out.send(self._translator.frame(asked, reply))
+                self._free = True
+                self._next()
 
-        self._busy = True
+        self._free = False
         self._client.ask(translated, answer_with)
 
     def _rpc_answer(self, asked: Any) -> dict[str, Any]:
+        assert self._client is not None
         if not isinstance(asked, json_rpc.RpcRequest):
             return asked  # type: ignore[no-any-return]  # what is wrong with it
-        if asked.method == json_rpc.CREATE and self._client is not None:
-            return json_rpc.session_created(asked, self._client.live.session.id)
+        own = self._client.live.session.id
+        if asked.method == json_rpc.CREATE:
+            return json_rpc.session_created(asked, own)
         if asked.method == json_rpc.CLOSE:
-            return json_rpc.session_own(asked)
+            return self._close_answer(asked, own)
         return json_rpc.without_tools(asked)
+
+    def _close_answer(self, asked: json_rpc.RpcRequest, own: str) -> dict[str, Any]:
+        if asked.session is None:
+            return json_rpc.session_missing(asked)
+        return json_rpc.session_own(asked) if asked.session == own else json_rpc.session_unknown(asked, asked.session)
 
     def _fail(self, error: WireError) -> None:
         self._out.send(error_frame(error))
         self._out.close(NORMAL, "")
 
     def _ended(self, code: str, reason: str) -> None:
-        self._over = True
-        self._out.close(NORMAL, code)
+        if code in _ENDINGS and not self._over:
+            self._over = True
+            self._out.close(NORMAL, code)
+        elif not self._over:  # what is asked from now on is answered with why; but not for ever
+            idle_s = self._service.settings.idle_s
+            asyncio.get_running_loop().call_later(idle_s, self._out.close, NORMAL, code)
 
-    def closed(self, *, done: bool = True) -> None:
-        """The connection is gone, and the session with it."""
+    def closed(self, *, done: bool = False) -> None:
+        """The connection is gone, and the session with it, if it was this connection's own."""
         self._over = True
-        if self._client is not None:
-            client, self._client = self._client, None
+        client, self._client = self._client, None
+        if client is None:
+            return
+        if self._held is None:
             client.leave()
+        else:
+            self._held.detach(client)
+
+
+def _refused(why: str) -> WireError:
+    return WireError(EXECUTION_ERROR, why)

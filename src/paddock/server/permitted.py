@@ -6,6 +6,7 @@ from paddock.errors import BadFrame, NotPermitted
 from paddock.hosting import messages as m
 from paddock.hosting.codec import PREFIX_BYTES, decode_frame, encode
 from paddock.hosting.limits import Limits
+from paddock.hosting.one_step import read
 from paddock.server.principals import Role
 from paddock.server.served import Served
 
@@ -25,13 +26,15 @@ _MAKE = b"\xa4make"
 
 def read_request(frame: bytes, served: Served, role: Role, *, production: bool) -> m.Request:
     """The request in a peer's frame; NotPermitted or BadFrame if it must not reach the worker."""
-    _, message = decode_frame(frame, limits=PEER_LIMITS)
+    _, message = read(frame) or decode_frame(frame, limits=PEER_LIMITS)
     if not isinstance(message, MAY[role]):
         raise NotPermitted(f"The role {role!r} may not ask for {type(message).__name__.lower()}.")
     if production and isinstance(message, CLOSED_IN_PRODUCTION):
         raise NotPermitted(f"In production mode {type(message).__name__.lower()} is closed.")
-    if isinstance(message, m.Call) and message.name.startswith("_"):
-        raise NotPermitted("Names that begin with an underscore are the environment's own.")
+    if type(message) is m.Step:
+        return message
+    if isinstance(message, m.Call) and (message.name.startswith("_") or not message.name.isidentifier()):
+        raise NotPermitted("A call names one attribute; those that begin with an underscore are the environment's own.")
     if isinstance(message, m.Make) and (not is_make(frame) or message.autoreset is not None or message.env):
         raise BadFrame("A Make is for environment 0, without autoreset, and its type comes first.")
     if isinstance(message, m.Make):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 import hmac
 import secrets
@@ -50,6 +49,13 @@ class Tokens:
         return cls([_entry("operator", token, None)]), token
 
     @classmethod
+    def of(cls, token: str) -> Tokens:
+        """One operator token, chosen by who runs the server."""
+        if len(token) < _LEAST_LENGTH or token.split() != [token]:
+            raise PlanError(f"A token has {_LEAST_LENGTH} characters or more, and no spaces.")
+        return cls([_entry("operator", token, None)])
+
+    @classmethod
     def from_file(cls, file: Path) -> Tokens:
         """One token a line: ``role token``, or ``token`` alone for an operator; then, if it ends, an ISO time."""
         return cls(_read(file), file)
@@ -64,9 +70,12 @@ class Tokens:
         for entry in self._entries:  # all of them, always: time tells nothing
             if hmac.compare_digest(entry.digest, digest):
                 found = entry
-        if found is None or (found.ends is not None and (now or datetime.now(timezone.utc)) >= found.ends):
-            return None
-        return found.principal
+        return None if found is None or _over(found, now) else found.principal
+
+    def hold(self, principal: Principal, *, now: datetime | None = None) -> bool:
+        """Whether a token of this one, who was let in before, is still valid."""
+        self._read_again()
+        return any(entry.principal == principal and not _over(entry, now) for entry in self._entries)
 
     def _read_again(self) -> None:
         stamp = _stamp(self._file)
@@ -78,6 +87,10 @@ class Tokens:
             self._stamp = stamp
 
 
+def _over(entry: _Entry, now: datetime | None) -> bool:
+    return entry.ends is not None and (now or datetime.now(timezone.utc)) >= entry.ends
+
+
 def _token_in(authorization: str | None) -> str | None:
     kind, _, value = (authorization or "").partition(" ")
     value = value.strip()
@@ -86,14 +99,20 @@ def _token_in(authorization: str | None) -> str | None:
     if kind.lower() == "basic":
         try:
             return base64.b64decode(value, validate=True).decode().partition(":")[2] or None
-        except (binascii.Error, UnicodeDecodeError):
+        except ValueError:  # no base64, or no text in it
             return None
     return None
 
 
 def _read(file: Path) -> list[_Entry]:
-    with file.open(encoding="utf-8") as lines:
-        text = lines.read(_FILE_BYTES)
+    with file.open("rb") as opened:
+        data = opened.read(_FILE_BYTES + 1)
+    if len(data) > _FILE_BYTES:
+        raise PlanError(f"{file} has more than {_FILE_BYTES} bytes. Is it a file of tokens?")
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        raise PlanError(f"{file} is not UTF-8. Is it a file of tokens?") from None
     entries = []
     for number, line in enumerate(text.splitlines(), 1):
         words = line.split()

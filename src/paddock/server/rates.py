@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 from collections import OrderedDict
 from dataclasses import dataclass
 
@@ -19,15 +20,28 @@ class Rates:
         self._per_s, self._burst, self._most = per_s, float(burst), most_names
         self._buckets: OrderedDict[str, _Bucket] = OrderedDict()
 
-    def wait_s(self, name: str, now_s: float) -> float:
-        """0 if ``name`` may go on now, which is then counted; else after how many seconds it may."""
+    def wait_s(self, name: str, now_s: float, count: int = 1) -> float:
+        """0 if ``name`` may ask ``count`` times now, which is then counted; else after how many seconds it may."""
         bucket = self._buckets.pop(name, None) or _Bucket(self._burst, now_s)
         bucket.left = min(self._burst, bucket.left + (now_s - bucket.at_s) * self._per_s)
         bucket.at_s = now_s
         self._buckets[name] = bucket  # the latest one stands last
         if len(self._buckets) > self._most:
             self._buckets.popitem(last=False)
-        if bucket.left < 1.0:
-            return (1.0 - bucket.left) / self._per_s
-        bucket.left -= 1.0
+        if bucket.left < count:
+            return (count - bucket.left) / self._per_s
+        bucket.left -= count
         return 0.0
+
+
+def network_of(peer: str) -> str:
+    """Who counts as one: an IPv4 address, or an IPv6 network of 64 bits, of which one machine has all addresses."""
+    host = peer.rpartition(":")[0] or peer
+    try:
+        address = ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return host
+    if isinstance(address, ipaddress.IPv6Address):
+        mapped = address.ipv4_mapped
+        return str(mapped) if mapped is not None else str(ipaddress.IPv6Network((address, 64), strict=False))
+    return str(address)

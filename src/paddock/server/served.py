@@ -8,25 +8,34 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
+from paddock.core.spec import EnvSpec
 from paddock.core.spec_json import decode_spec
+from paddock.core.vector_env import AutoresetMode
 from paddock.errors import NotPermitted, PlanError
 from paddock.hosting import messages as m
 from paddock.hosting.wall_description import checked_description, checked_spaces
 from paddock.hosting.wall_rules import WallRules
 from paddock.hosting.walled_channel import WalledChannel
+from paddock.making.code_files import loaded_beside
 from paddock.making.crossing import Crossing, crossing
 from paddock.making.isolation import Isolation
 from paddock.making.plan import plan
 from paddock.making.target import locate
-from paddock.making.walls import walled_launcher, warm_pool
+from paddock.making.walls import shared_launcher, walled_launcher, warm_pool
 from paddock.making.warm import WarmPool
 from paddock.package.manifest import read_manifest
 from paddock.sandbox.policy import Policy
+from paddock.server.shared_worker import SharedWorker
 from paddock.spaces import Space
+from paddock.vector.faults import OnFault
 
-MAKE_FIELDS = frozenset(("kwargs", "num_envs", "render_mode"))
+MAKE_FIELDS = frozenset(("autoreset", "kwargs", "num_envs", "on_fault", "render_mode"))
+_WORDS = {
+    "autoreset": frozenset(mode.value for mode in AutoresetMode),
+    "on_fault": frozenset(get_args(OnFault)),
+}
 MOST_LANES = 4096
 
 
@@ -45,16 +54,29 @@ class Description:
 class Served:
     """``name`` is its path on the server. ``discreet`` workers tell a peer nothing of the environment's errors."""
 
-    def __init__(self, text: str, isolation: Isolation = None, *, deadline_s: float | None = None) -> None:
+    def __init__(
+        self,
+        text: str | EnvSpec,
+        isolation: Isolation = None,
+        *,
+        deadline_s: float | None = None,
+        share_built_in: bool = False,
+    ) -> None:
         target = locate(text)
         planned = plan(target, isolation="sandbox" if isolation is None else isolation)
         if planned.wall is None:
             raise PlanError(f"isolation={isolation!r} has no wall, and a server runs no environment without one.")
-        self.text, self.name = text, target.id or text
+        self.text, self.name = target.text, target.id or target.text
         self.policy: Policy = planned.wall if deadline_s is None else replace(planned.wall, call_s=deadline_s)
         self.rules = WallRules.of(self.policy)
         self._sent: Crossing = crossing(planned)
+        if target.kind == "spec":  # of a program that imported its own code: the worker may need the rest of it too
+            beside = loaded_beside(self._sent.modules.values())
+            self._sent = replace(self._sent, modules={**beside, **self._sent.modules})
         self._launch = walled_launcher(self._sent.modules, self._sent.folder, self.policy, discreet=True)
+        self.shared: SharedWorker | None = None  # with one, sessions have no process of their own
+        if share_built_in and target.kind == "built in":
+            self.shared = SharedWorker(shared_launcher(self.policy))
         self._described: Description | None = None
 
     @property
@@ -65,7 +87,7 @@ class Served:
 
     def start(self) -> tuple[socket.socket, Any]:
         """A worker; takes a spare one if there is one. Blocks for some milliseconds."""
-        return self._launch()
+        return self._launch() if self.shared is None else self.shared.start()
 
     def spares(self, count: int) -> WarmPool:
         """Keep that many workers ready."""
@@ -93,13 +115,17 @@ class Served:
             raise NotPermitted(f"num_envs is a count from 1 to {MOST_LANES}.")
         if mode is not None and not isinstance(mode, str):
             raise NotPermitted("render_mode is a text.")
+        words = {name: asked.get(name) for name in _WORDS}
+        for name, word in words.items():
+            if word is not None and (lanes is None or not isinstance(word, str) or word not in _WORDS[name]):
+                raise NotPermitted(f"{name} goes with num_envs and is one of {', '.join(sorted(_WORDS[name]))}.")
         own = self._sent.what
-        return {**own, "kwargs": {**own["kwargs"], **kwargs}, "num_envs": lanes, "render_mode": mode}
+        return {**own, "kwargs": {**own["kwargs"], **kwargs}, "num_envs": lanes, "render_mode": mode, **words}
 
     def describe(self) -> Description:
         """What it is; asked of a worker once. Blocks."""
         if self._described is None:
-            near, child = self.start()
+            near, child = self._launch()
             channel = WalledChannel(near, child, self.rules)
             try:
                 channel.send(m.Make(0, self.what({})))
@@ -126,13 +152,20 @@ class Served:
 
 
 def served_from(
-    targets: Sequence[str], isolation: Isolation = None, *, deadline_s: float | None = None
+    targets: Sequence[str],
+    isolation: Isolation = None,
+    *,
+    deadline_s: float | None = None,
+    share_built_in: bool = False,
 ) -> list[Served]:
-    """What these targets offer: a folder all environments of its manifest, anything else itself."""
+    """What these targets offer: a folder all environments of its manifest, anything else itself.
+
+    ``share_built_in``: all sessions of an environment that is paddock's own share one worker.
+    """
     found: list[Served] = []
     for text in targets:
         for one in _ids_of(text):
-            found.append(Served(one, isolation, deadline_s=deadline_s))
+            found.append(Served(one, isolation, deadline_s=deadline_s, share_built_in=share_built_in))
     names = [one.name for one in found]
     for name in names:
         if names.count(name) > 1:

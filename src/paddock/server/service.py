@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import itertools
 import logging
 import secrets
+import signal
 import time
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 from paddock.errors import (
@@ -20,7 +24,8 @@ from paddock.errors import (
     Unreachable,
 )
 from paddock.making.warm import WarmPool
-from paddock.server.journal import Header
+from paddock.server.crew import Crew
+from paddock.server.journal import Header, Recovered
 from paddock.server.journal_file import JournalFile
 from paddock.server.live_session import LiveSession
 from paddock.server.metrics import Metrics
@@ -34,7 +39,16 @@ from paddock.server.terms import Terms
 logger = logging.getLogger("paddock.server")
 
 _TICK_S = 0.1
+_SYNC_S = 1.0  # from one write of the journals to the disk to the next
+_LAG_S = 1.0  # the loop was late by so much: it is not well
+_LAG_KEPT = 0.9  # of that, from tick to tick: it is remembered for some seconds
+_PRINTED = 2_000  # characters of what a lost worker printed
+_EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM, errno.ENOSPC)
 _JOURNAL = ".journal"
+
+
+def _always() -> bool:
+    return True
 
 
 class Service:
@@ -47,12 +61,14 @@ class Service:
         self.draining = False
         self.began_s = time.monotonic()
         self._sessions: dict[str, LiveSession] = {}
-        self._opening = 0
+        self._opening: Counter[str] = Counter()  # by principal
+        self._crew = Crew()
         self._rates = Rates(settings.rate_per_s, max(1, int(settings.rate_per_s)))
         self._connections = itertools.count(1)
         self._pools: list[WarmPool] = []
         self._ticker: asyncio.Task[None] | None = None
         self._lag_s = 0.0
+        self._start_failed = False  # the newest one
 
     async def start(self) -> None:
         """Learn what each environment is, take up the sessions of a server before this one, keep workers ready."""
@@ -61,25 +77,27 @@ class Service:
         if self.settings.journal is not None:
             self._take_up()
         if self.settings.spares:
-            self._pools = [one.spares(self.settings.spares) for one in self.served.values()]
+            alone = [one for one in self.served.values() if one.shared is None]
+            self._pools = [one.spares(self.settings.spares) for one in alone]
         self._ticker = asyncio.ensure_future(self._tick())
+        self._ticker.add_done_callback(_must_not_fail)
 
     async def stop(self) -> None:
         """Answer what was asked, end every session and every process."""
         self.draining = True
-        lives = list(self._sessions.values())
-        for live in lives:
+        for live in list(self._sessions.values()):
             live.drain(self.settings.drain_s)
-        ends_s = time.monotonic() + self.settings.drain_s + 1.0
-        while self._sessions and time.monotonic() < ends_s:
+        ends_s = time.monotonic() + self.settings.drain_s + _TICK_S
+        while self.active and time.monotonic() < ends_s:
             await asyncio.sleep(0.02)
         for live in list(self._sessions.values()):
             live.close(Draining.code, "This server stops.")
-        await asyncio.gather(*(live.gone() for live in lives))
         if self._ticker is not None:
             self._ticker.cancel()
         loop = asyncio.get_running_loop()
-        await asyncio.gather(*(loop.run_in_executor(None, pool.close) for pool in self._pools))
+        closing = [pool.close for pool in self._pools] + [self._crew.close]
+        closing += [one.shared.close for one in self.served.values() if one.shared is not None]
+        await asyncio.gather(*(loop.run_in_executor(None, close) for close in closing))
 
     # Sessions
 
@@ -87,9 +105,9 @@ class Service:
         """A number that no connection had before."""
         return next(self._connections)
 
-    def wait_s(self, principal: str) -> float:
-        """How long this principal must wait before its next request; 0 counts it."""
-        return self._rates.wait_s(principal, time.monotonic())
+    def wait_s(self, principal: str, count: int = 1) -> float:
+        """How long this principal must wait before its next requests; 0 counts them."""
+        return self._rates.wait_s(principal, time.monotonic(), count)
 
     def session(self, id: str, principal: Principal, served: Served | None = None) -> LiveSession | None:
         """The session of this id, for who owns it; for anyone else there is none."""
@@ -98,38 +116,66 @@ class Service:
             return None
         return live
 
-    async def open(self, served: Served, principal: Principal, *, journaled: bool = True) -> LiveSession:
-        """A new session with its worker; CapacityReached and others say why not."""
+    async def open(
+        self, served: Served, principal: Principal, *, journaled: bool = True, wanted: Callable[[], bool] = _always
+    ) -> LiveSession:
+        """A new session with its worker; CapacityReached and others say why not.
+
+        In a burst it may take a while until its turn comes; nothing is started for one that is not ``wanted`` then.
+        """
         self._check_room(principal)
-        self._opening += 1
+        self._opening[principal.name] += 1
         try:
-            live = self._live(served, principal, journaled=journaled)
-            await live.start()
-        except StorageFull:
-            raise StorageFull("The server's journal can't take more sessions now.") from None
-        except (PaddockError, OSError) as error:
-            logger.warning("a worker of %s could not be started: %s", served.name, error)
-            raise Unreachable("The environment could not be started.") from None
+            live = await self._started(served, principal, journaled=journaled, wanted=wanted)
         finally:
-            self._opening -= 1
+            self._opening[principal.name] -= 1
+            self._opening += Counter()  # forgets who opens none
         self._sessions[live.session.id] = live
         self.metrics.count("paddock_sessions_opened_total")
+        logger.info("session opened", extra=live.named)
+        if self.draining:
+            live.close(Draining.code, "This server stops.")
+            raise Draining("This server is stopping. Try again later.")
         return live
+
+    async def _started(
+        self, served: Served, principal: Principal, *, journaled: bool, wanted: Callable[[], bool]
+    ) -> LiveSession:
+        live: LiveSession | None = None
+        try:
+            live = await self._live(served, principal, journaled=journaled)
+            await live.start(wanted)
+        except BaseException as error:
+            if live is not None:
+                live.abandon()
+            if isinstance(error, StorageFull):
+                raise self._refused("storage", StorageFull("The server's journal takes no more now.")) from None
+            if not isinstance(error, (PaddockError, OSError)) or isinstance(error, SessionGone):
+                raise
+            self._start_failed = True
+            logger.warning("a worker of %s could not be started: %s", served.name, error)
+            if isinstance(error, OSError) and error.errno in _EXHAUSTED:
+                raise self._refused("exhausted", CapacityReached("This machine has no room for more now.")) from None
+            raise self._refused("start", Unreachable("The environment could not be started.")) from None
+        self._start_failed = False
+        return live
+
+    def _refused(self, why: str, error: PaddockError) -> PaddockError:
+        self.metrics.count("paddock_sessions_refused_total", f'reason="{why}"')
+        return error
 
     def _check_room(self, principal: Principal) -> None:
         if self.draining:
             raise Draining("This server is stopping. Try again later.")
-        own = sum(1 for live in self._sessions.values() if live.principal == principal.name)
-        if len(self._sessions) + self._opening >= self.settings.max_sessions:
+        if self.active >= self.settings.max_sessions:
             self._evict()
-        if (
-            len(self._sessions) + self._opening >= self.settings.max_sessions
-            or own + self._opening >= self.settings.sessions_each
-        ):
-            self.metrics.count("paddock_sessions_refused_total", 'reason="capacity"')
-            raise CapacityReached(
-                f"{self.settings.max_sessions} sessions are open, and no more may be. Try again later."
-            )
+        own = sum(1 for live in self._sessions.values() if live.principal == principal.name)
+        if self.active >= self.settings.max_sessions:
+            text = f"{self.settings.max_sessions} sessions are open, and no more may be. Try again later."
+            raise self._refused("capacity", CapacityReached(text))
+        if own + self._opening[principal.name] >= self.settings.sessions_each:
+            text = f"{self.settings.sessions_each} sessions are yours, and no more may be. Close one."
+            raise self._refused("quota", CapacityReached(text))
 
     def _evict(self) -> None:
         """End the session over HTTP that was quiet longest: nobody holds a connection to it."""
@@ -137,20 +183,33 @@ class Service:
         if quiet:
             min(quiet, key=lambda live: live.used_s).close(SessionGone.code, "Its place was needed.")
 
-    def _live(self, served: Served, principal: Principal, *, journaled: bool) -> LiveSession:
+    async def _live(self, served: Served, principal: Principal, *, journaled: bool) -> LiveSession:
         id = secrets.token_hex(16)
         deterministic = served.described.deterministic
         header = Header(id, served.name, {"principal": principal.name}, served.digest, deterministic)
         journal = None
-        if journaled and self.settings.journal is not None and deterministic:
-            journal = JournalFile.create(self.settings.journal / f"{id}{_JOURNAL}", header)
-        session = Session(id, self._terms(deterministic, journal is not None), origin=header.origin)
-        return LiveSession(session, served, principal.name, journal=journal, on_end=self._ended)
+        if journaled and self.settings.journal is not None:
+            path = self.settings.journal / f"{id}{_JOURNAL}"
+            journal = await self._crew.do(JournalFile.create, path, header, self.settings.journal_sync)
+        session = Session(id, self._terms(served, deterministic, journal is not None), origin=header.origin)
+        return self._alive(session, served, principal.name, journal)
 
-    def _terms(self, deterministic: bool, journaled: bool) -> Terms:
+    def _alive(self, session: Session, served: Served, principal: str, journal: JournalFile | None) -> LiveSession:
+        return LiveSession(
+            session,
+            served,
+            principal,
+            crew=self._crew,
+            journal=journal,
+            on_end=self._ended,
+            on_lost=self._worker_lost,
+        )
+
+    def _terms(self, served: Served, deterministic: bool, journaled: bool) -> Terms:
         return Terms(
             grace_s=self.settings.grace_s,
             deadline_s=self.settings.deadline_s,
+            start_s=max(self.settings.deadline_s, served.policy.start_s),
             journaled=journaled,
             deterministic=deterministic,
         )
@@ -158,19 +217,25 @@ class Service:
     def _ended(self, live: LiveSession) -> None:
         self._sessions.pop(live.session.id, None)
         self.metrics.count("paddock_replies_total", by=live.steps)
+        logger.info("session ended after %d replies", live.steps, extra=live.named)
+
+    def _worker_lost(self, live: LiveSession, cause: str, printed: str) -> None:
+        self.metrics.count("paddock_workers_lost_total", f'cause="{cause}"')
+        # What an environment printed may be anything, and much; a record of the log is one line.
+        logger.warning("a worker was lost: %s; it printed %r", cause, printed[-_PRINTED:], extra=live.named)
 
     def _take_up(self) -> None:
         assert self.settings.journal is not None
         self.settings.journal.mkdir(parents=True, exist_ok=True, mode=0o700)
         for path in sorted(self.settings.journal.glob(f"*{_JOURNAL}")):
             try:
-                found = JournalFile.reopen(path)
+                found = JournalFile.reopen(path, self.settings.journal_sync)
             except (InvalidJournal, OSError) as error:
                 logger.warning("the journal %s can't be read and is left alone: %s", path.name, error)
                 continue
             self._take_up_one(path, found)
 
-    def _take_up_one(self, path: Any, found: Any) -> None:
+    def _take_up_one(self, path: Path, found: tuple[JournalFile, Recovered] | None) -> None:
         if found is None:
             path.unlink(missing_ok=True)
             return
@@ -179,29 +244,35 @@ class Service:
         if recovered.closed or served is None or served.digest != recovered.header.spec:
             journal.remove()
             return
-        session = Session.restored(recovered, self._terms(recovered.header.deterministic, True), time.monotonic())
+        session = Session.restored(
+            recovered, self._terms(served, recovered.header.deterministic, True), time.monotonic()
+        )
         owner = str(recovered.header.kwargs.get("principal", ""))
-        live = LiveSession(session, served, owner, journal=journal, on_end=self._ended)
-        self._sessions[session.id] = live
+        self._sessions[session.id] = self._alive(session, served, owner, journal)
 
     # Time
 
     async def _tick(self) -> None:
+        synced_s = time.monotonic()
         while True:
             began_s = time.monotonic()
             await asyncio.sleep(_TICK_S)
             now = time.monotonic()
-            self._lag_s = max(0.0, now - began_s - _TICK_S)
+            self._lag_s = max(now - began_s - _TICK_S, self._lag_s * _LAG_KEPT)
+            syncs = now - synced_s >= _SYNC_S
+            synced_s = now if syncs else synced_s
             for live in list(self._sessions.values()):
                 live.tick(now)
-                if now - live.used_s > self.settings.idle_s:
+                if syncs:
+                    live.sync()
+                if now - live.used_s > self.settings.idle_s and not live.waiting_s:
                     live.close(SessionGone.code, "It was silent for too long.")
 
     def health(self) -> dict[str, Any]:
-        """What /health says: the truth."""
-        wedged = sum(live.wedged for live in self._sessions.values())
-        status = "degraded" if wedged or self.draining or self._lag_s > 1.0 else "healthy"
-        return {"status": status}
+        """What /health says: the truth, and no more than that, for anyone may ask."""
+        wedged = any(live.wedged for live in self._sessions.values())
+        unwell = wedged or self.draining or self._start_failed or self._lag_s > _LAG_S
+        return {"status": "degraded" if unwell else "healthy"}
 
     def listing(self) -> list[dict[str, Any]]:
         """The sessions, for ``paddock ps``."""
@@ -215,6 +286,7 @@ class Service:
                 "age_s": round(now - live.began_s, 1),
                 "idle_s": round(now - live.used_s, 1),
                 "replies": live.steps,
+                "waits_s": round(live.waiting_s, 1),
                 "connected": live.session.connection is not None,
             }
             for live in self._sessions.values()
@@ -222,5 +294,12 @@ class Service:
 
     @property
     def active(self) -> int:
-        """How many sessions there are."""
-        return len(self._sessions) + self._opening
+        """How many sessions there are, those that are being opened too."""
+        return len(self._sessions) + self._opening.total()
+
+
+def _must_not_fail(ticker: asyncio.Task[None]) -> None:
+    """Without its ticks a server has no deadlines: better that it ends, and is started again."""
+    if not ticker.cancelled() and ticker.exception() is not None:
+        logger.critical("the server can't keep time any more and ends", exc_info=ticker.exception())
+        signal.raise_signal(signal.SIGTERM)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import enum
 from collections import deque
+from math import inf
 
 from paddock.errors import (
     ClosedEnvironmentError,
@@ -21,19 +22,16 @@ from paddock.errors import (
     Superseded,
     WorkerLost,
 )
-from paddock.hosting.codec import encode
-from paddock.hosting.messages import Failed, Message, Resume, Welcome
+from paddock.hosting.messages import Failed, Resume, Welcome
 from paddock.hosting.numbering import HANDSHAKE, nearest, number_of, on_wire
+from paddock.hosting.resuming import frame_of
 from paddock.server.chain import Replay, digest, extended
 from paddock.server.effects import CloseConnection, Effect, Ended, EndWorker, Journal, RebuildWorker, SendTo, ToWorker
 from paddock.server.journal import Attached, Carried, Closed, Recovered
 from paddock.server.kept_replies import KeptReplies
 from paddock.server.resume_token import ResumeToken
-from paddock.server.terms import Terms
+from paddock.server.terms import CAUSES, OVERDUE, Terms
 
-_OVERDUE = "overdue"  # a request took longer than its deadline; what it is answered with says so
-CAUSES = frozenset(("exit", "signal", "memory", "cpu", "protocol", "closed", "ended", "violation", "timeout", _OVERDUE))
-CAUSES |= {"replay", "restart"}  # another chain after a rebuild; a server that went down with the environment
 _COPIES = 16  # of a request that is not answered yet; a reply goes out once for each, no more often than this
 
 
@@ -108,11 +106,18 @@ class Session:
             dues.append(self._parked_s + self.terms.grace_s)
         if self._phase is _Phase.REBUILDING:
             dues.append(self._since_s + self.terms.rebuild_s)
-        elif self._phase is _Phase.LIVE and self._asked and self.terms.deadline_s is not None:
-            dues.append(self._since_s + self.terms.deadline_s)
+        elif self._phase is _Phase.LIVE and self._asked:
+            dues.append(self._since_s + self.terms.allowed_s(self._last))
         if self._drained_by_s is not None:
             dues.append(self._drained_by_s)
-        return None if self._phase is _Phase.ENDED else min(dues, default=None)
+        due = min(dues, default=inf)
+        return None if self._phase is _Phase.ENDED or due == inf else due
+
+    @property
+    def busy_since_s(self) -> float | None:
+        """Since when the worker has been at its oldest request, or at being rebuilt; None if it is at neither."""
+        asked = self._phase is _Phase.LIVE and self._asked
+        return self._since_s if asked or self._phase is _Phase.REBUILDING else None
 
     # Connections
 
@@ -152,7 +157,7 @@ class Session:
             effects.append(Journal(Attached(self.epoch, given.newest, given.spent, given.holder, given.attempt)))
         newest = on_wire(self._last + len(self._asked))
         welcome = Welcome(self.id, token, self.epoch, newest, self.terms.grace_s)
-        return [*effects, SendTo(connection, _frame(welcome, HANDSHAKE))]
+        return [*effects, SendTo(connection, frame_of(welcome, HANDSHAKE))]
 
     def connection_closed(self, connection: int, now: float, *, done: bool = False) -> list[Effect]:
         """A connection is gone; ``done``: its client took leave and will not come back."""
@@ -217,7 +222,7 @@ class Session:
             # After a loss even the replies before it may be gone, with the server that gave them.
             lost = self._refusal if self._phase is _Phase.LOST else None
             text = f"Request {number} is older than what is kept, or none."
-            return self._send(_frame(Failed(*(lost or (OutOfOrder.code, text))), number))
+            return self._send(frame_of(Failed(*(lost or (OutOfOrder.code, text))), number))
         first, reply = kept
         return self._conflict(count) if self._differs(first, digest) else self._send(reply)
 
@@ -294,8 +299,7 @@ class Session:
         return replay.done == self._last and replay.chain == self._chain
 
     def _take_held(self, now: float) -> list[Effect]:
-        held, self._held = self._held, []
-        connection = self.connection
+        held, self._held, connection = self._held, [], self.connection
         if connection is None:
             return []
         effects: list[Effect] = []
@@ -306,7 +310,7 @@ class Session:
     def _lose(self, cause: str) -> list[Effect]:
         known = cause if cause in CAUSES else "ended"
         self._refusal = (WorkerLost.code, self._lost_text(known))
-        if known == _OVERDUE:
+        if known == OVERDUE:
             self._overdue = self._last + 1
         effects: list[Effect] = []
         if self._journaled:  # so that no later server gives another answer
@@ -319,7 +323,10 @@ class Session:
     def _why(self, count: int) -> tuple[str, str]:
         """The code and text for a request that will never be carried out; always the same for the same one."""
         if count == self._overdue:
-            return DeadlineExceeded.code, f"Request {on_wire(count)} took longer than {self.terms.deadline_s} s."
+            return (
+                DeadlineExceeded.code,
+                f"Request {on_wire(count)} took longer than {self.terms.allowed_s(self._last)} s.",
+            )
         return self._refusal
 
     def _refuse_waiting(self) -> list[Effect]:
@@ -352,7 +359,7 @@ class Session:
             return self._end(resumable=False)
         if self._drained_by_s is not None and now >= self._drained_by_s:
             return self._end(resumable=self._journaled, code=Draining.code)
-        return [EndWorker(self.worker), *self._lose(_OVERDUE if self._phase is _Phase.LIVE else "timeout")]
+        return [EndWorker(self.worker), *self._lose(OVERDUE if self._phase is _Phase.LIVE else "timeout")]
 
     def drain(self, now: float, within_s: float) -> list[Effect]:
         """The server is going to stop: answer what was asked, take nothing more, end by then at the latest."""
@@ -382,15 +389,11 @@ class Session:
         return [*effects, Ended(resumable)]
 
     def _say(self, count: int, code: str, text: str) -> list[Effect]:
-        return self._send(_frame(Failed(code, text), on_wire(count)))
+        return self._send(frame_of(Failed(code, text), on_wire(count)))
 
     def _send(self, frame: bytes) -> list[Effect]:
         return [] if self.connection is None else [SendTo(self.connection, frame)]
 
 
 def _refused(connection: int, code: str, text: str) -> list[Effect]:
-    return [SendTo(connection, _frame(Failed(code, text), HANDSHAKE)), CloseConnection(connection, code, text)]
-
-
-def _frame(message: Message, number: int) -> bytes:
-    return b"".join(encode(message, number))
+    return [SendTo(connection, frame_of(Failed(code, text), HANDSHAKE)), CloseConnection(connection, code, text)]

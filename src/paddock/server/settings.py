@@ -8,6 +8,7 @@ from typing import Literal
 
 from paddock.errors import PlanError
 from paddock.server.gate import is_loopback
+from paddock.server.journal import Sync
 
 Mode = Literal["simulation", "production"]
 Wire = Literal["0.10", "0.3"]
@@ -24,15 +25,19 @@ class Settings:
     sessions_each: int = 256  # of one principal
     deadline_s: float = 30.0  # for one request
     grace_s: float = 60.0  # a broken connection's session waits this long
-    idle_s: float = 600.0  # a connected session that is silent this long is ended
+    idle_s: float = 3600.0  # a connected session that is silent this long is ended; a client may think for long
+    ping_s: float = 20.0  # a silent peer is asked after this time, and given up after this time once more
     tls_cert: Path | None = None
     tls_key: Path | None = None
     origins: frozenset[str] = field(default_factory=frozenset)
+    hosts: frozenset[str] = field(default_factory=frozenset)  # names that it goes by besides those it knows itself
     journal: Path | None = None
+    journal_sync: Sync = "batch"  # a crash of the server costs nothing; one of the machine the last second
     spares: int = 1  # workers kept ready for each environment
     max_body: int = 16 << 20  # of an HTTP request
     max_message: int = 64 << 20  # of a websocket
     rate_per_s: float = 20_000.0  # requests of one principal
+    failures_per_s: float = 10.0  # requests without a valid token, of one address; ten times as many at once
     drain_s: float = 20.0
     mode: Mode = "simulation"
     wire: Wire = "0.10"

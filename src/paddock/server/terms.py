@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
+
+# How a worker can be lost, in one word.
+OVERDUE = "overdue"  # a request took longer than its deadline; what it is answered with says so
+CAUSES = frozenset(("exit", "signal", "memory", "cpu", "protocol", "closed", "ended", "violation", "timeout", OVERDUE))
+CAUSES |= {"replay", "restart"}  # another chain after a rebuild; a server that went down with the environment
 
 
 @dataclass(frozen=True)
@@ -13,7 +19,13 @@ class Terms:
     window_bytes: int = 1 << 24  # of the replies kept; the newest is kept however large it is
     grace_s: float = 60.0  # from a broken connection to the end of the session
     deadline_s: float | None = None  # for one request
+    start_s: float | None = None  # for the first one, if it may take longer: its worker must start, and make
     rebuild_s: float = 60.0  # for repeating a journal
     rebuilds: int = 2  # in a row, without an answer in between: some requests end every worker
     journaled: bool = False
     deterministic: bool = False
+
+    def allowed_s(self, done: int) -> float:
+        """How long the request after ``done`` others may take."""
+        limit_s = self.deadline_s if done or self.start_s is None else self.start_s
+        return inf if limit_s is None else limit_s

@@ -32,7 +32,7 @@ _FEW = 4096
 _A_HANDFUL = 16
 
 
-class _Leaf(NamedTuple):
+class Leaf(NamedTuple):
     """One array of the observations, with a row for each environment."""
 
     path: str
@@ -53,9 +53,9 @@ class CheckedRows(Block):
         self._lay_out(bytearray(size_of(count, form, None)), count, form, None)
         self._range = rules.reward_range
         self._low, self._high = (np.full(count, bound) for bound in finite_range(rules.reward_range))
-        self._rewards_fit = _between(self._low, self._high)
+        self._rewards_fit = between(self._low, self._high)
         alike = all(space == spaces[0] for space in spaces)
-        self._leaves = [list(_leaves(space, self.observations)) for space in (spaces[:1] if alike else spaces)]
+        self._leaves = [list(leaves(space, self.observations)) for space in (spaces[:1] if alike else spaces)]
 
     def all_honest(self) -> bool:
         """Whether nothing is wrong with any row; a False may be a false alarm. Hot: once a step of each worker."""
@@ -87,22 +87,23 @@ class CheckedRows(Block):
         for leaf in self._leaves[row if len(self._leaves) > 1 else 0]:
             part = leaf.values[row : row + 1]
             if not leaf.some_fit(part):
-                if part.dtype == np.bool_ and not _are_bits(part):
+                if part.dtype == np.bool_ and not are_bits(part):
                     return violation(leaf.path, "a byte of it is no bool")
                 return violation(*wrong_place(leaf.space, taken(leaf.values, row), leaf.path))
         return None
 
 
-def _leaves(space: Space[Any], values: Any, path: str = "observation") -> Iterator[_Leaf]:
+def leaves(space: Space[Any], values: Any, path: str = "observation") -> Iterator[Leaf]:
+    """The arrays of observations that are nested as the space is, in the space's order, with their tests."""
     if isinstance(values, dict) and isinstance(space, Dict):
         for key, part in space.spaces.items():
-            yield from _leaves(part, values[key], f"{path}[{quoted(key)}]")
+            yield from leaves(part, values[key], f"{path}[{quoted(key)}]")
     elif isinstance(values, tuple) and isinstance(space, Tuple):
         for index, part in enumerate(space.spaces):
-            yield from _leaves(part, values[index], f"{path}[{index}]")
+            yield from leaves(part, values[index], f"{path}[{index}]")
     elif isinstance(values, np.ndarray):
         test = _some_fit(space)
-        yield _Leaf(path, space, values, _all_fit(space, values) or test, test)
+        yield Leaf(path, space, values, _all_fit(space, values) or test, test)
 
 
 def _some_fit(space: Space[Any]) -> Test:
@@ -110,14 +111,14 @@ def _some_fit(space: Space[Any]) -> Test:
     kind = type(space)
     if kind is Box and isinstance(space, Box):
         if space.dtype == np.bool_:
-            return lambda values: _are_bits(values) and space._within(values)
+            return lambda values: are_bits(values) and space._within(values)
         return space._within
     if kind is Discrete and isinstance(space, Discrete):
         return partial(_within, space._first, space._end - 1)
     if kind is MultiDiscrete and isinstance(space, MultiDiscrete):
         return partial(_within, space.start, space._last)
     if kind is MultiBinary:
-        return _are_bits
+        return are_bits
     test = member_test(space)  # a class of the caller's own
     return lambda values: all(test(taken(values, row)) for row in range(len(values)))
 
@@ -127,10 +128,10 @@ def _all_fit(space: Space[Any], values: Array) -> Test | None:
     if not isinstance(space, Box) or type(space) is not Box or values.size > _FEW or space.dtype.kind != "f":
         return None
     low, high = (np.broadcast_to(bound, values.shape).copy() for bound in (space.low, space.high))
-    return _between(low, high)
+    return between(low, high)
 
 
-def _between(low: Array, high: Array) -> Test:
+def between(low: Array, high: Array) -> Test:
     """Whether an array of this very shape lies within the bounds; NaN does not."""
     if low.size > _A_HANDFUL:
         return partial(_within, low, high)
@@ -148,5 +149,6 @@ def _within(low: Any, high: Any, values: Array) -> bool:
     return b"\0" not in (values >= low).tobytes() and b"\0" not in (values <= high).tobytes()
 
 
-def _are_bits(values: Array) -> bool:
+def are_bits(values: Array) -> bool:
+    """Whether each byte is 0 or 1, as a bool's is."""
     return not values.tobytes().translate(None, _BITS)

@@ -6,11 +6,13 @@ Three nested wrappers would cost three Python frames a step; here a countdown ma
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, SupportsFloat
 
 import numpy as np
 
 from paddock.core.env import ActType, Env, Info, ObsType
+from paddock.core.episode_names import random_name
 from paddock.core.passive import check_spaces, render_and_check, reset_and_check, step_and_check
 from paddock.core.problem import raise_or_warn
 from paddock.core.reuse import reuse_problems
@@ -51,6 +53,7 @@ class Guard(Wrapper[ObsType, ActType, ObsType, ActType]):
         self._unchecked = {"reset", "step", "render"} if validate else set[str]()
         self._first: tuple[Any, Any] = (None, None)  # what the first reset returned, until the first step is checked
         self._episode_id: str | None = None
+        self._new_name: Callable[[], str] = random_name
         self._phase = _IDLE
         self._taken = self._counting_from = self._left = 0
         self._begin_countdown(taken=0, left=0 if order_enforce else self._countdown())
@@ -95,10 +98,12 @@ class Guard(Wrapper[ObsType, ActType, ObsType, ActType]):
     def episode(self) -> tuple[str | None, int]:
         """The episode's id, made when first asked for, and the steps taken in it."""
         if self._episode_id is None and self._phase != _IDLE:
-            from uuid import uuid4
-
-            self._episode_id = str(uuid4())
+            self._episode_id = self._new_name()
         return self._episode_id, self._elapsed_steps
+
+    def name_episodes(self, names: Callable[[], str]) -> None:
+        """Where the names of episodes come from, in place of chance."""
+        self._new_name = names
 
     def snapshot(self) -> bytes:
         return sealed("guard", (self._phase, self._elapsed_steps), self.env.snapshot())

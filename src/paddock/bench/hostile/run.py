@@ -173,12 +173,17 @@ class _Trial:
 
 
 def _clean(before: set[int], trial: int, canaries: Canaries, *, killed: bool) -> tuple[list[str], float]:
-    """What of it is left, and how long it took to go. Of a caller that was ``killed`` empty control groups may stay."""
+    """What of it is left, and how long it took to go.
+
+    Who is ``killed`` can't tidy up: empty control groups and its own scratch folder are removed by the next launch.
+    """
     began = time.monotonic()
     mine = before | {canaries.bystander.pid, trial}
     while True:
         processes = {pid: name for pid, name in descendants(os.getpid()).items() if pid not in mine}
         temporary = [f"temporary {path.name}" for path in (canaries.folder / "tmp").iterdir()]
+        if killed:
+            temporary = [one for one in temporary if not one.startswith(f"temporary paddock-scratch-{trial}-")]
         groups = control_groups(trial)
         if killed:
             groups = remove_empty(groups)

@@ -8,14 +8,14 @@ from __future__ import annotations
 import os
 import sys
 
-from paddock.sandbox.inside.lock import LockFailed, lock
+from paddock.sandbox.inside.failed import NO_WALL, LockFailed, tell
+from paddock.sandbox.inside.lock import lock
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any, NoReturn
 
-NO_WALL = 125
 NOT_RUN, NOT_FOUND = 126, 127  # as shells say it
 CONTROL = 3  # the socket to the launcher
 
@@ -29,6 +29,10 @@ def main() -> None:
             from paddock.sandbox.inside.namespaces import enter
 
             enter(order["native"])
+        if order.get("limit_scratch") is not None:
+            from paddock.sandbox.inside.mounts import limit_scratch
+
+            limit_scratch(order["limit_scratch"])
         if order.get("listen") is not None:
             _listen(order["listen"])
         _let_others_finish()
@@ -37,7 +41,8 @@ def main() -> None:
         if guardian is not None:
             _check_guardian(guardian)
     except Exception as error:  # whatever went wrong, there is no wall
-        _end(f"the wall could not be put up: {_told(error)}", NO_WALL)
+        tell(error)
+        sys.exit(NO_WALL)
     if "exec" in then:
         _execute(then["exec"], then.get("env", {}))
     _call(then)
@@ -128,10 +133,6 @@ def _call(then: Mapping[str, Any]) -> None:
     entry, _, function = then["call"].partition(":")
     sys.argv[:] = [then["call"]]
     getattr(import_module(entry), function)(*then.get("args", ()))
-
-
-def _told(error: Exception) -> str:
-    return str(error) if isinstance(error, LockFailed) else f"{type(error).__name__}: {error}"
 
 
 def _end(text: str, code: int) -> NoReturn:

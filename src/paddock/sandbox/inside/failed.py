@@ -2,6 +2,18 @@
 
 from __future__ import annotations
 
+import os
+
+# How a worker that has no wall ends, so that the launcher can tell it from whatever else ends.
+NO_WALL = 125
+NO_WALL_TEXT = "paddock: the wall could not be put up: "
+
 
 class LockFailed(Exception):
     """The text says which part, and why the kernel refused it."""
+
+
+def tell(error: Exception) -> None:
+    """Say on stderr, which only the launcher reads, why there is no wall."""
+    reason = str(error) if isinstance(error, LockFailed) else f"{type(error).__name__}: {error}"
+    os.write(2, f"{NO_WALL_TEXT}{reason}\n".encode(errors="backslashreplace"))

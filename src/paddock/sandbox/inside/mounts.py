@@ -28,12 +28,12 @@ BASE, OLD, NEW = "/tmp", "/old", "/new"  # noqa: S108 - any folder that every ma
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-def limit_scratch(folder: str, scratch: Mapping[str, int]) -> None:
-    """Limit the number of files too, in a scratch folder that somebody else has mounted."""
-    _mount(None, folder, None, MS_REMOUNT | MS_NOSUID | MS_NODEV, _sized(scratch))
+def limit_scratch(scratch: Mapping[str, int]) -> None:
+    """Limit the number of files too, in the scratch folder that bubblewrap has mounted."""
+    _mount(None, SCRATCH, None, MS_REMOUNT | MS_NOSUID | MS_NODEV, _sized(scratch))
 
 
-def found(mounts: Sequence[Sequence[str]]) -> list[tuple[str, str, str]]:
+def resolved(mounts: Sequence[Sequence[str]]) -> list[tuple[str, str, str]]:
     """The mounts (source, target, how) with every link in a source followed: later they would lead elsewhere."""
     return [(os.path.realpath(source) if how in ATTRIBUTES else source, target, how) for source, target, how in mounts]
 
@@ -41,7 +41,7 @@ def found(mounts: Sequence[Sequence[str]]) -> list[tuple[str, str, str]]:
 def build_root(
     mounts: Sequence[tuple[str, str, str]], scratch: Mapping[str, int], owners: Mapping[str, int] | None = None
 ) -> None:
-    """Leave this process with a root of its own that holds the ``found`` mounts and nothing else.
+    """Leave this process with a root of its own that holds the ``resolved`` mounts and nothing else.
 
     ``owners``: targets that are shown with the owners that a user namespace gives them, and its descriptor.
     """

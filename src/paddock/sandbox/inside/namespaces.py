@@ -8,8 +8,8 @@ from __future__ import annotations
 import ctypes
 import os
 
-from paddock.sandbox.inside.failed import LockFailed
-from paddock.sandbox.inside.mounts import SCRATCH, build_root, found, limit_scratch
+from paddock.sandbox.inside.failed import NO_WALL, LockFailed, tell
+from paddock.sandbox.inside.mounts import build_root, resolved
 from paddock.sandbox.inside.syscalls import PR_SET_DUMPABLE, PR_SET_PDEATHSIG, prctl
 
 TYPE_CHECKING = False
@@ -20,21 +20,17 @@ if TYPE_CHECKING:
 NEW_MOUNTS, NEW_CGROUP, NEW_UTS, NEW_IPC = 0x20000, 0x2000000, 0x4000000, 0x8000000
 NEW_USER, NEW_PID, NEW_NET = 0x10000000, 0x20000000, 0x40000000
 SIGKILL = 9
-NO_WALL = 125  # as the boot says it
 IFF_UP, SIOCSIFFLAGS = 1, 0x8914
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def enter(native: Mapping[str, Any]) -> None:
-    """Go on behind namespaces with the mounts that ``native`` names. With only "scratch": limit that folder's files."""
-    if "mounts" not in native:
-        limit_scratch(SCRATCH, native["scratch"])
-        return
+    """Go on behind namespaces, and in a root with nothing but the mounts that ``native`` names."""
     prctl(PR_SET_PDEATHSIG, SIGKILL)
     if os.getppid() != native["parent"]:
         raise LockFailed("the process that started this one is gone")
-    mounts = found(native["mounts"])
+    mounts = resolved(native["mounts"])
     owners = _owners(
         [(source, target) for source, target, _ in mounts if target in native["private"]], native["worker"]
     )
@@ -56,7 +52,7 @@ def enter(native: Mapping[str, Any]) -> None:
             os.close(descriptor)
         worker = os.fork()
     except Exception as error:  # told here: whoever catches it would end this process, which nobody hears of
-        os.write(2, f"paddock: the wall could not be put up: {error}\n".encode(errors="backslashreplace"))
+        tell(error)
         os.write(inner, b"%d" % (NO_WALL << 8))
         os._exit(NO_WALL)
     if worker:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from paddock.package.manifest import Manifest
-from paddock.sandbox.difference import covers
+from paddock.sandbox.paths import covers
 from paddock.sandbox.policy import DEFAULT, Policy
 
 # There behind every wall: the scratch folder and harmless devices. For reading also what Python itself lies in.

@@ -6,12 +6,20 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from paddock.package.manifest import Manifest
-from paddock.sandbox.difference import covers
+from paddock.sandbox.paths import covers
 from paddock.sandbox.policy import DEFAULT, Policy
 from paddock.testing.secure.found import Found
 from paddock.testing.secure.secret_rules import secrets_among
 from paddock.testing.secure.tables import NETWORK, PROCESSES, VARIABLES, entry_for
 
+# Names of functions and methods that open files, whatever they belong to.
+_FILES = frozenset(
+    {
+        *("open", "read_text", "read_bytes", "write_text", "write_bytes", "iterdir", "listdir", "scandir", "glob"),
+        *("walk", "connect", "load", "loadtxt", "save", "savez", "savetxt", "memmap", "read_csv", "imread"),
+        "from_pretrained",
+    }
+)
 # A grant of one of these, or of what holds it, is a grant of far more than an environment needs.
 _SYSTEM = ("/dev", "/var", "/home", "/Users", "/usr", "/bin", "/lib", "/opt", "/srv", "/mnt")
 # Here even a part is.
@@ -61,36 +69,6 @@ def unused(manifest: Manifest, names: Iterable[str]) -> Iterator[Found]:
         yield Found("permission-unused", "permissions: programs or processes, but nothing here starts one")
     if (policy.write or policy.read) and not last & _FILES:
         yield Found("permission-unused", "permissions: read or write, but nothing here opens a file")
-
-
-_FILES = frozenset(
-    {
-        *(
-            "open",
-            "read_text",
-            "read_bytes",
-            "write_text",
-            "write_bytes",
-            "load",
-            "loadtxt",
-            "save",
-            "savez",
-            "savetxt",
-        ),
-        *(
-            "read_csv",
-            "connect",
-            "iterdir",
-            "listdir",
-            "scandir",
-            "glob",
-            "walk",
-            "imread",
-            "from_pretrained",
-            "memmap",
-        ),
-    }
-)
 
 
 def _each(policy: Policy, place: str) -> Iterator[tuple[str, Policy]]:

@@ -26,8 +26,9 @@ _WRITES = {
     **dict.fromkeys(("numpy.save", "numpy.savez", "numpy.savez_compressed", "numpy.savetxt", "torch.save"), 0),
     **dict.fromkeys(("logging.FileHandler", "logging.handlers.RotatingFileHandler"), 0),
 }
-_READS = dict.fromkeys(
-    ("numpy.load", "numpy.loadtxt", "numpy.genfromtxt", "pandas.read_csv", "os.listdir", "os.scandir", "os.walk"), 0
+# Functions that read what their first argument names.
+_READS = (
+    *("numpy.load", "numpy.loadtxt", "numpy.genfromtxt", "pandas.read_csv", "os.listdir", "os.scandir", "os.walk"),
 )
 _METHODS: dict[str, _How] = {
     **dict.fromkeys(("write_text", "write_bytes", "touch", "mkdir", "unlink", "rmdir"), "write"),
@@ -35,15 +36,8 @@ _METHODS: dict[str, _How] = {
 }
 # What a path passes through on its way: the path is the first argument.
 _THROUGH = (
-    *(
-        "pathlib.Path",
-        "pathlib.PurePath",
-        "os.path.join",
-        "os.path.expanduser",
-        "os.path.expandvars",
-        "os.path.abspath",
-    ),
-    *("os.path.realpath", "os.path.dirname", "os.path.normpath", "os.fspath", "builtins.str"),
+    *("pathlib.Path", "pathlib.PurePath", "builtins.str", "os.fspath", "os.path.join", "os.path.expanduser"),
+    *("os.path.expandvars", "os.path.abspath", "os.path.realpath", "os.path.dirname", "os.path.normpath"),
 )
 
 
@@ -67,9 +61,10 @@ def _touched(name: str, call: ast.Call) -> tuple[_How, ast.expr] | None:
     method = name.rpartition(".")[2]
     if name in _OPENS and call.args:
         return _mode(call, 1), call.args[0]
-    for table, how in ((_WRITES, "write"), (_READS, "read")):
-        if name in table and len(call.args) > table[name]:
-            return ("write" if how == "write" else "read"), call.args[table[name]]
+    if name in _WRITES and len(call.args) > _WRITES[name]:
+        return "write", call.args[_WRITES[name]]
+    if name in _READS and call.args:
+        return "read", call.args[0]
     if not isinstance(call.func, ast.Attribute):
         return None
     if name.startswith("pathlib.Path.") and method == "open":

@@ -10,9 +10,14 @@ from pathlib import Path
 
 from paddock.package.manifest import FILE, Manifest, read_manifest
 from paddock.testing.finding import Finding
-from paddock.testing.secure import code_rules, info_rules, manifest_rules, network_rules, path_rules, secret_rules
+from paddock.testing.secure.code_rules import changed_modules, hidden_input, import_effects, used_names, variables
 from paddock.testing.secure.declared import Declared
 from paddock.testing.secure.found import Found, finding, findings_in
+from paddock.testing.secure.info_rules import infos_in_source
+from paddock.testing.secure.manifest_rules import broad, secret_variables, unused
+from paddock.testing.secure.network_rules import network, timeouts
+from paddock.testing.secure.path_rules import files
+from paddock.testing.secure.secret_rules import secrets
 from paddock.testing.secure.source import Source, sources_of
 from paddock.testing.secure.uses import Names, uses_of
 
@@ -61,16 +66,16 @@ def _rules(source: Source, declared: Declared, own: frozenset[str]) -> Iterator[
     nodes = list(ast.walk(tree))  # once: this is most of the time
     names = Names(nodes)
     uses = uses_of(tree, names)
-    yield from code_rules.import_effects(uses)
-    yield from code_rules.used_names(uses)
-    yield from network_rules.network(uses, declared)
-    yield from network_rules.timeouts(uses)
-    yield from code_rules.hidden_input(uses, declared)
-    yield from path_rules.files(uses, names, declared)
-    yield from code_rules.variables(nodes, uses, names, declared)
-    yield from secret_rules.secrets(nodes)
-    yield from code_rules.changed_modules(nodes, names, own)
-    yield from info_rules.infos_in_source(nodes)
+    yield from import_effects(uses)
+    yield from used_names(uses)
+    yield from network(uses, declared)
+    yield from timeouts(uses)
+    yield from hidden_input(uses, declared)
+    yield from files(uses, names, declared)
+    yield from variables(nodes, uses, names, declared)
+    yield from secrets(nodes)
+    yield from changed_modules(nodes, names, own)
+    yield from infos_in_source(nodes)
 
 
 def _of_manifest(manifest: Manifest, sources: Iterable[Source]) -> list[Finding]:
@@ -79,8 +84,8 @@ def _of_manifest(manifest: Manifest, sources: Iterable[Source]) -> list[Finding]
         used = {use.name for tree in read for use in uses_of(tree, Names(ast.walk(tree)))}
     except RecursionError:
         used = set()
-    found = [*manifest_rules.broad(manifest), *manifest_rules.secret_variables(manifest)]
-    return findings_in(FILE, [*found, *manifest_rules.unused(manifest, used)], {})
+    found = [*broad(manifest), *secret_variables(manifest)]
+    return findings_in(FILE, [*found, *unused(manifest, used)], {})
 
 
 def _own(modules: Iterable[Path]) -> frozenset[str]:

@@ -46,15 +46,9 @@ OWN_STREAMS = frozenset(
 )
 VARIABLES = _table("os.environ", "os.environb", "os.getenv", "os.putenv", "os.unsetenv")
 AROUND = _table(
-    *(
-        "sys._getframe",
-        "sys._current_frames",
-        "sys.settrace",
-        "sys.setprofile",
-        "inspect.stack",
-        "inspect.currentframe",
-    ),
-    *("inspect.getouterframes", "gc.get_objects", "gc.get_referrers", "gc.get_referents", "sys.addaudithook"),
+    *("sys._getframe", "sys._current_frames", "sys.settrace", "sys.setprofile", "sys.addaudithook"),
+    *("inspect.stack", "inspect.currentframe", "inspect.getouterframes"),
+    *("gc.get_objects", "gc.get_referrers", "gc.get_referents"),
 )
 OTHERS = _table(
     "sys.path.", "sys.meta_path.", "sys.path_hooks.", "site.addsitedir", "sys.modules.", "builtins.__import__."
@@ -68,16 +62,8 @@ ENDS = _table(
 # Calls that are no business of an import, besides PROCESSES and NETWORK.
 EFFECTS = _table(
     *("builtins.open", "io.open", "os.open", "os.mkdir", "os.makedirs", "os.remove", "os.unlink", "os.rename"),
-    *(
-        "os.replace",
-        "os.rmdir",
-        "os.chdir",
-        "shutil.",
-        "tempfile.",
-        "sqlite3.connect",
-        "threading.Thread",
-        "threading.Timer",
-    ),
+    *("os.replace", "os.rmdir", "os.chdir", "shutil.", "tempfile.", "sqlite3.connect"),
+    *("threading.Thread", "threading.Timer"),
     *("concurrent.futures.ThreadPoolExecutor", "numpy.load", "numpy.save", "numpy.loadtxt", "numpy.savetxt"),
     *("atexit.register", "signal.signal", "os.kill", "os._exit"),
 )

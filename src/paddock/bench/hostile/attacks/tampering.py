@@ -85,6 +85,7 @@ class OurFiles(Hostile):
         import paddock.errors as ours
 
         folder = Path(ours.__file__).parent / self.told["folder"]
+        folder.mkdir(exist_ok=True)
         path = folder / self.told["name"]
         path.write_text("# harmless\n")
         return str(path)

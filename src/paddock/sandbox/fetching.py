@@ -1,6 +1,6 @@
-"""Ask another system over HTTP, from inside a sandbox or outside.
+"""fetch(): ask another system over HTTP, from behind a wall or without one.
 
-Inside, TLS begins at the proxy and not here: the way there does not leave the machine, and the call can be recorded.
+Behind a wall TLS begins at the proxy, not here: the way there does not leave the machine, and calls can be recorded.
 """
 
 from __future__ import annotations

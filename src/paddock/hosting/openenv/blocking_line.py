@@ -11,9 +11,9 @@ import time
 from typing import Any
 
 from paddock.errors import PaddockError
+from paddock.hosting.openenv.conversation import Line, ServerError, answer, lost, overdue, question
 from paddock.hosting.websocket.blocking import BlockingConnection
 from paddock.hosting.websocket.events import Closed, Event, Text, WebSocketError
-from paddock.openenv.conversation import Line, ServerError, answer, lost, overdue, question
 
 _LOOK_S = 5.0  # how often the server's pings are looked for while nobody asks anything
 
@@ -23,7 +23,9 @@ class BlockingLine:
 
     def __init__(self, line: Line) -> None:
         self._line = line
-        self._connection = BlockingConnection(line.endpoint, timeout_s=line.connect_s, max_bytes=line.max_bytes)
+        self._connection = BlockingConnection(
+            line.endpoint, timeout_s=line.connect_s, max_bytes=line.max_bytes, context=line.context
+        )
         self._lock = threading.Lock()
         self._early: list[Event] = []  # came while nobody had asked
         self._over = threading.Event()

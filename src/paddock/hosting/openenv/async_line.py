@@ -9,9 +9,9 @@ import asyncio
 from contextlib import suppress
 from typing import Any
 
+from paddock.hosting.openenv.conversation import Line, ServerError, answer, lost, overdue, question
 from paddock.hosting.websocket.asynchronous import AsyncConnection
 from paddock.hosting.websocket.events import ABNORMAL, Closed, Event, Text
-from paddock.openenv.conversation import Line, ServerError, answer, lost, overdue, question
 
 
 class AsyncLine:
@@ -30,7 +30,12 @@ class AsyncLine:
         """Connect: UpgradeRefused, OSError or TimeoutError if it can't within ``line.connect_s``."""
         made = cls(line)
         made._connection = await AsyncConnection.connect(
-            line.endpoint, made._on_event, made._on_end, timeout_s=line.connect_s, max_bytes=line.max_bytes
+            line.endpoint,
+            made._on_event,
+            made._on_end,
+            timeout_s=line.connect_s,
+            max_bytes=line.max_bytes,
+            context=line.context,
         )
         return made
 

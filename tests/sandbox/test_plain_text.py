@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paddock.hosting.plain_text import brief, drives_terminal, plain
+from paddock.sandbox.plain_text import brief, drives_terminal, plain
 
 DRIVING = "\x1b[]PX^_\\0;9m\x07\x9b\x9c\x9d\x90\r\x08\x00\u202e\u2066ab\n\t "
 

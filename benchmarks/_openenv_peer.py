@@ -1,0 +1,107 @@
+"""The peer of remote.py, in the venv of `scripts/peer openenv10`: OpenEnv's own server, and a driver of its own clients.
+
+    python _openenv_peer.py server PORT
+    python _openenv_peer.py client URL
+
+The driver reads lines ``case seconds`` and answers each with a line of JSON: what was done, in how many seconds, and
+how long the single steps took.
+"""
+
+import asyncio
+import json
+import random
+import sys
+import time
+
+SESSIONS = 16
+
+
+def build_app():
+    """Echo, and arrays as OpenEnv has to send them: lists of ints. The action says what is wanted."""
+    from openenv.core.env_server import create_app
+    from openenv.core.env_server.interfaces import Environment
+    from openenv.core.env_server.types import Action, Observation, State
+
+    class Asked(Action):
+        value: int
+
+    class Seen(Observation):
+        value: int = 0
+        pixels: list[int] = []
+
+    arrays = {size: random.Random(0).choices(range(256), k=size) for size in (84 * 84 * 4, 1 << 20)}
+
+    class World(Environment):
+        SUPPORTS_CONCURRENT_SESSIONS = True
+
+        def reset(self, seed=None, episode_id=None, **kwargs):
+            return Seen()
+
+        def step(self, action, timeout_s=None, **kwargs):
+            return Seen(value=action.value, pixels=arrays.get(action.value, []), reward=1.0, done=False)
+
+        @property
+        def state(self):
+            return State(episode_id="one", step_count=0)
+
+    return create_app(World, Asked, Seen, env_name="bench", max_concurrent_envs=64)
+
+
+def serve(port):
+    import uvicorn
+
+    uvicorn.run(build_app(), host="127.0.0.1", port=port, log_level="error")
+
+
+ACTIONS = {"sync": 1, "one": 1, "sessions": 1, "frames": 84 * 84 * 4, "megabyte": 1 << 20}
+
+
+async def stepping(client, value, ends_s, took):
+    while (began_s := time.perf_counter()) < ends_s:
+        await client.step({"value": value})
+        took.append(time.perf_counter() - began_s)
+
+
+async def run_async(clients, value, seconds):
+    took = []
+    ends_s = time.perf_counter() + seconds
+    await asyncio.gather(*(stepping(client, value, ends_s, took) for client in clients))
+    return took
+
+
+def run_sync(client, seconds):
+    took = []
+    ends_s = time.perf_counter() + seconds
+    while (began_s := time.perf_counter()) < ends_s:
+        client.step({"value": 1})
+        took.append(time.perf_counter() - began_s)
+    return took
+
+
+async def drive(url):
+    from openenv.core import GenericEnvClient
+
+    clients = [GenericEnvClient(base_url=url) for _ in range(SESSIONS)]
+    for client in clients:
+        await client.connect()
+        await client.reset()
+    waiting = GenericEnvClient(base_url=url).sync()
+    waiting.connect()
+    waiting.reset()
+    print("ready", flush=True)
+    loop = asyncio.get_running_loop()
+    while line := await loop.run_in_executor(None, sys.stdin.readline):
+        case, seconds = line.split()
+        began_s = time.perf_counter()
+        if case == "sync":
+            took = await loop.run_in_executor(None, run_sync, waiting, float(seconds))
+        else:
+            took = await run_async(clients if case == "sessions" else clients[:1], ACTIONS[case], float(seconds))
+        print(json.dumps([len(took), time.perf_counter() - began_s, took]), flush=True)
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "server":
+        serve(int(sys.argv[2]))
+    else:
+        asyncio.run(drive(sys.argv[2]))

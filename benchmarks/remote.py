@@ -1,0 +1,167 @@
+"""What a step over the network costs: `paddock serve` and its client against OpenEnv 0.10's own server and clients.
+
+    python benchmarks/remote.py [--quick]
+
+Every environment of paddock's is in a worker behind a wall, OpenEnv's are objects in its server. All sides take turns
+in every round, on the same cores, over TCP on this machine. OpenEnv's figure for one client is that of its faster one
+(blocking or async); it has no message for several environments, so lanes are compared with its best rate of all, that
+of 16 sessions. The floor is what raw blocking sockets of Python do with messages of a step's size.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import statistics
+import subprocess
+import sys
+import time
+from contextlib import ExitStack, closing
+
+from _remote_sides import HERE, SESSIONS, Lanes, OpenEnv, OpenEnvClients, Paddock, Sessions, Waiting, peer_python
+from _timing import Table
+
+QUICK = "--quick" in sys.argv
+ROUNDS = 3 if QUICK else 9
+SECONDS = 0.4 if QUICK else 1.0
+STARTS = 2 if QUICK else 5
+IMPORTS = 5 if QUICK else 15
+LANES = 256
+STEP_BYTES = 54  # a masked frame with a small action; replies are as small
+
+
+class PingPong:
+    """Raw blocking TCP sockets in two processes: the floor."""
+
+    def __init__(self):
+        code = (
+            "import socket\ns = socket.create_server(('127.0.0.1', 0))\nprint(s.getsockname()[1], flush=True)\n"
+            "c, _ = s.accept()\nc.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)\n"
+            "while data := c.recv(65536): c.sendall(data)"
+        )
+        self._process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+        self._socket = socket.create_connection(("127.0.0.1", int(self._process.stdout.readline())))
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def run(self, seconds):
+        done, message = 0, b"x" * STEP_BYTES
+        began_s = time.perf_counter()
+        while time.perf_counter() - began_s < seconds:
+            self._socket.sendall(message)
+            self._socket.recv(65536)
+            done += 1
+        return done, time.perf_counter() - began_s, []
+
+    def close(self):
+        self._socket.close()
+        self._process.wait(10)
+        self._process.stdout.close()
+
+
+def interleaved(cases):
+    """Median rates, and all times of single steps, of cases that take turns."""
+    found, times = {name: [] for name in cases}, {name: [] for name in cases}
+    for _ in range(ROUNDS):
+        for name, run in cases.items():
+            done, seconds, took = run(SECONDS)
+            found[name].append(done / seconds)
+            times[name] += took
+    return {name: statistics.median(rates) for name, rates in found.items()}, times
+
+
+def cases_of(worlds, shared, theirs, stack):
+    """Everything that is measured, by name; OpenEnv's begin with a star."""
+
+    def ours(side):
+        return stack.enter_context(closing(side)).run
+
+    cases = {
+        "one": ours(Waiting(worlds.url("Echo-v0"))),
+        "sessions": ours(Sessions(worlds.url("Echo-v0"))),
+        "frames": ours(Waiting(worlds.url("Frames-v0"))),
+        "megabyte": ours(Waiting(worlds.url("Megabyte-v0"))),
+        "lanes": ours(Lanes(worlds.url("CartPole-v1"), LANES)),
+        "shared": ours(Sessions(shared.url("CartPole-v1"))),
+        "floor": ours(PingPong()),
+    }
+    for case in ("sync", "one", "sessions", "frames", "megabyte"):
+        cases[f"*{case}"] = lambda seconds, case=case: theirs.run(case, seconds)
+    return cases
+
+
+def steps(table, rates, times):
+    one = max(rates["*one"], rates["*sync"])
+    table.row("steps/s, 1 client", rates["one"], one, 3)
+    table.row(f"steps/s, {SESSIONS} sessions", rates["sessions"], rates["*sessions"], 5)
+    table.row("steps/s, uint8[84, 84, 4]", rates["frames"], rates["*frames"], 20)
+    table.row("steps/s, uint8[2^20]", rates["megabyte"], rates["*megabyte"], 30)
+    table.row(f"steps/s, {LANES} lanes in one message", rates["lanes"], max(one, rates["*sessions"]), 200)
+    table.row(f"steps/s, {SESSIONS} sessions in one shared worker", rates["shared"], rates["*sessions"], 10)
+    for name, what in (("sessions", f"{SESSIONS} sessions"), ("shared", f"{SESSIONS} sessions, shared worker")):
+        p50, p99 = quantiles(times[name])
+        table.limit(f"p99 of a step / p50, {what}", p99 / p50, 4 if name == "sessions" else None, f"p50 {p50:.2f} ms")
+    p50, p99 = quantiles(times["*sessions"])
+    table.note(f"OpenEnv's: p50 {p50:.2f} ms, p99 {p99:.2f} ms")
+    floor = rates["floor"]
+    table.note(f"floor: {floor:,.0f} round trips/s; 1 client {rates['one'] / floor:.2f} of it, OpenEnv {one / floor:.2f}")
+
+
+def quantiles(times):
+    ordered = sorted(times)
+    return ordered[len(ordered) // 2] * 1e3, ordered[int(len(ordered) * 0.99)] * 1e3
+
+
+class Limits(Table):
+    """Also rows of what must not be more than a bar."""
+
+    def limit(self, what, ratio, bar, beside=""):
+        missed = bar is not None and ratio > bar
+        self.failed |= missed
+        verdict = "" if bar is None else f"at most {bar:g}x {'MISSED' if missed else 'ok'}"
+        print(f"{what:44} {beside:>25} {ratio:7.2f}   {verdict}")
+
+
+def starts(table, python):
+    """From the start of the process to an answer of /health."""
+    found = {"paddock": [], "peer": []}
+    for _ in range(STARTS):
+        with Paddock("CartPole-v1") as ours:
+            found["paddock"].append(ours.ready_s)
+        with OpenEnv(python) as theirs:
+            found["peer"].append(theirs.ready_s)
+    ours, theirs = (statistics.median(found[name]) for name in ("paddock", "peer"))
+    table.limit("seconds to /health", ours / theirs, 0.3, f"{ours:.2f} s, peer {theirs:.2f} s")
+
+
+def imports(table):
+    """What a program that only uses environments of a server has to import."""
+    lines = {
+        "numpy": "import numpy",
+        "client": "import paddock; paddock.make; import paddock.making.remote, paddock.hosting.remote_channel",
+    }
+    found = {name: [] for name in lines}
+    for _ in range(IMPORTS):
+        for name, line in lines.items():
+            began_s = time.perf_counter()
+            subprocess.run([sys.executable, "-c", line], check=True)
+            found[name].append(time.perf_counter() - began_s)
+    client, numpy = (statistics.median(found[name]) for name in ("client", "numpy"))
+    table.limit("import of the client / numpy's", client / numpy, 1.6, f"{client * 1e3:.0f} ms")
+
+
+def main():
+    python = peer_python()
+    table = Limits(f"Over TCP on this machine, {os.cpu_count()} cores; peer: OpenEnv 0.10")
+    with ExitStack() as stack:
+        worlds = stack.enter_context(Paddock(str(HERE / "remote_worlds"), "CartPole-v1"))
+        shared = stack.enter_context(Paddock("CartPole-v1", "--share-built-in"))
+        peer = stack.enter_context(OpenEnv(python))
+        theirs = stack.enter_context(closing(OpenEnvClients(python, f"http://127.0.0.1:{peer.port}")))
+        steps(table, *interleaved(cases_of(worlds, shared, theirs, stack)))
+    starts(table, python)
+    imports(table)
+    return int(table.failed)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,114 @@
+"""HeldSessions: sessions that were opened over HTTP and are used by their id. No connection keeps them alive."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from paddock.errors import SessionGone, Unreachable
+from paddock.hosting import messages as m
+from paddock.server.inner_client import InnerClient
+from paddock.server.live_session import LiveSession
+from paddock.server.principals import Principal
+from paddock.server.served import Served
+from paddock.server.service import Service
+
+Told = Callable[[str, str], None]
+
+
+@dataclass
+class _Held:
+    client: InnerClient
+    attached: Told | None = None  # a websocket that joined it hears of its end
+    closing: bool = False  # when that websocket goes
+
+
+class HeldSessions:
+    """By id, each for the principal who opened it. When a server is full, the one that was quiet longest goes."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._held: dict[str, _Held] = {}
+
+    async def open(self, served: Served, principal: Principal) -> InnerClient:
+        """A new one with its environment made. Who goes away meanwhile leaves nothing behind."""
+        opening = asyncio.ensure_future(self._service.open(served, principal, journaled=False))
+        try:
+            live = await asyncio.shield(opening)
+        except asyncio.CancelledError:
+            opening.add_done_callback(_close_unwanted)
+            raise
+        number, id = self._service.next_connection(), live.session.id
+        client = InnerClient(number, live, lambda code, reason: self._ended(id, code, reason))
+        self._held[id] = _Held(client)
+        live.attach(number, client)
+        try:
+            reply = await self.ask(client, m.Make(0, {}))
+            if isinstance(reply, m.Failed):
+                raise Unreachable("The environment could not be made.")
+        except BaseException:
+            client.leave()
+            raise
+        return client
+
+    async def ask(self, client: InnerClient, request: m.Request) -> m.Reply:
+        """The reply to a request. Until it is there, the session's place is not given to another."""
+        answered: asyncio.Future[m.Reply] = asyncio.get_running_loop().create_future()
+        client.live.evictable = False
+        client.ask(request, lambda reply: None if answered.done() else answered.set_result(reply))
+        try:
+            return await answered
+        finally:
+            held = self._held.get(client.live.session.id)
+            client.live.evictable = held is not None and held.attached is None and not client.waiting
+
+    def find(self, id: str, served: Served, principal: Principal) -> InnerClient | None:
+        """The one of this id, for who opened it."""
+        held = self._held.get(id)
+        if held is None or self._service.session(id, principal, served) is None:
+            return None
+        return held.client
+
+    def attach(self, id: str, served: Served, principal: Principal, told: Told) -> InnerClient | str:
+        """For a websocket that wants to use it alone, or why it may not. ``told`` hears of the session's end."""
+        client = self.find(id, served, principal)
+        if client is None:
+            return f"Unknown session_id: {id[:100]}"
+        held = self._held[id]
+        if held.attached is not None:
+            return f"Session {id} already has an attached WebSocket"
+        held.attached, client.live.evictable = told, False
+        return client
+
+    def detach(self, client: InnerClient) -> None:
+        """The websocket is gone. The session stays, unless it was to be closed."""
+        held = self._held.get(client.live.session.id)
+        if held is None:
+            return
+        held.attached, client.live.evictable = None, True
+        if held.closing:
+            client.leave()
+
+    def close(self, id: str, served: Served, principal: Principal) -> Literal["closed", "closing", "unknown"]:
+        """End it; with a websocket attached to it only when that goes."""
+        client = self.find(id, served, principal)
+        if client is None:
+            return "unknown"
+        held = self._held[id]
+        if held.attached is not None:
+            held.closing = True
+            return "closing"
+        client.leave()
+        return "closed"
+
+    def _ended(self, id: str, code: str, reason: str) -> None:
+        held = self._held.pop(id, None)
+        if held is not None and held.attached is not None:
+            held.attached(code, reason)
+
+
+def _close_unwanted(opening: asyncio.Future[LiveSession]) -> None:
+    if not opening.cancelled() and opening.exception() is None:
+        opening.result().close(SessionGone.code, "Nobody waits for it.")

@@ -1,0 +1,161 @@
+"""RemoteVectorEnv: n lanes at a server, all of them stepped by one message. The far end holds them as one environment.
+
+Nothing of what it says is believed: a result that breaks the rules is an EnvironmentViolation and ends the session.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from paddock.core.env import Info
+from paddock.core.lane_arguments import held_lanes, lane_seeds, one_a_lane, reset_mask
+from paddock.core.state import State
+from paddock.core.vector_env import VectorEnv
+from paddock.errors import AlreadyPendingCallError, ClosedEnvironmentError, NoAsyncCallError
+from paddock.hosting import messages as m
+from paddock.hosting.channel import Channel
+from paddock.hosting.client import ended_by
+from paddock.hosting.wall import Wall
+from paddock.hosting.wall_description import checked_description, checked_spaces, checked_spec
+from paddock.hosting.wall_failure import walled_error
+from paddock.hosting.wall_members import shown, violation
+from paddock.hosting.wall_rules import WallRules
+from paddock.hosting.wall_spaces import check_size
+from paddock.seeding import to_seed
+from paddock.spaces.batch import batch_space
+from paddock.vector.batch_wall import BatchWall, checked_mode
+
+Array = np.ndarray[Any, Any]
+Result = tuple[Any, Array, Array, Array, Info]
+
+_NUMBER = 0  # the session holds one environment, which is all lanes
+
+
+class RemoteVectorEnv(VectorEnv[Any, Any, Array]):
+    """The lanes that ``what`` asks for, made by the Host behind ``channel``; closing them closes the channel.
+
+    ``name``: what to call it in a repr. rewards: float64[n]; terminations, truncations: bool[n]. Results are copies.
+    """
+
+    def __init__(self, channel: Channel, what: dict[str, Any], rules: WallRules, *, name: str = "") -> None:
+        self._channel, self._name = channel, name
+        self._begun = False
+        self._pending = False
+        try:
+            channel.send(m.Make(_NUMBER, what))
+            self._read(channel.recv(), partial(self._adopt, rules=rules, asked=what["num_envs"]))
+        except BaseException:
+            channel.close()
+            raise
+
+    def _adopt(self, value: Any, *, rules: WallRules, asked: int) -> None:
+        described = checked_description(value, rules)
+        if described.num_envs != asked:
+            raise violation("num_envs", f"{shown(described.num_envs)} lanes were made, and {asked} asked for")
+        self.num_envs = asked
+        self.single_observation_space, self.single_action_space = checked_spaces(described, rules)
+        for space, path in (
+            (self.single_observation_space, "observation_space"),
+            (self.single_action_space, "action_space"),
+        ):
+            check_size(space, path, limit=rules.lanes_bytes, count=asked)
+        self.observation_space = batch_space(self.single_observation_space, asked)
+        self.action_space = batch_space(self.single_action_space, asked)
+        self.autoreset_mode = checked_mode(described.metadata)
+        self.metadata = {**described.metadata, "autoreset_mode": self.autoreset_mode}
+        self.render_mode = described.render_mode
+        self.lane_spec = checked_spec(described)
+        self._wall = BatchWall(self.single_observation_space, asked, rules)
+
+    def reset(self, *, seed: int | Sequence[int | None] | None = None, options: Info | None = None) -> tuple[Any, Info]:
+        reset_mask(options, self.num_envs, begun=self._begun)  # a mistake in it is told here
+        if seed is None or not hasattr(seed, "__len__"):
+            request: m.Request = m.Reset(_NUMBER, None if seed is None else to_seed(seed), options)
+        else:
+            seeds = lane_seeds(seed, self.num_envs)
+            request = m.Call(_NUMBER, "reset", [], {"seed": seeds, "options": options})
+        found: tuple[Any, Info] = self._ask(request, self._wall.reset)
+        self._begun = True
+        return found
+
+    def step(self, actions: Any) -> Result:
+        return self._ask(m.Step([_NUMBER], [actions]), self._wall.step)  # type: ignore[no-any-return]
+
+    def send(self, actions: Any) -> None:
+        self._check_free()
+        self._channel.send(m.Step([_NUMBER], [actions]))
+        self._pending = True
+
+    def recv(self) -> Result:
+        if not self._pending:
+            raise NoAsyncCallError("recv() has no step to bring back. Call send(actions) first.", "recv")
+        self._pending = False
+        return self._read(self._channel.recv(), self._wall.step)  # type: ignore[no-any-return]
+
+    def hold(self, lanes: Array) -> None:
+        held_lanes(lanes, self.num_envs)
+        self._ask(m.Call(_NUMBER, "hold", [lanes]), _nothing)
+
+    def render(self) -> tuple[Any, ...] | None:
+        read = partial(self._wall.frames, mode=self.render_mode)
+        return self._ask(m.Render(_NUMBER), read)  # type: ignore[no-any-return]
+
+    def state(self) -> tuple[State, ...]:
+        return self._ask(m.State(_NUMBER), self._wall.states)  # type: ignore[no-any-return]
+
+    def snapshot(self) -> bytes:
+        """All lanes as bytes, for ``restore`` of lanes made alike, here or there."""
+        return self._ask(m.Snapshot(_NUMBER), self._wall.snapshot)  # type: ignore[no-any-return]
+
+    def restore(self, snapshot: bytes) -> None:
+        """Go on from a snapshot; anything else is refused."""
+        self._ask(m.Restore(_NUMBER, snapshot), _nothing)
+        self._begun = True
+
+    def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
+        """Each lane's attribute, called with the arguments if it is callable."""
+        request = m.Call(_NUMBER, "call", [name, *args], kwargs)
+        return self._ask(request, partial(self._wall.values, name=name))  # type: ignore[no-any-return]
+
+    def get_attr(self, name: str) -> tuple[Any, ...]:
+        """Each lane's attribute."""
+        request = m.Call(_NUMBER, "get_attr", [name])
+        return self._ask(request, partial(self._wall.values, name=name))  # type: ignore[no-any-return]
+
+    def set_attr(self, name: str, values: list[Any] | tuple[Any, ...] | Any) -> None:
+        """Set an attribute in every lane: one value for all, or a list or tuple with one a lane."""
+        one_a_lane(values, self.num_envs)  # a mistake in it is told here
+        self._ask(m.Call(_NUMBER, "set_attr", [name, values]), _nothing)
+
+    def close_extras(self, **kwargs: Any) -> None:
+        self._channel.close()
+
+    def _check_free(self) -> None:
+        if self.closed:
+            raise ClosedEnvironmentError("These lanes are closed. Make them anew.")
+        if self._pending:
+            raise AlreadyPendingCallError("A step is under way. Bring it back with recv() first, or close().", "step")
+
+    def _ask(self, request: m.Request, read: Callable[[Any], Any]) -> Any:
+        self._check_free()
+        self._channel.send(request)
+        return self._read(self._channel.recv(), read)
+
+    def _read(self, reply: m.Reply, read: Callable[[Any], Any]) -> Any:
+        try:
+            if isinstance(reply, m.Failed):
+                raise walled_error(reply)
+            return read(reply.value)
+        except Wall.ends as error:
+            raise ended_by(error, self._channel) from None
+
+    def __repr__(self) -> str:
+        return f"RemoteVectorEnv({self._name}, num_envs={self.num_envs}, wire paddock.v1)"
+
+
+def _nothing(value: Any) -> None:
+    """A reply in which only that it came matters."""

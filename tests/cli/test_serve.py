@@ -1,0 +1,215 @@
+"""``paddock serve``: its options, what it says when it is ready, and what it refuses before anyone is let in."""
+
+import json
+import socket
+import subprocess
+import urllib.error
+import urllib.request
+
+import pytest
+
+import paddock
+from paddock import RemoteOptions
+from paddock.cli.serve import url_of
+from paddock.errors import Forbidden, NotPermitted, PaddockError, Unauthenticated
+from tests.serving import serving, start
+
+MANIFEST = """
+[package]
+name = "shelf"
+version = "1.0.0"
+
+[[env]]
+id = "Left-v0"
+entry = "shelf_env:Shelf"
+kwargs = { side = "left" }
+
+[[env]]
+id = "Right-v0"
+entry = "shelf_env:Shelf"
+kwargs = { side = "right", books = 3 }
+"""
+MODULE = '''
+import paddock
+from paddock.spaces import Discrete
+
+
+class Shelf(paddock.Env):
+    observation_space = Discrete(100)
+    action_space = Discrete(2)
+
+    def __init__(self, side, books=1, depth=1):
+        self.side, self.books = side, books
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return self.books, {"side": self.side}
+
+    def step(self, action):
+        return self.books, 0.0, False, False, {}
+'''
+OPERATOR, AGENT, OBSERVER = "operator-0123456789abcdef", "agent-0123456789abcdef", "observer-0123456789abcdef"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    made = tmp_path_factory.mktemp("shelf")
+    (made / "paddock.toml").write_text(MANIFEST)
+    (made / "shelf_env.py").write_text(MODULE)
+    return made
+
+
+@pytest.fixture(scope="module")
+def server(folder):
+    with serving(folder, "CartPole-v1", "--max-sessions", "4") as running:
+        yield running
+
+
+def get(running, path, token=None):
+    headers = {"Authorization": f"Bearer {token or running.token}"}
+    with urllib.request.urlopen(urllib.request.Request(running.url + path, headers=headers), timeout=20) as response:
+        return json.load(response)
+
+
+def test_a_folder_serves_all_ids_of_its_manifest_beside_other_targets(server):
+    assert server.environments == ["Left-v0", "Right-v0", "CartPole-v1"]
+    assert get(server, "/") == {"environments": server.environments}
+    assert get(server, "/list_environments") == server.environments
+
+
+def test_every_environment_has_its_routes_under_its_id(server):
+    assert get(server, "/Right-v0/metadata")["name"] == "Right-v0"
+    assert "action" in get(server, "/CartPole-v1/schema")
+    with pytest.raises(urllib.error.HTTPError, match="404"):  # there are several, so the root has none
+        get(server, "/schema")
+
+
+def test_a_client_sets_arguments_that_the_spec_declares_and_no_others(server):
+    with paddock.make(server.with_token("/Right-v0"), books=7) as env:
+        assert env.reset() == (7, {"side": "right"})
+    with pytest.raises(NotPermitted, match="books, side"):
+        paddock.make(server.with_token("/Right-v0"), depth=2)
+
+
+def test_health_alone_answers_without_a_token(server):
+    with urllib.request.urlopen(server.url + "/health", timeout=20) as response:
+        assert json.load(response)["status"] == "healthy"
+    with pytest.raises(urllib.error.HTTPError, match="401"):
+        urllib.request.urlopen(server.url + "/", timeout=20)
+    with pytest.raises(Unauthenticated):
+        paddock.make(server.url + "/CartPole-v1")
+
+
+def test_no_more_sessions_than_it_was_told(server):
+    held = []
+    try:
+        for _ in range(4):
+            held.append(paddock.make(server.with_token("/CartPole-v1")))
+        with pytest.raises(PaddockError) as refused:
+            paddock.make(server.with_token("/CartPole-v1"), remote=RemoteOptions(connect_s=1.0))
+        assert refused.value.code == "CAPACITY_REACHED"
+    finally:
+        for env in held:
+            env.close()
+
+
+def test_a_unix_socket_is_told_as_a_url_that_make_takes(tmp_path):
+    with serving("CartPole-v1", "--uds", tmp_path / "a b.sock") as running:
+        assert running.url == url_of(str(tmp_path / "a b.sock"))
+        assert (tmp_path / "a b.sock").stat().st_mode & 0o777 == 0o600
+        with paddock.make(running.with_token("/CartPole-v1")) as env:
+            assert env.reset(seed=1)[0].shape == (4,)
+        assert running.stop() == 0
+    assert not (tmp_path / "a b.sock").exists()
+
+
+def test_roles_and_production_come_from_the_command(tmp_path):
+    (tmp_path / "tokens").write_text(f"# who\n{OPERATOR}\nagent {AGENT}\nobserver {OBSERVER}\n")
+    (tmp_path / "tokens").chmod(0o600)
+    with serving("CartPole-v1", "--production", "--wire", "0.3", "--token-file", tmp_path / "tokens") as running:
+        assert running.token is None  # those of the file are known to who wrote it
+        with paddock.make(running.with_token(token=OPERATOR)) as env, pytest.raises((NotPermitted, Forbidden)):
+            env.reset(seed=1)
+        assert get(running, "/sessions", OBSERVER)["sessions"] is not None
+        with pytest.raises(urllib.error.HTTPError, match="403"):
+            get(running, "/sessions", AGENT)
+
+
+def test_it_speaks_tls_when_given_a_certificate(tmp_path):
+    command = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=localhost"
+    names = ["-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"]
+    files = ["-keyout", tmp_path / "key.pem", "-out", tmp_path / "cert.pem"]
+    subprocess.run([*command.split(), *names, *files], check=True, capture_output=True)
+    tls = ("--tls-cert", tmp_path / "cert.pem", "--tls-key", tmp_path / "key.pem")
+    with serving("CartPole-v1", *tls, "--journal", tmp_path / "journal") as running:
+        assert running.url.startswith("https://127.0.0.1:")
+        with paddock.make(running.with_token(), remote=RemoteOptions(ca=tmp_path / "cert.pem")) as env:
+            assert env.reset(seed=1)[0].shape == (4,)
+            assert len(list((tmp_path / "journal").iterdir())) >= 1
+        with pytest.raises(PaddockError, match="certificate"):
+            paddock.make(running.with_token())
+
+
+def test_it_prints_one_line_and_the_token_for_people():
+    process = start("CartPole-v1", "--port", "0")
+    try:
+        first, second = process.stdout.readline().split(), process.stdout.readline().split()
+        assert first[:3] == ["serving", "CartPole-v1", "on"]
+        assert first[3].startswith("http://127.0.0.1:")
+        assert (second[0], len(second[1]) >= 32) == ("token", True)
+    finally:
+        process.terminate()
+        assert process.wait(60) == 0  # drained
+        process.stdout.close()
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["CartPol-v1"], "Did you mean: `CartPole`"),
+        (["CartPole-v1", "CartPole-v1"], "named twice"),
+        (["CartPole-v1", "--isolation", "none"], "without one"),
+        (["CartPole-v1", "--isolation", "glass"], "is not one of"),
+        (["CartPole-v1", "--host", "0.0.0.0"], "--tls-cert"),
+        (["CartPole-v1", "--tls-cert", "none.pem", "--tls-key", "none.pem"], "no such file"),
+        (["CartPole-v1", "--uds", "x.sock", "--tls-cert", "x", "--tls-key", "x"], "no TLS"),
+        (["CartPole-v1", "--deadline", "0"], "no positive number of seconds"),
+        (["CartPole-v1", "--deadline", "nan"], "no positive number of seconds"),
+        (["CartPole-v1", "--max-sessions", "0"], "--max-sessions"),
+        (["CartPole-v1", "--port", "-1"], "--port"),
+        (["CartPole-v1", "--wire", "0.9"], "--wire"),
+        (["CartPole-v1", "--token-file", "none"], "No such file"),
+        ([], "TARGET"),
+        (["https://example.org/CartPole-v1"], "server"),
+    ],
+)
+def test_a_mistake_is_one_line_before_anything_is_started(paddock, monkeypatch, tmp_path, words, says):
+    monkeypatch.chdir(tmp_path)
+    result = paddock("serve", *words)
+    assert result.code == 2
+    assert says in result.err
+    assert len(result.err.splitlines()) == 1
+
+
+def test_a_token_file_that_is_none_lets_nobody_in(paddock, tmp_path):
+    (tmp_path / "tokens").write_text("short\n")
+    result = paddock("serve", "CartPole-v1", "--token-file", str(tmp_path / "tokens"))
+    assert (result.code, "line 1" in result.err, "short" in result.err) == (2, True, False)
+
+
+def test_a_port_that_is_taken_is_named(paddock):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        result = paddock("serve", "CartPole-v1", "--port", str(taken.getsockname()[1]))
+    assert (result.code, f"127.0.0.1:{taken}" in result.err or "in use" in result.err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("address", "secure", "url"),
+    [
+        (("127.0.0.1", 8000), False, "http://127.0.0.1:8000"),
+        (("::1", 8000, 0, 0), True, "https://[::1]:8000"),
+        ("/run/a b.sock", False, "http+unix://%2Frun%2Fa%20b.sock"),
+    ],
+)
+def test_where_it_listens_is_told_as_a_url(address, secure, url):
+    assert url_of(address, secure=secure) == url

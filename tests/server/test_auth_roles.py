@@ -1,0 +1,155 @@
+"""Sessions belong to who opened them, and an agent acts: it does not reset, look behind the curtain or list others."""
+
+import pytest
+
+from paddock.hosting import messages as m
+from paddock.hosting.codec import decode_frame, encode
+from tests.server.in_process import RunningServer, write_vault
+from tests.server.raw_peers import BINARY
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    place = tmp_path_factory.mktemp("roles")
+    with RunningServer([write_vault(place / "vault")], place / "tokens") as running:
+        yield running
+
+
+class Native:
+    """The native wire, one request at a time."""
+
+    def __init__(self, peer, resume=None):
+        assert peer.upgrade(native=True).headers["sec-websocket-protocol"] == "paddock.v1"
+        self.peer, self.count = peer, 0
+        self.welcome = self.ask(m.Hello(resume))
+
+    def ask(self, message):
+        self.peer.frame(BINARY, b"".join(encode(message, self.count)))
+        self.count += 1
+        return self.answer()
+
+    def answer(self):
+        opcode, payload = self.peer.message()
+        assert opcode == BINARY, payload
+        return decode_frame(payload)[1]
+
+    def refused(self, message):
+        """The answer to what is not taken: its number is still free."""
+        answer = self.ask(message)
+        self.count -= 1
+        return answer
+
+
+AGENT_MAY_NOT = [
+    m.Reset(0),
+    m.Reset(0, 7),
+    m.State(0),
+    m.Snapshot(0),
+    m.Restore(0, b""),
+    m.Call(0, "secret", how="get"),
+    m.Call(0, "render"),
+    m.Call(0, "_fail", ["x"]),
+]
+
+
+def test_an_agent_on_the_native_wire(server):
+    with server.peer("agent") as peer:
+        native = Native(peer)
+        assert isinstance(native.welcome, m.Welcome)
+        assert isinstance(native.ask(m.Make(0, {})), m.Done)
+        for request in AGENT_MAY_NOT:
+            assert native.refused(request).code == "NOT_PERMITTED", request
+        step = native.ask(m.Step([0], [1]))
+        failed = step if isinstance(step, m.Failed) else step.value[0]
+        assert failed.code == "RESET_NEEDED"  # it was taken, by an environment that nobody has reset
+
+
+def test_an_observer_on_the_native_wire(server):
+    with server.peer("observer") as peer:
+        native = Native(peer)
+        assert isinstance(native.ask(m.Make(0, {})), m.Done)
+        for request in (m.Reset(0), m.Step([0], [1]), m.Snapshot(0), m.Restore(0, b""), m.Call(0, "steps", how="get")):
+            assert native.refused(request).code == "NOT_PERMITTED", request
+        assert isinstance(native.ask(m.State(0)), m.Done)
+
+
+def test_an_operator_can_not_call_what_is_the_environments_own(server):
+    with server.peer() as peer:
+        native = Native(peer)
+        native.ask(m.Make(0, {}))
+        for name in ("_fail", "__class__", "__init__", "unwrapped.__class__", "reset.__globals__", "unwrapped._fail"):
+            for how in ("call", "get", "has", "set"):
+                answer = native.ask(m.Call(0, name, ["x"], how=how))
+                if isinstance(answer, m.Failed):
+                    native.count -= answer.code == "NOT_PERMITTED"
+                else:
+                    assert how == "has" and answer.value == "", (name, how, answer)
+
+
+@pytest.mark.parametrize(
+    ("role", "kinds"), [("agent", ("reset", "state")), ("observer", ("reset", "step", "mcp"))], ids=["agent", "observer"]
+)
+def test_roles_on_openenvs_socket(server, role, kinds):
+    with server.peer(role) as peer:
+        assert peer.upgrade().status == 101
+        for kind in kinds:
+            for data in ({}, {"seed": 1}, {"action": 1}):
+                message = {"type": kind} if kind == "state" else {"type": kind, "data": data}
+                answer = peer.text(message)
+                assert answer["type"] == "error" and "not permitted" in answer["data"]["message"], answer
+
+
+def test_an_agent_over_http(server):
+    with server.peer("agent") as peer:
+        for method, path in (("POST", "/reset"), ("GET", "/state"), ("GET", "/sessions"), ("GET", "/metrics")):
+            assert peer.ask(method, path).status == 403
+            assert peer.ask(method, path, {"x-paddock-session": "0" * 32}).status == 403
+
+
+def test_who_does_not_own_a_session_finds_none(server):
+    with server.peer() as owner, server.peer("other") as other:
+        opened = owner.ask("POST", "/reset", body={"seed": 3})
+        id = opened.headers["x-paddock-session"]
+        assert len(bytes.fromhex(id)) == 16
+        unknown = {"x-paddock-session": "0" * 32}
+        mine = {"x-paddock-session": id}
+        for method, path, body in (
+            ("POST", "/step", {"action": {"action": 1}}),
+            ("POST", "/reset", {}),
+            ("GET", "/state", b""),
+        ):
+            stolen, none = other.ask(method, path, mine, body), other.ask(method, path, unknown, body)
+            assert stolen.status == none.status == 404
+            assert stolen.body == none.body
+        assert owner.ask("GET", "/state", mine).json["step_count"] == 0
+        assert owner.ask("POST", "/step", mine, {"action": {"action": 1}}).status == 200
+
+
+def test_nor_can_it_close_or_join_one(server):
+    close = {"jsonrpc": "2.0", "id": 1, "method": "openenv/session/close"}
+    with server.peer() as owner, server.peer("other") as other:
+        id = owner.ask("POST", "/reset", body={}).headers["x-paddock-session"]
+        stolen = other.ask("POST", "/mcp", body={**close, "params": {"session_id": id}})
+        none = other.ask("POST", "/mcp", body={**close, "params": {"session_id": "0" * 32}})
+        assert stolen.body.replace(id.encode(), b"0" * 32) == none.body
+        with server.peer("other") as joining:
+            assert joining.upgrade(f"/ws?session_id={id}").status == 101
+            assert joining.message()[1].count(b'"type":"observation"') == 0
+        assert owner.ask("GET", "/state", {"x-paddock-session": id}).status == 200
+
+
+def test_nor_resume_one_with_its_token(server):
+    with server.peer() as peer:
+        native = Native(peer)
+        native.ask(m.Make(0, {}))
+        native.ask(m.Reset(0))
+        welcome = native.welcome
+        stolen = m.Resume(welcome.session, welcome.token, 2)
+        for role in ("other", "agent", "observer"):
+            with server.peer(role) as thief:
+                answer = Native(thief, stolen).welcome
+                assert answer.code == "SESSION_GONE"
+            with server.peer(role) as thief:
+                none = Native(thief, m.Resume("0" * 32, welcome.token, 2)).welcome
+                assert none == answer  # no way to tell whether there is one
+        assert native.ask(m.Step([0], [1])).value[0][1] == 1.0

@@ -1,0 +1,251 @@
+"""HTTP on a live server: order, limits, errors as JSON, and nothing told that is not the peer's."""
+
+import time
+
+import pytest
+
+from paddock.server import connection
+from tests.server.in_process import SECRET, RunningServer, write_vault
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    place = tmp_path_factory.mktemp("http")
+    targets = [write_vault(place / "vault")]
+    with RunningServer(targets, place / "tokens", max_body=1 << 20, failures_per_s=1e6) as running:
+        yield running
+
+
+@pytest.fixture
+def peer(server):
+    with server.peer() as peer:
+        yield peer
+
+
+def test_pipelined_requests_are_answered_in_order(peer):
+    paths = ["/metadata", "/schema", "/nothing", "/health", "/list_environments"] * 20
+    peer.send(b"".join(peer.head("GET", path) for path in paths))
+    statuses = [peer.answer().status for _ in paths]
+    assert statuses == [200, 200, 404, 200, 200] * 20
+
+
+def test_a_slow_request_does_not_let_the_next_overtake(peer):
+    body = b"{}"
+    peer.send(peer.head("POST", "/reset", body=body) + body + peer.head("GET", "/health"))
+    first, second = peer.answer(), peer.answer()
+    assert "x-paddock-session" in first.headers and second.json == {"status": "healthy"}
+
+
+def test_bytes_one_at_a_time(peer):
+    for byte in peer.head("GET", "/health"):
+        peer.send(bytes([byte]))
+    assert peer.answer().status == 200
+
+
+def test_keep_alive_and_close(peer):
+    assert peer.ask("GET", "/health").headers["connection"] == "keep-alive"
+    assert peer.ask("GET", "/health", {"connection": "close"}).headers["connection"] == "close"
+    assert peer.is_closed()
+
+
+def test_head_has_the_length_of_the_answer_and_no_body(peer):
+    length = len(peer.ask("GET", "/metadata").body)
+    assert int(peer.ask("HEAD", "/metadata").headers["content-length"]) == length
+    assert peer.ask("GET", "/health").status == 200  # no stray bytes in between
+
+
+def test_a_chunked_body(peer):
+    head = peer.head("POST", "/reset", {"transfer-encoding": "chunked", "content-length": None})
+    peer.send(head + b"2\r\n{}\r\n0\r\n\r\n")
+    assert peer.answer().status == 200
+
+
+def test_a_body_is_asked_for_when_the_peer_waits_for_leave(peer):
+    peer.send(peer.head("POST", "/reset", {"expect": "100-continue", "content-length": "2"}))
+    assert peer.answer(head_only=True).status == 100
+    peer.send(b"{}")
+    assert peer.answer().status == 200
+
+
+def test_no_leave_for_a_body_that_is_too_large(peer):
+    peer.send(peer.head("POST", "/reset", {"expect": "100-continue", "content-length": str(2 << 20)}))
+    assert peer.answer().status == 413
+    assert peer.is_closed()
+
+
+def test_a_refusal_is_read_before_the_end(peer):
+    body = bytes(1 << 20)
+    peer.send(peer.head("POST", "/reset", {"content-length": str(2 << 20)}) + body)
+    assert peer.answer().json == {"detail": "The body is too large."}
+
+
+@pytest.mark.parametrize(
+    ("bytes_sent", "status"),
+    [
+        (b"GARBAGE\r\n\r\n", 400),
+        (b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\nX: " + b"a" * 70_000 + b"\r\n\r\n", 431),
+        (b"GET /" + b"a" * 10_000 + b" HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", 414),
+        (b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nExpect: x\r\n\r\n", 417),
+        (b"CONNECT 127.0.0.1:22 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", 400),
+    ],
+    ids=["garbage", "headers", "url", "expect", "connect"],
+)
+def test_what_can_not_be_read_is_told_and_let_go(peer, bytes_sent, status):
+    peer.send(bytes_sent)
+    answer = peer.answer()
+    assert answer.status == status and answer.json["detail"]
+    assert answer.headers["connection"] == "close"
+    assert peer.is_closed()
+
+
+def test_limits_hold_for_later_requests_of_a_connection_too(peer):
+    assert peer.ask("GET", "/health").status == 200
+    peer.send(peer.head("GET", "/health")[:-2] + b"X: " + b"a" * 200_000)
+    assert peer.answer().status == 431
+
+
+def test_a_websocket_wants_a_connection_of_its_own(peer):
+    assert peer.ask("GET", "/health").status == 200
+    answer = peer.upgrade()
+    assert answer.status == 426 and answer.headers["upgrade"] == "websocket"
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"sec-websocket-key": None}, 400),
+        ({"sec-websocket-key": "short"}, 400),
+        ({"sec-websocket-key": "é" * 24}, 400),
+        ({"sec-websocket-version": None}, 426),
+        ({"sec-websocket-version": "12"}, 426),
+        ({"connection": None}, 426),
+        ({"connection": "keep-alive"}, 426),
+        ({"upgrade": "websocket, h2c"}, 426),
+        ({"content-length": "5"}, 400),
+        ({"transfer-encoding": "chunked"}, 400),
+        ({"x": "a\r\n b"}, 400),
+        ({"host": "a\r\nHost: b"}, 400),
+    ],
+    ids=str,
+)
+def test_a_handshake_that_is_none_starts_nothing(server, headers, status):
+    with server.peer() as peer:
+        started = server.workers_started
+        answer = peer.upgrade(headers=headers)
+        assert answer.status == status and answer.json["detail"]
+        assert server.workers_started == started
+
+
+def test_the_connection_header_may_have_more_words(peer):
+    assert peer.upgrade(headers={"connection": "keep-alive, Upgrade"}).status == 101
+
+
+def test_every_answer_is_json_that_no_page_or_cache_may_use(server):
+    asked = [("GET", "/health"), ("GET", "/nothing"), ("PUT", "/reset"), ("GET", "/ws"), ("POST", "/step"), ("GET", "/")]
+    for role in ("operator", "agent", None):
+        with server.peer(role) as peer:
+            answers = [peer.ask(*one) for one in asked]
+        with server.peer(role) as peer:
+            answers.append(peer.upgrade("/nothing"))
+        for answer in answers:
+            assert answer.headers["content-type"] == "application/json"
+            assert answer.headers["x-content-type-options"] == "nosniff"
+            assert answer.headers["cache-control"] == "no-store"
+            assert "server" not in answer.headers and "x-powered-by" not in answer.headers
+            assert answer.json is not None
+
+
+def test_a_401_names_the_schemes_and_a_405_the_methods(server):
+    with server.peer(None) as peer:
+        assert "Bearer" in peer.ask("GET", "/metadata").headers["www-authenticate"]
+    with server.peer() as peer:
+        assert peer.ask("DELETE", "/reset").headers["allow"] == "POST"
+        assert peer.ask("TRACE", "/metadata").headers["allow"] == "GET"
+
+
+def test_no_answer_names_a_path_an_exception_or_a_secret(server):
+    attempts = [
+        ("POST", "/reset", {"options": {"a": 1}}),
+        ("POST", "/reset", {"seed": -1}),
+        ("POST", "/reset", {"seed": "x" * 100}),
+        ("POST", "/step", {"action": {"action": 7}}),
+        ("POST", "/step", {"action": {"action": None}}),
+        ("POST", "/step", {}),
+        ("POST", "/task", {"split": "train", "index": 0}),
+        ("POST", "/mcp", {"jsonrpc": "2.0", "method": "tools/call", "id": 1, "params": {"name": "x"}}),
+        ("GET", "/metadata", b""),
+        ("GET", "/schema", b""),
+        ("GET", "/openapi.json", b""),
+        ("GET", "/sessions", b""),
+        ("GET", "/metrics", b""),
+        ("GET", "/", b""),
+        ("GET", "/../../etc/passwd", b""),
+    ]
+    with server.peer() as peer:
+        session = peer.ask("POST", "/reset", body={}).headers["x-paddock-session"]
+        for method, path, body in attempts:
+            for headers in ({}, {"x-paddock-session": session}):
+                answer = peer.ask(method, path, headers, body)
+                assert answer.status not in (500, 502), (path, answer)
+                for word in (SECRET, "hunter2", "/home/", "/tmp/", "site-packages", "Traceback", "vault_env", '.py"'):
+                    assert word.encode() not in answer.body, (path, word)
+
+
+def test_what_goes_wrong_inside_is_a_number(server, monkeypatch, caplog):
+    def broken(*arguments):
+        raise RuntimeError(f"{SECRET} in /home/alice")
+
+    monkeypatch.setattr(server.service, "listing", broken)
+    monkeypatch.setattr(server.api, "_opened", broken)
+    with server.peer() as peer:
+        answer = peer.ask("GET", "/sessions")
+    with server.peer() as peer:
+        refused = peer.upgrade()
+    for one in (answer, refused):
+        assert one.status == 500
+        number = one.json["detail"].partition("incident ")[2][:12]
+        assert one.json == {"detail": f"Internal error (incident {number})."}
+        assert f"incident {number}" in caplog.text
+
+
+@pytest.fixture
+def impatient(monkeypatch):
+    for name, value in (("HEAD_S", 0.3), ("_BODY_S", 0.3), ("_IDLE_S", 0.3), ("_LINGER_S", 0.2)):
+        monkeypatch.setattr(connection, name, value)
+
+
+@pytest.mark.parametrize("part", ["head", "body", "nothing"])
+def test_time_runs_from_the_first_byte_not_from_the_last(server, impatient, part):
+    with server.peer() as peer:
+        assert peer.ask("GET", "/health").status == 200
+        sent = {"head": peer.head("GET", "/health"), "body": peer.head("POST", "/reset", {"content-length": "500"})}
+        drops = sent.get(part, b"")
+        if part == "body":
+            peer.send(drops)
+            drops = bytes(500)
+        ends = time.monotonic() + 5.0
+        peer.sock.settimeout(0.02)
+        gone = False
+        while not gone:
+            assert time.monotonic() < ends, "it was let go on and on"
+            try:
+                if drops:
+                    peer.send(drops[:1])
+                    drops = drops[1:]
+                gone = peer.sock.recv(1) == b""
+            except TimeoutError:
+                continue
+            except ConnectionError:
+                gone = True
+
+
+def test_who_does_not_read_is_not_answered_without_end(server):
+    with server.peer() as peer:
+        peer.sock.settimeout(1.0)
+        request, sent = peer.head("GET", "/openapi.json") * 50, 0
+        with pytest.raises(TimeoutError):
+            while sent < 200 << 20:
+                sent += peer.sock.send(request)
+        assert sent < 64 << 20  # the server stopped reading
+    with server.peer() as other:
+        assert other.ask("GET", "/health").status == 200
