@@ -29,7 +29,7 @@ id = "Right-v0"
 entry = "shelf_env:Shelf"
 kwargs = { side = "right", books = 3 }
 """
-MODULE = '''
+MODULE = """
 import paddock
 from paddock.spaces import Discrete
 
@@ -47,7 +47,7 @@ class Shelf(paddock.Env):
 
     def step(self, action):
         return self.books, 0.0, False, False, {}
-'''
+"""
 OPERATOR, AGENT, OBSERVER = "operator-0123456789abcdef", "agent-0123456789abcdef", "observer-0123456789abcdef"
 
 

@@ -1,8 +1,8 @@
-"""Ends the worker processes that tests shared."""
+"""Ends the processes that tests shared."""
 
 import pytest
 
-from tests.conformance.tiers import KEPT
+from tests.conformance.tiers import KEPT, SERVER
 
 
 @pytest.fixture(scope="package", autouse=True)
@@ -10,3 +10,4 @@ def _end_kept_workers():
     yield
     for channel in KEPT.values():
         channel.end()
+    SERVER.end()

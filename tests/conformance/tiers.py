@@ -21,6 +21,8 @@ from paddock.hosting.host import Host
 from paddock.hosting.launch import Child, start_by, start_fresh
 from paddock.hosting.messages import Close
 from paddock.hosting.process_channel import ProcessChannel
+from paddock.hosting.remote_address import parse_address
+from paddock.hosting.remote_channel import RemoteChannel
 from paddock.hosting.wall_rules import WallRules
 from paddock.hosting.walled_channel import WalledChannel
 from paddock.sandbox.launching import launch
@@ -31,6 +33,8 @@ from paddock.vector.asynchronous import AsyncVectorEnv
 from paddock.vector.processes import ProcessVectorEnv
 from tests.conformance.envs import counting
 from tests.conformance.one_lane import OneLane, beside_idle
+from tests.conformance.remote_server import SuiteServer
+from tests.conformance.sandboxed import start_sandboxed
 
 fork = start_by("fork")
 LANE = 2  # under test; in two workers it is the second one of the second
@@ -135,15 +139,6 @@ def reopen(tier, factory, spaces=None):
     return tier.open(factory, spaces=spaces)
 
 
-def start_sandboxed():
-    """A worker behind the wall, with its socket. It sees this suite, and nothing else of the folder."""
-    near, far = socket.socketpair()
-    tests = Path(__file__).resolve().parents[1]
-    with far:
-        call = Call("tests.conformance.walled_worker:main", modules={"tests": str(tests)})
-        return near, launch(call, Policy(), socket_fd=far.fileno())
-
-
 def named(factory):
     """A factory as data."""
     made = factory if isinstance(factory, partial) else partial(factory)
@@ -155,6 +150,14 @@ def _sandbox(factory, spaces=None):
     rules = WallRules()
     channel = WalledChannel(*start_sandboxed(), rules)
     return HostedEnv(channel, named(factory), spaces=spaces, wall=rules)
+
+
+SERVER = SuiteServer()
+
+
+def _remote(factory, spaces=None):
+    channel = RemoteChannel(parse_address(SERVER.url))
+    return HostedEnv(channel, named(factory), spaces=spaces, wall=WallRules())
 
 
 def _loop(factory, spaces=None):
@@ -195,6 +198,7 @@ TIERS = [
     Tier("process", _in_process(start_fresh), far=True, hosted=True),
     Tier("forked", _in_process(fork), far=True, hosted=True),
     Tier("sandbox", _sandbox, far=True, hosted=True, walled=True),
+    Tier("remote", _remote, far=True, hosted=True, walled=True),
     Tier("loop", _loop, lanes=True),
     Tier("processes", _processes, far=True, hosted=True, lanes=True),
     Tier("async", _async, far=True, hosted=True, lanes=True),

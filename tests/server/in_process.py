@@ -24,12 +24,10 @@ version = "1.0.0"
 [[env]]
 id = "Vault-v0"
 entry = "vault_env:Vault"
-kwargs = { secret = "hunter2-planted-secret" }
 
 [[env]]
 id = "Picky-v0"
 entry = "vault_env:Picky"
-kwargs = { secret = "hunter2-planted-secret" }
 """
 
 MODULE = '''
@@ -37,6 +35,9 @@ import numpy
 
 import paddock
 from paddock.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Text, Tuple
+
+
+SECRET = "hunter2-planted-secret"
 
 
 class Hunter2Error(Exception):
@@ -49,8 +50,8 @@ class Vault(paddock.Env):
     observation_space = Box(0, 1e9, (1,), dtype="float64")
     action_space = Discrete(8)
 
-    def __init__(self, secret=""):
-        self.secret, self.resets, self.steps = secret, 0, 0
+    def __init__(self):
+        self.secret, self.resets, self.steps = SECRET, 0, 0
 
     def reset(self, *, seed=None, options=None):
         if options:
@@ -98,8 +99,8 @@ class Picky(Vault):
         }
     )
 
-    def __init__(self, secret=""):
-        super().__init__(secret)
+    def __init__(self):
+        super().__init__()
         self.wrong = 0
 
     def step(self, action):

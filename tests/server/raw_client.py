@@ -44,6 +44,9 @@ class Raw:
     def begin(self, canary):
         welcome = self.ask(0, Hello())
         self.session = welcome.session
+        self.make(canary)
+
+    def make(self, canary):
         assert isinstance(self.ask(1, Make(0, {"kwargs": {"canary": canary}})), Done)
         assert isinstance(self.ask(2, Reset(0, 1)), Done)
 

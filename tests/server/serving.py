@@ -53,7 +53,9 @@ class Server:
                 env={**os.environ, "PYTHONPATH": path, "PADDOCK_LOG": "json", **(environ or {})},
             )
         line = self.process.stdout.readline()
-        assert line.startswith("serving"), self.log
+        if not line.startswith("serving"):
+            self.kill()
+            raise AssertionError(self.log)
         self.url = line.split()[2]
         self.port = int(self.url.rpartition(":")[2])
 
@@ -114,7 +116,7 @@ class Broken(AssertionError):
 
 
 class Client:
-    """An environment at a server, and what came back: nothing may be lost, come twice, in another order or be foreign."""
+    """An environment at a server; whatever is lost, comes twice, out of order or from elsewhere is a Broken."""
 
     def __init__(self, address, canary=0, *, patience=QUICK, deadline_s=60.0, saved=None):
         self.canary, self.count, self.history = canary, 0, []

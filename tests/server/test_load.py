@@ -84,7 +84,7 @@ def test_churn_leaves_nothing_behind(tmp_path, count):
     settings = {"grace_s": 0.2, "spares": 1, "environ": {"TMPDIR": str(scratch)}}
     server = Server(tmp_path / "server", **settings)
     try:
-        churn(server, 16)  # threads and caches are there after this
+        churn(server, 12)  # threads and caches are there after this
         before = resources(server)
         churn(server, count)
         wait_until(lambda: resources(server)[:4] <= before[:4], 20.0)

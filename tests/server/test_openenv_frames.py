@@ -2,12 +2,13 @@
 
 import json
 import struct
+import time
 from contextlib import ExitStack
 
 import pytest
 
 from tests.server.paddock_serve import exchange, paddock_serve
-from tests.server.raw_peers import BINARY, CLOSE, TEXT
+from tests.server.raw_peers import BINARY, CLOSE, TEXT, Peer
 from tests.server.strange_worlds import SECRET
 
 WORLDS = "tests.server.strange_worlds"
@@ -203,3 +204,22 @@ def test_no_text_of_an_error_leaves_the_server(server):
 def test_an_environment_that_cannot_be_made_is_not_served(tmp_path):
     with pytest.raises(AssertionError, match="can't be made"), paddock_serve(tmp_path, UNMAKEABLE):
         pass
+
+
+def test_who_goes_away_in_the_middle_of_a_request_leaves_nothing_behind(server):
+    asked = (
+        ("POST", "/Rough/step", b'{"action":{"do":"slow"}}'),
+        ("POST", "/Rough/reset", b""),
+        ("GET", "/Rough/state", b""),
+    )
+    for method, path, body in asked:
+        with Peer(("127.0.0.1", server.port), token=server.token) as peer:
+            peer.send(peer.head(method, path, None, body) + body)
+    with server.socket("/Rough/ws"):
+        pass  # before its environment is there
+    with server.socket("/Rough/ws") as peer:
+        ask(peer, "reset")
+        peer.frame(TEXT, b'{"type":"step","data":{"do":"slow"}}')
+    ends = time.monotonic() + 30.0
+    while server.ask("GET", "/sessions").json != {"sessions": []}:
+        assert time.monotonic() < ends

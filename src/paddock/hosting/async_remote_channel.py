@@ -26,6 +26,10 @@ _LOOK_S = 1.0  # how often a silent connection is looked at
 _FAREWELL_S = 0.1  # how often one that takes leave looks whether there is a connection
 
 
+class _Overdue(Exception):
+    """Nobody waits any longer for a reply."""
+
+
 class AsyncRemoteChannel:
     """A session of its own on the server at ``address``, for the loop that ``connect`` was called in."""
 
@@ -50,6 +54,7 @@ class AsyncRemoteChannel:
         self._dialing: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._waiters: dict[int, asyncio.Future[None]] = {}
+        self._ends_s: dict[int, float] = {}  # until when a reply is waited for
         self._moved = asyncio.Event()  # there is room, a welcome, or an end
         self._order = asyncio.Lock()
         self._closed = False
@@ -81,12 +86,39 @@ class AsyncRemoteChannel:
         if self._closed:
             raise ClosedEnvironmentError("This channel is closed. Make the environment anew.")
         limit_s = self._deadline_s if timeout is None else timeout
+        if (limit_s is None or limit_s >= _LOOK_S) and self._may_go_at_once():
+            return await self._ask_at_once(request, limit_s)
         if limit_s is None:
             return await self._ask(request)
         try:
             return await asyncio.wait_for(self._ask(request), limit_s)
         except asyncio.TimeoutError:
             raise DeadlineExceeded(f"No answer within {limit_s} s.") from None
+
+    def _may_go_at_once(self) -> bool:
+        """Whether nobody is before this one, and nothing has to be waited for before it is sent."""
+        connection = self._connection
+        return self._session.has_room and not self._order.locked() and connection is not None and connection.is_writable
+
+    async def _ask_at_once(self, request: Request, limit_s: float | None) -> Reply:
+        """Hot: the usual step. Its deadline is looked after by ``_look``; a timer would cost as much as the step."""
+        number, deeds = self._session.submit(request)
+        waiter = self._waiters[number] = self._loop.create_future()
+        if limit_s is not None:
+            self._ends_s[number] = time.monotonic() + limit_s
+        try:
+            self._do(deeds)
+            while (reply := self._session.reply(number)) is None:
+                await waiter
+        except BaseException as error:
+            self._session.forget(number)
+            if isinstance(error, _Overdue):
+                raise DeadlineExceeded(f"No answer within {limit_s} s.") from None
+            raise
+        finally:
+            del self._waiters[number]
+            self._ends_s.pop(number, None)
+        return reply
 
     async def _ask(self, request: Request) -> Reply:
         session = self._session
@@ -153,7 +185,8 @@ class AsyncRemoteChannel:
 
     def _tell(self) -> None:
         """Wake those who may go on now."""
-        self._moved.set()
+        if not self._moved.is_set():
+            self._moved.set()
         for number, waiter in self._waiters.items():
             if not waiter.done() and self._session.is_settled(number):
                 waiter.set_result(None)
@@ -170,10 +203,10 @@ class AsyncRemoteChannel:
                     self._connection.send(deed.frame)
                 elif type(deed) is AskAlive:
                     self._connection.ping()
-        if self._session.over is not None or self._session.greeted:
-            self._moved.set()
         if self._session.over is not None:
             self._tell()
+        elif not self._moved.is_set() and self._session.greeted:
+            self._moved.set()
 
     async def _dial(self, asked: Connect) -> None:
         attempt = asked.attempt
@@ -212,9 +245,13 @@ class AsyncRemoteChannel:
         now = time.monotonic()
         self._do(self._session.tick(now, _jitter()))
         self._do(self._session.silent(now, _jitter()))
+        for number, ends_s in self._ends_s.items():
+            if now >= ends_s and not self._waiters[number].done():
+                self._waiters[number].set_exception(_Overdue())
         if self._session.over is None:
             due_s = self._session.due_s
-            wait_s = _LOOK_S if due_s is None else min(_LOOK_S, max(0.0, due_s - now))
+            waits_s = [_LOOK_S, *(ends_s - now for ends_s in self._ends_s.values() if ends_s > now)]
+            wait_s = min(waits_s if due_s is None else [*waits_s, max(0.0, due_s - now)])
             self._timer = self._loop.call_later(wait_s, self._look)
 
     def _drop(self) -> None:

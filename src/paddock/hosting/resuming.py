@@ -31,6 +31,7 @@ from paddock.hosting.messages import Failed, Hello, Message, Resume, Welcome
 from paddock.hosting.numbering import HANDSHAKE, nearest, number_of, on_wire
 
 WINDOW = 8  # requests without a reply; what every server takes
+_FIRST_ROUND = 1 << 31  # requests, while a number that is not the count of one that waits can't be near one
 _FINAL = {code: cls for cls, code, retryable, _ in table() if not retryable}
 
 
@@ -87,11 +88,13 @@ class Patience:
     handshake_s: float = 5.0  # for one attempt: some of them may be lost on their way
 
 
-@dataclass
 class _Waiting:
-    frame: bytes
-    deadline_s: float | None
-    wanted: bool = True
+    """A request without a reply."""
+
+    __slots__ = ("deadline_s", "frame", "wanted")
+
+    def __init__(self, frame: bytes, deadline_s: float | None) -> None:
+        self.frame, self.deadline_s, self.wanted = frame, deadline_s, True
 
 
 class ResumingClient:
@@ -217,11 +220,15 @@ class ResumingClient:
             return self._give_up(BadFrame(f"The server sent {len(frame)} bytes, which are no frame."))
         if not self._greeted:
             return self._handshake(frame, now, jitter)
-        count = nearest(number_of(frame), self._newest)
+        count = number_of(frame)
+        if self._newest >= _FIRST_ROUND:
+            count = nearest(count, self._newest)
         asked = self._waiting.pop(count, None)
         if asked is None:
             return []  # of a request that has its reply already
-        self._failures, self._has_reply_to = 0, max(self._has_reply_to, count)
+        self._failures = 0
+        if count > self._has_reply_to:
+            self._has_reply_to = count
         return [Answer(on_wire(count), frame)] if asked.wanted else []
 
     def _handshake(self, frame: bytes, now: float, jitter: float) -> list[Action]:

@@ -7,6 +7,7 @@ import socket
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from paddock.errors import SandboxUnavailable, WorkerLost
@@ -131,7 +132,7 @@ def _way_out(near: socket.socket, policy: Policy) -> list[Companion]:
     from paddock.sandbox.proxy import Proxy
 
     listener = receive_listener(near, timeout_s=policy.start_s)
-    cassette = None if policy.cassette is None else Cassette(policy.cassette)
+    cassette = None if policy.cassette is None else Cassette(policy.cassette, "replay" if Path(policy.cassette).exists() else "record")
     proxy = Proxy(listener, policy.hosts, timeout_s=policy.call_s, cassette=cassette)
     proxy.start()
     # Proxies may share a cassette, so none closes it; left open it would stay locked.

@@ -34,7 +34,12 @@ def create_app(
     mode: ServerMode | str | None = None,
     reset_observation_cls: type[Any] | None = None,
 ) -> Any:
-    """The application; arguments as in OpenEnv. Those from ``gradio_builder`` to ``title_override`` have no effect."""
+    """The application; arguments as in OpenEnv. Those from ``gradio_builder`` to ``title_override`` have no effect.
+
+    Who runs it chooses by variables: ``PADDOCK_TOKEN`` is the token to ask for (none if it is not set),
+    ``PADDOCK_ALLOW_HOSTS`` names by which the server may be called beside localhost, with commas, and
+    ``PADDOCK_ISOLATION`` the wall around each session: sandbox (the usual one), landlock or auto.
+    """
     chosen = _mode_of(mode)
     most = _capacity(env, max_concurrent_envs, concurrency_config)
     spec = served_spec(env, action_cls, observation_cls, state_cls, reset_observation_cls, env_name)
@@ -43,7 +48,8 @@ def create_app(
         settings["idle_s"] = concurrency_config.session_timeout
     # By name: what listens is loaded when something is to be served.
     server: Any = import_module("paddock.server.asgi")
-    return server.asgi_app(server.Served(spec), server.Settings(**settings))
+    served = server.Served(spec, os.environ.get("PADDOCK_ISOLATION") or None)
+    return server.asgi_app(served, server.Settings(**settings))
 
 
 def create_fastapi_app(

@@ -66,7 +66,14 @@ class Child:
         self.companions: list[Companion] = []  # closed when it has ended
         self._owner, self._over, self._killed = os.getpid(), False, False
         self._init_fd: int | None = None  # of the namespace's first process
-        self.fd: int | None = os.pidfd_open(process.pid)
+        self.fd: int | None = None
+        try:
+            self.fd = os.pidfd_open(process.pid)
+        except OSError:  # no descriptor is left: it can't be watched, so it must not run
+            process.kill()
+            process.wait()
+            self._clean_up()
+            raise
         _LIVE.add(self)
 
     @property

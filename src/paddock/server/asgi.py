@@ -17,6 +17,7 @@ from urllib.parse import quote
 from paddock.server.gate import Gate
 from paddock.server.http import Request, Response
 from paddock.server.http_api import HttpApi
+from paddock.server.native_socket import NORMAL
 from paddock.server.principals import Tokens
 from paddock.server.served import Served
 from paddock.server.service import Service
@@ -114,6 +115,7 @@ class AsgiApp:
             await _deny(found, scope, send)
             return
         writing: asyncio.Future[None] | None = None
+        event: Event = {}
         try:
             await send({"type": "websocket.accept", "subprotocol": subprotocol})
             writing = asyncio.ensure_future(out.write(send))
@@ -121,7 +123,7 @@ class AsgiApp:
                 text = event.get("text")
                 found.message(text if text is not None else event.get("bytes") or b"")
         finally:
-            found.closed()
+            found.closed(done=event.get("code") == NORMAL)
             if writing is not None:
                 writing.cancel()
 

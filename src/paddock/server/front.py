@@ -28,6 +28,7 @@ except ImportError as error:
 
 _logger = logging.getLogger("paddock.server.websocket")
 _SLOW_READER_BYTES = 64 << 20  # of what waits to be sent to one peer
+_LOOK_BYTES = 1 << 20  # after so many it is looked how much that is
 # By name once: looking a member of an enum up takes as long as the rest of a listener's work.
 _BINARY, _TEXT = picows.WSMsgType.BINARY, picows.WSMsgType.TEXT
 _END = b"\r\n\r\n"
@@ -46,6 +47,7 @@ class _Listener(picows.WSListener):
         self._text = False
         self._done = False  # the peer took leave
         self._early: list[bytes | str] = []
+        self._unlooked = 0  # bytes that were sent since it was looked whether the peer takes them
 
     def on_ws_connected(self, transport: Any) -> None:
         self._transport = transport
@@ -105,11 +107,14 @@ class _Listener(picows.WSListener):
     def send(self, data: bytes | str) -> None:
         if self._transport is None:
             self._early.append(data)
-        elif self._reads():
-            if type(data) is str:
-                self._transport.send(_TEXT, data.encode())
-            else:
-                self._transport.send(_BINARY, data)
+            return
+        self._unlooked += len(data)
+        if self._unlooked > _LOOK_BYTES and not self._reads():
+            return
+        if type(data) is str:
+            self._transport.send(_TEXT, data.encode())
+        else:
+            self._transport.send(_BINARY, data)
 
     def _pong(self, payload: bytes) -> None:
         if self._reads():
@@ -117,6 +122,7 @@ class _Listener(picows.WSListener):
 
     def _reads(self) -> bool:
         """Whether the peer takes what it is sent; who reads slower than it asks is let go."""
+        self._unlooked = 0
         if self._transport.underlying_transport.get_write_buffer_size() <= _SLOW_READER_BYTES:
             return True
         self._transport.underlying_transport.abort()

@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import cast
 
-from paddock.errors import StorageFull
+from paddock.errors import PlanError, StorageFull
 from paddock.server.journal import MAGIC, SYNCED_AT_ONCE, Entry, Header, Readable, Recovered, Sync, packed, recover
 
 
@@ -126,6 +126,21 @@ class JournalFile:
         """The session is over: close and delete."""
         self.close()
         self.path.unlink(missing_ok=True)
+
+
+def lock_folder(folder: Path) -> int:
+    """Keep the journals in this folder to this process, until the descriptor is closed. PlanError if another has them."""
+    import fcntl
+
+    fd = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(fd)
+        raise PlanError(
+            f"--journal {folder} is used by another server. Give each server a folder of its own."
+        ) from None
+    return fd
 
 
 def _full(path: Path, error: OSError) -> StorageFull:

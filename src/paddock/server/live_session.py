@@ -90,7 +90,15 @@ class LiveSession:
         """Time has passed."""
         due = self.session.due_s
         if due is not None and now >= due:
-            self._do(self.session.tick(now))
+            effects = self.session.tick(now)
+            if effects and type(effects[0]) is EndWorker:
+                self._ends_for("overdue", effects[0].worker)
+            self._do(effects)
+
+    def _ends_for(self, cause: str, worker: int) -> None:
+        """The session ends its worker, and not because it is over itself."""
+        link = self._links.get(worker)
+        self._on_lost(self, cause, "" if link is None else str(link.child.output))
 
     def drain(self, within_s: float) -> None:
         """The server is going to stop."""
@@ -224,7 +232,10 @@ class LiveSession:
     def _replied(self, worker: int, frame: bytes) -> None:
         self.steps += 1
         self.used_s = now = time.monotonic()
-        self._do(self.session.worker_replied(worker, frame, now))
+        effects = self.session.worker_replied(worker, frame, now)
+        if effects and type(effects[0]) is EndWorker:
+            self._ends_for("protocol", worker)
+        self._do(effects)
 
     def _lost(self, worker: int, cause: str) -> None:
         link = self._links.pop(worker, None)

@@ -63,7 +63,7 @@ class Lines(logging.Formatter):
 
 
 def begin(form: Form | None = None) -> None:
-    """Write the server's log to stderr. None: as the variable PADDOCK_LOG says. What the program set up itself stays."""
+    """Write the server's log to stderr, as PADDOCK_LOG says if ``form`` is None. What a program set up itself stays."""
     chosen = os.environ.get(VARIABLE, "").lower() if form is None else form
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines() if chosen == "json" else Lines())

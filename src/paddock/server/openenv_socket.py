@@ -117,8 +117,8 @@ class OpenEnvSocket:
     def _join(self, sessions: HeldSessions, id: str) -> None:
         found = sessions.attach(id, self._served, self._principal, self._ended)
         if isinstance(found, str):
-            self._fail(WireError(SESSION_ERROR, found))
-            self._over = True
+            self._over = True  # told once the handshake is done
+            asyncio.get_running_loop().call_soon(self._fail, WireError(SESSION_ERROR, found))
             return
         self._client, self._held, self._free = found, sessions, True
 

@@ -6,6 +6,7 @@ import asyncio
 import errno
 import itertools
 import logging
+import os
 import secrets
 import signal
 import time
@@ -26,11 +27,12 @@ from paddock.errors import (
 from paddock.making.warm import WarmPool
 from paddock.server.crew import Crew
 from paddock.server.journal import Header, Recovered
-from paddock.server.journal_file import JournalFile
+from paddock.server.journal_file import JournalFile, lock_folder
 from paddock.server.live_session import LiveSession
 from paddock.server.metrics import Metrics
 from paddock.server.principals import Principal
 from paddock.server.rates import Rates
+from paddock.server.room import has_descriptors
 from paddock.server.served import Served
 from paddock.server.session import Session
 from paddock.server.settings import Settings
@@ -69,6 +71,7 @@ class Service:
         self._ticker: asyncio.Task[None] | None = None
         self._lag_s = 0.0
         self._start_failed = False  # the newest one
+        self._lock: int | None = None  # on the folder of journals
 
     async def start(self) -> None:
         """Learn what each environment is, take up the sessions of a server before this one, keep workers ready."""
@@ -98,6 +101,9 @@ class Service:
         closing = [pool.close for pool in self._pools] + [self._crew.close]
         closing += [one.shared.close for one in self.served.values() if one.shared is not None]
         await asyncio.gather(*(loop.run_in_executor(None, close) for close in closing))
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
 
     # Sessions
 
@@ -169,6 +175,8 @@ class Service:
             raise Draining("This server is stopping. Try again later.")
         if self.active >= self.settings.max_sessions:
             self._evict()
+        if not has_descriptors(self._opening.total()):
+            raise self._refused("exhausted", CapacityReached("This machine has no room for more now. Try again later."))
         own = sum(1 for live in self._sessions.values() if live.principal == principal.name)
         if self.active >= self.settings.max_sessions:
             text = f"{self.settings.max_sessions} sessions are open, and no more may be. Try again later."
@@ -227,6 +235,7 @@ class Service:
     def _take_up(self) -> None:
         assert self.settings.journal is not None
         self.settings.journal.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._lock = lock_folder(self.settings.journal)
         for path in sorted(self.settings.journal.glob(f"*{_JOURNAL}")):
             try:
                 found = JournalFile.reopen(path, self.settings.journal_sync)

@@ -9,7 +9,7 @@ from typing import Any
 
 from paddock.hosting.openenv.field_errors import Entry, Place, entry, extras, without_url
 from paddock.hosting.openenv.frames import Form
-from paddock.hosting.openenv.strict_json import NotJson, dump, parse
+from paddock.hosting.openenv.strict_json import NotJson, dump, parse_bounded
 
 HEALTHY = b'{"status":"healthy"}'
 _NAME_LIMIT = 255
@@ -119,7 +119,7 @@ def _fields(
     if not body.strip():
         return _unprocessable([entry("missing", ("body",), None)])
     try:
-        data = parse(body)
+        data = parse_bounded(body)
     except NotJson as problem:
         return _not_json(problem)
     if not isinstance(data, dict):

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from paddock.hosting.openenv.field_errors import Entry, entry, extras, text_of
-from paddock.hosting.openenv.strict_json import NotJson, dump, parse
+from paddock.hosting.openenv.strict_json import NotJson, dump, parse_bounded
 
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
@@ -42,7 +42,7 @@ class RpcRequest:
 def read(body: bytes | str, *, websocket: bool = False) -> RpcRequest | Answer:
     """The request in a body or a frame, or the answer to what is none."""
     try:
-        data = parse(body)
+        data = parse_bounded(body)
     except NotJson as problem:
         return failure(None, PARSE_ERROR, f"Parse error: {problem}" if websocket else "Parse error")
     if not isinstance(data, dict):

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from paddock.hosting.openenv.field_errors import Entry, entry, extras
-from paddock.hosting.openenv.strict_json import NotJson, parse
+from paddock.hosting.openenv.strict_json import NotJson, parse_bounded
 
 INVALID_JSON = "INVALID_JSON"
 UNKNOWN_TYPE = "UNKNOWN_TYPE"
@@ -70,7 +70,7 @@ def parse_request(text: str | bytes) -> WireRequest | WireError:
     if isinstance(text, bytes):
         return WireError(INVALID_JSON, "Invalid JSON: expected a text message, got a binary one")
     try:
-        message = parse(text)
+        message = parse_bounded(text)
     except NotJson as problem:
         return WireError(INVALID_JSON, f"Invalid JSON: {problem}")
     if not isinstance(message, dict):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from paddock.hosting.websocket.connection import ClientConnection
 from paddock.hosting.websocket.dialing import default_context
 from paddock.hosting.websocket.endpoint import Endpoint
-from paddock.hosting.websocket.events import NORMAL, Closed, Event, WebSocketError
+from paddock.hosting.websocket.events import NORMAL, Binary, Closed, Event, WebSocketError
 from paddock.hosting.websocket.masking import Piece
 from paddock.hosting.websocket.reading import MESSAGE_BYTES, Split
 
@@ -92,6 +92,11 @@ class AsyncConnection(asyncio.BufferedProtocol):
             if not self._opened.done() and ws.is_open:
                 self._opened.set_result(None)
             while (event := ws.next()) is not None:
+                if type(event) is Binary:
+                    self._on_event(event)
+                    if ws.is_drained:  # hot: one message and nothing else
+                        return
+                    continue
                 if type(event) is Closed:
                     self._write_outgoing()
                     self._end(event)
@@ -150,6 +155,11 @@ class AsyncConnection(asyncio.BufferedProtocol):
     def ping(self) -> None:
         """Ask the server to show that it is there."""
         self._transport.write(self._ws.ping())
+
+    @property
+    def is_writable(self) -> bool:
+        """Whether ``drain`` would not wait."""
+        return self._writable.is_set()
 
     async def drain(self) -> None:
         """Wait until the peer has taken most of what was sent, or is gone."""

@@ -73,6 +73,11 @@ class ClientConnection:
             self._queue_close(NORMAL if event.code == NO_CODE else event.code, "")
         return event
 
+    @property
+    def is_drained(self) -> bool:
+        """Whether ``next`` and ``outgoing`` have nothing to say until more is received."""
+        return self._reader.is_drained and self._pong is None and self._closing is None
+
     def eof(self) -> Closed:
         """The socket's other end was closed. UpgradeRefused if it was while the server refused."""
         if self._handshake is not None and (refusal := self._handshake.eof()) is not None:

@@ -1,0 +1,391 @@
+"""Native frames by strangers, and websocket frames that are none: an answer or an end, and the session is as it was."""
+
+import struct
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from paddock.hosting import messages as m
+from paddock.hosting.codec import PREFIX, decode_frame, encode
+from tests.server.in_process import SECRET, RunningServer, write_vault
+from tests.server.raw_peers import BINARY, CLOSE, TEXT
+
+LIMIT_S, LIMIT_S_PER_BYTE = 0.1, 5e-9  # of the server's own thread
+NEVER_TAKEN = ("BAD_FRAME", "NOT_PERMITTED", "OUT_OF_ORDER", "IDEMPOTENCY_CONFLICT")
+LEAKS = (SECRET, "hunter2-", "/home/", "Traceback", "site-packages", "vault_env")
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    place = tmp_path_factory.mktemp("native")
+    targets = [write_vault(place / "vault"), write_vault(place / "vault", "Picky-v0")]
+    with RunningServer(targets, place / "tokens") as running:
+        yield running
+
+
+class Episode:
+    """A session in the middle of an episode; ``count`` is the number of the newest request that was taken."""
+
+    def __init__(self, server, name="Vault-v0"):
+        self.server, self.name, self.count = server, name, 0
+        self.welcome = None
+        self.connect()
+        assert isinstance(self.ask(m.Make(0, {})), m.Done)
+        self.steps, self.resets = 0, self.ask(m.Reset(0)).value[1].get("resets", 1)
+
+    def connect(self):
+        """Connect, and take the session up again if there is one."""
+        resume = self.welcome and m.Resume(self.welcome.session, self.welcome.token, self.count)
+        self.peer = self.server.peer(timeout=60.0)
+        assert self.peer.upgrade(f"/{self.name}/ws", native=True).status == 101
+        self.peer.frame(BINARY, b"".join(encode(m.Hello(resume), 0)))
+        self.welcome = self.answer()
+        assert isinstance(self.welcome, m.Welcome), self.welcome
+        assert self.welcome.last == self.count
+
+    def answer(self):
+        opcode, payload = self.peer.message()
+        assert opcode == BINARY, (opcode, payload)
+        for word in LEAKS:
+            assert word.encode() not in payload, payload
+        return decode_frame(payload)[1]
+
+    def ask(self, message):
+        self.count += 1
+        return self.send(b"".join(encode(message, self.count)))
+
+    def send(self, payload, *, opcode=BINARY, pieces=1):
+        began_s = self.server.cpu_s()
+        size = max(1, -(-len(payload) // pieces))
+        for start in range(0, max(1, len(payload)), size):
+            self.peer.frame(0 if start else opcode, payload[start : start + size], fin=start + size >= len(payload))
+        answer = self.answer()
+        took_s = self.server.cpu_s() - began_s
+        assert took_s <= LIMIT_S + len(payload) * LIMIT_S_PER_BYTE, (payload[:200], took_s)
+        return answer
+
+    def bad(self, payload, **how):
+        """Send what may be anything; the answer. If the request was taken after all, that is counted."""
+        answer = self.send(payload, **how)
+        number = struct.unpack_from("<I", payload, 8)[0] if len(payload) >= 12 else 0
+        taken = not isinstance(answer, m.Failed) or answer.code not in NEVER_TAKEN
+        if taken and number == self.count + 1:
+            self.count += 1
+        return answer
+
+    def check(self):
+        """A step works, and the episode is the one it was."""
+        observation, reward, _, _, info = self.ask(m.Step([0], [1])).value[0]
+        self.steps += 1
+        assert (observation[0], reward, info) == (self.steps, 1.0, {"resets": self.resets})
+
+
+@pytest.fixture(scope="module")
+def episode(server):
+    return Episode(server)
+
+
+def frame(number, head, body=b"", *, magic=b"PDK1", head_bytes=None, body_bytes=None):
+    sizes = (len(head) if head_bytes is None else head_bytes, len(body) if body_bytes is None else body_bytes)
+    return PREFIX.pack(magic, sizes[0], number, sizes[1]) + head + body
+
+
+pack = msgspec.msgpack.encode
+
+
+def nested(depth, end=b"\xc0"):
+    return b"\x91" * depth + end
+
+
+def bad_frames(number):
+    step = b"".join(encode(m.Step([0], [1]), number))
+    head = pack({"type": "step", "envs": [0], "actions": [1]})
+    return {
+        "empty": b"",
+        "no prefix": b"PDK1",
+        "other magic": frame(number, head, magic=b"PDK2"),
+        "cut": step[:-1],
+        "too long": step + b"x",
+        "head said larger": frame(number, head, head_bytes=len(head) + 1),
+        "head said huge": frame(number, head, head_bytes=0xFFFFFFFF),
+        "body said huge": frame(number, head, body_bytes=1 << 60),
+        "no head": frame(number, b""),
+        "not msgpack": frame(number, b"\xc1"),
+        "no map": frame(number, pack([1])),
+        "no type": frame(number, pack({})),
+        "unknown type": frame(number, pack({"type": "steal"})),
+        "a reply": b"".join(encode(m.Done(1), number)),
+        "a failure": b"".join(encode(m.Failed("X", "y"), number)),
+        "another hello": b"".join(encode(m.Hello(), number)),
+        "a welcome": b"".join(encode(m.Welcome("a", "b", 1, 0, 1.0), number)),
+        "shared memory": b"".join(encode(m.Attach(1, None, None), number)),
+        "no envs": frame(number, pack({"type": "step"})),
+        "envs of another kind": frame(number, pack({"type": "step", "envs": "0", "actions": [1]})),
+        "depth": frame(number, b"\x82\xa4type\xa4step\xa4envs" + nested(100_000)),
+        "depth of actions": frame(number, b"\x83\xa4type\xa4step\xa4envs\x91\x00\xa7actions" + nested(100_000)),
+        "twice the same key": frame(number, b"\x84\xa4type\xa4step\xa4envs\x91\x00\xa7actions\x91\x01\xa4type\xa5reset"),
+        "claims a billion items": frame(number, b"\x83\xa4type\xa4step\xa4envs\xdd\x3f\xff\xff\xff"),
+        "claims a gigabyte": frame(number, b"\x83\xa4type\xa4step\xa4envs\xdb\x3f\xff\xff\xff"),
+        "extension": frame(number, b"\x83\xa4type\xa4step\xa4envs\x91\x00\xa7actions\x91\xc7\x03\x05abc"),
+        "not UTF-8": frame(number, b"\x82\xa4type\xa5\xff\xfe\xfd\xfc\xfb\xa4envs\x90"),
+        "large head": frame(number, pack({"type": "step", "envs": [0], "actions": [list(range(200_000))]})),
+        "many lists": frame(number, pack({"type": "step", "envs": [0], "actions": [[[]] * 120_000]})),
+        "many maps": frame(number, pack({"type": "step", "envs": [0], "actions": [[{}] * 120_000]})),
+        "number ahead": b"".join(encode(m.Step([0], [1]), number + 50)),
+        "number zero": b"".join(encode(m.Step([0], [1]), 0)),
+        "number far behind": b"".join(encode(m.Step([0], [1]), number + (1 << 31))),
+        "names code": b"".join(encode(m.Make(0, {"entry_point": "os:system"}), number)),
+        "a kwarg that is not declared": b"".join(encode(m.Make(0, {"kwargs": {"x": 1}}), number)),
+        "another environment": b"".join(encode(m.Make(1, {}), number)),
+        "with autoreset": b"".join(encode(m.Make(0, {}, "NEXT_STEP"), number)),
+        "its own": b"".join(encode(m.Call(0, "_fail", ["x"]), number)),
+        "dunder": b"".join(encode(m.Call(0, "__class__", how="get"), number)),
+        "dotted": b"".join(encode(m.Call(0, "unwrapped._fail", ["x"]), number)),
+    }
+
+
+@pytest.mark.parametrize("name", bad_frames(0))
+def test_a_bad_frame_is_refused_at_once_and_the_episode_goes_on(episode, name):
+    answer = episode.bad(bad_frames(episode.count + 1)[name])
+    assert isinstance(answer, m.Failed), answer
+    assert answer.trace == "" and len(answer.message) < 2000
+    episode.check()
+
+
+def bad_requests():
+    """Frames in order, of requests that can't be carried out: they are taken, and answered by the worker."""
+    return [
+        m.Step([0], [7]),
+        m.Step([0], [8]),
+        m.Step([0], [-1]),
+        m.Step([0], [1.5]),
+        m.Step([0], [True]),
+        m.Step([0], [None]),
+        m.Step([0], ["x" * 5000]),
+        m.Step([0], [np.zeros(100_000)]),
+        m.Step([0], [np.int64(9)]),
+        m.Step([0], [float("nan")]),
+        m.Step([0], [{"a": [1, 2]}]),
+        m.Step([0], [10**400]),
+        m.Step([0], []),
+        m.Step([0], None),
+        m.Step([0, 0], [1, 1]),
+        m.Step([5], [1]),
+        m.Step([-1], [1]),
+        m.Reset(0, -1),
+        m.Reset(0, 1 << 200),
+        m.Reset(0, options={"any": "thing"}),
+        m.Reset(9),
+        m.State(7),
+        m.Render(0),
+        m.Restore(0, b"\x80\x04\x95not a snapshot"),
+        m.Call(0, "nothing"),
+        m.Call(0, "step", [7]),
+        m.Call(0, "public_state", ["too", "many"]),
+    ]
+
+
+@pytest.mark.parametrize("request_", bad_requests(), ids=lambda one: str(one)[:60])
+def test_a_request_that_fails_does_not_end_the_episode(episode, request_):
+    answer = episode.bad(b"".join(encode(request_, episode.count + 1)))
+    if isinstance(answer, m.Done) and isinstance(answer.value, list):
+        assert all(isinstance(one, m.Failed) for one in answer.value), answer
+    else:
+        assert isinstance(answer, m.Failed), answer
+    episode.check()
+
+
+@pytest.mark.parametrize("pieces", [2, 5, 50])
+def test_fragments_are_one_message(episode, pieces):
+    payload = b"".join(encode(m.Step([0], [1]), episode.count + 1))
+    assert isinstance(episode.send(payload, pieces=pieces), m.Done)
+    episode.count, episode.steps = episode.count + 1, episode.steps + 1
+    assert isinstance(episode.bad(b"PDK1" * 10, pieces=pieces), m.Failed)
+    episode.check()
+
+
+def test_text_is_refused_and_costs_nothing(episode):
+    for payload in (b"{}", "é".encode(), b"\xff\xfe", b""):
+        assert episode.send(payload, opcode=TEXT).code == "BAD_FRAME"
+        episode.check()
+
+
+WEBSOCKET_ABUSE = {
+    "reserved opcode": (1002, [(3, b"x", {})]),
+    "reserved control": (1002, [(11, b"", {})]),
+    "unmasked": (1002, [(BINARY, b"x", {"masked": False})]),
+    "compressed": (1002, [(BINARY, b"\x78\x9c" * 10, {"rsv": 4})]),
+    "reserved bit": (1002, [(BINARY, b"x", {"rsv": 1})]),
+    "continuation of nothing": (1002, [(0, b"x", {})]),
+    "a message in a message": (1002, [(BINARY, b"x", {"fin": False}), (BINARY, b"y", {})]),
+    "fragmented ping": (1002, [(9, b"x", {"fin": False})]),
+    "long ping": (1002, [(9, b"x" * 126, {})]),
+    "close of one byte": (1002, [(8, b"x", {})]),
+    "close without a meaning": (1002, [(8, (1005).to_bytes(2, "big"), {})]),
+    "close with a reason that is no text": (1007, [(8, b"\x03\xe8\xff\xff", {})]),
+}
+
+
+@pytest.mark.parametrize("name", WEBSOCKET_ABUSE)
+def test_who_breaks_the_websocket_is_let_go_and_can_resume(episode, name):
+    code, frames = WEBSOCKET_ABUSE[name]
+    for opcode, payload, how in frames:
+        episode.peer.frame(opcode, payload, **how)
+    opcode, payload = episode.peer.message()
+    assert (opcode, int.from_bytes(payload[:2], "big")) == (CLOSE, code)
+    assert episode.peer.is_closed()
+    episode.connect()
+    episode.check()
+
+
+def test_a_frame_or_a_message_that_is_too_long(tmp_path):
+    with RunningServer([write_vault(tmp_path / "vault")], tmp_path / "tokens", max_message=1 << 20) as server:
+        for pieces in (1, 8):
+            episode = Episode(server)
+            size = (1 << 20) // pieces + 8
+            for piece in range(pieces):
+                episode.peer.frame(0 if piece else BINARY, bytes(size), fin=piece == pieces - 1)
+            opcode, payload = episode.peer.message()
+            assert (opcode, int.from_bytes(payload[:2], "big")) == (CLOSE, 1009)
+            episode.connect()
+            episode.check()
+
+
+def test_compression_is_not_agreed_to(server):
+    with server.peer() as peer:
+        answer = peer.upgrade(headers={"sec-websocket-extensions": "permessage-deflate"}, path="/Vault-v0/ws")
+        assert answer.status == 101 and "sec-websocket-extensions" not in answer.headers
+
+
+def test_who_pings_and_does_not_read_is_let_go(server, monkeypatch):
+    from paddock.server import front
+
+    monkeypatch.setattr(front, "_SLOW_READER_BYTES", 1 << 18)
+    with server.peer() as peer:
+        assert peer.upgrade("/Vault-v0/ws", native=True).status == 101
+        ping = b"\x89\xfd" + bytes(4) + bytes(125)
+        with pytest.raises((ConnectionError, TimeoutError)):
+            for _ in range(10_000):
+                peer.send(ping * 100)
+    with server.peer() as peer:
+        assert peer.ask("GET", "/health").status == 200
+
+
+def test_frames_before_the_welcome(server):
+    for first in (b"", b"PDK1", b"".join(encode(m.Make(0, {}), 1)), b"".join(encode(m.Hello(), 1)), b"\x00" * 1000):
+        with server.peer() as peer:
+            assert peer.upgrade("/Vault-v0/ws", native=True).status == 101
+            started = server.workers_started
+            peer.frame(BINARY, first)
+            opcode, payload = peer.message()
+            assert opcode == BINARY and isinstance(decode_frame(payload)[1], m.Failed)
+            assert server.workers_started == started
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-(1 << 66), 1 << 66) | st.floats() | st.text(max_size=9) | st.binary(max_size=9),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
+    max_leaves=6,
+)
+REQUESTS = st.one_of(
+    st.builds(m.Step, st.lists(st.integers(-1, 2), max_size=3), st.none() | st.lists(VALUES, max_size=3)),
+    st.builds(m.State, st.integers(-1, 3)),
+    st.builds(m.Render, st.integers(-1, 3)),
+    st.builds(m.Restore, st.integers(-1, 3), st.binary(max_size=20)),
+    st.builds(m.Call, st.integers(-1, 1), st.text(max_size=9), st.lists(VALUES, max_size=2)),
+    st.builds(m.Make, st.integers(1, 3), st.dictionaries(st.text(max_size=5), VALUES, max_size=2)),
+    st.builds(m.Reset, st.just(0), st.just(-1), VALUES),
+)
+
+
+@st.composite
+def payloads(draw):
+    """For ``(number) -> bytes``: a request, changed in some bytes."""
+    parts = b"".join(encode(draw(REQUESTS), 0))
+    changes = draw(st.lists(st.tuples(st.integers(0, 10_000), st.integers(0, 255)), max_size=4))
+    cut = draw(st.none() | st.integers(0, len(parts)))
+    moved = draw(st.sampled_from([0, 0, 0, 0, 1, -1, 7, -9]))
+
+    def make(number):
+        data = bytearray(parts)
+        struct.pack_into("<I", data, 8, (number + moved) % (1 << 32))
+        for at, byte in changes:
+            data[at % len(data)] = byte
+        return bytes(data if cut is None else data[:cut])
+
+    return make
+
+
+def one_frame(episode, make, pieces):
+    before = episode.count + 1
+    payload = make(before)
+    answer = episode.bad(payload, pieces=pieces)
+    assert isinstance(answer, (m.Done, m.Failed))
+    observation = episode.ask(m.Step([0], [1])).value[0][0]
+    steps = int(observation[0])
+    stepped = isinstance(answer, m.Done) and isinstance(answer.value, list) and not isinstance(answer.value[0], m.Failed)
+    assert steps == episode.steps + 1 or (stepped and steps == episode.steps + 2), (payload, answer)
+    episode.steps = steps
+
+
+FRAMES = (payloads() | st.binary(max_size=80).map(lambda data: lambda number: data), st.integers(1, 3))
+
+
+@settings(max_examples=200)
+@given(*FRAMES)
+def test_any_frame(episode, make, pieces):
+    one_frame(episode, make, pieces)
+
+
+@pytest.mark.full
+@settings(max_examples=20_000)
+@given(*FRAMES)
+def test_any_frame_of_many(episode, make, pieces):
+    one_frame(episode, make, pieces)
+
+
+GOOD = {
+    "go": -1,
+    "push": np.zeros(2, np.float32),
+    "say": "ab",
+    "press": np.zeros(3, np.int8),
+    "pick": np.zeros(2, np.int64),
+    "both": (1, np.zeros((2, 2), np.uint8)),
+}
+
+
+@pytest.fixture(scope="module")
+def picky(server):
+    return Episode(server, "Picky-v0")
+
+
+ARRAYS = st.builds(
+    lambda kind, shape, value: np.full(shape, value).astype(kind),
+    st.sampled_from(["f4", "f8", "i8", "i1", "u1", "?", ">f4", "c8"]),
+    st.sampled_from([(), (2,), (3,), (2, 2), (0,), (1, 2)]),
+    st.sampled_from([0, 1, 2, -1, 255]),
+)
+
+
+def one_action(picky, key, value):
+    good = picky.ask(m.Step([0], [GOOD])).value[0]
+    assert not isinstance(good, m.Failed) and good[4] == {"wrong": 0}
+    answer = picky.ask(m.Step([0], [{**GOOD, key: value}]))
+    result = answer if isinstance(answer, m.Failed) else answer.value[0]
+    assert isinstance(result, m.Failed) or result[4] == {"wrong": 0}, (key, value)
+
+
+@settings(max_examples=150)
+@given(st.sampled_from([*GOOD, "more"]), VALUES | ARRAYS)
+def test_no_wrong_action_reaches_an_environment(picky, key, value):
+    one_action(picky, key, value)
+
+
+@pytest.mark.full
+@settings(max_examples=20_000)
+@given(st.sampled_from([*GOOD, "more"]), VALUES | ARRAYS)
+def test_no_wrong_action_of_many_reaches_an_environment(picky, key, value):
+    one_action(picky, key, value)
