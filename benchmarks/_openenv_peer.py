@@ -1,4 +1,4 @@
-"""The peer of remote.py, in the venv of `scripts/peer openenv10`: OpenEnv's own server, and a driver of its own clients.
+"""The peer of remote.py, in the venv of `scripts/peer openenv10`: OpenEnv's own server, and a driver of its clients.
 
     python _openenv_peer.py server PORT
     python _openenv_peer.py client URL

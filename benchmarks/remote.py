@@ -10,6 +10,7 @@ of 16 sessions. The floor is what raw blocking sockets of Python do with message
 
 from __future__ import annotations
 
+import compileall
 import os
 import socket
 import statistics
@@ -17,9 +18,12 @@ import subprocess
 import sys
 import time
 from contextlib import ExitStack, closing
+from pathlib import Path
 
 from _remote_sides import HERE, SESSIONS, Lanes, OpenEnv, OpenEnvClients, Paddock, Sessions, Waiting, peer_python
 from _timing import Table
+
+import paddock
 
 QUICK = "--quick" in sys.argv
 ROUNDS = 3 if QUICK else 9
@@ -103,7 +107,9 @@ def steps(table, rates, times):
     p50, p99 = quantiles(times["*sessions"])
     table.note(f"OpenEnv's: p50 {p50:.2f} ms, p99 {p99:.2f} ms")
     floor = rates["floor"]
-    table.note(f"floor: {floor:,.0f} round trips/s; 1 client {rates['one'] / floor:.2f} of it, OpenEnv {one / floor:.2f}")
+    table.note(
+        f"floor: {floor:,.0f} round trips/s; 1 client {rates['one'] / floor:.2f} of it, OpenEnv {one / floor:.2f}"
+    )
 
 
 def quantiles(times):
@@ -150,6 +156,8 @@ def imports(table):
 
 
 def main():
+    # As an installed package is; workers behind a wall could not write byte code, and would compile at each start.
+    compileall.compile_dir(Path(paddock.__file__).parent, quiet=2)
     python = peer_python()
     table = Limits(f"Over TCP on this machine, {os.cpu_count()} cores; peer: OpenEnv 0.10")
     with ExitStack() as stack:

@@ -51,7 +51,6 @@ def serving(*words, cwd=None, env=None):
 
 def start(*words, cwd=None, env=None):
     """The command, with its output in a pipe."""
-    # The sandbox shows the worker what is installed and the code that it is told of, so no test of ours lies in the way.
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), **(env or {})}
     command = [sys.executable, "-m", "paddock", "serve", *map(str, words)]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=sys.stderr, text=True, cwd=cwd, env=environment)

@@ -3,7 +3,8 @@
 import socket
 from pathlib import Path
 
-from paddock.sandbox.launching import Call, launch
+from paddock.sandbox.launching import launch
+from paddock.sandbox.plan import Call
 from paddock.sandbox.policy import Policy
 
 

@@ -25,9 +25,6 @@ from paddock.hosting.remote_address import parse_address
 from paddock.hosting.remote_channel import RemoteChannel
 from paddock.hosting.wall_rules import WallRules
 from paddock.hosting.walled_channel import WalledChannel
-from paddock.sandbox.launching import launch
-from paddock.sandbox.plan import Call
-from paddock.sandbox.policy import Policy
 from paddock.vector import SyncVectorEnv
 from paddock.vector.asynchronous import AsyncVectorEnv
 from paddock.vector.processes import ProcessVectorEnv
@@ -101,7 +98,7 @@ def _codec(factory, spaces=None):
 
 def _in_process(launcher):
     def open_there(factory, spaces=None):
-        return HostedEnv(ProcessChannel(*launcher(), pickler=dumps), {"factory": factory}, spaces=spaces)
+        return HostedEnv(_process_channel(launcher), {"factory": factory}, spaces=spaces)
 
     return open_there
 
@@ -109,12 +106,12 @@ def _in_process(launcher):
 class KeptChannel:
     """One worker process for many environments, one after the other: starting one each would take minutes."""
 
-    def __init__(self, launcher):
-        self._launcher, self._channel = launcher, None
+    def __init__(self, open_channel):
+        self._open, self._channel = open_channel, None
 
     def send(self, request):
         if self._channel is None:
-            self._channel = ProcessChannel(*self._launcher(), pickler=dumps)
+            self._channel = self._open()
         self._channel.send(request)
 
     def recv(self, timeout=None):
@@ -129,14 +126,30 @@ class KeptChannel:
             self._channel.close()
 
 
-KEPT = {"process": KeptChannel(start_fresh), "forked": KeptChannel(fork)}
+def _process_channel(launcher):
+    return ProcessChannel(*launcher(), pickler=dumps)
+
+
+SERVER = SuiteServer()
+
+
+def _remote_channel():
+    return RemoteChannel(parse_address(SERVER.url))
+
+
+KEPT = {
+    "process": KeptChannel(partial(_process_channel, start_fresh)),
+    "forked": KeptChannel(partial(_process_channel, fork)),
+    "remote": KeptChannel(_remote_channel),
+}
 
 
 def reopen(tier, factory, spaces=None):
     """As ``tier.open``, but in a worker process that earlier environments may have used."""
-    if tier.name in KEPT:
-        return HostedEnv(KEPT[tier.name], {"factory": factory}, spaces=spaces)
-    return tier.open(factory, spaces=spaces)
+    if tier.name not in KEPT:
+        return tier.open(factory, spaces=spaces)
+    what, wall = (named(factory), WallRules(server=True)) if tier.walled else ({"factory": factory}, None)
+    return HostedEnv(KEPT[tier.name], what, spaces=spaces, wall=wall)
 
 
 def named(factory):
@@ -152,12 +165,8 @@ def _sandbox(factory, spaces=None):
     return HostedEnv(channel, named(factory), spaces=spaces, wall=rules)
 
 
-SERVER = SuiteServer()
-
-
 def _remote(factory, spaces=None):
-    channel = RemoteChannel(parse_address(SERVER.url))
-    return HostedEnv(channel, named(factory), spaces=spaces, wall=WallRules())
+    return HostedEnv(_remote_channel(), named(factory), spaces=spaces, wall=WallRules(server=True))
 
 
 def _loop(factory, spaces=None):

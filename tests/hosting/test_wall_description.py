@@ -5,7 +5,7 @@ import json
 import pytest
 from hypothesis import assume, given, settings
 
-from paddock.core.spec import EnvSpec
+from paddock.core.spec import EnvSpec, WrapperSpec
 from paddock.errors import EnvironmentViolation
 from paddock.hosting.messages import Description
 from paddock.sandbox.plain_text import drives_terminal
@@ -108,10 +108,21 @@ def test_metadata_is_plain_and_of_the_usual_types():
         assert caught.value.path == path
 
 
-def test_a_spec_is_data_whatever_it_names():
-    spec = EnvSpec("ns/Thing-v0", entry_point="no.such.module:Thing", kwargs={"a": "\x1b[2Jb"})
+def test_a_spec_is_data_and_names_no_code():
+    code = "no.such.module:Thing"
+    spec = EnvSpec("ns/Thing-v0", entry_point=code, vector_entry_point=code, kwargs={"a": "\x1b[2Jb"})
+    spec.additional_wrappers = (WrapperSpec("Thing", code, {}),)
     found = checked_spec(described(spec=spec.to_json()))
-    assert found is not None and found.entry_point == "no.such.module:Thing" and found.kwargs == {"a": "b"}
+    assert found == EnvSpec("ns/Thing-v0", kwargs={"a": "b"})
+
+
+@pytest.mark.parametrize("name", ["a_module:X-v0", "a:b/X-v0", ".folder", "..", "a_module:../X-v0"])
+def test_an_id_that_make_would_take_for_code_gives_no_spec(name):
+    text = json.dumps({"id": name})
+    try:
+        assert checked_spec(described(spec=text)) is None
+    except EnvironmentViolation as error:  # no id at all
+        assert error.path == "spec"
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,10 @@
 import asyncio
 import json
 import os
+import signal
 import subprocess
 import sys
+import urllib.request
 
 import numpy as np
 import pytest
@@ -16,11 +18,13 @@ from paddock.errors import (
     InvalidAction,
     InvalidSeed,
     NotPermitted,
+    NotTransferable,
     PlanError,
     ResetNeeded,
     Unauthenticated,
     Unreachable,
     UnregisteredEnv,
+    WorkerLost,
 )
 from paddock.making import locate, plan
 from tests.serving import ROOT, serving
@@ -212,6 +216,36 @@ def test_an_async_environment(url, server):
 def test_async_is_for_servers():
     with pytest.raises(PlanError, match="is none"):
         asyncio.run(paddock.make_async("CartPole-v1"))
+
+
+def test_what_is_refused_costs_the_session_nothing(url):
+    with paddock.make(url) as env:
+        env.reset(seed=1)
+        for _ in range(3):
+            with pytest.raises(NotPermitted, match="underscore"):
+                env.call("_np_random")
+        deep = []
+        for _ in range(40):
+            deep = [deep]
+        with pytest.raises(NotTransferable, match="nested"):  # before it is sent: a server would not take it
+            env.reset(options={"deep": deep})
+        assert env.step(0)[1] == 1.0
+
+
+@pytest.mark.parametrize("lanes", [None, 2])
+def test_a_lost_worker_is_never_a_fresh_environment(server, url, lanes):
+    with paddock.make(url, num_envs=lanes) as env:
+        env.reset(seed=1)
+        request = urllib.request.Request(f"{server.url}/sessions", headers={"Authorization": f"Bearer {server.token}"})
+        with urllib.request.urlopen(request, timeout=20) as response:
+            newest = min(json.load(response)["sessions"], key=lambda one: one["age_s"])
+        os.kill(newest["pid"], signal.SIGKILL)
+        with pytest.raises(WorkerLost) as lost:  # when the signal has arrived
+            for _ in range(100_000):
+                env.reset()
+        assert lost.value.code == "ENV_LOST"
+        with pytest.raises(WorkerLost):
+            env.reset()
 
 
 def test_openenvs_wire_when_it_is_asked_for(url, server):

@@ -134,6 +134,43 @@ def test_its_spec_names_no_code_to_load_here(env):
         paddock.make(env.spec)
 
 
+LIES = """
+import dataclasses
+from paddock.making import inside
+
+def name_code(env):
+    spec = env.unwrapped.spec
+    env.unwrapped.spec = dataclasses.replace(spec, entry_point=ENTRY, vector_entry_point=ENTRY)
+
+ENTRY = "planted_env:Planted"
+inside._forget_code = name_code
+"""
+
+
+def test_a_worker_that_names_code_in_its_spec_has_none_of_it_loaded_here(planted):
+    file = planted.parent / "code" / "planted_env.py"
+    file.write_text(file.read_text() + LIES)
+    with paddock.make("planted_env:Planted-v0", isolation="sandbox") as env:
+        assert (env.spec.entry_point, env.spec.vector_entry_point) == (None, None)
+        with pytest.raises(InvalidSpec, match="entry_point"):
+            paddock.make_vec(env.spec, 2)
+
+
+@pytest.mark.parametrize("name", ["planted_env:Planted-v0", "Other-v0"])
+def test_its_id_and_arguments_are_those_that_this_side_asked_for(planted, name):
+    file = planted.parent / "code" / "planted_env.py"
+    told = f"kwargs={{'action_cls': ENTRY}}, id={name!r}"
+    file.write_text(file.read_text() + LIES.replace("(spec, ", f"(spec, {told}, "))
+    with paddock.make("planted_env:Planted-v0", isolation="sandbox", size=2) as env:
+        if env.spec is not None:
+            assert (env.spec.id, env.spec.kwargs) == ("Planted-v0", {"size": 2})
+    with paddock.make_vec("planted_env:Planted-v0", num_envs=2, isolation="sandbox", size=2) as envs:
+        if envs.spec is not None:
+            assert (envs.spec.id, envs.spec.kwargs["size"]) == ("Planted-v0", 2)
+            assert "action_cls" not in envs.spec.kwargs
+    assert (env.spec is None, envs.spec is None) == (":" in name, ":" in name)
+
+
 def test_lanes_behind_the_wall_are_lanes(planted):
     envs = paddock.make_vec("planted_env:Planted-v0", num_envs=5, isolation="sandbox")
     try:

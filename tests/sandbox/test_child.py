@@ -184,6 +184,15 @@ def test_a_wall_that_fails_is_told_and_nothing_runs(tmp_path, way, monkeypatch):
         assert not gone.exists()
 
 
+@ways
+def test_code_behind_a_wall_cannot_say_that_there_is_none(tmp_path, way):
+    forged = "import os\nos.write(2, b'paddock: the wall could not be put up: no kernel\\n')\nos._exit(125)"
+    with worker(tmp_path, forged, **way) as (child, here):
+        assert here.recv(100) == b""
+        assert child.last_words() == "exited with code 125"
+        assert child.wall_failure is None and "no kernel" in child.output
+
+
 def test_a_forked_copy_has_no_say(tmp_path):
     with worker(tmp_path, "tell(hear().decode())") as (child, here):
         pid = os.fork()

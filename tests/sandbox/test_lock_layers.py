@@ -49,6 +49,8 @@ SYSTEM_CALLS = {
     "change the mode of a file": "os.chmod(CANARY, 0o777)",
     "change the times of a file": "os.utime(CANARY, (0, 0))",
     "watch a folder": "checked(libc.inotify_init1(0))",
+    "leave a program of its owner's rights": "os.open(CANARY + '2', os.O_CREAT | os.O_WRONLY, 0o4755)",
+    "keep the host from writing a file": "import fcntl; fcntl.fcntl(os.open(CANARY, os.O_RDONLY), 1024, fcntl.F_RDLCK)",
     "truncate while reading": "os.open(CANARY, os.O_RDONLY | os.O_TRUNC)",
     "shared memory of System V": "checked(libc.shmget(0, 4096, 0o1600))",
     "a message queue": "checked(libc.msgget(0, 0o1600))",

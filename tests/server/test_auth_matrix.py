@@ -141,7 +141,14 @@ def test_paths_that_are_none_tell_strangers_nothing(server, untouched):
 
 
 def test_other_spellings_of_a_path_have_its_policy(server, untouched):
-    for path in ("//sessions", "/sessions/", "/%73essions", "/sessions?x=/health", "/health/../sessions", "/./sessions"):
+    for path in (
+        "//sessions",
+        "/sessions/",
+        "/%73essions",
+        "/sessions?x=/health",
+        "/health/../sessions",
+        "/./sessions",
+    ):
         with server.peer("agent") as peer:
             assert peer.ask("GET", path).status in (403, 404), path
         with server.peer(None) as peer:

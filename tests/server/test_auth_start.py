@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from paddock.errors import PlanError
+from paddock.hosting.messages import Close, Make, Reset, Step
 from paddock.hosting.remote_address import parse_address
 from paddock.hosting.remote_channel import RemoteChannel
-from paddock.hosting.messages import Close, Make, Reset, Step
 from paddock.server.gate import Gate
 from paddock.server.principals import Tokens
 from paddock.server.settings import Settings
@@ -53,9 +53,7 @@ def test_a_default_start_is_for_this_machine_with_a_token_told_once():
                 for name in ("cmdline", "environ"):
                     assert token[1].encode() not in Path(f"/proc/{pid}/{name}").read_bytes()
             assert len(processes_of(running.pid)) > 1
-        listening = [
-            line.split()[1] for line in Path(f"/proc/{running.pid}/net/tcp").read_text().splitlines()[1:]
-        ]
+        listening = [line.split()[1] for line in Path(f"/proc/{running.pid}/net/tcp").read_text().splitlines()[1:]]
         assert f"0100007F:{int(place[1]):04X}" in listening
         assert f"00000000:{int(place[1]):04X}" not in listening
     finally:
@@ -148,7 +146,9 @@ def test_a_file_that_can_not_be_read_any_more_lets_nobody_in(tmp_path):
         assert tokens.principal(f"Bearer {TOKEN}") is None, broken
 
 
-@pytest.mark.parametrize("line", ["short", "operator", "king 0123456789abcdef x y", "a b c d", "agent 0123456789abcdef x"])
+@pytest.mark.parametrize(
+    "line", ["short", "operator", "king 0123456789abcdef x y", "a b c d", "agent 0123456789abcdef x"]
+)
 def test_a_token_file_with_a_mistake_names_the_line_and_no_token(tmp_path, line):
     (tmp_path / "tokens").write_text(f"# who may\noperator {TOKEN}\n{line}\n")
     with pytest.raises(PlanError, match="line 3") as caught:
@@ -162,7 +162,18 @@ def test_a_token_file_with_a_mistake_names_the_line_and_no_token(tmp_path, line)
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory):
     place = tmp_path_factory.mktemp("tls")
-    command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2"]
+    command = [
+        "openssl",
+        "req",
+        "-x509",
+        "-newkey",
+        "ec",
+        "-pkeyopt",
+        "ec_paramgen_curve:P-256",
+        "-nodes",
+        "-days",
+        "2",
+    ]
     names = ["-subj", "/CN=paddock test", "-addext", "subjectAltName=IP:127.0.0.1"]
     files = ["-keyout", place / "key.pem", "-out", place / "cert.pem"]
     subprocess.run([*command, *names, *files], check=True, capture_output=True)

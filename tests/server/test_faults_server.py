@@ -134,9 +134,9 @@ def test_request_that_ends_every_worker_is_not_repeated_for_ever(tmp_path):
 
 
 def test_two_servers_do_not_share_journals(tmp_path):
-    with serving(tmp_path / "server", journal=tmp_path / "journal", spares=0):
-        with pytest.raises(AssertionError, match="another server"):
-            Server(tmp_path / "other", journal=tmp_path / "journal", spares=0)
+    journal = tmp_path / "journal"
+    with serving(tmp_path / "server", journal=journal, spares=0), pytest.raises(AssertionError, match="another server"):
+        Server(tmp_path / "other", journal=journal, spares=0)
 
 
 # F-13

@@ -1,21 +1,18 @@
-"""Native frames by strangers, and websocket frames that are none: an answer or an end, and the session is as it was."""
+"""Native frames by strangers: any bytes cost their sender an answer, never the session, and take no time."""
 
 import struct
 
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
 from paddock.hosting import messages as m
-from paddock.hosting.codec import PREFIX, decode_frame, encode
-from tests.server.in_process import SECRET, RunningServer, write_vault
-from tests.server.raw_peers import BINARY, CLOSE, TEXT
-
-LIMIT_S, LIMIT_S_PER_BYTE = 0.1, 5e-9  # of the server's own thread
-NEVER_TAKEN = ("BAD_FRAME", "NOT_PERMITTED", "OUT_OF_ORDER", "IDEMPOTENCY_CONFLICT")
-LEAKS = (SECRET, "hunter2-", "/home/", "Traceback", "site-packages", "vault_env")
+from paddock.hosting.codec import PREFIX, encode
+from tests.server.in_process import RunningServer, write_vault
+from tests.server.native_episode import Episode
+from tests.server.raw_peers import TEXT
 
 
 @pytest.fixture(scope="module")
@@ -24,63 +21,6 @@ def server(tmp_path_factory):
     targets = [write_vault(place / "vault"), write_vault(place / "vault", "Picky-v0")]
     with RunningServer(targets, place / "tokens") as running:
         yield running
-
-
-class Episode:
-    """A session in the middle of an episode; ``count`` is the number of the newest request that was taken."""
-
-    def __init__(self, server, name="Vault-v0"):
-        self.server, self.name, self.count = server, name, 0
-        self.welcome = None
-        self.connect()
-        assert isinstance(self.ask(m.Make(0, {})), m.Done)
-        self.steps, self.resets = 0, self.ask(m.Reset(0)).value[1].get("resets", 1)
-
-    def connect(self):
-        """Connect, and take the session up again if there is one."""
-        resume = self.welcome and m.Resume(self.welcome.session, self.welcome.token, self.count)
-        self.peer = self.server.peer(timeout=60.0)
-        assert self.peer.upgrade(f"/{self.name}/ws", native=True).status == 101
-        self.peer.frame(BINARY, b"".join(encode(m.Hello(resume), 0)))
-        self.welcome = self.answer()
-        assert isinstance(self.welcome, m.Welcome), self.welcome
-        assert self.welcome.last == self.count
-
-    def answer(self):
-        opcode, payload = self.peer.message()
-        assert opcode == BINARY, (opcode, payload)
-        for word in LEAKS:
-            assert word.encode() not in payload, payload
-        return decode_frame(payload)[1]
-
-    def ask(self, message):
-        self.count += 1
-        return self.send(b"".join(encode(message, self.count)))
-
-    def send(self, payload, *, opcode=BINARY, pieces=1):
-        began_s = self.server.cpu_s()
-        size = max(1, -(-len(payload) // pieces))
-        for start in range(0, max(1, len(payload)), size):
-            self.peer.frame(0 if start else opcode, payload[start : start + size], fin=start + size >= len(payload))
-        answer = self.answer()
-        took_s = self.server.cpu_s() - began_s
-        assert took_s <= LIMIT_S + len(payload) * LIMIT_S_PER_BYTE, (payload[:200], took_s)
-        return answer
-
-    def bad(self, payload, **how):
-        """Send what may be anything; the answer. If the request was taken after all, that is counted."""
-        answer = self.send(payload, **how)
-        number = struct.unpack_from("<I", payload, 8)[0] if len(payload) >= 12 else 0
-        taken = not isinstance(answer, m.Failed) or answer.code not in NEVER_TAKEN
-        if taken and number == self.count + 1:
-            self.count += 1
-        return answer
-
-    def check(self):
-        """A step works, and the episode is the one it was."""
-        observation, reward, _, _, info = self.ask(m.Step([0], [1])).value[0]
-        self.steps += 1
-        assert (observation[0], reward, info) == (self.steps, 1.0, {"resets": self.resets})
 
 
 @pytest.fixture(scope="module")
@@ -120,13 +60,17 @@ def bad_frames(number):
         "a reply": b"".join(encode(m.Done(1), number)),
         "a failure": b"".join(encode(m.Failed("X", "y"), number)),
         "another hello": b"".join(encode(m.Hello(), number)),
+        "hello once more": b"".join(encode(m.Hello(), 0)),
+        "its answer written by itself": b"".join(encode(m.Refuse("X", "y"), number)),
         "a welcome": b"".join(encode(m.Welcome("a", "b", 1, 0, 1.0), number)),
         "shared memory": b"".join(encode(m.Attach(1, None, None), number)),
         "no envs": frame(number, pack({"type": "step"})),
         "envs of another kind": frame(number, pack({"type": "step", "envs": "0", "actions": [1]})),
         "depth": frame(number, b"\x82\xa4type\xa4step\xa4envs" + nested(100_000)),
         "depth of actions": frame(number, b"\x83\xa4type\xa4step\xa4envs\x91\x00\xa7actions" + nested(100_000)),
-        "twice the same key": frame(number, b"\x84\xa4type\xa4step\xa4envs\x91\x00\xa7actions\x91\x01\xa4type\xa5reset"),
+        "twice the same key": frame(
+            number, b"\x84\xa4type\xa4step\xa4envs\x91\x00\xa7actions\x91\x01\xa4type\xa5reset"
+        ),
         "claims a billion items": frame(number, b"\x83\xa4type\xa4step\xa4envs\xdd\x3f\xff\xff\xff"),
         "claims a gigabyte": frame(number, b"\x83\xa4type\xa4step\xa4envs\xdb\x3f\xff\xff\xff"),
         "extension": frame(number, b"\x83\xa4type\xa4step\xa4envs\x91\x00\xa7actions\x91\xc7\x03\x05abc"),
@@ -134,6 +78,9 @@ def bad_frames(number):
         "large head": frame(number, pack({"type": "step", "envs": [0], "actions": [list(range(200_000))]})),
         "many lists": frame(number, pack({"type": "step", "envs": [0], "actions": [[[]] * 120_000]})),
         "many maps": frame(number, pack({"type": "step", "envs": [0], "actions": [[{}] * 120_000]})),
+        "sixteen million lists": frame(
+            number, b"\x83\xa4type\xa4step\xa4envs\x91\x00\xa7actions\x91\xdd\x01" + b"\0" * 3 + b"\x90" * (1 << 24)
+        ),
         "number ahead": b"".join(encode(m.Step([0], [1]), number + 50)),
         "number zero": b"".join(encode(m.Step([0], [1]), 0)),
         "number far behind": b"".join(encode(m.Step([0], [1]), number + (1 << 31))),
@@ -162,7 +109,6 @@ def bad_requests():
         m.Step([0], [8]),
         m.Step([0], [-1]),
         m.Step([0], [1.5]),
-        m.Step([0], [True]),
         m.Step([0], [None]),
         m.Step([0], ["x" * 5000]),
         m.Step([0], [np.zeros(100_000)]),
@@ -172,11 +118,9 @@ def bad_requests():
         m.Step([0], [10**400]),
         m.Step([0], []),
         m.Step([0], None),
-        m.Step([0, 0], [1, 1]),
         m.Step([5], [1]),
         m.Step([-1], [1]),
         m.Reset(0, -1),
-        m.Reset(0, 1 << 200),
         m.Reset(0, options={"any": "thing"}),
         m.Reset(9),
         m.State(7),
@@ -213,80 +157,13 @@ def test_text_is_refused_and_costs_nothing(episode):
         episode.check()
 
 
-WEBSOCKET_ABUSE = {
-    "reserved opcode": (1002, [(3, b"x", {})]),
-    "reserved control": (1002, [(11, b"", {})]),
-    "unmasked": (1002, [(BINARY, b"x", {"masked": False})]),
-    "compressed": (1002, [(BINARY, b"\x78\x9c" * 10, {"rsv": 4})]),
-    "reserved bit": (1002, [(BINARY, b"x", {"rsv": 1})]),
-    "continuation of nothing": (1002, [(0, b"x", {})]),
-    "a message in a message": (1002, [(BINARY, b"x", {"fin": False}), (BINARY, b"y", {})]),
-    "fragmented ping": (1002, [(9, b"x", {"fin": False})]),
-    "long ping": (1002, [(9, b"x" * 126, {})]),
-    "close of one byte": (1002, [(8, b"x", {})]),
-    "close without a meaning": (1002, [(8, (1005).to_bytes(2, "big"), {})]),
-    "close with a reason that is no text": (1007, [(8, b"\x03\xe8\xff\xff", {})]),
-}
-
-
-@pytest.mark.parametrize("name", WEBSOCKET_ABUSE)
-def test_who_breaks_the_websocket_is_let_go_and_can_resume(episode, name):
-    code, frames = WEBSOCKET_ABUSE[name]
-    for opcode, payload, how in frames:
-        episode.peer.frame(opcode, payload, **how)
-    opcode, payload = episode.peer.message()
-    assert (opcode, int.from_bytes(payload[:2], "big")) == (CLOSE, code)
-    assert episode.peer.is_closed()
-    episode.connect()
-    episode.check()
-
-
-def test_a_frame_or_a_message_that_is_too_long(tmp_path):
-    with RunningServer([write_vault(tmp_path / "vault")], tmp_path / "tokens", max_message=1 << 20) as server:
-        for pieces in (1, 8):
-            episode = Episode(server)
-            size = (1 << 20) // pieces + 8
-            for piece in range(pieces):
-                episode.peer.frame(0 if piece else BINARY, bytes(size), fin=piece == pieces - 1)
-            opcode, payload = episode.peer.message()
-            assert (opcode, int.from_bytes(payload[:2], "big")) == (CLOSE, 1009)
-            episode.connect()
-            episode.check()
-
-
-def test_compression_is_not_agreed_to(server):
-    with server.peer() as peer:
-        answer = peer.upgrade(headers={"sec-websocket-extensions": "permessage-deflate"}, path="/Vault-v0/ws")
-        assert answer.status == 101 and "sec-websocket-extensions" not in answer.headers
-
-
-def test_who_pings_and_does_not_read_is_let_go(server, monkeypatch):
-    from paddock.server import front
-
-    monkeypatch.setattr(front, "_SLOW_READER_BYTES", 1 << 18)
-    with server.peer() as peer:
-        assert peer.upgrade("/Vault-v0/ws", native=True).status == 101
-        ping = b"\x89\xfd" + bytes(4) + bytes(125)
-        with pytest.raises((ConnectionError, TimeoutError)):
-            for _ in range(10_000):
-                peer.send(ping * 100)
-    with server.peer() as peer:
-        assert peer.ask("GET", "/health").status == 200
-
-
-def test_frames_before_the_welcome(server):
-    for first in (b"", b"PDK1", b"".join(encode(m.Make(0, {}), 1)), b"".join(encode(m.Hello(), 1)), b"\x00" * 1000):
-        with server.peer() as peer:
-            assert peer.upgrade("/Vault-v0/ws", native=True).status == 101
-            started = server.workers_started
-            peer.frame(BINARY, first)
-            opcode, payload = peer.message()
-            assert opcode == BINARY and isinstance(decode_frame(payload)[1], m.Failed)
-            assert server.workers_started == started
-
-
 VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers(-(1 << 66), 1 << 66) | st.floats() | st.text(max_size=9) | st.binary(max_size=9),
+    st.none()
+    | st.booleans()
+    | st.integers(-(1 << 66), 1 << 66)
+    | st.floats()
+    | st.text(max_size=9)
+    | st.binary(max_size=9),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
     max_leaves=6,
 )
@@ -320,15 +197,16 @@ def payloads(draw):
 
 
 def one_frame(episode, make, pieces):
-    before = episode.count + 1
-    payload = make(before)
+    number = episode.count + 1
+    payload = make(number)
     answer = episode.bad(payload, pieces=pieces)
     assert isinstance(answer, (m.Done, m.Failed))
-    observation = episode.ask(m.Step([0], [1])).value[0][0]
-    steps = int(observation[0])
-    stepped = isinstance(answer, m.Done) and isinstance(answer.value, list) and not isinstance(answer.value[0], m.Failed)
-    assert steps == episode.steps + 1 or (stepped and steps == episode.steps + 2), (payload, answer)
-    episode.steps = steps
+    # It may have been a sound step after all; a number of before is answered from what is kept.
+    results = answer.value if isinstance(answer, m.Done) and episode.count == number else None
+    applied = sum(isinstance(one, list) and len(one) == 5 for one in results) if isinstance(results, list) else 0
+    episode.steps += applied
+    note(f"{payload} was answered with {answer}")
+    episode.check()
 
 
 FRAMES = (payloads() | st.binary(max_size=80).map(lambda data: lambda number: data), st.integers(1, 3))

@@ -128,7 +128,9 @@ def test_a_host_in_the_url_counts():
     assert request.headers["host"] == "Evil.example:80"
 
 
-@given(st.lists(st.sampled_from([*(data for data, _ in FINE.values()), *(data for data, _ in WRONG.values())]), max_size=4))
+@given(
+    st.lists(st.sampled_from([*(data for data, _ in FINE.values()), *(data for data, _ in WRONG.values())]), max_size=4)
+)
 def test_the_reader_does_not_depend_on_how_bytes_are_cut(parts):
     data = b"".join(parts)
     whole, halves = read(data), read(data, pieces=5)

@@ -63,7 +63,9 @@ def run(arguments: Namespace, output: Output) -> int:
 
     settings = _settings(arguments)
     tokens, fresh = _tokens(arguments.token_file)
-    served = served_from(arguments.targets, arguments.isolation, deadline_s=arguments.deadline, share_built_in=arguments.share_built_in)
+    served = served_from(
+        arguments.targets, arguments.isolation, deadline_s=arguments.deadline, share_built_in=arguments.share_built_in
+    )
 
     def ready(addresses: Sequence[Any]) -> None:
         _tell(output, served, [url_of(address, secure=settings.tls_cert is not None) for address in addresses], fresh)

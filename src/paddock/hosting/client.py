@@ -188,7 +188,7 @@ def ended_by(error: PaddockError, channel: Channel) -> PaddockError:
     if not isinstance(channel, Losable):
         channel.close()
         return error
-    text, cause = str(error), getattr(error, "cause", "ended")
+    text, cause = str(error).rstrip("."), getattr(error, "cause", "ended")
     lost = channel.lose(text if cause == "memory" else f"was ended: {text}", cause=cause)
     return lost if isinstance(error, WorkerLost) else error
 

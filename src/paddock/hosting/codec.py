@@ -23,6 +23,7 @@ from paddock.hosting.messages import (
     Hello,
     Make,
     Message,
+    Refuse,
     Render,
     Reset,
     Restore,
@@ -84,6 +85,7 @@ _DECODER: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(
     | _Restore
     | Call
     | Close
+    | Refuse
     | Done
     | _Failed
     | Attach

@@ -25,6 +25,18 @@ Build = Callable[[dict[str, Any]], "Env[Any, Any] | VectorEnv[Any, Any, Any]"]
 _CONTAINED = (Exception, SystemExit, GeneratorExit)
 
 
+class _Refused(Exception):
+    """A reply that was given with the request."""
+
+    def __init__(self, reply: m.Failed) -> None:
+        super().__init__(reply.message)
+        self.reply = reply
+
+
+def _refuse(request: m.Refuse) -> None:
+    raise _Refused(m.Failed(request.code, request.message))
+
+
 class Host:
     """Environments by number, made by ``build`` from what a Make request holds.
 
@@ -54,12 +66,15 @@ class Host:
             m.Restore: lambda request: self._get(request.env).restore(request.snapshot),
             m.Call: self._call,
             m.Close: self._close,
+            m.Refuse: _refuse,
         }
 
     def handle(self, request: m.Request) -> m.Reply:
         """Carry one request out. A failure, an environment's ``sys.exit`` among them, is a Failed reply."""
         try:
             return m.Done(self._rules[type(request)](request))
+        except _Refused as refusal:
+            return refusal.reply
         except self._contained as error:
             return self.failed(error)
 

@@ -40,3 +40,5 @@ class Limits:
 
 
 LIMITS = Limits()
+# Requests of clients far away: a server takes no larger ones, so a client does not send them.
+PEER_LIMITS = Limits(head_bytes=1 << 16, body_bytes=1 << 26, depth=32, pieces=1 << 12, odd_keys=1 << 8)

@@ -87,7 +87,17 @@ class Close(msgspec.Struct, tag="close", frozen=True):
     env: int | None = None
 
 
-Request: TypeAlias = "Make | Reset | Step | State | Render | Snapshot | Restore | Call | Close"
+class Refuse(msgspec.Struct, tag="refuse", frozen=True):
+    """From a server to its worker in place of a request that the peer may not make; its Failed, with these, answers.
+
+    So a refused request has its place among the others, and its reply, as any other has.
+    """
+
+    code: str
+    message: str
+
+
+Request: TypeAlias = "Make | Reset | Step | State | Render | Snapshot | Restore | Call | Close | Refuse"
 
 
 class Done(msgspec.Struct, tag="done", frozen=True):
@@ -156,7 +166,7 @@ class Welcome(msgspec.Struct, tag="welcome", frozen=True):
 
 
 Message: TypeAlias = (
-    "Make | Reset | Step | State | Render | Snapshot | Restore | Call | Close | "
+    "Make | Reset | Step | State | Render | Snapshot | Restore | Call | Close | Refuse | "
     "Done | Failed | Attach | Hello | Welcome"
 )
 

@@ -32,9 +32,15 @@ _OBSERVATION_AT = _PREFIX_BYTES + len(_DONE)
 _REST = struct.Struct(">cd2sc")
 _REST_BYTES = _REST.size
 _FLOAT, _EMPTY = b"\xcb", b"\x80"
-_FLAGS = {(False, False): b"\xc2\xc2", (False, True): b"\xc2\xc3", (True, False): b"\xc3\xc2", (True, True): b"\xc3\xc3"}
+_FLAGS = {
+    (False, False): b"\xc2\xc2",
+    (False, True): b"\xc2\xc3",
+    (True, False): b"\xc3\xc2",
+    (True, True): b"\xc3\xc3",
+}
 _BOOLS = {flags: bools for bools, flags in _FLAGS.items()}
 
+_HEAD_BYTES = 1 << 10  # usual ones are much shorter; what is not yet known to be sound is not decoded at any length
 _SMALL_BYTES = 1 << 14  # of an array: larger ones are lent, not copied
 _PLAIN = frozenset({type(None), bool, float})
 _WORD = 1 << 63
@@ -48,7 +54,7 @@ _array_of: dict[bytes, tuple[np.dtype[Any], tuple[int, ...], int]] = {}
 def step_frame(action: Any, number: int) -> bytes | None:
     """The request to step environment 0."""
     kind = type(action)
-    if kind is int and -_WORD <= action < _WORD or kind in _PLAIN:
+    if (kind is int and -_WORD <= action < _WORD) or kind in _PLAIN:
         value = _encode(action)
         return _PREFIX.pack(_MAGIC, len(_STEP) + len(value), number, 0) + _STEP + value
     if kind is np.ndarray and (marker := _marker(action)) is not None:
@@ -72,7 +78,7 @@ def result_frame(result: Any, number: int) -> bytes | None:
         if marker is None:
             return None
         body = _padded(observation)
-    elif kind is int and -_WORD <= observation < _WORD or kind in _PLAIN:
+    elif (kind is int and -_WORD <= observation < _WORD) or kind in _PLAIN:
         marker = _encode(observation)
     else:
         return None
@@ -87,7 +93,7 @@ def read(frame: bytes) -> tuple[int, Message] | None:
         return None
     magic, head_bytes, number, body_bytes = _PREFIX.unpack_from(frame)
     end = _PREFIX_BYTES + head_bytes
-    if magic != _MAGIC or end + body_bytes != len(frame):
+    if magic != _MAGIC or end + body_bytes != len(frame) or head_bytes > _HEAD_BYTES:
         return None
     if frame.startswith(_DONE, _PREFIX_BYTES):
         at = end - _REST_BYTES

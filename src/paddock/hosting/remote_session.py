@@ -13,7 +13,7 @@ import msgspec
 
 from paddock.errors import BadFrame, PaddockError, Unreachable
 from paddock.hosting.codec import PREFIX_BYTES, decode, decode_frame, decode_prefix, encode
-from paddock.hosting.limits import LIMITS, Limits
+from paddock.hosting.limits import LIMITS, PEER_LIMITS, Limits
 from paddock.hosting.messages import Done, Failed, Message, Reply, Request, Resume, Step
 from paddock.hosting.one_step import read, step_frame
 from paddock.hosting.remote_refusal import OtherWire, explained, given_up, is_final
@@ -105,9 +105,9 @@ class RemoteSession:
         number = self._client.next_number
         frame = step_frame(request.actions[0], number) if _is_one_step(request) else None  # type: ignore[union-attr, index]
         if frame is None:
-            frame = b"".join(encode(request, number, limits=self.limits))
+            frame = b"".join(encode(request, number, limits=PEER_LIMITS))
         # Nothing but a Send comes of it.
-        return number, self._client.submit(frame)  # type: ignore[arg-type, return-value]
+        return number, self._client.submit(frame)  # type: ignore[return-value]
 
     def reply(self, number: int) -> Reply | None:
         """The reply to a request, once, if it is here. Raises why there will be none."""

@@ -42,7 +42,7 @@ class Wall:
         self.low, self.high = finite_range(self.rules.reward_range)
 
     def failure(self, reply: Failed) -> PaddockError:
-        return walled_error(reply, lane=self._lane)
+        return walled_error(reply, lane=self._lane, server=self.rules.server)
 
     def reset(self, value: Any) -> tuple[Any, Info]:
         if type(value) is not list or len(value) != 2:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -47,11 +48,17 @@ def checked_spaces(described: Description, rules: WallRules) -> tuple[Space[Any]
 
 
 def checked_spec(described: Description) -> EnvSpec | None:
-    """The spec; it may name code, which nobody loads because of it."""
+    """The spec without the code that it names: ``make`` of it, or of its id, must import nothing because of it.
+
+    None for an id that ``make`` would take for a module's or a folder's.
+    """
     try:
-        return None if described.spec is None else decode_spec(described.spec)
+        spec = None if described.spec is None else decode_spec(described.spec)
     except Exception as error:  # InvalidSpec, and what a space in its arguments may raise
         raise violation("spec", f"it is malformed: {brief(str(error), 300)}") from None
+    if spec is None or ":" in spec.id or spec.id.startswith("."):
+        return None
+    return replace(spec, entry_point=None, vector_entry_point=None, additional_wrappers=())
 
 
 def _metadata(metadata: dict[str, Any], rules: WallRules) -> dict[str, Any]:

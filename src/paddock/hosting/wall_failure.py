@@ -21,19 +21,28 @@ _THEIRS = (
     *(e.ClosedEnvironmentError, e.EnvFailed),
 )
 _CODES = frozenset(code for cls, code, _, _ in e.table() if issubclass(cls, _THEIRS))
+# What a server may say beside that, of its workers and of sessions.
+_SERVERS = (
+    *(e.WorkerLost, e.DeadlineExceeded, e.EnvironmentViolation, e.SessionGone, e.Superseded, e.IdempotencyConflict),
+    *(e.OutOfOrder, e.CapacityReached, e.RateLimited, e.Draining, e.StorageFull, e.Unauthenticated, e.Forbidden),
+)
+_CODES_OF_SERVERS = _CODES | {code for cls, code, _, _ in e.table() if issubclass(cls, _SERVERS)}
 # NumPy's is a subclass with a name of its own.
 _OUT_OF_MEMORY = ("MemoryError", "_ArrayMemoryError")
 
 
-def walled_error(reply: Failed, *, lane: int | None = None) -> PaddockError:
-    """The error to raise. A worker that reports that memory is used up counts as lost to that: WorkerLost."""
+def walled_error(reply: Failed, *, lane: int | None = None, server: bool = False) -> PaddockError:
+    """The error to raise. A worker that reports that memory is used up counts as lost to that: WorkerLost.
+
+    ``server``: one speaks for its worker.
+    """
     message = brief(reply.message, MESSAGE_LIMIT)
     if reply.error_type in _OUT_OF_MEMORY:
         place = "" if lane is None else f"lane {lane}: "
         return WorkerLost(f"{place}ran out of memory: {message or 'MemoryError'}", lane=lane, cause="memory")
     told = msgspec.structs.replace(
         reply,
-        code=reply.code if reply.code in _CODES else EnvFailed.code,
+        code=reply.code if reply.code in (_CODES_OF_SERVERS if server else _CODES) else EnvFailed.code,
         message=message,
         error_type=brief(reply.error_type, 100),
         trace=plain(reply.trace[-TRACE_LIMIT:]),

@@ -32,6 +32,7 @@ class WallRules:
     call_s: float = DEFAULT.call_s
     start_s: float = DEFAULT.start_s
     frames: Limits = WALLED_LIMITS
+    server: bool = False  # the far end is a server: it knows what became of its workers and sessions, a worker does not
 
     @classmethod
     def of(cls, policy: Policy) -> WallRules:

@@ -132,10 +132,20 @@ def _build_walled(plan: Plan, policy: Policy) -> Env[Any, Any]:
 
 
 def _outside_spec(plan: Plan, described: EnvSpec | None) -> EnvSpec | None:
-    """The spec of an environment behind a wall. Of code that only the worker knows it names nothing to load here."""
-    if plan.target.spec is not None and plan.target.folder is None:
+    """The spec of an environment behind a wall. Of code that only the worker knows it names nothing to load here.
+
+    What this side knows is not taken from the worker: the id, by which another one may be made, and the arguments.
+    """
+    target = plan.target
+    if target.spec is not None and target.folder is None:
         return _unmade_spec(plan)
-    return None if described is None else replace(described, entry_point=None, additional_wrappers=())
+    if described is None:
+        return None
+    kwargs = {**({} if target.spec is None else deepcopy(target.spec.kwargs)), **plan.env_kwargs}
+    if plan.render_mode is not None:
+        kwargs["render_mode"] = plan.render_mode
+    known = {"id": described.id if target.id is None else target.id, "kwargs": kwargs}
+    return replace(described, entry_point=None, vector_entry_point=None, additional_wrappers=(), **known)
 
 
 def _build_processes(plan: Plan, num_envs: int) -> VectorEnv[Any, Any, Any]:

@@ -6,12 +6,11 @@ Which wire is spoken the server decides by the websocket's subprotocol; an envir
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from paddock.core.env import Env
 from paddock.core.vector_env import VectorEnv
 from paddock.errors import PlanError
-from paddock.hosting.async_client import AsyncHostedEnv
 from paddock.hosting.client import HostedEnv
 from paddock.hosting.remote_address import RemoteAddress, parse_address
 from paddock.hosting.remote_channel import RemoteChannel
@@ -20,6 +19,11 @@ from paddock.hosting.resuming import Patience
 from paddock.hosting.wall_rules import WallRules
 from paddock.making.plan import Plan
 from paddock.making.remote_options import RemoteOptions
+
+if TYPE_CHECKING:
+    from paddock.hosting.async_client import AsyncHostedEnv
+
+_RULES = WallRules(server=True)
 
 
 class RemoteEnv(HostedEnv):
@@ -50,15 +54,15 @@ def build_remote(plan: Plan) -> Env[Any, Any] | VectorEnv[Any, Any, Any]:
 
 def _native(plan: Plan, options: RemoteOptions) -> Env[Any, Any] | VectorEnv[Any, Any, Any]:
     channel = RemoteChannel(_address(plan, options), **_ways(options))
-    rules, what = WallRules(), what_to_make(plan)
+    what = what_to_make(plan)
     if plan.num_envs is None:
-        env = RemoteEnv(channel, what, wall=rules)
+        env = RemoteEnv(channel, what, wall=_RULES)
         if env.spec is not None:  # nothing that it names is to be loaded here
             env.spec = replace(env.spec, entry_point=None, vector_entry_point=None, additional_wrappers=())
         return env
     from paddock.vector.remote import RemoteVectorEnv
 
-    return RemoteVectorEnv(channel, what, rules, name=str(channel.address))
+    return RemoteVectorEnv(channel, what, _RULES, name=str(channel.address))
 
 
 def _openenv(plan: Plan, options: RemoteOptions) -> Env[Any, Any]:
@@ -81,6 +85,7 @@ def _openenv(plan: Plan, options: RemoteOptions) -> Env[Any, Any]:
 
 async def build_async(plan: Plan) -> AsyncHostedEnv:
     """The same for asyncio, by paddock's own wire alone."""
+    from paddock.hosting.async_client import AsyncHostedEnv
     from paddock.hosting.async_remote_channel import AsyncRemoteChannel
 
     options = plan.remote or RemoteOptions()
@@ -92,7 +97,7 @@ async def build_async(plan: Plan) -> AsyncHostedEnv:
             f"{error} Is it an OpenEnv server? paddock.openenv.GenericEnvClient speaks to those in async code, and "
             f"make() in plain code."
         ) from None
-    return await AsyncHostedEnv.make(channel, what_to_make(plan), wall=WallRules())
+    return await AsyncHostedEnv.make(channel, what_to_make(plan), wall=_RULES)
 
 
 def what_to_make(plan: Plan) -> dict[str, Any]:

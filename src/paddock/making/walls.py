@@ -7,7 +7,6 @@ import socket
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from paddock.errors import SandboxUnavailable, WorkerLost
@@ -16,7 +15,6 @@ from paddock.hosting.launch import Launcher
 from paddock.hosting.wall_rules import WallRules
 from paddock.hosting.walled_channel import WalledChannel
 from paddock.making.warm import WarmPool, spare_for
-from paddock.sandbox.child import Companion
 from paddock.sandbox.launching import launch
 from paddock.sandbox.plan import Call
 from paddock.sandbox.policy import Policy
@@ -110,30 +108,14 @@ class _Order:
             call = Call(_MAIN, (_DOOR_FD if extra else None, self.folder, self.discreet), self.modules)
             child = launch(call, policy, socket_fd=far.fileno(), extra_fds=extra)
             if_it_fails.callback(child.kill)
+            ends.close()  # if the worker dies, its ends must be the last ones
             if policy.hosts:
-                ends.close()  # if the worker dies, its end must be the last one
-                child.companions += _way_out(near, policy)
+                from paddock.sandbox.way_out import way_out
+
+                child.companions += way_out(near, policy)
             if door is not None:
-                _open_door(door, policy)
+                from paddock.sandbox.siblings import Door
+
+                child.companions.append(Door(door, policy))
             if_it_fails.pop_all()
         return near, child
-
-
-def _open_door(near: socket.socket, policy: Policy) -> None:
-    from paddock.sandbox.siblings import Door
-
-    Door(near, policy)
-
-
-def _way_out(near: socket.socket, policy: Policy) -> list[Companion]:
-    """The proxy to the policy's hosts. Its listener comes from inside, before anything of the environment runs."""
-    from paddock.sandbox.cassette import Cassette
-    from paddock.sandbox.listener import receive_listener
-    from paddock.sandbox.proxy import Proxy
-
-    listener = receive_listener(near, timeout_s=policy.start_s)
-    cassette = None if policy.cassette is None else Cassette(policy.cassette, "replay" if Path(policy.cassette).exists() else "record")
-    proxy = Proxy(listener, policy.hosts, timeout_s=policy.call_s, cassette=cassette)
-    proxy.start()
-    # Proxies may share a cassette, so none closes it; left open it would stay locked.
-    return [proxy] if cassette is None else [proxy, cassette]

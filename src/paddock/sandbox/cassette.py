@@ -13,6 +13,7 @@ import hashlib
 import json
 import os
 import re
+import stat
 import threading
 from collections import deque
 from collections.abc import Iterable
@@ -100,7 +101,7 @@ class Cassette:
     def _open(self) -> None:
         try:
             # Not for others to read: bodies may be private.
-            self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_APPEND, 0o600)
+            self._fd = self._opened(os.O_RDWR | os.O_CREAT | os.O_APPEND)
             try:
                 fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 if self.mode == "auto" and os.fstat(self._fd).st_size:
@@ -113,6 +114,7 @@ class Cassette:
                 self._let_go()
                 raise
         except OSError as error:
+            self._refuse_link(error)
             busy = error.errno in (errno.EAGAIN, errno.EWOULDBLOCK)
             what = (
                 "is being recorded by someone else; share one Cassette"
@@ -120,6 +122,18 @@ class Cassette:
                 else f"can't be opened: {error.strerror}"
             )
             raise InvalidCassette(f"{self.path}: {what}.") from None
+
+    def _opened(self, flags: int) -> int:
+        """The file itself: a link could lead to any other, and anything else than a file could keep us waiting."""
+        fd = os.open(self.path, flags | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
+        if stat.S_ISREG(os.fstat(fd).st_mode):
+            return fd
+        os.close(fd)
+        raise InvalidCassette(f"{self.path}: expected a file; this is something else. Remove it, or name another path.")
+
+    def _refuse_link(self, error: OSError) -> None:
+        if error.errno == errno.ELOOP:
+            raise InvalidCassette(f"{self.path}: this is a link. Name the file that it leads to.") from None
 
     def _write(self, entry: dict[str, Any]) -> bool:
         """Append one line, whole or not at all."""
@@ -146,9 +160,10 @@ class Cassette:
 
     def _read(self) -> bytes:
         try:
-            with self.path.open("rb") as file:
+            with os.fdopen(self._opened(os.O_RDONLY), "rb") as file:
                 data = file.read(self.max_bytes + 1)
         except OSError as error:
+            self._refuse_link(error)
             hint = ' Record it first: mode="record".' if error.errno == errno.ENOENT else ""
             raise InvalidCassette(f"{self.path}: can't be read: {error.strerror}.{hint}") from None
         if len(data) > self.max_bytes:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import os
 import select
-import shutil
 import signal
 import socket
 import subprocess
@@ -16,9 +15,10 @@ from contextlib import suppress
 from typing import Literal, Protocol
 
 from paddock.sandbox.cgroup import Group
-from paddock.sandbox.inside.failed import NO_WALL, NO_WALL_TEXT
+from paddock.sandbox.inside.failed import NO_WALL, NO_WALL_TEXT, WALL_UP
 from paddock.sandbox.plain_text import plain
 from paddock.sandbox.plan import Plan
+from paddock.sandbox.removal import remove_tree
 
 Cause = Literal["exit", "signal", "memory", "cpu", "ended"]
 
@@ -53,11 +53,13 @@ class Child:
         group: Group | None = None,
         folder: str | None = None,
         lifeline: socket.socket | None = None,
+        control: socket.socket | None = None,
     ) -> None:
         self.process, self.tier, self.notes = process, plan.tier, list(notes)
         self.layers = plan.layers if group is not None else plan.layers - {"cgroup"}
         self.backend, self.mounts = plan.backend, list(plan.mounts)
         self.group, self.folder, self._lifeline = group, folder, lifeline
+        self._control, self._stood = control, control is None  # whether there was a wall
         self.cause: Cause | None = None  # None while it runs
         self.output_fd: int | None = output_fd
         os.set_blocking(output_fd, False)
@@ -135,6 +137,8 @@ class Child:
     @property
     def wall_failure(self) -> str | None:
         """Why the wall could not be put up, if that is what ended it. Nothing of the environment has run then."""
+        if self._stood or not self._over:  # what runs behind a wall may print anything and end with any code
+            return None
         said, code = self.output, self.process.returncode
         if code == NO_WALL and said.startswith(NO_WALL_TEXT):
             return said[len(NO_WALL_TEXT) :].partition("\n")[0]
@@ -222,12 +226,15 @@ class Child:
             self.group.remove()
         if self._lifeline is not None:
             self._lifeline.close()
+        if self._control is not None:
+            self._stood = _said_that_it_stands(self._control)
+            self._control.close()
         for fd in (self.fd, self._init_fd, self.output_fd):
             if fd is not None:
                 os.close(fd)
         self.fd = self._init_fd = self.output_fd = None
         if self.folder is not None:
-            shutil.rmtree(self.folder, ignore_errors=True)
+            remove_tree(self.folder)
 
 
 def _ready(fd: int | None, timeout_s: float = 0.0) -> bool:
@@ -236,6 +243,12 @@ def _ready(fd: int | None, timeout_s: float = 0.0) -> bool:
     poller = select.poll()
     poller.register(fd, select.POLLIN)
     return bool(poller.poll(timeout_s * 1000))
+
+
+def _said_that_it_stands(control: socket.socket) -> bool:
+    with suppress(OSError):
+        return WALL_UP in control.recv(16, socket.MSG_DONTWAIT)
+    return False
 
 
 def _signal_name(number: int) -> str:
@@ -255,8 +268,9 @@ def _end_the_rest() -> None:
 def _forget_lifelines() -> None:
     # A forked copy of a lifeline would keep the worker alive when this process's parent is gone.
     for child in list(_LIVE):
-        if child._lifeline is not None:
-            child._lifeline.close()
+        for line in (child._lifeline, child._control):
+            if line is not None:
+                line.close()
 
 
 if hasattr(os, "register_at_fork"):

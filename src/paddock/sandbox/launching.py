@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import os
 import py_compile
-import shutil
 import socket
 import tempfile
 import threading
@@ -24,6 +23,7 @@ from paddock.sandbox.message import first_variables, message, most_tasks
 from paddock.sandbox.plan import Backend, Call, Exec, Plan, plan
 from paddock.sandbox.plumbing import Plumbing
 from paddock.sandbox.policy import Policy
+from paddock.sandbox.removal import remove_tree
 from paddock.sandbox.starter import spawn
 
 _SCRATCH = "paddock-scratch-"  # and the number of the process that made it
@@ -52,7 +52,7 @@ def launch(
             if_it_fails.callback(group.remove)
         folder = _folder(chosen, notes)
         if folder is not None:
-            if_it_fails.callback(shutil.rmtree, folder, ignore_errors=True)
+            if_it_fails.callback(remove_tree, folder)
         with Plumbing(socket_fd, tuple(extra_fds)) as pipes:
             child = _start(chosen, pipes, group, folder, notes)
             if_it_fails.callback(child.kill)
@@ -94,7 +94,7 @@ def _sweep_folders_once(_pid: int) -> None:
         with suppress(OSError):
             ours = folder.lstat().st_uid == os.geteuid()
             if ours and owner.isdigit() and not Path(f"/proc/{owner}").exists():
-                shutil.rmtree(folder, ignore_errors=True)
+                remove_tree(str(folder))
 
 
 @functools.lru_cache(maxsize=1)
@@ -140,6 +140,7 @@ def _start(chosen: Plan, pipes: Plumbing, group: Group | None, folder: str | Non
         group=group,
         folder=folder,
         lifeline=pipes.take_lifeline() if alone else None,
+        control=pipes.take_control(),
     )
 
 
@@ -172,9 +173,13 @@ def _usher(control: socket.socket, order: bytes, group: Group, pid: int, *, belo
     follow take none. The interpreter starts meanwhile, and so does whatever else the caller starts.
     """
     with control, suppress(OSError):  # without its message the worker ends: nothing runs outside its group
-        group.add(pid)
-        if below:
-            group.add(_sender(control))
+        try:
+            group.add(pid)
+            if below:
+                group.add(_sender(control))
+        except BaseException:
+            control.shutdown(socket.SHUT_WR)
+            raise
         _send(control, order)
 
 

@@ -29,7 +29,7 @@ def message(plan: Plan, *, memory_in_cgroup: bool, folder: str | None, lifeline_
             "identity": identity,
             "limits": _limits(plan, memory_in_cgroup) if "limits" in plan.layers else None,
             "landlock": _landlock(plan, folder or SCRATCH) if "landlock" in plan.layers else None,
-            "seccomp": _seccomp(plan) if "seccomp" in plan.layers else None,
+            "seccomp": _seccomp(plan, memory_in_cgroup) if "seccomp" in plan.layers else None,
         },
         "die_with": lifeline_fd if plan.backend is None else None,
         "listen": PROXY_PORT if plan.policy.hosts else None,
@@ -91,11 +91,12 @@ def _landlock(plan: Plan, scratch: str) -> dict[str, list[Any]]:
     }
 
 
-def _seccomp(plan: Plan) -> dict[str, bool]:
+def _seccomp(plan: Plan, memory_in_cgroup: bool) -> dict[str, bool]:
     return {
         "fork": plan.policy.processes > 1,
         "exec": bool(plan.policy.programs),
         "network": bool(plan.policy.hosts),
+        "memory_files": memory_in_cgroup,  # they are no address space
     }
 
 

@@ -88,21 +88,27 @@ def _processes(case: _Case) -> _Judged:
 
 
 def _programs(case: _Case) -> _Judged:
-    return True, case.by("seccomp", "landlock"), "but those of the policy" if case.policy.programs else ""
+    if case.policy.programs:
+        # Their loader runs any file that it may read, and no rule for files holds for a program in memory.
+        return False, (), "one that may run programs at all can run whatever it can read or write"
+    return True, case.by("seccomp", "landlock"), ""
 
 
 def _neighbours(case: _Case) -> _Judged:
     if case.apart:
         return True, case.by("namespaces", "identity", "seccomp"), ""
-    scopes = case.machine.landlock_abi >= _SCOPES_ABI
-    return scopes, case.by("landlock", "seccomp"), "" if scopes else "signals reach other processes of this user"
+    seen = "which processes there are, and whose, can be asked for"
+    if case.machine.landlock_abi < _SCOPES_ABI:
+        return False, (), f"signals reach other processes of this user, and {seen}"
+    return True, case.by("landlock", "seccomp"), seen
 
 
 def _memory(case: _Case) -> _Judged:
     if case.cgroup("memory"):
         return True, case.by("cgroup"), ""
     alone = case.policy.processes == 1
-    return alone, case.by("limits"), "address space, not memory" + ("" if alone else ", and of each process by itself")
+    but = "address space, not memory" + ("" if alone else ", and of each process by itself")
+    return alone, case.by("limits", "seccomp"), but  # without files in memory, which are no address space
 
 
 def _tasks(case: _Case) -> _Judged:

@@ -7,6 +7,8 @@ import select
 import socket
 import threading
 import time
+from array import array
+from contextlib import suppress
 from typing import Any
 
 from paddock.errors import NotPermitted, PaddockError
@@ -15,8 +17,11 @@ from paddock.sandbox.difference import exceeds
 from paddock.sandbox.launching import launch
 from paddock.sandbox.plan import Exec
 from paddock.sandbox.policy import Policy
+from paddock.sandbox.way_out import way_out
+from paddock.sandbox.ways import check_ways, led_outside, writable
 from paddock.sandbox.workspaces import NONE_GRANTED, PACKET_BYTES
 
+_JOIN_S = 20.0  # for a sibling that is just being started, and the end of all
 _FIRST_LOOK_S = 0.05  # how long a program that has closed its socket may take to end by itself
 
 
@@ -25,6 +30,7 @@ class Siblings:
 
     def __init__(self, policy: Policy) -> None:
         self._most, self._granted = policy.workspaces, policy.workspace
+        self._writable = writable(policy)  # by the environment, or by any sibling before this one
         self._running: dict[int, tuple[Child, float]] = {}  # with the time of its end, by time.monotonic
         self._overdue: set[int] = set()
         self._last = 0
@@ -40,6 +46,14 @@ class Siblings:
             raise
         finally:
             far.close()
+        if policy.hosts:
+            # The listener is the first thing to come, before the program runs: it must not reach the environment.
+            try:
+                child.companions += way_out(near, policy)
+            except BaseException:
+                near.close()
+                child.kill()
+                raise
         self._last += 1
         self._running[self._last] = child, time.monotonic() + policy.call_s
         return near, self._last
@@ -49,10 +63,16 @@ class Siblings:
             raise NotPermitted(NONE_GRANTED)
         if len(self._running) >= self._most:
             raise NotPermitted(f"{self._most} workspaces run already, and the policy grants no more (workspaces).")
-        beyond = [] if asked is None else exceeds(asked, self._granted)
+        chosen = asked or self._granted
+        beyond = exceeds(chosen, self._granted)
         if beyond:
             raise NotPermitted(f"The workspace asks for more than the policy grants it: {'; '.join(beyond)}.")
-        return asked or self._granted
+        # By name that is all granted. Names are the environment's to give, and so are links where it may write.
+        check_ways(chosen, self._writable)
+        outside = led_outside(chosen, self._granted)
+        if outside:
+            raise NotPermitted(f"The workspace asks for {outside[0]!r}, a link that leads out of what it is granted.")
+        return chosen
 
     def end(self, number: int) -> str:
         """End one that runs, and say how it ended."""
@@ -89,23 +109,36 @@ class Siblings:
 
 
 class Door:
-    """The trusted side's end of an environment's door, and a thread that answers until that closes."""
+    """The trusted side's end of an environment's door, and a thread that answers until ``close``, or the other end's.
+
+    The other end can be handed on, to a sibling say: that nobody holds it any more is not to be waited for.
+    """
 
     def __init__(self, near: socket.socket, policy: Policy) -> None:
-        self._near, self._siblings = near, Siblings(policy)
-        threading.Thread(target=self._serve, name="paddock-door", daemon=True).start()
+        self._near, self._siblings, self._closed = near, Siblings(policy), threading.Event()
+        self._thread = threading.Thread(target=self._serve, name="paddock-door", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Close it, whoever holds the other end, and end all siblings. Safe to call twice."""
+        self._closed.set()
+        with suppress(OSError):
+            self._near.shutdown(socket.SHUT_RDWR)  # wakes the thread
+        self._thread.join(_JOIN_S)
 
     def _serve(self) -> None:
         with self._near:
             try:
-                while self._wait():
+                while self._wait() and not self._closed.is_set():
                     packet = self._near.recv(PACKET_BYTES)
                     if not packet:
                         return
                     self._answer(packet)
-            except OSError:
+            except OSError:  # answers that nobody reads, among others
                 return
             finally:
+                with suppress(OSError):
+                    self._near.shutdown(socket.SHUT_RDWR)  # no one is to wait for an answer while the siblings end
                 self._siblings.close()
 
     def _wait(self) -> bool:
@@ -134,11 +167,13 @@ class Door:
         except Exception:  # a packet of nonsense, or a machine without room: nothing of the reason goes in there
             answer = {"refused": "The request for a workspace could not be carried out."}
         reply = json.dumps(answer).encode()[:PACKET_BYTES]
+        # Never waiting: while nobody reads the answers, deadlines must hold. BlockingIOError closes the door.
         if near is None:
-            self._near.send(reply)
+            self._near.send(reply, socket.MSG_DONTWAIT)
             return
         with near:
-            socket.send_fds(self._near, [reply], [near.fileno()])
+            sent = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array("i", [near.fileno()]))]
+            self._near.sendmsg([reply], sent, socket.MSG_DONTWAIT)  # socket.send_fds would not pass the flag on
 
     def _carried_out(self, request: Any) -> tuple[dict[str, Any], socket.socket | None]:
         if "end" in request:

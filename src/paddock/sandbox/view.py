@@ -9,13 +9,14 @@ import os
 import stat
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
 from paddock.errors import InvalidPolicy
 from paddock.sandbox.paths import covers
 from paddock.sandbox.policy import Policy
+from paddock.sandbox.ways import check_ways, settled, writable
 
 How = Literal["ro", "rw", "dev", "scratch", "proc", "link"]
 
@@ -30,6 +31,7 @@ _DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"
 _TAKEN = (SCRATCH, TARGET, "/proc", "/dev", "/sys")
 # Below these lives much more than an interpreter: of such a prefix only the libraries are shown.
 _SYSTEM_PREFIXES = ("/", "/usr", "/usr/local", "/opt")
+_BOUND: tuple[How, ...] = ("ro", "rw", "dev")  # mounts with a source on this machine
 _STORES = ("/nix/store", "/gnu/store")  # every library has a folder of its own there
 
 
@@ -73,7 +75,10 @@ def _belongs_to_python(entry: str, prefix: str) -> bool:
 
 
 def view_of(policy: Policy, world: PythonWorld, modules: Mapping[str, str] | None = None) -> list[Mount]:
-    """The mounts for ``policy``, parents before what lies below them. A source that does not exist: InvalidPolicy."""
+    """The mounts for ``policy``, parents before what lies below them, with every link in a source followed.
+
+    InvalidPolicy: a source does not exist, or what may be written to could lead it elsewhere.
+    """
     for name in ("read", "write"):
         for one in getattr(policy, name):
             if any(covers(taken, one) if taken != SCRATCH else one == taken for taken in _TAKEN):
@@ -85,7 +90,11 @@ def view_of(policy: Policy, world: PythonWorld, modules: Mapping[str, str] | Non
     mounts += [Mount(_existing("devices", one), one, "dev") for one in policy.devices]
     if shows_proc(policy):
         mounts.append(Mount("", "/proc", "proc"))
-    return _in_order(mounts)
+    changeable = writable(policy)
+    check_ways(policy, changeable)
+    # Before those are left out that a mount above shows already: it must show what was meant.
+    real = {one.source: settled("What it needs to run", one.source, changeable) for one in mounts if one.how in _BOUND}
+    return [replace(one, source=real[one.source]) if one.how in _BOUND else one for one in _in_order(mounts)]
 
 
 def shows_proc(policy: Policy) -> bool:

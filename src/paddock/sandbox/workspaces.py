@@ -110,8 +110,11 @@ def _ask(door: socket.socket, request: dict[str, Any]) -> tuple[dict[str, Any], 
     packet = json.dumps(request).encode()
     if len(packet) > PACKET_BYTES:
         raise NotPermitted(f"A request for a workspace has {len(packet)} bytes; at most {PACKET_BYTES} may go through.")
-    door.send(packet)
-    answer, fds, _, _ = socket.recv_fds(door, PACKET_BYTES, 1)
+    try:
+        door.send(packet)
+        answer, fds, _, _ = socket.recv_fds(door, PACKET_BYTES, 1)
+    except (BrokenPipeError, ConnectionResetError):
+        answer, fds = b"", []
     if not answer:
         raise NotPermitted("The door to the trusted side is closed.")
     return json.loads(answer), socket.socket(fileno=fds[0]) if fds else None

@@ -49,7 +49,11 @@ class Crew:
 
     def do(self, work: Callable[..., Any], *arguments: Any) -> asyncio.Future[Any]:
         """Something that may block: ending a worker, writing to a disk."""
-        return asyncio.wrap_future(self._ending.submit(work, *arguments))
+        if not self._closed:
+            return asyncio.wrap_future(self._ending.submit(work, *arguments))
+        done = asyncio.get_running_loop().create_future()
+        done.set_result(work(*arguments))  # the server is about to end, and nobody is kept waiting
+        return done
 
     def close(self) -> None:
         """Start nothing more, finish what was begun. Blocks."""

@@ -34,10 +34,14 @@ class HeldSessions:
 
     async def open(self, served: Served, principal: Principal) -> InnerClient:
         """A new one with its environment made. Who goes away meanwhile leaves nothing behind."""
-        opening = asyncio.ensure_future(self._service.open(served, principal, journaled=False))
+        gone = asyncio.Event()
+        opening = asyncio.ensure_future(
+            self._service.open(served, principal, journaled=False, wanted=lambda: not gone.is_set())
+        )
         try:
             live = await asyncio.shield(opening)
         except asyncio.CancelledError:
+            gone.set()
             opening.add_done_callback(_close_unwanted)
             raise
         number, id = self._service.next_connection(), live.session.id

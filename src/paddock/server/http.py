@@ -13,7 +13,9 @@ from urllib.parse import parse_qs, unquote
 
 # Answers are data of one caller: no page may read them as something else, no cache may keep them.
 _ALWAYS = {"x-content-type-options": "nosniff", "cache-control": "no-store"}
-_TARGET = re.compile(r"(?:https?://(?P<host>[^/?#@\x00-\x20]+))?(?P<path>/[^?#]*)?(?:\?(?P<query>[^#]*))?", re.IGNORECASE)
+_TARGET = re.compile(
+    r"(?:https?://(?P<host>[^/?#@\x00-\x20]+))?(?P<path>/[^?#]*)?(?:\?(?P<query>[^#]*))?", re.IGNORECASE
+)
 
 
 @dataclass(frozen=True)

@@ -185,7 +185,8 @@ class HttpApi:
         for route in routes:
             if route.method == method or (method == "HEAD" and route.method == "GET"):
                 return Admitted(route, principal, served)
-        allowed = [route.method for route in routes if route.method != "WS"]
+        allowed: list[str] = [route.method for route in routes if route.method != "WS"]
+        allowed += ["HEAD"] if "GET" in allowed else []
         if allowed and method != "WS":
             return Response.of({"detail": "Method Not Allowed"}, 405, {"allow": ", ".join(allowed)})
         if routes and method != "WS":
@@ -222,7 +223,7 @@ class HttpApi:
         if name == "sessions":
             return Response.of({"sessions": service.listing()})
         if name == "openapi.json":
-            return Response.of(openapi(service.settings.mode == "production"))
+            return Response.of(openapi(service.served, production=service.settings.mode == "production"))
         names: list[Any] = list(service.served)
         return Response.of(names if name == "list_environments" else {"environments": names})
 

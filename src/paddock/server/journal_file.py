@@ -129,7 +129,7 @@ class JournalFile:
 
 
 def lock_folder(folder: Path) -> int:
-    """Keep the journals in this folder to this process, until the descriptor is closed. PlanError if another has them."""
+    """Keep this folder's journals to this process until the descriptor is closed. PlanError if another has them."""
     import fcntl
 
     fd = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

@@ -92,13 +92,14 @@ class LiveSession:
         if due is not None and now >= due:
             effects = self.session.tick(now)
             if effects and type(effects[0]) is EndWorker:
-                self._ends_for("overdue", effects[0].worker)
+                self._ends(effects[0].worker, "overdue")
             self._do(effects)
 
-    def _ends_for(self, cause: str, worker: int) -> None:
-        """The session ends its worker, and not because it is over itself."""
+    def _ends(self, worker: int, cause: str) -> None:
+        """The session ends its worker: tell if that is because of what the worker did."""
         link = self._links.get(worker)
-        self._on_lost(self, cause, "" if link is None else str(link.child.output))
+        if self.session.refusal[0] == WorkerLost.code:
+            self._on_lost(self, cause, _printed(link))
 
     def drain(self, within_s: float) -> None:
         """The server is going to stop."""
@@ -234,12 +235,12 @@ class LiveSession:
         self.used_s = now = time.monotonic()
         effects = self.session.worker_replied(worker, frame, now)
         if effects and type(effects[0]) is EndWorker:
-            self._ends_for("protocol", worker)
+            self._ends(worker, "protocol")
         self._do(effects)
 
     def _lost(self, worker: int, cause: str) -> None:
         link = self._links.pop(worker, None)
-        self._on_lost(self, cause, "" if link is None else str(link.child.output))
+        self._on_lost(self, cause, _printed(link))
         self._do(self.session.worker_lost(worker, cause, time.monotonic()))
 
     async def _rebuild(self, wanted: RebuildWorker) -> None:
@@ -292,6 +293,10 @@ class LiveSession:
             raise
         link.when_lost(lambda cause: self._lost(worker, cause))
         return link
+
+
+def _printed(link: WorkerLink | None) -> str:
+    return "" if link is None else str(getattr(link.child, "output", ""))
 
 
 def _fail(over: asyncio.Future[None], cause: str) -> None:

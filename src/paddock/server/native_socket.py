@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 from paddock.errors import BadFrame, Draining, NotPermitted, PaddockError, SessionGone
 from paddock.hosting import messages as m
 from paddock.hosting.close_reason import close_number, close_reason
 from paddock.hosting.codec import decode_frame, encode
+from paddock.hosting.limits import PEER_LIMITS
 from paddock.hosting.numbering import HANDSHAKE, number_of
 from paddock.server.live_session import LiveSession
-from paddock.server.permitted import PEER_LIMITS, read_request
+from paddock.server.permitted import read_request
 from paddock.server.principals import Principal
 from paddock.server.served import Served
 
@@ -45,6 +47,7 @@ class NativeSocket:
         # Requests are counted in lots where very many are allowed, and singly where few are.
         self._lot = max(1, min(_LOT, int(service.settings.rate_per_s / _LOTS_PER_S)))
         self._paid = 0
+        self.send: Callable[[bytes], None] = out.send  # as the session sees it; no call in between
 
     def message(self, data: bytes | str) -> None:
         """A message of the peer's. Hot: once a step."""
@@ -62,11 +65,19 @@ class NativeSocket:
                 self._hello(data)
                 return
             request = read_request(data, self._served, self._principal.role, production=self._production)
+        except NotPermitted as error:
+            self._deny(number_of(data), error)
+            return
         except PaddockError as error:
             self._refuse(number_of(data) if len(data) >= 12 else HANDSHAKE, error)
             return
         final = type(request) is m.Close and request.env is None
         self._live.request(self._number, data, final=final)
+
+    def _deny(self, number: int, error: NotPermitted) -> None:
+        """A whole request that is not for this peer: it has its number, and its reply comes in order as any other."""
+        assert self._live is not None, "a hello is always permitted"
+        self._live.request(self._number, b"".join(encode(m.Refuse(error.code, str(error)), number)))
 
     def _refuse(self, number: int, error: PaddockError) -> None:
         """Tell why. The session does not notice: such a request was never taken."""
@@ -109,12 +120,6 @@ class NativeSocket:
 
     def _close(self, code: str, text: str) -> None:
         self._out.close(close_number(code), close_reason(code, text))
-
-    # As the session sees it.
-
-    def send(self, frame: bytes) -> None:
-        """Pass a frame on to the peer."""
-        self._out.send(frame)
 
     def end(self, code: str, reason: str) -> None:
         """The session wants this connection no more."""

@@ -1,73 +1,158 @@
-"""The server's OpenAPI document. Its version says to OpenEnv's tools which protocol this is."""
+"""The server's OpenAPI document. Its version says to OpenEnv's tools which protocol this is.
+
+What a reader would get wrong: it is tested against. A generator makes requests from it, and each answer must be one
+that stands here, so what OpenEnv's servers are lenient about (a seed as a text of digits) stands here too.
+"""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from typing import Any
+from urllib.parse import quote
 
+from paddock.hosting.openenv.about import schema_body
 from paddock.server.routes import ROUTES, Route
+from paddock.server.served import Served
 
-_ANYTHING: dict[str, Any] = {"schema": {"type": "object"}}
-_BODIES: dict[str, dict[str, Any]] = {
-    "reset": {
-        "type": "object",
-        "properties": {
-            "seed": {"anyOf": [{"type": "integer", "minimum": 0}, {"type": "null"}]},
-            "episode_id": {"anyOf": [{"type": "string", "maxLength": 255}, {"type": "null"}]},
-        },
+Schema = dict[str, Any]
+
+_NULL: Schema = {"type": "null"}
+_DIGITS: Schema = {"type": "string", "pattern": r"^[ \t]*(\+?[0-9]{1,300}|-0{1,300})[ \t]*$"}
+_SECONDS: Schema = {
+    "type": "string",
+    "pattern": r"^[ ]*\+?([0-9]*[1-9][0-9]{0,8}(\.[0-9]{0,9})?|[0-9]*\.[0-9]{0,9}[1-9])[ ]*$",
+}
+_SEED: Schema = {"anyOf": [{"type": "integer", "minimum": 0}, _DIGITS, {"type": "boolean"}, _NULL]}
+_TIMEOUT: Schema = {"anyOf": [{"type": "number", "exclusiveMinimum": 0}, _SECONDS, {"const": True}, _NULL]}
+_NAME: Schema = {"anyOf": [{"type": "string", "maxLength": 255}, _NULL]}
+_ERROR: Schema = {
+    "type": "object",
+    "required": ["detail"],
+    "properties": {
+        "detail": {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "object"}}]},
+        "code": {"type": "string"},
     },
-    "step": {
-        "type": "object",
-        "required": ["action"],
-        "properties": {
-            "action": {"type": "object"},
-            "timeout_s": {"anyOf": [{"type": "number", "exclusiveMinimum": 0}, {"type": "null"}]},
-            "request_id": {"anyOf": [{"type": "string", "maxLength": 255}, {"type": "null"}]},
-        },
+}
+_RESULT: Schema = {
+    "type": "object",
+    "required": ["observation", "reward", "done"],
+    "properties": {
+        "observation": {"type": "object"},
+        "reward": {"anyOf": [{"type": "number"}, _NULL]},
+        "done": {"type": "boolean"},
+        "metadata": {"anyOf": [{"type": "object"}, _NULL]},
     },
-    "mcp": {"type": "object"},
+}
+_TEXTS: Schema = {"type": "array", "items": {"type": "string"}}
+_ANSWERS: dict[str, Schema] = {
+    "health": {"type": "object", "required": ["status"], "properties": {"status": {"enum": ["healthy", "degraded"]}}},
+    "": {"type": "object", "required": ["environments"], "properties": {"environments": _TEXTS}},
+    "list_environments": _TEXTS,
+    "metrics": {"type": "string"},
+    "sessions": {"type": "object", "required": ["sessions"], "properties": {"sessions": {"type": "array"}}},
+    "openapi.json": {"type": "object", "required": ["openapi", "info", "paths"]},
+    "reset": _RESULT,
+    "step": _RESULT,
+    "state": {"type": "object", "required": ["episode_id", "step_count"]},
+    "metadata": {"type": "object", "required": ["name", "description"]},
+    "schema": {"type": "object", "required": ["action", "observation", "state"]},
+    "mcp": {"type": "object", "required": ["jsonrpc", "id"], "properties": {"jsonrpc": {"const": "2.0"}}},
 }
 _REFUSALS = {
     "400": "The request is malformed.",
     "401": "A token is needed.",
     "403": "It may not be done from there, or by this role.",
     "404": "There is no such thing.",
-    "409": "The session can't do this.",
-    "422": "The body is not what was expected.",
-    "429": "Too many requests.",
-    "501": "The environment does not have this.",
-    "503": "Not now: try again later.",
+    "405": "The method is not one of this path.",
+    "413": "The body is too large.",
+    "414": "The URL is too long.",
+    "429": "Too many requests; Retry-After says when to come again.",
+    "431": "The headers are too large.",
 }
+_OF_EPISODES = {
+    "409": "The environment can't do this now.",
+    "410": "The session has ended.",
+    "422": "The body is not what was expected.",
+    "503": "Not now; Retry-After says when to come again.",
+}
+_EPISODES = ("reset", "step", "state")
+# Of the Task API's routes nothing stands here: few environments have tasks, and the others answer 501.
+_TASKS = ("splits", "tasks", "num_tasks", "task", "task_range")
+_SESSION = "X-Paddock-Session"
 
 
-def openapi(production: bool) -> dict[str, Any]:
-    """The document for the routes at the root."""
+def openapi(served: Mapping[str, Served], *, production: bool) -> dict[str, Any]:
+    """The document for these environments: their routes are at the root if there is one, else below their names."""
     paths: dict[str, Any] = {}
     for route in ROUTES:
-        if route.method != "WS" and (route.in_production or not production) and route.name not in _TASKS:
-            paths.setdefault(f"/{route.name}", {})[route.method.lower()] = _operation(route)
+        if route.method == "WS" or route.name in _TASKS or (production and not route.in_production):
+            continue
+        owners = list(served.values()) if route.scope == "env" else [None]
+        for one in owners:
+            below = f"/{quote(one.name, safe='')}" if one is not None and len(owners) > 1 else ""
+            operation = _operation(route, one, below.strip("/"))
+            paths.setdefault(f"{below}/{route.name}", {})[route.method.lower()] = operation
+    schemes = {"bearer": {"type": "http", "scheme": "bearer"}, "basic": {"type": "http", "scheme": "basic"}}
     return {
         "openapi": "3.1.0",
         "info": {"title": "OpenEnv Environment HTTP API", "version": "1.0.0"},
         "paths": paths,
-        "components": {"securitySchemes": {"token": {"type": "http", "scheme": "bearer"}}},
+        "components": {"securitySchemes": schemes, "schemas": {"Error": _ERROR}},
     }
 
 
-_TASKS = ("splits", "tasks", "num_tasks", "task", "task_range")
-
-
-def _operation(route: Route) -> dict[str, Any]:
+def _operation(route: Route, served: Served | None, owner: str) -> dict[str, Any]:
     kind = "text/plain" if route.name == "metrics" else "application/json"
-    content = {kind: {"schema": {} if kind == "application/json" else {"type": "string"}}}
-    operation: dict[str, Any] = {
-        "operationId": f"{route.method.lower()}_{route.name.replace('.', '_') or 'root'}",
-        "responses": {"200": {"description": "Done.", "content": content}},
-    }
-    for status, words in _REFUSALS.items():
-        operation["responses"][status] = {"description": words, "content": {"application/json": {"schema": {}}}}
-    if route.roles is not None:
-        operation["security"] = [{"token": []}]
-    if route.name in _BODIES and route.method == "POST":
-        body = {"content": {"application/json": {"schema": _BODIES[route.name]}}, "required": route.name != "reset"}
-        operation["requestBody"] = body
+    done: dict[str, Any] = {"description": "Done.", "content": {kind: {"schema": _ANSWERS[route.name]}}}
+    operation: dict[str, Any] = {"operationId": _id(route, owner), "responses": {"200": done}}
+    refusals = {**_REFUSALS, **_OF_EPISODES} if route.name in _EPISODES else _REFUSALS
+    content = {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}
+    operation["responses"].update(
+        {status: {"description": words, "content": content} for status, words in refusals.items()}
+    )
+    operation["security"] = [] if route.roles is None else [{"bearer": []}, {"basic": []}]
+    if route.name in _EPISODES:
+        done["headers"] = {_SESSION: {"schema": {"type": "string"}, "description": "The session, if it stays."}}
+        if route.name == "reset":  # without a session, the others leave none behind
+            done["links"] = {name: _link(name, owner) for name in _EPISODES}
+        operation["parameters"] = [_session_parameter()]
+    body = None if served is None or route.method != "POST" else _body(route.name, served)
+    if body is not None:
+        operation["requestBody"] = {
+            "content": {"application/json": {"schema": body}},
+            "required": route.name == "step",
+        }
     return operation
+
+
+def _id(route: Route, owner: str) -> str:
+    return "_".join(filter(None, (route.method.lower(), owner, route.name.replace(".", "_") or "root")))
+
+
+def _link(name: str, owner: str) -> dict[str, Any]:
+    """An episode goes on with the session that the answer names."""
+    (route,) = [one for one in ROUTES if one.name == name]
+    parameters = {f"header.{_SESSION}": f"$response.header.{_SESSION}"}
+    return {"operationId": _id(route, owner), "parameters": parameters}
+
+
+def _session_parameter() -> dict[str, Any]:
+    words = "A session that a reset began; without it, the request has an environment of its own."
+    return {"name": _SESSION, "in": "header", "required": False, "description": words, "schema": {"type": "string"}}
+
+
+def _body(route: str, served: Served) -> Schema:
+    if route == "reset":
+        return {"type": "object", "properties": {"seed": _SEED, "episode_id": _NAME}}
+    if route == "step":
+        properties = {"action": _action(served), "timeout_s": _TIMEOUT, "request_id": _NAME}
+        return {"type": "object", "required": ["action"], "properties": properties}
+    return {}  # JSON-RPC answers to anything, also to what is no request
+
+
+def _action(served: Served) -> Schema:
+    about = served.described
+    text = json.loads(schema_body(about.action_space, about.observation_space, about.metadata))["action"]
+    # A schema's references count from its own root, which it does not have here.
+    return {"type": "object"} if '"$ref"' in json.dumps(text) else text

@@ -91,9 +91,14 @@ class OpenEnvSocket:
 
     async def _open(self) -> None:
         try:
-            live = await self._service.open(self._served, self._principal, journaled=False)
+            live = await self._service.open(
+                self._served, self._principal, journaled=False, wanted=lambda: not self._over
+            )
         except CapacityReached:
             self._fail(at_capacity(self._service.active, self._service.settings.max_sessions))
+            return
+        except Draining as error:
+            self._fail(WireError(SESSION_ERROR, str(error)))
             return
         except PaddockError:
             self._fail(factory_failed(self._served.name))

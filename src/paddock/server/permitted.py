@@ -5,13 +5,10 @@ from __future__ import annotations
 from paddock.errors import BadFrame, NotPermitted
 from paddock.hosting import messages as m
 from paddock.hosting.codec import PREFIX_BYTES, decode_frame, encode
-from paddock.hosting.limits import Limits
+from paddock.hosting.limits import PEER_LIMITS
 from paddock.hosting.one_step import read
 from paddock.server.principals import Role
 from paddock.server.served import Served
-
-# Frames of peers: smaller than those between processes of one machine.
-PEER_LIMITS = Limits(head_bytes=1 << 18, body_bytes=1 << 26, depth=32, pieces=1 << 12, odd_keys=1 << 8)
 
 _OPERATOR = (m.Make, m.Reset, m.Step, m.State, m.Render, m.Snapshot, m.Restore, m.Call, m.Close)
 MAY: dict[Role, tuple[type, ...]] = {

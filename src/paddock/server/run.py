@@ -21,11 +21,16 @@ from paddock.server.settings import Settings
 
 
 def run(
-    served: Sequence[Served], settings: Settings, tokens: Tokens | None, *, when_ready: Callable[[Any], None]
+    served: Sequence[Served],
+    settings: Settings,
+    tokens: Tokens | None,
+    *,
+    when_ready: Callable[[Any], None],
+    log: logs.Form | None = None,
 ) -> None:
-    """Serve. ``when_ready`` is called with the addresses once requests are answered."""
+    """Serve. ``when_ready`` is called with the addresses once requests are answered; ``log`` as ``logs.begin``."""
     settings.check()
-    logs.begin()
+    logs.begin(log)
     _allow_descriptors()
     with suppress(ImportError):
         import uvloop

@@ -125,7 +125,8 @@ class Served:
     def describe(self) -> Description:
         """What it is; asked of a worker once. Blocks."""
         if self._described is None:
-            near, child = self._launch()
+            started: tuple[socket.socket, Any] = self._launch()
+            near, child = started
             channel = WalledChannel(near, child, self.rules)
             try:
                 channel.send(m.Make(0, self.what({})))

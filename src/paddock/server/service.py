@@ -94,6 +94,7 @@ class Service:
         while self.active and time.monotonic() < ends_s:
             await asyncio.sleep(0.02)
         for live in list(self._sessions.values()):
+            live.tick(time.monotonic())  # its time is up; one with a journal may go on elsewhere
             live.close(Draining.code, "This server stops.")
         if self._ticker is not None:
             self._ticker.cancel()

@@ -73,7 +73,7 @@ class Session:
         self._journaled = terms.journaled
         self._replayable = terms.journaled and terms.deterministic
         self._losses = 0
-        self._refusal = ("", "")
+        self.refusal = ("", "")  # the code and text for every request from now on, if there is one
         self._overdue = 0  # the request that took too long
         self._parked_s: float | None = None
         self._since_s = 0.0  # when the worker began the oldest request, or a rebuild
@@ -220,7 +220,7 @@ class Session:
         kept = self._replies.before_newest(self._last - count)
         if kept is None or count < 1:
             # After a loss even the replies before it may be gone, with the server that gave them.
-            lost = self._refusal if self._phase is _Phase.LOST else None
+            lost = self.refusal if self._phase is _Phase.LOST else None
             text = f"Request {number} is older than what is kept, or none."
             return self._send(frame_of(Failed(*(lost or (OutOfOrder.code, text))), number))
         first, reply = kept
@@ -257,7 +257,7 @@ class Session:
         return effects
 
     def _closed_by_client(self) -> list[Effect]:
-        self._refusal = (ClosedEnvironmentError.code, "The session was closed. Begin a new one.")
+        self.refusal = (ClosedEnvironmentError.code, "The session was closed. Begin a new one.")
         effects: list[Effect] = [EndWorker(self.worker)]
         if self._journaled:
             effects.append(Journal(Closed()))
@@ -309,7 +309,7 @@ class Session:
 
     def _lose(self, cause: str) -> list[Effect]:
         known = cause if cause in CAUSES else "ended"
-        self._refusal = (WorkerLost.code, self._lost_text(known))
+        self.refusal = (WorkerLost.code, self._lost_text(known))
         if known == OVERDUE:
             self._overdue = self._last + 1
         effects: list[Effect] = []
@@ -327,7 +327,7 @@ class Session:
                 DeadlineExceeded.code,
                 f"Request {on_wire(count)} took longer than {self.terms.allowed_s(self._last)} s.",
             )
-        return self._refusal
+        return self.refusal
 
     def _refuse_waiting(self) -> list[Effect]:
         """Answer what waits for a worker that will not come."""

@@ -36,7 +36,7 @@ class Settings:
     spares: int = 1  # workers kept ready for each environment
     max_body: int = 16 << 20  # of an HTTP request
     max_message: int = 64 << 20  # of a websocket
-    rate_per_s: float = 20_000.0  # requests of one principal
+    rate_per_s: float = 100_000.0  # requests of one principal
     failures_per_s: float = 10.0  # requests without a valid token, of one address; ten times as many at once
     drain_s: float = 20.0
     mode: Mode = "simulation"

@@ -46,7 +46,7 @@ class BatchWall:
 
     def failure(self, reply: Failed) -> PaddockError:
         """The error to raise for a failure."""
-        return walled_error(reply)
+        return walled_error(reply, server=self._rules.server)
 
     def reset(self, value: Any) -> tuple[Any, Info]:
         """Observations and infos."""

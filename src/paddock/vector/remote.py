@@ -42,7 +42,7 @@ class RemoteVectorEnv(VectorEnv[Any, Any, Array]):
     """
 
     def __init__(self, channel: Channel, what: dict[str, Any], rules: WallRules, *, name: str = "") -> None:
-        self._channel, self._name = channel, name
+        self._channel, self._name, self._rules = channel, name, rules
         self._begun = False
         self._pending = False
         try:
@@ -148,7 +148,7 @@ class RemoteVectorEnv(VectorEnv[Any, Any, Array]):
     def _read(self, reply: m.Reply, read: Callable[[Any], Any]) -> Any:
         try:
             if isinstance(reply, m.Failed):
-                raise walled_error(reply)
+                raise walled_error(reply, server=self._rules.server)
             return read(reply.value)
         except Wall.ends as error:
             raise ended_by(error, self._channel) from None

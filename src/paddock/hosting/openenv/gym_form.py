@@ -46,7 +46,20 @@ def action_of(space: Space[Any] | None, data: dict[str, Any]) -> Any:
     except CustomSpaceError:
         return WireError(EXECUTION_ERROR, "This environment's actions have no JSON form.")
     except InvalidSpace as error:
-        return invalid([entry("value_error", ("action",), data["action"], str(error).removeprefix("$: "))])
+        problem = error
+    try:
+        return decode(space, _whole(data["action"]), "$")
+    except InvalidSpace:
+        return invalid([entry("value_error", ("action",), data["action"], str(problem).removeprefix("$: "))])
+
+
+def _whole(data: Any) -> Any:
+    """The same data with 6.0 as 6: to JSON, and so to the schema that we publish, that is the same integer."""
+    if type(data) is float:
+        return int(data) if data.is_integer() and (data or math.copysign(1.0, data) > 0) else data
+    if type(data) is list:
+        return [_whole(item) for item in data]
+    return {key: _whole(value) for key, value in data.items()} if type(data) is dict else data
 
 
 def place_of(path: str) -> Place:

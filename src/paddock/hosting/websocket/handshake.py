@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import hashlib
 import os
 import re
 
@@ -106,6 +105,8 @@ class Handshake:
         return int(status[1]), headers
 
     def _check(self, headers: dict[str, str]) -> None:
+        import hashlib  # here: it brings OpenSSL, which takes a tenth of what the whole client does
+
         if headers.get("upgrade", "").lower() != "websocket" or "upgrade" not in _words(headers.get("connection", "")):
             raise self._none("it did not switch to a websocket")
         expected = base64.b64encode(hashlib.sha1(self._key.encode() + _GUID, usedforsecurity=False).digest()).decode()

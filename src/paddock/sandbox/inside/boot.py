@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 
-from paddock.sandbox.inside.failed import NO_WALL, LockFailed, tell
+from paddock.sandbox.inside.failed import NO_WALL, WALL_UP, LockFailed, tell
 from paddock.sandbox.inside.lock import lock
 
 TYPE_CHECKING = False
@@ -23,7 +23,8 @@ CONTROL = 3  # the socket to the launcher
 def main() -> None:
     """Read the order from the descriptor that the first argument names, and carry it out."""
     try:
-        order = _order(int(sys.argv[1]))
+        launcher = int(sys.argv[1])
+        order = _order(launcher)
         then = order["then"]
         if order.get("native") is not None:
             from paddock.sandbox.inside.namespaces import enter
@@ -43,6 +44,7 @@ def main() -> None:
     except Exception as error:  # whatever went wrong, there is no wall
         tell(error)
         sys.exit(NO_WALL)
+    _say_that_it_stands(launcher)
     if "exec" in then:
         _execute(then["exec"], then.get("env", {}))
     _call(then)
@@ -60,8 +62,16 @@ def _order(descriptor: int) -> Any:
     pieces = []
     while piece := os.read(descriptor, 1 << 16):
         pieces.append(piece)
-    os.close(descriptor)
     return _json(b"".join(pieces).decode())
+
+
+def _say_that_it_stands(descriptor: int) -> None:
+    """Where the order came from. Closed then: what runs now must have no say in it."""
+    try:
+        os.write(descriptor, WALL_UP)
+    except OSError:  # no launcher that would listen, as in tests
+        pass
+    os.close(descriptor)
 
 
 def _json(text: str) -> Any:

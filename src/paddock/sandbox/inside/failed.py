@@ -6,6 +6,8 @@ import os
 
 # How a worker that has no wall ends, so that the launcher can tell it from whatever else ends.
 NO_WALL = 125
+# What a worker whose wall is up says before anything else runs. Whoever has said it can't claim that there is no wall.
+WALL_UP = b"W"
 NO_WALL_TEXT = "paddock: the wall could not be put up: "
 
 

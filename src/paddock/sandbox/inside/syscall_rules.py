@@ -21,13 +21,13 @@ WHOLE = 0xFFFFFFFF
 # What CPython, NumPy, Numba and torch need to compute, and what works on descriptors that the process has.
 ALWAYS = """
 read write pread64 pwrite64 readv writev preadv pwritev preadv2 pwritev2 lseek close close_range dup dup2 dup3
-pipe pipe2 creat stat fstat lstat newfstatat statx statfs fstatfs access faccessat faccessat2 readlink readlinkat
+pipe pipe2 stat fstat lstat newfstatat statx statfs fstatfs access faccessat faccessat2 readlink readlinkat
 getdents getdents64 getcwd chdir fchdir umask rename renameat renameat2 link linkat symlink symlinkat unlink unlinkat
 mkdir mkdirat rmdir ftruncate fallocate fadvise64 readahead sync_file_range fsync fdatasync flock
 copy_file_range sendfile poll ppoll select pselect6
 epoll_create epoll_create1 epoll_ctl epoll_wait epoll_pwait epoll_pwait2
 eventfd eventfd2 signalfd signalfd4 timerfd_create timerfd_settime timerfd_gettime
-mmap munmap mprotect mremap madvise mincore msync brk mlock mlock2 munlock mlockall munlockall memfd_create
+mmap munmap mprotect mremap madvise mincore msync brk mlock mlock2 munlock mlockall munlockall
 pkey_alloc pkey_free pkey_mprotect membarrier mbind get_mempolicy set_mempolicy
 rt_sigaction rt_sigprocmask rt_sigreturn rt_sigsuspend rt_sigpending rt_sigtimedwait sigaltstack restart_syscall pause
 futex futex_waitv set_robust_list get_robust_list set_tid_address rseq arch_prctl
@@ -47,7 +47,8 @@ SIGNALS = "kill tgkill rt_sigqueueinfo rt_tgsigqueueinfo"  # the first argument 
 SENDING = {"sendto": 3, "sendmsg": 2, "sendmmsg": 3}  # with the place of the flags
 # Landlock sees neither metadata nor UNIX sockets that have a path: fine where every path is the process's own, and
 # a way to the host's files and services where it is not.
-CHANGE_METADATA = "chmod fchmod fchmodat fchmodat2 chown fchown lchown fchownat utime utimes utimensat futimesat"
+CHANGE_MODE = {"chmod": 1, "fchmod": 1, "fchmodat": 2, "fchmodat2": 2}  # with the place of the mode
+CHANGE_METADATA = "chown fchown lchown fchownat utime utimes utimensat futimesat"
 EXTENDED_ATTRIBUTES = """
 getxattr lgetxattr fgetxattr listxattr llistxattr flistxattr
 setxattr lsetxattr fsetxattr removexattr lremovexattr fremovexattr
@@ -62,6 +63,7 @@ CLONE_THREAD, CLONE_PARENT = 0x00010000, 0x00008000
 CLONE_REFUSED = 0x00020000 | 0x7E000000 | CLONE_PARENT
 O_TRUNC, O_ACCMODE = 0o1000, 0o3
 S_IFMT, S_IFIFO = 0o170000, 0o010000
+SET_IDS = 0o6000  # S_ISUID and S_ISGID: who runs such a file becomes its owner
 AF_UNIX, AF_INET, AF_INET6 = 1, 2, 10
 SOCK_STREAM, SOCK_SEQPACKET, SOCK_KIND = 1, 5, 0xF
 IPPROTO_IP, SOL_SOCKET, IPPROTO_TCP, IPPROTO_IPV6 = 0, 1, 6, 41
@@ -69,6 +71,8 @@ ATTACH_PROGRAMS = (26, 50, 51)  # SO_ATTACH_FILTER, _BPF, _REUSEPORT_CBPF (52 ne
 MSG_FASTOPEN = 0x20000000
 # Signals by the back door: F_SETOWN, F_SETSIG, F_SETOWN_EX, and the same as ioctls.
 OWNER_FCNTLS = (8, 10, 15)
+# F_SETLEASE, F_NOTIFY: on a file that may only be read, a lease keeps the host from opening it for writing.
+WATCHING_FCNTLS = (1024, 1026)
 # TCGETS TCGETS2 TIOCGPGRP TIOCOUTQ TIOCGWINSZ FIONREAD FIONBIO TIOCGSID FIONCLEX FIOCLEX
 PLAIN_IOCTLS = (0x5401, 0x802C542A, 0x540F, 0x5411, 0x5413, 0x541B, 0x5421, 0x5429, 0x5450, 0x5451)
 # TIOCSTI TIOCLINUX TIOCCONS TIOCSETD TIOCSCTTY FIOSETOWN SIOCSPGRP: typing into a terminal, signals to others
@@ -83,7 +87,8 @@ def rules(options: Mapping[str, Any], own_pid: int) -> dict[str, Rule]:
     """Every call that is let through, with the tests on its arguments; all others are EPERM.
 
     Options: ``fork``, ``exec``, ``network`` as the policy grants them; ``namespaces``: mounts and network are this
-    process's own; ``truncate``: only what may be written can be truncated; ``devices``: some are driven by ioctl.
+    process's own; ``truncate``: only what may be written can be truncated; ``devices``: some are driven by ioctl;
+    ``memory_files``: what they hold is counted, which a limit of the address space does not.
     """
     found = _plain(ALWAYS)
     found.update(_always_with_tests(options))
@@ -93,8 +98,11 @@ def rules(options: Mapping[str, Any], own_pid: int) -> dict[str, Rule]:
         found.update(_plain(EXECUTION))
     if options.get("truncate", True):
         found.update(_plain("truncate"))
+    if options.get("memory_files", True):
+        found.update(_plain("memfd_create"))
     if options.get("namespaces"):
         found.update(_plain(f"{CHANGE_METADATA} {EXTENDED_ATTRIBUTES} {WATCH}"))
+        found.update({name: _only((place, SET_IDS, (0,), True)) for name, place in CHANGE_MODE.items()})
     return found
 
 
@@ -103,6 +111,8 @@ def refusals(options: Mapping[str, Any]) -> dict[str, int]:
     found = dict.fromkeys(FALL_BACK.split(), ENOSYS)
     if not options.get("namespaces"):
         found.update(dict.fromkeys(EXTENDED_ATTRIBUTES.split(), EOPNOTSUPP))  # as on a file system without them
+    if not options.get("memory_files", True):
+        found["memfd_create"] = ENOSYS
     return found
 
 
@@ -122,11 +132,13 @@ def _always_with_tests(options: Mapping[str, Any]) -> dict[str, Rule]:
     else:
         ioctl = _only((1, WHOLE, PLAIN_IOCTLS, True), otherwise=ENOTTY)
     return {
-        "open": _only((1, truncating, (O_TRUNC,), False)),
-        "openat": _only((2, truncating, (O_TRUNC,), False)),
-        "mknod": _only((1, S_IFMT, (S_IFIFO,), True)),
-        "mknodat": _only((2, S_IFMT, (S_IFIFO,), True)),
-        "fcntl": _only((1, WHOLE, OWNER_FCNTLS, False)),
+        # Where no file is made, libc passes 0 as the mode.
+        "open": _only((1, truncating, (O_TRUNC,), False), (2, SET_IDS, (0,), True)),
+        "openat": _only((2, truncating, (O_TRUNC,), False), (3, SET_IDS, (0,), True)),
+        "creat": _only((1, SET_IDS, (0,), True)),
+        "mknod": _only((1, S_IFMT, (S_IFIFO,), True), (1, SET_IDS, (0,), True)),
+        "mknodat": _only((2, S_IFMT, (S_IFIFO,), True), (2, SET_IDS, (0,), True)),
+        "fcntl": _only((1, WHOLE, (*OWNER_FCNTLS, *WATCHING_FCNTLS), False)),
         "ioctl": ioctl,
         "prctl": _only((0, WHOLE, PLAIN_PRCTLS, True)),
         "personality": _only((0, WHOLE, (WHOLE,), True)),  # asks, changes nothing

@@ -1,0 +1,107 @@
+"""one_step writes the codec's bytes and reads what the codec reads, or leaves it to the codec."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from paddock.errors import BadFrame
+from paddock.hosting.codec import decode_frame, encode
+from paddock.hosting.messages import Done, Step
+from paddock.hosting.one_step import read, result_frame, step_frame
+
+PLAIN = st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats()
+ARRAYS = hnp.arrays(
+    hnp.integer_dtypes() | hnp.floating_dtypes() | hnp.unsigned_integer_dtypes() | st.just(np.dtype(bool)),
+    hnp.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=5),
+)
+ODD = st.sampled_from(["text", b"bytes", 2**70, (1, 2), {"a": np.zeros(2)}, [1], np.float32(1.5), np.zeros(3000)])
+VALUES = PLAIN | ARRAYS | ODD
+NUMBERS = st.integers(0, 2**32 - 1)
+
+
+def frame_of(message, number):
+    return b"".join(encode(message, number))
+
+
+def same(one, other):
+    """Equal as the codec means it: types and bits."""
+    return frame_of(one, 0) == frame_of(other, 0) and repr(one) == repr(other)
+
+
+@given(VALUES, NUMBERS)
+def test_a_step_has_the_codecs_bytes_and_message(action, number):
+    expected = frame_of(Step([0], [action]), number)
+    assert step_frame(action, number) in (None, expected)
+    for _ in range(2):  # arrays are read here from the second time on
+        found = read(expected)
+        assert found is None or (found[0] == number and same(found[1], decode_frame(expected)[1]))
+
+
+@given(VALUES, st.floats() | st.just(1), st.booleans(), st.booleans(), st.sampled_from([{}, {"a": 1}]), NUMBERS)
+def test_a_result_has_the_codecs_bytes_and_message(observation, reward, terminated, truncated, info, number):
+    result = observation, reward, terminated, truncated, info
+    expected = frame_of(Done([list(result)]), number)
+    assert result_frame(result, number) in (None, expected)
+    for _ in range(2):
+        found = read(expected)
+        assert found is None or (found[0] == number and same(found[1], decode_frame(expected)[1]))
+
+
+@given(VALUES.flatmap(lambda value: st.tuples(st.just(value), st.integers(0, 200), st.integers(0, 255))))
+def test_a_frame_that_was_tampered_with_is_read_as_the_codec_reads_it_or_not_at_all(case):
+    value, place, byte = case
+    for message in (Step([0], [value]), Done([[value, 1.0, False, True, {}]])):
+        sound = frame_of(message, 7)
+        read(sound), read(sound)
+        frame = bytearray(sound)
+        frame[place % len(frame)] = byte
+        found = read(bytes(frame))
+        if found is not None:
+            number, expected = decode_frame(bytes(frame))
+            assert found[0] == number
+            assert same(found[1], expected)
+
+
+@given(st.binary(max_size=200))
+def test_bytes_that_are_no_frame_are_left_to_the_codec(data):
+    found = read(data)
+    if found is not None:
+        assert same(found[1], decode_frame(data)[1])
+
+
+@pytest.mark.parametrize("value", [0, 1.5, None, np.zeros(4, np.float32), np.zeros((2, 3))])
+def test_the_usual_does_take_the_short_way(value):
+    request, reply = step_frame(value, 1), result_frame((value, 1.0, False, False, {}), 1)
+    assert request is not None
+    assert reply is not None
+    read(request), read(reply)
+    assert read(request) is not None
+    assert read(reply) is not None
+
+
+def test_an_array_that_was_read_is_nobody_elses():
+    frame = step_frame(np.zeros(3), 1)
+    read(frame)
+    first, second = read(frame)[1].actions[0], read(frame)[1].actions[0]
+    first[0] = 5.0
+    assert second[0] == 0.0
+
+
+def test_many_kinds_of_arrays_do_not_pile_up():
+    from paddock.hosting import one_step
+
+    for size in range(1, 300):
+        read(step_frame(np.zeros(size, np.int8), 1))
+    assert len(one_step._array_of) <= 64
+    assert len(one_step._marker_of) <= 64
+
+
+def test_a_body_of_another_size_than_announced_is_the_codecs_to_refuse():
+    frame = bytearray(step_frame(np.zeros(4), 1))
+    read(bytes(frame))
+    frame[12] = 40
+    assert read(bytes(frame) + b"\0" * 8) is None
+    with pytest.raises(BadFrame):
+        decode_frame(bytes(frame) + b"\0" * 8)

@@ -1,0 +1,118 @@
+"""Siblings and their door: no link leads them astray, and nothing outlives the environment or stops the deadlines."""
+
+import json
+import socket
+from contextlib import contextmanager
+
+import pytest
+
+from paddock.errors import InvalidPolicy, NotPermitted
+from paddock.sandbox.policy import Policy
+from paddock.sandbox.siblings import Door, Siblings
+from tests.sandbox.web import web
+from tests.sandbox.workers import leftovers, needs_linux, wait_until
+
+pytestmark = needs_linux
+PYTHON, PATIENCE_S = "/usr/bin/python3", 20.0
+
+
+def inner(**more):
+    return Policy(programs=("/bin/sh", "/bin/cat", "/bin/ln"), processes=4, **more)
+
+
+def said(siblings, argv, asked):
+    near, number = siblings.start(argv, asked)
+    with near:
+        near.settimeout(PATIENCE_S)
+        near.shutdown(socket.SHUT_WR)
+        text = b"".join(iter(lambda: near.recv(4096), b""))
+    siblings.end(number)
+    return text
+
+
+@pytest.mark.parametrize("tier", ["sandbox", "landlock"])
+def test_a_link_that_a_sibling_made_is_not_followed_for_the_next(tmp_path, tier):
+    out, secret = tmp_path / "out", tmp_path / "secret"
+    out.mkdir()
+    out.chmod(0o777)
+    secret.mkdir()
+    (secret / "key").write_text("hunter2")
+    siblings = Siblings(Policy(workspaces=1, workspace=inner(tier=tier, write=(str(out),))))
+    said(siblings, ["/bin/ln", "-s", str(secret), f"{out}/x"], None)
+    assert (out / "x").is_symlink()
+    for asked in (inner(tier=tier, read=(f"{out}/x",)), inner(tier=tier, write=(f"{out}/x",))):
+        with pytest.raises(InvalidPolicy, match="lies below"):
+            said(siblings, ["/bin/cat", f"{out}/x/key"], asked)
+    assert said(siblings, ["/bin/cat", f"{out}/x/key"], None) == b""
+
+
+def test_a_link_that_the_environment_could_have_made_is_refused(tmp_path):
+    (tmp_path / "out" / "x").mkdir(parents=True)
+    granted = Policy(write=(f"{tmp_path}/out",), workspaces=1, workspace=inner(read=(str(tmp_path),)))
+    with pytest.raises(InvalidPolicy, match="lies below"):
+        Siblings(granted).start(["/bin/cat"], inner(read=(f"{tmp_path}/out/x",)))
+
+
+def test_a_link_of_this_machine_that_leads_out_of_the_grant_is_refused(tmp_path):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "away").symlink_to("/etc")
+    siblings = Siblings(Policy(workspaces=1, workspace=inner(read=(f"{tmp_path}/data",))))
+    with pytest.raises(NotPermitted, match="leads out"):
+        siblings.start(["/bin/cat"], inner(read=(f"{tmp_path}/data/away",)))
+
+
+@contextmanager
+def door(policy):
+    near, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    far.settimeout(PATIENCE_S)
+    with far:
+        opened = Door(near, policy)
+        try:
+            yield opened, far
+        finally:
+            opened.close()
+
+
+def ask(far, argv):
+    far.send(json.dumps({"argv": argv, "policy": None}).encode())
+    answer, fds, _, _ = socket.recv_fds(far, 1 << 16, 1)
+    return json.loads(answer), socket.socket(fileno=fds[0])
+
+
+def test_closing_the_door_ends_all_though_somebody_holds_its_other_end():
+    before = leftovers()["processes"]
+    with door(Policy(workspaces=2, workspace=inner())) as (opened, far), far.dup() as handed_on:
+        _, program = ask(far, ["/bin/cat"])
+        with program:
+            program.settimeout(PATIENCE_S)
+            opened.close()
+            assert program.recv(1) == b""
+            assert leftovers()["processes"] == before
+        with pytest.raises(BrokenPipeError):
+            handed_on.send(b"{}")
+        opened.close()
+
+
+def test_answers_that_nobody_reads_close_the_door_and_end_the_siblings():
+    with door(Policy(workspaces=1, workspace=inner())) as (_, far):
+        _, program = ask(far, ["/bin/cat"])
+        with program, pytest.raises((BrokenPipeError, ConnectionResetError)):
+            program.settimeout(PATIENCE_S)
+            for _ in range(100_000):
+                far.send(b'{"argv": 1}')
+        assert wait_until(lambda: not [one for one in leftovers()["processes"] if "/bin/cat" in one])
+
+
+def test_a_sibling_reaches_its_hosts_and_its_listener_is_not_for_the_environment():
+    code = (
+        "import os, urllib.request as u, sys\n"
+        "for url in sys.argv[1:]:\n"
+        "    try: print(u.urlopen(url, timeout=10).read().decode())\n"
+        "    except OSError as error: print(error.code)\n"
+    )
+    with web(lambda *_: {"body": b"hello"}) as server, web() as other:
+        granted = Policy(programs=(PYTHON,), processes=2, hosts=(f"127.0.0.1:{server.port}",))
+        siblings = Siblings(Policy(workspaces=1, workspace=granted))
+        urls = [f"http://127.0.0.1:{one.port}/" for one in (server, other)]
+        assert said(siblings, [PYTHON, "-c", code, *urls], None) == b"hello\n403\n"
+        assert other.seen == []

@@ -1,0 +1,78 @@
+"""Crew: starts wait for their turn, and what nobody waits for any more is not left running."""
+
+import asyncio
+import threading
+
+import pytest
+
+from paddock.errors import SessionGone
+from paddock.server.crew import Crew
+
+
+class Worker:
+    """Both ends of one: what a start returns."""
+
+    def __init__(self):
+        self.killed = threading.Event()
+
+    def close(self):
+        pass
+
+    def kill(self):
+        self.killed.set()
+
+
+def test_no_more_workers_start_at_a_time_than_asked_for():
+    going, most, lock, go_on = 0, 0, threading.Lock(), threading.Event()
+
+    def start():
+        nonlocal going, most
+        with lock:
+            going, most = going + 1, max(most, going + 1)
+        go_on.wait(5)
+        with lock:
+            going -= 1
+        return Worker(), Worker()
+
+    async def burst():
+        crew = Crew(3)
+        starts = [asyncio.ensure_future(crew.start(start, lambda: True)) for _ in range(12)]
+        await asyncio.sleep(0)
+        go_on.set()
+        await asyncio.gather(*starts)
+        crew.close()
+
+    asyncio.run(burst())
+    assert 1 <= most <= 3
+
+
+def test_worker_that_nobody_wants_when_its_turn_comes_is_not_started():
+    async def run():
+        crew = Crew(1)
+        with pytest.raises(SessionGone):
+            await crew.start(lambda: pytest.fail("it was started"), lambda: False)
+        crew.close()
+
+    asyncio.run(run())
+
+
+def test_start_that_was_called_off_half_way_is_ended_when_it_is_there():
+    begun, go_on, child = threading.Event(), threading.Event(), Worker()
+
+    def start():
+        begun.set()
+        go_on.wait(5)
+        return Worker(), child
+
+    async def run():
+        crew = Crew(1)
+        task = asyncio.ensure_future(crew.start(start, lambda: True))
+        await asyncio.get_running_loop().run_in_executor(None, begun.wait)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        go_on.set()
+        crew.close()
+
+    asyncio.run(run())
+    assert child.killed.wait(5)

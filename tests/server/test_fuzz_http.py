@@ -1,0 +1,73 @@
+"""The HTTP API against its own OpenAPI document, by schemathesis, a program that others wrote."""
+
+import json
+import os
+import re
+import subprocess
+
+import pytest
+
+from tests.peers import ROOT
+from tests.server.in_process import SECRET, RunningServer, write_vault
+
+
+def schemathesis(server, report, *options):
+    """Its output; every request and answer is in the report."""
+    made = subprocess.run([ROOT / "scripts" / "peer", "schemathesis"], capture_output=True, text=True, timeout=1800)
+    assert made.returncode == 0, made.stderr[-2000:]
+    program = os.path.join(os.path.dirname(made.stdout.strip()), "schemathesis")
+    done = subprocess.run(
+        [
+            *(program, "run", f"http://127.0.0.1:{server.port}/openapi.json", "--no-color", "--seed", "20"),
+            *("-H", f"Authorization: Bearer {server.tokens['operator']}"),
+            *("--checks", "all", "--generation-database", "none", "--report", "ndjson", "--report-ndjson-path", report),
+            *options,
+        ],
+        capture_output=True,
+        text=True,
+        timeout=1800,
+        cwd=report.parent,
+    )
+    assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-2000:]
+    return done.stdout
+
+
+def run(tmp_path, id, *options):
+    targets = [write_vault(tmp_path / "vault", id)]
+    with RunningServer(targets, tmp_path / "tokens", failures_per_s=1e6, spares=1) as server:
+        told = schemathesis(server, tmp_path / "report.ndjson", *options)
+        with server.peer() as peer:
+            assert peer.ask("GET", "/health").json == {"status": "healthy"}
+            metrics = peer.ask("GET", "/metrics").body.decode()
+    assert "❌" not in told
+    counts = {int(status): int(float(count)) for status, count in re.findall(r'status="(\d+)"} (\S+)', metrics)}
+    assert sum(counts.values()) > 50
+    assert not [status for status in counts if status >= 500], counts
+    answers = (tmp_path / "report.ndjson").read_text()
+    assert SECRET not in answers and "Traceback" not in answers
+    return counts
+
+
+def test_every_answer_is_as_documented(tmp_path):
+    run(tmp_path, "Vault-v0", "-n", "3", "--phases", "coverage,fuzzing")
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("id", ["Vault-v0", "Picky-v0"])
+def test_every_answer_of_many_is_as_documented(tmp_path, id):
+    run(tmp_path, id, "-n", "60", "--phases", "coverage,fuzzing,stateful")
+
+
+def test_the_document_has_every_route_and_no_other(tmp_path):
+    targets = [write_vault(tmp_path / "vault"), write_vault(tmp_path / "vault", "Picky-v0")]
+    with RunningServer(targets, tmp_path / "tokens") as server, server.peer() as peer:
+        paths = json.loads(peer.ask("GET", "/openapi.json").body)["paths"]
+        for path, methods in paths.items():
+            for method in methods:
+                assert peer.ask(method.upper(), path).status not in (401, 403, 404, 405), (method, path)
+        assert "/Vault-v0/step" in paths and "/Picky-v0/step" in paths and "/step" not in paths
+    with RunningServer(targets[:1], tmp_path / "tokens", mode="production") as server, server.peer() as peer:
+        paths = json.loads(peer.ask("GET", "/openapi.json").body)["paths"]
+        assert not {"/reset", "/step", "/state"} & set(paths)
+        for path in ("/reset", "/step", "/state", "/Vault-v0/reset"):
+            assert peer.ask("POST", path, body={}).status == 404
