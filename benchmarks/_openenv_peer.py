@@ -1,10 +1,10 @@
 """The peer of remote.py, in the venv of `scripts/peer openenv10`: OpenEnv's own server, and a driver of its clients.
 
     python _openenv_peer.py server PORT
-    python _openenv_peer.py client URL
+    python _openenv_peer.py client URL [FIELD]
 
 The driver reads lines ``case seconds`` and answers each with a line of JSON: what was done, in how many seconds, and
-how long the single steps took.
+how long the single steps took. FIELD is the action's; "action" is that of environments that paddock serves.
 """
 
 import asyncio
@@ -56,29 +56,29 @@ def serve(port):
 ACTIONS = {"sync": 1, "one": 1, "sessions": 1, "frames": 84 * 84 * 4, "megabyte": 1 << 20}
 
 
-async def stepping(client, value, ends_s, took):
+async def stepping(client, action, ends_s, took):
     while (began_s := time.perf_counter()) < ends_s:
-        await client.step({"value": value})
+        await client.step(action)
         took.append(time.perf_counter() - began_s)
 
 
-async def run_async(clients, value, seconds):
+async def run_async(clients, action, seconds):
     took = []
     ends_s = time.perf_counter() + seconds
-    await asyncio.gather(*(stepping(client, value, ends_s, took) for client in clients))
+    await asyncio.gather(*(stepping(client, action, ends_s, took) for client in clients))
     return took
 
 
-def run_sync(client, seconds):
+def run_sync(client, action, seconds):
     took = []
     ends_s = time.perf_counter() + seconds
     while (began_s := time.perf_counter()) < ends_s:
-        client.step({"value": 1})
+        client.step(action)
         took.append(time.perf_counter() - began_s)
     return took
 
 
-async def drive(url):
+async def drive(url, field):
     from openenv.core import GenericEnvClient
 
     clients = [GenericEnvClient(base_url=url) for _ in range(SESSIONS)]
@@ -92,11 +92,12 @@ async def drive(url):
     loop = asyncio.get_running_loop()
     while line := await loop.run_in_executor(None, sys.stdin.readline):
         case, seconds = line.split()
+        action = {field: ACTIONS[case]}
         began_s = time.perf_counter()
         if case == "sync":
-            took = await loop.run_in_executor(None, run_sync, waiting, float(seconds))
+            took = await loop.run_in_executor(None, run_sync, waiting, action, float(seconds))
         else:
-            took = await run_async(clients if case == "sessions" else clients[:1], ACTIONS[case], float(seconds))
+            took = await run_async(clients if case == "sessions" else clients[:1], action, float(seconds))
         print(json.dumps([len(took), time.perf_counter() - began_s, took]), flush=True)
 
 
@@ -104,4 +105,4 @@ if __name__ == "__main__":
     if sys.argv[1] == "server":
         serve(int(sys.argv[2]))
     else:
-        asyncio.run(drive(sys.argv[2]))
+        asyncio.run(drive(sys.argv[2], sys.argv[3] if len(sys.argv) > 3 else "value"))

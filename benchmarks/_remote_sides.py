@@ -85,8 +85,8 @@ class Paddock(Process):
             lines += self.process.stdout.readline()
         self.token = re.search(r"token (\S+)", lines)[1]
 
-    def url(self, id):
-        return f"http://{self.token}@127.0.0.1:{self.port}/{id}"
+    def url(self, id, user=""):
+        return f"http://{user}{self.token}@127.0.0.1:{self.port}/{id}"
 
 
 class OpenEnv(Process):
@@ -100,9 +100,9 @@ class OpenEnv(Process):
 class OpenEnvClients:
     """OpenEnv's own clients, driven in their own process."""
 
-    def __init__(self, python, url):
+    def __init__(self, python, url, field="value"):
         self._process = subprocess.Popen(
-            [python, str(HERE / "_openenv_peer.py"), "client", url],
+            [python, str(HERE / "_openenv_peer.py"), "client", url, field],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

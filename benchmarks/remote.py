@@ -26,11 +26,13 @@ from _timing import Table
 import paddock
 
 QUICK = "--quick" in sys.argv
-ROUNDS = 3 if QUICK else 9
-SECONDS = 0.4 if QUICK else 1.0
-STARTS = 2 if QUICK else 5
+ROUNDS = 5 if QUICK else 15
+SECONDS = 0.3 if QUICK else 0.6
+STARTS = 1 if QUICK else 5
 IMPORTS = 5 if QUICK else 15
 LANES = 256
+TURNS = ["one", "*one", "*sync", "mixed one", "floor", "sessions", "*sessions", "shared", "mixed sessions", "lanes"]
+TURNS += ["frames", "*frames", "megabyte", "*megabyte"]
 STEP_BYTES = 54  # a masked frame with a small action; replies are as small
 
 
@@ -73,8 +75,11 @@ def interleaved(cases):
     return {name: statistics.median(rates) for name, rates in found.items()}, times
 
 
-def cases_of(worlds, shared, theirs, stack):
-    """Everything that is measured, by name; OpenEnv's begin with a star."""
+def cases_of(worlds, shared, theirs, mixed, stack):
+    """Everything that is measured, by name: what is compared takes its turns one after the other.
+
+    OpenEnv's begin with a star; those of its clients at our server are mixed.
+    """
 
     def ours(side):
         return stack.enter_context(closing(side)).run
@@ -90,7 +95,9 @@ def cases_of(worlds, shared, theirs, stack):
     }
     for case in ("sync", "one", "sessions", "frames", "megabyte"):
         cases[f"*{case}"] = lambda seconds, case=case: theirs.run(case, seconds)
-    return cases
+    for case in ("one", "sessions"):
+        cases[f"mixed {case}"] = lambda seconds, case=case: mixed.run(case, seconds)
+    return {name: cases[name] for name in TURNS}
 
 
 def steps(table, rates, times):
@@ -106,6 +113,8 @@ def steps(table, rates, times):
         table.limit(f"p99 of a step / p50, {what}", p99 / p50, 4 if name == "sessions" else None, f"p50 {p50:.2f} ms")
     p50, p99 = quantiles(times["*sessions"])
     table.note(f"OpenEnv's: p50 {p50:.2f} ms, p99 {p99:.2f} ms")
+    table.row("for information: OpenEnv's client here, 1", rates["mixed one"], rates["*one"])
+    table.row(f"the same, {SESSIONS} sessions", rates["mixed sessions"], rates["*sessions"])
     floor = rates["floor"]
     table.note(
         f"floor: {floor:,.0f} round trips/s; 1 client {rates['one'] / floor:.2f} of it, OpenEnv {one / floor:.2f}"
@@ -165,7 +174,8 @@ def main():
         shared = stack.enter_context(Paddock("CartPole-v1", "--share-built-in"))
         peer = stack.enter_context(OpenEnv(python))
         theirs = stack.enter_context(closing(OpenEnvClients(python, f"http://127.0.0.1:{peer.port}")))
-        steps(table, *interleaved(cases_of(worlds, shared, theirs, stack)))
+        mixed = stack.enter_context(closing(OpenEnvClients(python, worlds.url("Echo-v0", "any:"), "action")))
+        steps(table, *interleaved(cases_of(worlds, shared, theirs, mixed, stack)))
     starts(table, python)
     imports(table)
     return int(table.failed)

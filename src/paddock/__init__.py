@@ -116,7 +116,7 @@ if TYPE_CHECKING:  # for type checkers and editors, which do not run __getattr__
     from paddock.making import make_async as make_async
     from paddock.making import make_vec as make_vec
     from paddock.making import permissions as permissions
-    from paddock.making import warm as warm
+    from paddock.making.doors import warm as warm
     from paddock.sandbox import Policy as Policy
     from paddock.spaces import Space as Space
     from paddock.testing import check_env as check_env

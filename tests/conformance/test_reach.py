@@ -88,9 +88,11 @@ def test_infos_of_every_wire_type_arrive_as_they_are(tier, name):
 @walled_tiers
 @pytest.mark.parametrize("kind", sorted(STOPPED_BY_A_WALL))
 def test_what_a_wall_stops_is_named(tier, kind):
-    with tier.open(partial(Telling, {kind: WIRE_VALUES[kind]})) as env:
-        with pytest.raises(EnvironmentViolation, match=kind):
-            env.reset(seed=1)
+    with (
+        tier.open(partial(Telling, {kind: WIRE_VALUES[kind]})) as env,
+        pytest.raises(EnvironmentViolation, match=kind),
+    ):
+        env.reset(seed=1)
 
 
 @every_tier

@@ -279,6 +279,9 @@ def test_pictures_and_texts_are_as_their_mode_says():
     assert path_of(wall.render, "text", "rgb_array") == "render()"
     assert path_of(wall.render, picture, "ansi") == "render()"
     assert path_of(wall.render, np.array([None]), "rgb_array") == "render()"
+    assert path_of(wall.render, picture.astype(complex), "rgb_array") == "render()"
+    assert path_of(wall.render, picture[0], "rgb_array") == "render()"
+    assert path_of(wall.render, picture[None], "depth_array") == "render()"
     assert path_of(wall.render, [[[picture]]], "rgb_array_list") == "render()[0][0]"
 
 
@@ -289,6 +292,8 @@ def test_attributes_may_be_more_than_infos_may():
     assert wall.value(np.array(["a\x07"]), "names").tolist() == ["a"]
     assert path_of(wall.value, 5, "np_random") == "np_random"
     assert path_of(wall.value, "5", "np_random_seed") == "np_random_seed"
+    assert path_of(wall.value, "x", "set_wrapper_attr('a')") == "set_wrapper_attr('a')"
+    assert wall.value(True, "set_wrapper_attr('a')") is True
     assert path_of(wall.value, [np.array([None])], "things") == "things[0]"
     assert path_of(wall.value, [Box(0, 1, (2**24,), np.float64)], "things") == "things[0]"
 

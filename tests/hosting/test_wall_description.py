@@ -8,10 +8,10 @@ from hypothesis import assume, given, settings
 from paddock.core.spec import EnvSpec, WrapperSpec
 from paddock.errors import EnvironmentViolation
 from paddock.hosting.messages import Description
-from paddock.sandbox.plain_text import drives_terminal
 from paddock.hosting.wall_description import checked_description, checked_spec
 from paddock.hosting.wall_rules import WallRules
 from paddock.hosting.wall_spaces import check_size, read_space, value_bytes
+from paddock.sandbox.plain_text import drives_terminal
 from paddock.sandbox.policy import Policy
 from paddock.spaces import Box, Dict, Discrete, Graph, MultiBinary, Sequence, Text, Tuple
 from tests.spaces.strategies import spaces
@@ -116,13 +116,9 @@ def test_a_spec_is_data_and_names_no_code():
     assert found == EnvSpec("ns/Thing-v0", kwargs={"a": "b"})
 
 
-@pytest.mark.parametrize("name", ["a_module:X-v0", "a:b/X-v0", ".folder", "..", "a_module:../X-v0"])
+@pytest.mark.parametrize("name", ["a_module:X-v0", "a:b/X-v0", ".folder", ".."])
 def test_an_id_that_make_would_take_for_code_gives_no_spec(name):
-    text = json.dumps({"id": name})
-    try:
-        assert checked_spec(described(spec=text)) is None
-    except EnvironmentViolation as error:  # no id at all
-        assert error.path == "spec"
+    assert checked_spec(described(spec=json.dumps({"id": name}))) is None
 
 
 @pytest.mark.parametrize(

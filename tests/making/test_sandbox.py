@@ -9,10 +9,19 @@ import numpy as np
 import pytest
 
 import paddock
-from paddock.errors import EnvFailed, InvalidSpec, NotPermitted, PlanError, WorkerLost
+from paddock.errors import (
+    ClosedEnvironmentError,
+    EnvFailed,
+    EnvironmentViolation,
+    InvalidSpec,
+    NotPermitted,
+    PlanError,
+    WorkerLost,
+)
 from paddock.making import locate, plan
 from paddock.making.agents import make_agent
 from paddock.sandbox import Policy
+from paddock.spaces import Discrete
 from tests.sandbox.web import web
 
 MODULE = '''
@@ -288,6 +297,30 @@ def test_an_agent_runs_behind_a_wall_of_its_own(tmp_path):
         assert all(env.action_space.contains(agent(observation)) for _ in range(5))
     finally:
         agent.close()
+
+
+@pytest.mark.parametrize("chosen", ["99", "float('nan')", "'x\\x1b[2J'", "{'a': [1]}", "None"])
+def test_an_agent_that_chooses_no_action_is_stopped(tmp_path, chosen):
+    (tmp_path / "agent.py").write_text(f"def policy(observation):\n    return {chosen}\n")
+    agent = make_agent(str(tmp_path / "agent.py"), Discrete(4), Discrete(2))
+    try:
+        with pytest.raises(EnvironmentViolation, match="action") as caught:
+            agent(0)
+        assert "\x1b" not in str(caught.value)
+        with pytest.raises(ClosedEnvironmentError):
+            agent(0)
+    finally:
+        agent.close()
+
+
+def test_a_forked_copy_that_closes_leaves_the_environment_alone(env):
+    env.reset(seed=1)
+    pid = os.fork()
+    if pid == 0:
+        env.close()
+        os._exit(0)
+    assert os.waitpid(pid, 0)[1] == 0
+    assert env.step(0)[1] == 1.0
 
 
 def test_run_takes_an_agent_from_a_file(tmp_path):

@@ -32,7 +32,7 @@ paddock.register("Handing-v0", Handing)
 
 
 def running(mark):
-    listed = subprocess.run(["ps", "-eo", "pid=,args="], capture_output=True, text=True).stdout
+    listed = subprocess.run(["ps", "-ewwo", "pid=,args="], capture_output=True, text=True).stdout
     return [line for line in listed.splitlines() if mark in line]
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from paddock.sandbox import Machine
+from paddock.sandbox.removal import remove_tree
 from tests.sandbox.workers import LANDLOCK, ROOT, needs_linux, needs_root, told, wait_until, ways, worker
 
 pytestmark = needs_linux
@@ -60,6 +61,37 @@ except MemoryError:
     with worker(tmp_path, code, memory_mb=256, layers=layers, **way) as (child, here):
         assert told(here, child) == "no more"
         assert "cgroup" not in child.layers
+
+
+@ways
+def test_without_a_cgroup_there_are_no_files_in_memory(tmp_path, way):
+    code = """
+import os
+try:
+    tell(str(os.memfd_create("hoard")))
+except OSError as error:
+    tell(type(error).__name__ + str(error.errno))
+"""
+    layers = LANDLOCK - {"cgroup"} if "tier" in way else frozenset({"namespaces", "identity", "limits", "seccomp"})
+    with worker(tmp_path, code, layers=layers, **way) as (child, here):
+        assert told(here, child) == "OSError38"
+
+
+def test_a_scratch_folder_of_any_depth_is_removed(tmp_path):
+    code = """
+import os
+place = os.open(os.environ["TMPDIR"], os.O_RDONLY)
+for _ in range(1500):
+    os.mkdir("d", dir_fd=place)
+    inner = os.open("d", os.O_RDONLY, dir_fd=place)
+    os.close(place)
+    place = inner
+tell("deep")
+"""
+    with worker(tmp_path, code, tier="landlock") as (child, here):
+        assert told(here, child) == "deep"
+        folder = child.folder
+    assert remove_tree(folder, within_s=60)  # close() gives up after a while where the disk is slow
 
 
 @ways

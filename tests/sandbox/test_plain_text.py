@@ -28,6 +28,7 @@ DRIVING = "\x1b[]PX^_\\0;9m\x07\x9b\x9c\x9d\x90\r\x08\x00\u202e\u2066ab\n\t "
         ("over\rwritten\x08\x7f\x00", "overwritten"),
         ("a\u202eb\u2066c\u202a\u2069", "abc"),
         ("half \ud800", "half "),
+        ("a\u200eb\u200fc\u061cd\u2028e\u2029f", "abcdef"),
     ],
 )
 def test_what_drives_a_terminal_is_taken_out(text, left):

@@ -201,10 +201,12 @@ def one_frame(episode, make, pieces):
     payload = make(number)
     answer = episode.bad(payload, pieces=pieces)
     assert isinstance(answer, (m.Done, m.Failed))
-    # It may have been a sound step after all; a number of before is answered from what is kept.
+    # It may have been sound after all; a number of before is answered from what is kept.
     results = answer.value if isinstance(answer, m.Done) and episode.count == number else None
-    applied = sum(isinstance(one, list) and len(one) == 5 for one in results) if isinstance(results, list) else 0
-    episode.steps += applied
+    if isinstance(results, list):
+        episode.steps += sum(isinstance(one, list) and len(one) == 5 for one in results)
+        if len(results) == 2 and isinstance(results[1], dict):
+            episode.steps, episode.resets = 0, results[1]["resets"]
     note(f"{payload} was answered with {answer}")
     episode.check()
 

@@ -22,7 +22,10 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--episodes", type=integer(1), default=1, metavar="N", help="how many (default 1)")
     parser.add_argument("--isolation", metavar="KIND", help="as make(isolation=...)")
     parser.add_argument(
-        "--policy", default="random", metavar="NAME", help="who acts: random (the default), or a file such as ./agent.py"
+        "--policy",
+        default="random",
+        metavar="NAME",
+        help="who acts: random (the default), or a file such as ./agent.py",
     )
     parser.add_argument(
         "--policy-isolation", metavar="KIND", help="the wall around an agent's file: sandbox (the default) … none"

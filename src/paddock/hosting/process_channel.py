@@ -51,6 +51,7 @@ class ProcessChannel:
         self._unwanted_through = 0  # replies up to this number are thrown away: whoever asked has gone
         self._lost: WorkerLost | None = None
         self._closed = False
+        self._owner = os.getpid()
         self.heard_s = time.monotonic()  # when a request was sent to an idle peer, or a reply came
         # For a channel that nobody closed: when it is collected, and at the latest when Python exits.
         self._abandoned = weakref.finalize(self, _abandon, near, child, os.getpid())
@@ -208,8 +209,10 @@ class ProcessChannel:
         self.end_close(time.monotonic() + grace_s)
 
     def begin_close(self) -> None:
-        """Ask the far end to close, without waiting for it."""
-        if not self._closed and self._lost is None:
+        """Ask the far end to close, without waiting for it. In a forked child, which has no say, only a copy closes."""
+        if os.getpid() != self._owner:
+            self._near.close()
+        elif not self._closed and self._lost is None:
             self.forget()
             number = self._expect_reply()
             with suppress(OSError, TimeoutError):  # one that takes nothing more is ended by end_close

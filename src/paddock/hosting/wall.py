@@ -23,6 +23,8 @@ from paddock.sandbox.plain_text import plain
 from paddock.spaces import Space
 
 _NAME_CHARACTERS = 200
+_PICTURES = {"rgb_array": (3,), "depth_array": (2, 3)}  # modes with the dimensions of a picture
+_REAL = "biuf"
 
 
 class Wall:
@@ -119,8 +121,8 @@ class Wall:
             entries=rules.value_entries,
             colours=mode is not None and mode.startswith("ansi"),
         )
-        if mode in ("rgb_array", "depth_array") and type(value) is not np.ndarray:
-            raise violation("render()", f"{shown(value)} is no array, as the mode {mode!r} says")
+        if mode in _PICTURES:
+            _check_picture(value, mode)
         if mode is not None and mode.startswith("ansi") and type(value) not in (str, list, tuple):
             raise violation("render()", f"{shown(value)} is no text, as the mode {mode!r} says")
         return check.read(value)
@@ -135,6 +137,8 @@ class Wall:
             raise violation(name, f"{shown(value)} is no random generator")
         if name == "np_random_seed" and type(value) is not int and not isinstance(value, np.integer):
             raise violation(name, f"{shown(value)} is no seed")
+        if name.startswith("set_wrapper_attr(") and type(value) is not bool:
+            raise violation(name, f"{shown(value)} is no bool")
         return self._read(value, name)
 
     def found(self, value: Any) -> str:
@@ -160,6 +164,14 @@ def out_of_range(reward: Any, reward_range: tuple[float, float]) -> EnvironmentV
     """What to raise for a reward that is a number but not one that was declared."""
     low, high = reward_range
     return violation("reward", f"{shown(reward)} is not a finite number within {low:g} and {high:g}")
+
+
+def _check_picture(value: Any, mode: str) -> None:
+    if type(value) is not np.ndarray:
+        raise violation("render()", f"{shown(value)} is no array, as the mode {mode!r} says")
+    if value.dtype.kind not in _REAL or value.ndim not in _PICTURES[mode]:
+        shape = f"{value.dtype} of shape {value.shape}"
+        raise violation("render()", f"an array of {shape} is no picture, as the mode {mode!r} says")
 
 
 def _check_flag(flag: Any, name: str) -> None:

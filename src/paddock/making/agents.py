@@ -57,7 +57,7 @@ def chooser(module: str, observation_space: Space[Any], action_space: Space[Any]
 class WalledAgent:
     """The agent of a file behind a wall: called with an observation, it returns what the agent chose.
 
-    Plain data, and no more is sure: whether it is an action is for the environment that gets it to check.
+    That is a member of the action space; an agent that chooses anything else is stopped: EnvironmentViolation.
     """
 
     def __init__(
@@ -72,10 +72,17 @@ class WalledAgent:
             "action_space": action_space,
             "seed": seed,
         }
+        self._space = action_space
         self._env = walled_env(what, {agent_module(file): str(Path(file).resolve())}, None, policy)
 
     def __call__(self, observation: Any) -> Any:
-        return self._env.call("act", observation)
+        action = self._env.call("act", observation)
+        if not self._space.contains(action):
+            from paddock.hosting.wall_members import violation, wrong_place
+
+            self.close()
+            raise violation(*wrong_place(self._space, action, "action"))
+        return action
 
     def close(self) -> None:
         """End it; safe to call twice."""

@@ -144,8 +144,8 @@ def _outside_spec(plan: Plan, described: EnvSpec | None) -> EnvSpec | None:
     kwargs = {**({} if target.spec is None else deepcopy(target.spec.kwargs)), **plan.env_kwargs}
     if plan.render_mode is not None:
         kwargs["render_mode"] = plan.render_mode
-    known = {"id": described.id if target.id is None else target.id, "kwargs": kwargs}
-    return replace(described, entry_point=None, vector_entry_point=None, additional_wrappers=(), **known)
+    bare = replace(described, entry_point=None, vector_entry_point=None, additional_wrappers=(), kwargs=kwargs)
+    return bare if target.id is None else replace(bare, id=target.id)
 
 
 def _build_processes(plan: Plan, num_envs: int) -> VectorEnv[Any, Any, Any]:

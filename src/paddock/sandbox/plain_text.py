@@ -8,12 +8,13 @@ import re
 _STRING = "(?:\x1b[\\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x80-\x9f]*(?:\x07|\x9c|\x1b\\\\)"
 _CSI = "(?:\x1b\\[|\x9b)[0-?]*[ -/]*[@-~]"
 _ESCAPE = "\x1b[ -/]*[0-~]"
-# Controls but newline and tab, the embeddings, overrides and isolates that reorder a line, and half characters.
-_CONTROL = "[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
+# What reorders a line (marks, embeddings, overrides, isolates) or ends it where nobody sees that; half characters.
+_UNSEEN = "\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff"
+_CONTROL = f"[\x00-\x08\x0b-\x1f\x7f-\x9f{_UNSEEN}]"  # not newline and tab
 _SEQUENCE = re.compile(f"{_STRING}|{_CSI}|{_ESCAPE}|{_CONTROL}")
 _COLOUR = re.compile("\x1b\\[[0-9;:]{0,64}m")
 # What a space may never declare as its characters; carriage return, form feed and vertical tab are Python's printable.
-_DRIVING = re.compile("[\x00-\x08\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+_DRIVING = re.compile(f"[\x00-\x08\x0e-\x1f\x7f-\x9f{_UNSEEN}]")
 
 
 def plain(text: str, *, colours: bool = False) -> str:

@@ -22,8 +22,10 @@ _HEADERS = 100
 _PIECE_BYTES = 1 << 14
 # Of these one is enough; which of two would count is what an attacker hopes for.
 _ONCE = frozenset(
-    ("host", "content-length", "transfer-encoding", "authorization", "origin", "sec-fetch-site", "expect")
-    + ("content-type", "upgrade", "x-paddock-session")
+    {
+        *("host", "content-length", "transfer-encoding", "authorization", "origin", "sec-fetch-site", "expect"),
+        *("content-type", "upgrade", "x-paddock-session"),
+    }
 )
 
 Where = Literal["between", "head", "body"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import resource
 
 _KEPT = 32  # for connections that ask, and are answered
 _FOR_A_START = 12  # while a worker starts; when it runs it has five
@@ -11,6 +10,8 @@ _FOR_A_START = 12  # while a worker starts; when it runs it has five
 
 def has_descriptors(starting: int) -> bool:
     """Whether another worker may be started beside ``starting`` others."""
+    import resource  # here: this module is read on every system
+
     most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if most == resource.RLIM_INFINITY:
         return True

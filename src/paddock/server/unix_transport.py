@@ -1,4 +1,4 @@
-"""The transport of a unix socket as picows can use it. picows sets TCP's options on every socket, which has none of them.
+"""The transport of a unix socket as picows can use it, which sets options of TCP on every socket.
 
 A reader would get wrong: without this the error in its ``connection_made`` ends the whole process, not the connection.
 """
