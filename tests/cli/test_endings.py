@@ -31,7 +31,7 @@ MISTAKES = {
     "module without that id": ["run", "math:Maze-v0"],
     "info of a module": ["info", "math:Maze-v0"],
     "a folder": ["run", "./maze"],
-    "a server": ["explain", "https://example.org/Maze-v0"],
+    "a wall around a server": ["explain", "https://example.org/Maze-v0", "--isolation", "sandbox"],
     "unknown isolation": ["explain", "CartPole-v1", "--isolation", "hope"],
     "unknown backend": ["explain", "CartPole-v1", "--backend", "abacus"],
     "missing extra": ["run", "bad/NeedsPackage-v0"],

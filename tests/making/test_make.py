@@ -166,10 +166,9 @@ def test_a_token_is_not_shown():
     assert "hunter2" not in repr(paddock.RemoteOptions(token="hunter2"))
 
 
-@pytest.mark.parametrize("target", ["acme/maze@1.2", "https://host/Maze-v0"])
-def test_places_that_this_version_cannot_reach_say_so(target):
+def test_places_that_this_version_cannot_reach_say_so():
     with pytest.raises(PlanError, match="this version of paddock"):
-        paddock.make(target)
+        paddock.make("acme/maze@1.2")
 
 
 def test_planning_is_pure_and_readable():

@@ -221,7 +221,7 @@ def test_any_frame(episode, make, pieces):
 
 
 @pytest.mark.full
-@settings(max_examples=20_000)
+@settings(max_examples=5_000)
 @given(*FRAMES)
 def test_any_frame_of_many(episode, make, pieces):
     one_frame(episode, make, pieces)
@@ -265,7 +265,7 @@ def test_no_wrong_action_reaches_an_environment(picky, key, value):
 
 
 @pytest.mark.full
-@settings(max_examples=20_000)
+@settings(max_examples=5_000)
 @given(st.sampled_from([*GOOD, "more"]), VALUES | ARRAYS)
 def test_no_wrong_action_of_many_reaches_an_environment(picky, key, value):
     one_action(picky, key, value)

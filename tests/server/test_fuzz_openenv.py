@@ -227,7 +227,7 @@ def test_any_frame(episode, payload, opcode, pieces):
 
 
 @pytest.mark.full
-@settings(max_examples=20_000)
+@settings(max_examples=5_000)
 @given(*FRAMES)
 def test_any_frame_of_many(episode, payload, opcode, pieces):
     one_frame(episode, payload, opcode, pieces)
@@ -275,7 +275,7 @@ def test_no_wrong_action_reaches_an_environment(picky, action):
 
 
 @pytest.mark.full
-@settings(max_examples=20_000)
+@settings(max_examples=5_000)
 @given(changed_action() | JSON)
 def test_no_wrong_action_of_many_reaches_an_environment(picky, action):
     one_action(picky, action)
