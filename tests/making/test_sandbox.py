@@ -109,7 +109,7 @@ def test_it_is_an_environment_like_any_other(env):
 
 
 def test_it_sees_its_module_and_nothing_beside_it(env):
-    for hidden in (Path(env.call("where")).parent, Path.cwd(), Path.home(), "/etc/passwd", "/proc", "/home"):
+    for hidden in (Path(env.call("where")).parent, Path(__file__).parent, Path.home(), "/etc/passwd", "/proc", "/home"):
         with pytest.raises(EnvFailed, match="No such file|Permission denied"):
             env.call("listed", str(hidden))
 

@@ -1,8 +1,10 @@
 """A server in a thread of this process, for tests that look at it from both sides: what a peer sees, what it did."""
 
 import asyncio
+import gc
 import threading
 import time
+from contextlib import contextmanager
 from datetime import datetime, timedelta, timezone
 
 from paddock.server.front import listen
@@ -180,6 +182,18 @@ class RunningServer:
         """A connection that shows this role's token; None for no token."""
         token = None if role is None else self.tokens[role]
         return Peer(("127.0.0.1", self.port), token=token, **options)
+
+    @contextmanager
+    def busy_at_most(self, limit_s, what):
+        """What happens meanwhile may take so long of the server's own thread, without the garbage of the tests."""
+        gc.disable()
+        try:
+            began_s = self.cpu_s()
+            yield
+            took_s = self.cpu_s() - began_s
+        finally:
+            gc.enable()
+        assert took_s <= limit_s, (what[:200], len(what), took_s)
 
     def cpu_s(self):
         """Seconds of work that the server's own thread has done: who blocks it shows here, however busy the machine."""

@@ -17,7 +17,7 @@ INTEGER_DIGITS = 300  # about as many as a float has room for
 
 # Of a text that a server is sent: reading so much takes about 0.1 s, in which it does nothing else.
 TEXT_LIMIT = 32 << 20
-PIECES_LIMIT = 1 << 17  # brackets, commas and colons, not those in strings
+PIECES_LIMIT = 1 << 16  # brackets, commas and colons, not those in strings
 ESCAPES_LIMIT = 1 << 20
 
 _NOT_STRUCTURE = bytes(set(range(256)) - set(b'[]{},:"'))
