@@ -10,7 +10,12 @@ from paddock.bench.hostile.attack import GROUPS
 from ..sandbox.as_user import as_user
 from .tiers import QUICK, ROOT, WALLS, linux_only, need
 
-pytestmark = [linux_only, pytest.mark.skipif(not ROOT, reason="these tests run as an ordinary user already")]
+pytestmark = [
+    linux_only,
+    pytest.mark.skipif(
+        not ROOT, reason="this is an ordinary user: the same tests run directly, without a change of user"
+    ),
+]
 
 
 def hostile(*arguments):

@@ -12,7 +12,7 @@ pytestmark = linux_only
 @pytest.mark.parametrize("attack", [one for one in attacks() if one.values[0].control is not None])
 def test_canary_is_hit_without_a_wall(attack):
     if attack.control_root and not ROOT:
-        pytest.skip("the system itself denies this to an ordinary user")
+        pytest.skip("the system itself denies this to an ordinary user; runs as root")
     verdict = run_attack(attack, attack.control)
     assert attack.canary in verdict.hits, f"{attack.title}: {verdict.detail} {verdict.calls}"
 

@@ -68,9 +68,9 @@ def attempted(layers, target, told, policy):
 
 def needed(layer):
     if layer == "identity" and not ROOT:
-        pytest.skip("an ordinary user has one identity")
+        pytest.skip("an ordinary user has one identity; runs as root")
     if layer == "cgroup" and not {"memory", "pids"} <= {one.name for one in Machine.here().cgroups}:
-        pytest.skip("this user may make no control groups")
+        pytest.skip("this user may make no control groups; runs as root")
 
 
 @pytest.mark.parametrize(("layer", "target", "told", "policy"), PROBES)
@@ -84,5 +84,5 @@ def test_layer_alone_stops_the_attack_it_is_there_for(layer, target, told, polic
 def test_without_that_layer_the_same_attack_succeeds(layer, target, told, policy):
     needed(layer)
     if target == "kernel:OtherInstructionSet" and os.uname().machine != "x86_64":
-        pytest.skip("there is no other instruction set here")
+        pytest.skip("only x86-64 has a second set of system calls (x32); runs there")
     assert attempted(BENEATH.get(layer, ()), target, told, policy) == "succeeded"

@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 
 from paddock.bench.hostile import score as score_module
@@ -93,7 +94,7 @@ def test_process_tier_promises_its_caller_and_nothing_else():
     assert not any(promises("none", attack) for attack in ATTACKS)
 
 
-NOTHING = (pytest.importorskip("numpy").zeros(2, "float32"), 0.0, False, False, {})
+NOTHING = (np.zeros(2, "float32"), 0.0, False, False, {})
 
 
 @pytest.mark.parametrize(
@@ -125,8 +126,7 @@ def test_steps_after_the_end_are_recognised():
 
 
 def test_secrets_are_found_wherever_they_are():
-    numpy = pytest.importorskip("numpy")
-    for value in ({"a": ["x secret-7 y"]}, {"secret-7": 1}, (b"..secret-7",), numpy.frombuffer(b"secret-7", "uint8")):
+    for value in ({"a": ["x secret-7 y"]}, {"secret-7": 1}, (b"..secret-7",), np.frombuffer(b"secret-7", "uint8")):
         assert leaks(value, ["secret-7"], "step") == ["step brought back a secret"]
     assert leaks({"a": ["harmless"]}, ["secret-7"], "step") == []
 

@@ -13,7 +13,7 @@ WALLS = ("sandbox", "landlock")
 # One of each group, quick ones; `make test-full` runs them all.
 QUICK = ("F02", "N01", "P16", "K01", "R03", "L14", "I01", "T01")
 
-linux_only = pytest.mark.skipif(sys.platform != "linux", reason="the walls are Linux's")
+linux_only = pytest.mark.skipif(sys.platform != "linux", reason="the walls are Linux's: they run on Linux only")
 
 
 def attacks():
@@ -26,4 +26,4 @@ def attacks():
 
 def need(tier):
     if not available(tier):
-        pytest.skip(f"this machine does not have the tier {tier}")
+        pytest.skip(f"this machine can't put up the tier {tier} (paddock doctor says why); runs where it can")

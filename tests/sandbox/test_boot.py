@@ -12,9 +12,10 @@ import pytest
 
 from paddock.sandbox.boot_line import BOOT
 from paddock.sandbox.inside.finder import spec_of
+from tests.peers import run_with_peer
 from tests.sandbox.walled import boot, readable
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="Linux's walls")
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the walls are Linux's: they run on Linux only")
 
 LOCK = {
     "identity": None,
@@ -110,7 +111,6 @@ def test_paddock_is_whole_again_behind_the_wall_and_numpy_computes(target):
 
 
 def test_numba_compiles_behind_the_wall(target, tmp_path):
-    pytest.importorskip("numba")
     code = (
         "import warnings; warnings.simplefilter('ignore')\nimport numba, numpy as np\n"
         "print(numba.njit(lambda x: x.sum(), parallel=True)(np.ones(1000)))"
@@ -118,10 +118,23 @@ def test_numba_compiles_behind_the_wall(target, tmp_path):
     assert said(boot(order(target, "target:run", [code]))) == "1000.0"
 
 
-def test_torch_computes_behind_the_wall(target):
-    pytest.importorskip("torch")
-    code = "import torch\nprint(torch.nn.Linear(64, 64)(torch.ones(256, 64)).shape[0])"
-    assert said(boot(order(target, "target:run", [code]))) == "256"
+TORCH = """
+import json, socket
+from paddock.sandbox import Call, Policy, launch
+
+near, far = socket.socketpair()
+call = Call("torch_target:main", modules={{"torch_target": {path!r}}})
+with launch(call, Policy(memory_mb=4096), socket_fd=far.fileno()) as child:
+    child.wait(120)
+print(json.dumps(child.output))
+"""
+
+
+@pytest.mark.full
+def test_torch_computes_behind_the_wall(tmp_path):
+    target = tmp_path / "torch_target.py"
+    target.write_text("def main():\n    import torch\n    print(torch.nn.Linear(64, 64)(torch.ones(256, 64)).shape[0])")
+    assert "256" in run_with_peer("arrays", TORCH.format(path=str(target))).split()
 
 
 def test_the_library_that_environments_use_works_behind_the_wall(target, tmp_path):

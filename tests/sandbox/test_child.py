@@ -41,7 +41,7 @@ def test_too_much_cpu_time_is_told(tmp_path, way):
     assert cause == "cpu" and "CPU time" in words
 
 
-@pytest.mark.skipif(not MEMORY, reason="no cgroup with a memory limit may be made here")
+@pytest.mark.skipif(not MEMORY, reason="no cgroup with a memory limit may be made here: runs as root")
 @ways
 def test_too_much_memory_is_told(tmp_path, way):
     code = "hoard = []\nwhile True: hoard.append(bytearray(1 << 22))"

@@ -204,7 +204,6 @@ tell([seen, attempt({str(tmp_path / "read" / "new")!r}), attempt({str(tmp_path /
     assert (tmp_path / "write" / "new").exists()
 
 
-@pytest.mark.skipif(not os.path.exists("/usr/bin/cat"), reason="needs cat")
 @ways
 def test_a_program_talks_over_the_socket_as_its_standard_streams(way):
     here, there = socket.socketpair()

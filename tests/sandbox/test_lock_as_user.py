@@ -8,10 +8,12 @@ import pytest
 
 from tests.sandbox.as_user import USER, as_user
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="Linux's walls")
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the walls are Linux's: they run on Linux only")
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="these tests run as an ordinary user already")
+@pytest.mark.skipif(
+    os.geteuid() != 0, reason="this is an ordinary user: the same tests run directly, without a change of user"
+)
 @pytest.mark.parametrize("file", ["test_lock_layers.py", "test_boot.py"])
 def test_the_same_holds_for_an_ordinary_user(file):
     # Not below tmp_path: that is root's alone, and every run of pytest makes it so again.

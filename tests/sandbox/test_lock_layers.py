@@ -11,11 +11,11 @@ from paddock.sandbox.inside.landlock import version
 from tests.sandbox.walled import attempt, readable
 
 ROOT = os.geteuid() == 0
-as_root = pytest.mark.skipif(not ROOT, reason="only root has an identity to lose")
+as_root = pytest.mark.skipif(not ROOT, reason="only root has an identity to lose: runs where the suite runs as root")
 ABI = version()
 STRANGER = {"uid": 0x70000123, "gid": 0x70000123}
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="Linux's walls")
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the walls are Linux's: they run on Linux only")
 
 
 def landlock(**more):
@@ -145,7 +145,7 @@ def test_a_program_runs_only_where_it_may_be_executed():
     assert attempt(run, landlock(execute=["/bin/true"])) == "done"
 
 
-@pytest.mark.skipif(ABI < 4, reason="this kernel's Landlock knows no TCP")
+@pytest.mark.skipif(ABI < 4, reason="Landlock knows TCP from ABI 4 on: runs on Linux 6.7 and later")
 def test_landlock_alone_closes_tcp_ports_that_are_not_named():
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
@@ -160,7 +160,7 @@ def test_landlock_alone_closes_tcp_ports_that_are_not_named():
     )
 
 
-@pytest.mark.skipif(ABI < 6, reason="this kernel's Landlock knows no scopes")
+@pytest.mark.skipif(ABI < 6, reason="Landlock knows scopes from ABI 6 on: runs on Linux 6.12 and later")
 def test_landlock_alone_keeps_signals_and_abstract_sockets_inside():
     assert attempt("os.kill(os.getppid(), 0)", {}) == "done"
     assert attempt("os.kill(os.getppid(), 0)", landlock()) == "refused PermissionError 1"
@@ -267,7 +267,7 @@ def test_what_cannot_be_applied_is_said_and_nothing_is_left_out():
     assert refusal(seccomp(fly=True)).startswith("seccomp has no option 'fly'")
 
 
-@pytest.mark.skipif(ROOT, reason="root can become anyone")
+@pytest.mark.skipif(ROOT, reason="root can become anyone; runs as uid 4000 in test_lock_as_user.py")
 def test_an_ordinary_user_cannot_become_another():
     assert "could not be taken on" in refusal({"identity": STRANGER})
 

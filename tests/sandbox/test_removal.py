@@ -7,7 +7,7 @@ import pytest
 
 from paddock.sandbox.removal import remove_tree
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the walls are Linux's")
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the walls are Linux's: they run on Linux only")
 
 
 def dig(folder, levels):

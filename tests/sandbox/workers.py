@@ -17,12 +17,18 @@ from paddock.sandbox.plan import TIERS
 ROOT = os.geteuid() == 0
 SANDBOX, LANDLOCK = TIERS["sandbox"], TIERS["landlock"]
 
-needs_linux = pytest.mark.skipif(sys.platform != "linux", reason="the wall is Linux's")
-needs_root = pytest.mark.skipif(not ROOT, reason="for root only")
+needs_linux = pytest.mark.skipif(sys.platform != "linux", reason="the walls are Linux's: they run on Linux only")
+needs_root = pytest.mark.skipif(not ROOT, reason="needs root's rights: runs where the suite runs as root")
 backends = pytest.mark.parametrize(
     "backend",
     [
-        pytest.param("bwrap", marks=pytest.mark.skipif(Machine.here().bwrap is None, reason="bubblewrap is missing")),
+        pytest.param(
+            "bwrap",
+            marks=pytest.mark.skipif(
+                Machine.here().bwrap is None,
+                reason="bubblewrap is missing; scripts/setup installs it where it may, and `native` runs without it",
+            ),
+        ),
         "native",
     ],
 )
@@ -33,7 +39,10 @@ ways = pytest.mark.parametrize(
         pytest.param(
             {"backend": "bwrap"},
             id="bwrap",
-            marks=pytest.mark.skipif(Machine.here().bwrap is None, reason="bubblewrap is missing"),
+            marks=pytest.mark.skipif(
+                Machine.here().bwrap is None,
+                reason="bubblewrap is missing; scripts/setup installs it where it may, and `native` runs without it",
+            ),
         ),
         pytest.param({"backend": "native"}, id="native"),
         pytest.param({"tier": "landlock"}, id="landlock"),

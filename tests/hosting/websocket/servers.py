@@ -43,7 +43,7 @@ def websockets_server(handler=echo, *, unix=None, **options):
 @contextlib.contextmanager
 def picows_server():
     """An echo made by the package ``picows``."""
-    picows = pytest.importorskip("picows")
+    import picows
 
     class Echo(picows.WSListener):
         def on_ws_frame(self, transport, frame):
@@ -104,7 +104,7 @@ def answering(reply, then=read_all):
 def certificate(folder):
     """A certificate for localhost, and contexts for both sides that agree on it."""
     if shutil.which("openssl") is None:
-        pytest.skip("openssl makes the certificate of this test, and is not installed")
+        pytest.skip("openssl makes the certificate of this test: runs where scripts/setup may install it")
     key, cert = folder / "key.pem", folder / "cert.pem"
     command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
     subprocess.run(
