@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from paddock.cli.arguments import add_json, add_target
 from paddock.cli.failures import FAILED, OK, CommandFailed, environment_code
-from paddock.cli.folders import split_folder
 from paddock.cli.output import Output
 from paddock.cli.printing import message_of
 from paddock.errors import InvalidManifest, PaddockError, PlanError, SandboxUnavailable
@@ -57,6 +56,7 @@ def _find(target: str, output: Output, *, grant: bool) -> tuple[list[Finding], b
 
     A folder's source is looked at even if the folder can't be run here.
     """
+    from paddock.making.target import split_folder
     from paddock.testing.secure import find_in_folder
 
     named = split_folder(target)
@@ -74,6 +74,7 @@ def _find(target: str, output: Output, *, grant: bool) -> tuple[list[Finding], b
 
 def _find_by_running(target: str, *, grant: bool) -> list[Finding]:
     from paddock.cli.environment import granted, made
+    from paddock.making.target import split_folder
     from paddock.testing import find
     from paddock.testing.secure import find_at_run_time, find_in_module
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from paddock.cli.arguments import add_json
 from paddock.cli.failures import FAILED, OK, mistake
-from paddock.cli.folders import split_folder
 from paddock.cli.output import Output
 
 if TYPE_CHECKING:
@@ -90,6 +89,8 @@ def _compare(old: Asked, new: Asked, output: Output) -> int:
 
 
 def _asked(text: str) -> Asked:
+    from paddock.making.target import split_folder
+
     if (named := split_folder(text)) is not None:
         from paddock.package.manifest import read_manifest
 

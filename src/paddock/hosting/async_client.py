@@ -17,7 +17,7 @@ from paddock.core.state import State
 from paddock.errors import ClosedEnvironmentError, WorkerLost
 from paddock.hosting import messages as m
 from paddock.hosting.client import described_spaces, read_description
-from paddock.hosting.gate import UNWALLED, Gate
+from paddock.hosting.reply_reader import UNWALLED, ReplyReader
 from paddock.hosting.wall import Wall
 from paddock.hosting.wall_description import checked_description, checked_spaces, checked_spec
 from paddock.hosting.wall_rules import WallRules
@@ -56,7 +56,7 @@ class AsyncHostedEnv:
     render_mode: str | None
     spec: EnvSpec | None
 
-    def __init__(self, channel: AsyncChannel, gate: Gate) -> None:
+    def __init__(self, channel: AsyncChannel, gate: ReplyReader) -> None:
         self._channel, self._gate = channel, gate
         self._closed = False
 

@@ -15,7 +15,7 @@ from paddock.core.state import State
 from paddock.errors import BadFrame, ClosedEnvironmentError, PaddockError, ResetNeeded, WorkerLost
 from paddock.hosting import messages as m
 from paddock.hosting.channel import Channel, Losable
-from paddock.hosting.gate import UNWALLED, Gate
+from paddock.hosting.reply_reader import UNWALLED, ReplyReader
 from paddock.hosting.wall import Wall
 from paddock.hosting.wall_description import checked_description, checked_spaces, checked_spec
 from paddock.hosting.wall_rules import WallRules
@@ -47,7 +47,7 @@ class HostedEnv(Env[Any, Any]):
         self._closed = False
         self._ordered = wall is not None and wall.ordered
         self._needs_reset = self._ordered
-        self._gate: Gate = UNWALLED if wall is None else Wall(_NOTHING, wall)
+        self._gate: ReplyReader = UNWALLED if wall is None else Wall(_NOTHING, wall)
         try:
             self._ask(m.Make(_NUMBER, what), partial(self._adopt, spaces=spaces, wall=wall))
         except BaseException:

@@ -13,8 +13,8 @@ import numpy as np
 
 from paddock.core.env import Info
 from paddock.errors import EnvironmentViolation, PaddockError, WorkerLost
-from paddock.hosting.gate import StepResult
 from paddock.hosting.messages import Failed
+from paddock.hosting.reply_reader import StepResult
 from paddock.hosting.wall_failure import walled_error
 from paddock.hosting.wall_members import member_test, shown, violation, wrong_place
 from paddock.hosting.wall_rules import WallRules

@@ -15,6 +15,7 @@ from paddock.making.code_files import code_of
 from paddock.making.plan import Plan
 from paddock.making.target import Target
 from paddock.making.wrapper_stack import as_data, name_of
+from paddock.sandbox.policy import Policy
 from paddock.sources.openenv_classes import RECORD_CLASSES
 
 
@@ -51,6 +52,11 @@ def crossing(plan: Plan) -> Crossing:
     for name, _, given in wrappers:
         _check_crosses(given, f"{name}'s arguments")
     return Crossing(what, {} if target.folder else _modules(target, wrappers), target.folder)
+
+
+def seeing(folder: str | None, policy: Policy) -> Policy:
+    """The policy with a folder that has a manifest: that one is shown as a whole, where it is."""
+    return policy if folder is None else replace(policy, read=(*policy.read, folder))
 
 
 def _bare(spec: EnvSpec) -> EnvSpec:

@@ -46,7 +46,7 @@ class Plan:
         if self.wall is not None:
             from paddock.making.wall_lines import wall_lines  # when first used: it looks at files
 
-            rows += wall_lines(target, self.wall)
+            rows += wall_lines(self, self.wall)
         if target.url is not None:
             return [*rows, *self._remote_lines()]
         if spec is None:

@@ -65,12 +65,22 @@ def _module_target(text: str) -> Target:
     return Target(text, "module", module=match["module"], id=str(parse_id(match["id"])))
 
 
+def split_folder(text: str) -> tuple[str, str | None] | None:
+    """Folder and id; None if the text names no folder. A colon may also be part of a folder's name."""
+    if not text.startswith((".", "/", "~")):
+        return None
+    if ":" not in text or Path(text).expanduser().exists():
+        return text, None
+    folder, _, id = text.rpartition(":")
+    return folder, id
+
+
 def _folder_target(text: str) -> Target:
     """``./maze`` or, where the manifest has several environments, ``./maze:Maze-v0``."""
     from paddock.package.manifest import read_manifest
 
-    folder, _, name = text.rpartition(":") if ":" in text and not Path(text).exists() else (text, "", "")
+    folder, name = split_folder(text) or (text, None)
     path = str(Path(folder).expanduser().resolve())
     manifest = read_manifest(path)
-    spec = manifest.spec(name or None)
+    spec = manifest.spec(name)
     return Target(text, "folder", spec=spec, id=spec.id, folder=path, asked=manifest.permissions_of(spec.id))

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 from paddock.errors import PaddockError
-from paddock.making.code_files import code_of
-from paddock.making.target import Target
+from paddock.making.crossing import crossing, seeing
+from paddock.making.plan import Plan
 from paddock.sandbox.plan import LAYERS, Call
 from paddock.sandbox.plan import plan as plan_launch
 from paddock.sandbox.policy import Policy
@@ -15,18 +14,15 @@ from paddock.sandbox.view import Mount
 from paddock.sandbox.words import explain
 
 
-def wall_lines(target: Target, policy: Policy) -> list[tuple[str, str]]:
+def wall_lines(plan: Plan, policy: Policy) -> list[tuple[str, str]]:
     """Rows for a plan. Files are looked at, nothing is imported."""
-    return [*((f"may: {line.topic}", line.text) for line in explain(policy)), *_seen(target, policy)]
+    return [*((f"may: {line.topic}", line.text) for line in explain(policy)), *_seen(plan, policy)]
 
 
-def _seen(target: Target, policy: Policy) -> list[tuple[str, str]]:
+def _seen(plan: Plan, policy: Policy) -> list[tuple[str, str]]:
     try:
-        module = target.module or (None if target.spec is None else str(target.spec.entry_point).partition(":")[0])
-        modules = {} if module is None or target.folder is not None else code_of(module)
-        if target.folder is not None:
-            policy = replace(policy, read=(*policy.read, target.folder))
-        planned = plan_launch(Call("nothing", modules=modules), policy)
+        sent = crossing(plan)
+        planned = plan_launch(Call("nothing", modules=sent.modules), seeing(sent.folder, policy))
     except (PaddockError, ModuleNotFoundError) as error:
         return [("sees", f"unknown: {error}")]
     return [("wall", f"{planned.tier} by {_means(planned.backend, planned.layers)}"), *_mounts(planned.mounts)]

@@ -14,6 +14,7 @@ from paddock.hosting.client import HostedEnv
 from paddock.hosting.launch import Launcher
 from paddock.hosting.wall_rules import WallRules
 from paddock.hosting.walled_channel import WalledChannel
+from paddock.making.crossing import seeing
 from paddock.making.warm import WarmPool, spare_for
 from paddock.sandbox.launching import launch
 from paddock.sandbox.plan import Call
@@ -45,7 +46,7 @@ def walled_launcher(
     modules: Mapping[str, str], folder: str | None, policy: Policy, *, discreet: bool = False
 ) -> Launcher:
     """Starts a worker, or takes a spare one that was started just so. ``discreet``: it says little of its errors."""
-    order = _Order(dict(modules), folder, _seeing(folder, policy), discreet)
+    order = _Order(dict(modules), folder, seeing(folder, policy), discreet)
     return lambda: spare_for(order.key) or order.start()
 
 
@@ -53,7 +54,7 @@ def warm_pool(
     modules: Mapping[str, str], folder: str | None, policy: Policy, spares: int, *, discreet: bool = False
 ) -> WarmPool:
     """Spare workers for ``walled_launcher`` with the same arguments."""
-    order = _Order(dict(modules), folder, _seeing(folder, policy), discreet)
+    order = _Order(dict(modules), folder, seeing(folder, policy), discreet)
     return WarmPool(order.start, spares, order.key)
 
 
@@ -71,11 +72,6 @@ def shared_launcher(policy: Policy) -> Launcher:
             far.close()
 
     return start
-
-
-def _seeing(folder: str | None, policy: Policy) -> Policy:
-    """A folder with a manifest is shown as a whole, where it is."""
-    return policy if folder is None else replace(policy, read=(*policy.read, folder))
 
 
 @dataclass(frozen=True)

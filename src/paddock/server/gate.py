@@ -8,6 +8,8 @@ import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from paddock.hosting.remote_address import is_loopback
+
 # All of it: of "[::1].evil.example" or "localhost:80@evil.example" no part may pass for the whole.
 _HOST = re.compile(r"(?P<name>[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?", re.ASCII)
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]"})
@@ -31,7 +33,7 @@ class Gate:
     ) -> Gate:
         """For a server that listens on ``host``; None is a unix socket, which no page can reach."""
         own = _LOOPBACK | {name.lower() for name in hosts} | ({host.lower()} if host else set())
-        if host is None or is_loopback(host):
+        if host is None or is_loopback(host.lower().strip("[]")):
             return cls(own, origins)
         return cls(own | {socket.gethostname().lower(), socket.getfqdn().lower()}, origins, literals=True)
 
@@ -52,16 +54,6 @@ class Gate:
             return False
         name = found["name"].lower()
         return name in self.hosts or (self.literals and _is_address(name.strip("[]")))
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach that address."""
-    if host.lower() == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
 
 
 def _is_address(text: str) -> bool:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from paddock.errors import PlanError
-from paddock.server.gate import is_loopback
+from paddock.hosting.remote_address import is_loopback
 from paddock.server.journal import Sync
 
 Mode = Literal["simulation", "production"]
@@ -46,7 +46,7 @@ class Settings:
         """PlanError for what would be unsafe or can't work."""
         if (self.tls_cert is None) != (self.tls_key is None):
             raise PlanError("--tls-cert and --tls-key go together.")
-        if self.uds is None and not is_loopback(self.host) and self.tls_cert is None:
+        if self.uds is None and not is_loopback(self.host.lower().strip("[]")) and self.tls_cert is None:
             raise PlanError(
                 f"--host {self.host} can be reached by other machines, and without TLS anyone on the way reads the "
                 f"token. Pass --tls-cert and --tls-key, or stay on 127.0.0.1 behind a proxy that has TLS."

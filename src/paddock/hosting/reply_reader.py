@@ -1,4 +1,4 @@
-"""Gate: what HostedEnv lets in of a reply. The one here believes its peer; the one that does not is ``wall.Wall``."""
+"""ReplyReader: what HostedEnv lets in of a reply. The one here believes its peer; ``wall.Wall`` believes nothing."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from paddock.hosting.messages import Failed
 StepResult = tuple[Any, Any, Any, Any, Info]
 
 
-class Gate(Protocol):
+class ReplyReader(Protocol):
     """Reads the values of replies. ``ends``: errors after which the far end is not to be used any more."""
 
     ends: tuple[type[PaddockError], ...]
