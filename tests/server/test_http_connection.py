@@ -1,10 +1,13 @@
 """HTTP on a live server: order, limits, errors as JSON, and nothing told that is not the peer's."""
 
+import asyncio
+import socket
 import time
 
 import pytest
 
 from paddock.server import connection
+from paddock.server.http import Response
 from tests.server.in_process import SECRET, RunningServer, write_vault
 
 
@@ -256,3 +259,34 @@ def test_who_does_not_read_is_not_answered_without_end(server):
         assert sent < 64 << 20  # the server stopped reading
     with server.peer() as other:
         assert other.ask("GET", "/health").status == 200
+
+
+def test_a_peer_that_takes_nothing_of_its_answer_is_let_go(monkeypatch):
+    """F-11. By the kernel, so a websocket is too; the timer of HTTP's own answers does not help here."""
+    monkeypatch.setattr(connection, "STALLED_S", 1.0)
+    monkeypatch.setattr(connection, "_WRITE_S", 600.0)
+
+    async def ended_after_s():
+        lost = asyncio.Event()
+
+        class Watched(connection.HttpConnection):
+            def connection_lost(self, error):
+                super().connection_lost(error)
+                lost.set()
+
+        async def large(request):
+            return Response(200, bytes(32 << 20))
+
+        loop = asyncio.get_running_loop()
+        listening = await loop.create_server(lambda: Watched(large, max_body=100), "127.0.0.1", 0)
+        silent = socket.socket()
+        silent.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        silent.connect(listening.sockets[0].getsockname())
+        silent.sendall(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n")
+        began = time.monotonic()
+        await asyncio.wait_for(lost.wait(), 20)
+        listening.close()
+        silent.close()
+        return time.monotonic() - began
+
+    assert asyncio.run(ended_after_s()) >= 0.5

@@ -88,6 +88,7 @@ def test_churn_leaves_nothing_behind(tmp_path, count):
         churn(server, 12)  # most threads and caches are there after this
         before = resources(server)
         churn(server, count)
+        wait_until(lambda: descriptors(server) <= before[2], 10.0)  # the last connections are still being closed
         after = resources(server)
         print(f"{count} sessions; processes, threads, descriptors, cgroups, kB: {before} before, {after} after")
         assert after[0] == after[3] == 0
@@ -122,8 +123,12 @@ def resources(server):
     """Processes, threads, descriptors, cgroups, memory, when nothing goes on any more."""
     pid = server.process.pid
     wait_until(lambda: not server.sessions() and not below(pid) and not groups(server), 20.0)
-    descriptors = len(os.listdir(f"/proc/{pid}/fd"))
-    return len(below(pid)), len(os.listdir(f"/proc/{pid}/task")), descriptors, len(groups(server)), rss_kb(pid)
+    threads = len(os.listdir(f"/proc/{pid}/task"))
+    return len(below(pid)), threads, descriptors(server), len(groups(server)), rss_kb(pid)
+
+
+def descriptors(server):
+    return len(os.listdir(f"/proc/{server.process.pid}/fd"))
 
 
 def groups(server):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections import deque
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -19,6 +20,7 @@ HEAD_S = 10.0  # from the first byte of a head to its end
 _BODY_S, _BODY_BYTES_PER_S = 30.0, 1 << 16  # for a whole body: this, and its size at this speed
 _IDLE_S = 75.0  # between requests
 _WRITE_S = 30.0  # for a peer that reads slower than it is answered
+STALLED_S = 30.0  # for a peer, of a websocket too, that takes nothing of what is sent to it
 _LINGER_S = 2.0  # after a refusal, for what is still on its way: closing at once would cut off the answer
 
 
@@ -40,6 +42,7 @@ class HttpConnection(asyncio.Protocol):
 
     def connection_made(self, transport: Any) -> None:
         self._transport = transport
+        _end_when_stalled(transport.get_extra_info("socket"))
         self._allow(_IDLE_S)
 
     def connection_lost(self, error: Exception | None) -> None:
@@ -146,3 +149,9 @@ _SAID = {
     417: "Of expectations only 100-continue is known.",
     431: "The request has too many headers, or too long ones.",
 }
+
+
+def _end_when_stalled(sock: Any) -> None:
+    """Let the kernel end it: it alone sees whether the peer takes bytes that are sent already."""
+    if sock is not None and sock.family in (socket.AF_INET, socket.AF_INET6) and hasattr(socket, "TCP_USER_TIMEOUT"):
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, round(STALLED_S * 1000))
