@@ -1,15 +1,17 @@
 # Each target works in a fresh clone: scripts/setup makes .venv and installs, once per change of the files named below.
 PYTHON_IN_VENV := .venv/bin/python
+SIDE_BY_SIDE := -n auto --maxprocesses 4 --dist loadfile
+PEERS := $(patsubst scripts/peers/%.txt,.peers/%/list.stamp,$(wildcard scripts/peers/*.txt))
 .PHONY: run test test-full check bench clean
 
 run: .venv/base.stamp  ## the tour of the product
 	.venv/bin/paddock demo
 
-test: .venv/dev.stamp  ## the fast suite
-	$(PYTHON_IN_VENV) -m pytest
+test: .venv/dev.stamp $(PEERS)  ## the fast suite
+	$(PYTHON_IN_VENV) -m pytest $(SIDE_BY_SIDE)
 
-test-full: .venv/dev.stamp  ## and the long counts marked `full`
-	$(PYTHON_IN_VENV) -m pytest -m ""
+test-full: .venv/dev.stamp $(PEERS)  ## and the long counts marked `full`
+	$(PYTHON_IN_VENV) -m pytest $(SIDE_BY_SIDE) -m ""
 
 check: .venv/dev.stamp
 	$(PYTHON_IN_VENV) -m ruff check .
@@ -20,8 +22,12 @@ bench: .venv/bench.stamp
 	scripts/bench $(PYTHON_IN_VENV)
 
 clean:
-	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .peers build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 
 .venv/%.stamp: pyproject.toml scripts/setup scripts/system-packages.txt
 	scripts/setup $*
+
+# What the tests compare with, each in a venv of its own.
+.peers/%/list.stamp: scripts/peers/%.txt
+	scripts/peer $* >/dev/null

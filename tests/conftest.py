@@ -1,6 +1,7 @@
 """What every test gets. Runs repeat exactly: Hypothesis derandomized, other random tests from the printed seed."""
 
 import copy
+import gc
 import os
 
 import pytest
@@ -16,6 +17,12 @@ settings.load_profile("repeat")
 
 def pytest_report_header():
     return f"paddock: seed {SEED} (another: PADDOCK_SEED=N), Hypothesis profile {settings.get_current_profile_name()}"
+
+
+def pytest_collection_finish():
+    """Ten thousand tests are a large heap, which every `gc.collect()` in them would go through again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ import pytest
 
 from paddock import errors
 from paddock.gym.utils.save_video import capped_cubic_video_schedule, save_video
+from tests.case_names import case_name
 from tests.wrappers.painters import frame_of, number_in
 
 av = pytest.importorskip("av")
@@ -54,7 +55,7 @@ def videos(folder):
         {"step_trigger": lambda step: step in (11, 14), "step_starting_index": 10, "video_length": 2},
         {"step_trigger": lambda step: step == 1, "episode_trigger": lambda episode: True, "name_prefix": "x"},
     ],
-    ids=str,
+    ids=case_name,
 )
 def test_files_and_frames_are_gymnasiums(options, theirs, tmp_path):
     module, found = theirs

@@ -14,6 +14,7 @@ from paddock.hosting.codec import PREFIX_BYTES, decode, decode_frame, decode_pre
 from paddock.hosting.limits import LIMITS, Limits
 from paddock.hosting.messages import Call, Done, Failed, Make, Render, Reset, Restore, State, Step
 from paddock.hosting.value_reader import _RULES as KINDS
+from tests.case_names import case_name
 from tests.hosting import golden
 from tests.hosting.exactness import assert_same
 
@@ -92,7 +93,7 @@ class Surface:
         (Call(0, "f", [], {"a": Surface()}), None, "kwargs['a']"),
         (Make(0, {"fn": Surface}), None, "what['fn']"),
     ],
-    ids=str,
+    ids=case_name,
 )
 def test_what_can_not_cross_is_called_by_the_users_name_for_it(message, answers, path):
     with pytest.raises(NotTransferable) as caught:

@@ -17,6 +17,7 @@ from paddock.hosting.limits import Limits
 from paddock.hosting.messages import Done, Failed
 from paddock.hosting.values import from_wire, to_wire
 from paddock.spaces import Box, Discrete, GraphInstance, Space
+from tests.case_names import case_name
 from tests.hosting.exactness import assert_same
 from tests.spaces.strategies import spaces
 
@@ -200,7 +201,7 @@ class Own(Space):
         ([10**4200], "info[0]", "int"),
         (types.SimpleNamespace(), "info", "types.SimpleNamespace"),
     ],
-    ids=str,
+    ids=case_name,
 )
 def test_what_is_no_wire_type_is_refused_by_path_and_type(value, path, kind):
     with pytest.raises(NotTransferable) as caught:
@@ -247,7 +248,7 @@ def test_a_web_of_shared_lists_is_refused_before_it_becomes_a_tree():
         (Limits(ndim=2), np.zeros((1, 1, 1)), "array of 3 axes"),
         (Limits(ndim=2), np.full((1, 1, 1), None), "array of 3 axes"),
     ],
-    ids=lambda value: str(value)[:30],
+    ids=case_name,
 )
 def test_bounds_hold_at_both_ends(limits, value, words):
     with pytest.raises(NotTransferable, match=words):
@@ -348,7 +349,7 @@ _ZERO = {"$": "array", "dtype": "<f4", "shape": [0], "offset": 0}
         {"a": {(1, 2): 3}},
         [object()],
     ],
-    ids=lambda plain: str(plain)[:60],
+    ids=case_name,
 )
 def test_malformed_values_are_bad_frames(plain):
     with pytest.raises(BadFrame):
