@@ -66,6 +66,7 @@ class SuiteServer:
             self._process.terminate()
             self._process.wait(60)
             self._process.stdout.close()
+            self._process = None
 
 
 if __name__ == "__main__":

@@ -122,8 +122,9 @@ class KeptChannel:
         self.recv()
 
     def end(self):
-        if self._channel is not None:
-            self._channel.close()
+        channel, self._channel = self._channel, None
+        if channel is not None:
+            channel.close()
 
 
 def _process_channel(launcher):

@@ -219,7 +219,7 @@ def test_a_mistake_names_file_key_and_what_was_expected(package, toml, told):
 
 
 def test_folder_that_does_not_exist(tmp_path):
-    with pytest.raises(InvalidManifest, match="There is no folder '.*nowhere'"):
+    with pytest.raises(InvalidManifest, match="There is no folder '/"):
         read_manifest(tmp_path / "nowhere")
 
 

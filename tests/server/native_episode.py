@@ -7,7 +7,7 @@ from paddock.hosting.codec import decode_frame, encode
 from tests.server.in_process import SECRET
 from tests.server.raw_peers import BINARY
 
-LIMIT_S, LIMIT_S_PER_BYTE = 0.1, 5e-9  # of the server's own thread
+LIMIT_S, LIMIT_S_PER_BYTE = 0.1, 1e-8  # of the server's own thread
 NEVER_TAKEN = ("BAD_FRAME", "OUT_OF_ORDER", "IDEMPOTENCY_CONFLICT")
 LEAKS = (SECRET, "hunter2-", "/home/", "Traceback", "site-packages", "vault_env")
 

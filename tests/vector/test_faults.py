@@ -339,7 +339,10 @@ def test_lanes_that_are_taken_as_they_are_ready_report_faults_too():
     with ledgers(4, workers=2, batch_size=2, on_fault="restart") as envs:
         envs.async_reset(seed=10)
         seen = {lane: [] for lane in range(4)}
-        for turn in range(40):
+        turn, ends_s = 0, time.monotonic() + 60
+        # The other worker's lanes may be ready again and again until the lost one is replaced.
+        while turn < 40 or sum(map(sum, seen.values())) not in (2, 4):  # one worker or both
+            assert time.monotonic() < ends_s
             observations, _, _, truncations, infos = envs.recv()
             lanes = infos["env_id"]
             for place, lane in enumerate(lanes):
@@ -349,7 +352,7 @@ def test_lanes_that_are_taken_as_they_are_ready_report_faults_too():
                 seen[lane].append(bool(told))
             chosen = np.full(2, deed("SIGKILL") if turn == 10 else 1, dtype=np.int64)
             envs.send(chosen, lanes)
-        assert sum(map(sum, seen.values())) in (2, 4)  # one worker or both
+            turn += 1
 
 
 def test_a_restored_lane_goes_on_instead_of_beginning_anew():

@@ -153,5 +153,5 @@ _SAID = {
 
 def _end_when_stalled(sock: Any) -> None:
     """Let the kernel end it: it alone sees whether the peer takes bytes that are sent already."""
-    if sock is not None and sock.family in (socket.AF_INET, socket.AF_INET6) and hasattr(socket, "TCP_USER_TIMEOUT"):
+    if getattr(sock, "family", None) in (socket.AF_INET, socket.AF_INET6) and hasattr(socket, "TCP_USER_TIMEOUT"):
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, round(STALLED_S * 1000))
