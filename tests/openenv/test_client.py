@@ -379,8 +379,11 @@ def test_the_user_part_of_the_url_and_a_header_authenticate(client):
             pass
         with client(base_url=server.url, headers={"Authorization": "Bearer T"}):
             pass
+        with client(base_url=server.url.replace("://", "://TOKEN@")):
+            pass
     assert b"Authorization: Basic YW55OlRPS0VO\r\n" in heads[0]
     assert b"Authorization: Bearer T\r\n" in heads[1]
+    assert b"Authorization: Bearer TOKEN\r\n" in heads[2]
 
 
 class Provider:

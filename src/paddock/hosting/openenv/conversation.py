@@ -14,7 +14,7 @@ from urllib.parse import unquote, urlsplit
 
 from paddock.errors import BadFrame, DeadlineExceeded, InvalidAction, PaddockError, PlanError, SessionGone
 from paddock.hosting.websocket.endpoint import Endpoint
-from paddock.hosting.websocket.handshake import basic
+from paddock.hosting.websocket.handshake import basic, bearer
 
 if TYPE_CHECKING:
     import ssl
@@ -59,7 +59,7 @@ class Line:
 
 
 def endpoint_of(base_url: str, headers: Mapping[str, str] | None = None) -> Endpoint:
-    """A server's websocket: ``http://host:8000/Id`` at ``ws://host:8000/Id/ws``. A user part is sent as Basic."""
+    """A server's websocket: ``http://host:8000/Id`` at ``ws://host:8000/Id/ws``. A user part is the token, as for ``make``."""
     parts = urlsplit(base_url if "://" in base_url else f"http://{base_url}")
     if parts.scheme not in ("http", "https", "ws", "wss") or not parts.hostname:
         raise PlanError(f"base_url must look like http://host:8000, got {_without_user(base_url)!r}.")
@@ -69,8 +69,10 @@ def endpoint_of(base_url: str, headers: Mapping[str, str] | None = None) -> Endp
     except ValueError:
         raise PlanError(f"base_url has no valid port: {_without_user(base_url)!r}.") from None
     authorization = None
-    if parts.password is not None or parts.username is not None:
-        authorization = basic(unquote(parts.username or ""), unquote(parts.password or ""))
+    if parts.password is not None:
+        authorization = basic(unquote(parts.username or ""), unquote(parts.password))
+    elif parts.username:
+        authorization = bearer(unquote(parts.username))
     given = {name.lower(): value for name, value in (headers or {}).items()}
     authorization = given.pop("authorization", authorization)
     if given:
