@@ -100,14 +100,15 @@ class OpenEnv(Process):
 class OpenEnvClients:
     """OpenEnv's own clients, driven in their own process."""
 
-    def __init__(self, python, url, field="value"):
+    def __init__(self, python, url, field="value", *, program="_openenv_peer.py"):
         self._process = subprocess.Popen(
-            [python, str(HERE / "_openenv_peer.py"), "client", url, field],
+            [python, str(HERE / program), "client", url, field],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
             cwd="/",
         )
+        self.pid = self._process.pid
         if self._process.stdout.readline().strip() != "ready":
             raise RuntimeError("OpenEnv's clients did not start")
 

@@ -3,9 +3,12 @@
     python benchmarks/remote.py [--quick]
 
 Every environment of paddock's is in a worker behind a wall, OpenEnv's are objects in its server. All sides take turns
-in every round, on the same cores, over TCP on this machine. OpenEnv's figure for one client is that of its faster one
-(blocking or async); it has no message for several environments, so lanes are compared with its best rate of all, that
-of 16 sessions. The floor is what raw blocking sockets of Python do with messages of a step's size.
+in every round, on the same cores, over TCP on this machine. Sessions are driven alike: each side's own async client,
+all 16 in one process and one event loop, the one that Python comes with. OpenEnv's figure for one client is that of its
+faster one (blocking or async); it has no message for several environments, so lanes are compared with its best rate of
+all, that of 16 sessions. For information the servers alone: the same written bytes from the same process for both
+(``_raw_load.py``); and the CPU time of a step, which a busy machine changes less than the rates. The floor is what raw
+blocking sockets of Python do with messages of a step's size.
 """
 
 from __future__ import annotations
@@ -20,6 +23,8 @@ import time
 from contextlib import ExitStack, closing
 from pathlib import Path
 
+from _cpu import cpu_below_s, cpu_s
+from _raw_load import OpenEnvPeer, PaddockPeer, RawLoad
 from _remote_sides import HERE, SESSIONS, Lanes, OpenEnv, OpenEnvClients, Paddock, Sessions, Waiting, peer_python
 from _timing import Table
 
@@ -32,7 +37,7 @@ STARTS = 1 if QUICK else 5
 IMPORTS = 5 if QUICK else 15
 LANES = 256
 TURNS = ["one", "*one", "*sync", "mixed one", "floor", "sessions", "*sessions", "shared", "mixed sessions", "lanes"]
-TURNS += ["frames", "*frames", "megabyte", "*megabyte"]
+TURNS += ["raw sessions", "raw shared", "*raw", "frames", "*frames", "megabyte", "*megabyte"]
 STEP_BYTES = 54  # a masked frame with a small action; replies are as small
 
 
@@ -75,7 +80,22 @@ def interleaved(cases):
     return {name: statistics.median(rates) for name, rates in found.items()}, times
 
 
-def cases_of(worlds, shared, theirs, mixed, stack):
+def cpu_times(table, cases, sides):
+    """CPU time of a step; ``sides``: the server's and the client's process of a case."""
+    for name, (server, client) in sides.items():
+        found = []
+        for _ in range(ROUNDS):
+            before = cpu_s(client), cpu_s(server), cpu_below_s(server)
+            done, _, _ = cases[name](SECONDS)
+            after = cpu_s(client), cpu_s(server), cpu_below_s(server)
+            found.append([(end - start) / done * 1e6 for start, end in zip(before, after, strict=True)])
+        parts = [statistics.median(part) for part in zip(*found, strict=True)]
+        client_us, server_us, workers_us = parts
+        shown = f"client {client_us:.0f}, server {server_us:.0f}, workers {workers_us:.0f}"
+        table.note(f"CPU of a step, µs, {name:10} {sum(parts):4.0f}: {shown}")
+
+
+def cases_of(worlds, shared, peer, theirs, mixed, stack):
     """Everything that is measured, by name: what is compared takes its turns one after the other.
 
     OpenEnv's begin with a star; those of its clients at our server are mixed.
@@ -92,6 +112,9 @@ def cases_of(worlds, shared, theirs, mixed, stack):
         "lanes": ours(Lanes(worlds.url("CartPole-v1"), LANES)),
         "shared": ours(Sessions(shared.url("CartPole-v1"))),
         "floor": ours(PingPong()),
+        "raw sessions": ours(RawLoad(lambda: PaddockPeer(worlds.url("Echo-v0")))),
+        "raw shared": ours(RawLoad(lambda: PaddockPeer(shared.url("CartPole-v1")))),
+        "*raw": ours(RawLoad(lambda: OpenEnvPeer(peer.port))),
     }
     for case in ("sync", "one", "sessions", "frames", "megabyte"):
         cases[f"*{case}"] = lambda seconds, case=case: theirs.run(case, seconds)
@@ -115,6 +138,8 @@ def steps(table, rates, times):
     table.note(f"OpenEnv's: p50 {p50:.2f} ms, p99 {p99:.2f} ms")
     table.row("for information: OpenEnv's client here, 1", rates["mixed one"], rates["*one"])
     table.row(f"the same, {SESSIONS} sessions", rates["mixed sessions"], rates["*sessions"])
+    table.row(f"the servers alone, {SESSIONS} sessions", rates["raw sessions"], rates["*raw"])
+    table.row("the same, one shared worker", rates["raw shared"], rates["*raw"])
     floor = rates["floor"]
     table.note(
         f"floor: {floor:,.0f} round trips/s; 1 client {rates['one'] / floor:.2f} of it, OpenEnv {one / floor:.2f}"
@@ -175,7 +200,10 @@ def main():
         peer = stack.enter_context(OpenEnv(python))
         theirs = stack.enter_context(closing(OpenEnvClients(python, f"http://127.0.0.1:{peer.port}")))
         mixed = stack.enter_context(closing(OpenEnvClients(python, worlds.url("Echo-v0", "any:"), "action")))
-        steps(table, *interleaved(cases_of(worlds, shared, theirs, mixed, stack)))
+        cases = cases_of(worlds, shared, peer, theirs, mixed, stack)
+        steps(table, *interleaved(cases))
+        sides = {"sessions": (worlds.process.pid, os.getpid()), "shared": (shared.process.pid, os.getpid())}
+        cpu_times(table, cases, {**sides, "*sessions": (peer.process.pid, theirs.pid)})
     starts(table, python)
     imports(table)
     return int(table.failed)

@@ -72,6 +72,12 @@ def test_wheel_holds_the_package_and_nothing_else(names):
     assert sources == {name for name in names if name.endswith(".py")}
 
 
+def test_wheel_has_what_init_writes_from(names):
+    templates = (ROOT / "src" / "paddock" / "cli" / "templates").rglob("*.in")
+    wanted = {path.relative_to(ROOT / "src").as_posix() for path in templates}
+    assert len(wanted) >= 10 and wanted <= set(names)
+
+
 def test_base_dependencies_are_three_and_one_on_old_pythons(metadata):
     base = [line for line in metadata.get_all("Requires-Dist") if "extra ==" not in line]
     always = [line for line in base if ";" not in line]

@@ -11,6 +11,7 @@ Where everything is, bottom layer first (a module imports only from layers below
     wrappers, envs      what changes data on the way; the environments that come with paddock
     hosting, package    environments at the far end of a channel; folders with a manifest
     vector, testing     lanes; check_env
+    sources, agentic    environments written for other libraries; tools, tasks and rubrics for language models
     making              make(): locate, plan, build
     adapters            environments out to other libraries: to_gymnasium
     gym                 Gymnasium's module tree over all this: `import paddock.gym as gym`
@@ -53,9 +54,21 @@ _HOMES = {
     "spec": "paddock.core.lookup",
     "pprint_registry": "paddock.core.listing",
     "check_env": "paddock.testing",
-    "to_gymnasium": "paddock.adapters.gymnasium",
+    "to_gymnasium": "paddock.adapters.gymnasium_doors",
 }
-_MODULES = ("errors", "spaces", "kernels", "wrappers", "vector", "envs", "testing", "gym", "sandbox")
+_MODULES = (
+    "errors",
+    "spaces",
+    "kernels",
+    "wrappers",
+    "vector",
+    "envs",
+    "testing",
+    "gym",
+    "sandbox",
+    "agentic",
+    "sources",
+)
 _NEEDS_CATALOG = ("make", "make_vec", "OpenEnv", "warm", "register", "registry", "spec", "pprint_registry", "EnvSpec")
 
 __all__ = [*_HOMES, *_MODULES, "PaddockError", "__version__"]
@@ -83,16 +96,18 @@ def __dir__() -> list[str]:
 
 
 if TYPE_CHECKING:  # for type checkers and editors, which do not run __getattr__
+    from paddock import agentic as agentic
     from paddock import envs as envs
     from paddock import errors as errors
     from paddock import gym as gym
     from paddock import kernels as kernels
     from paddock import sandbox as sandbox
+    from paddock import sources as sources
     from paddock import spaces as spaces
     from paddock import testing as testing
     from paddock import vector as vector
     from paddock import wrappers as wrappers
-    from paddock.adapters.gymnasium import to_gymnasium as to_gymnasium
+    from paddock.adapters.gymnasium_doors import to_gymnasium as to_gymnasium
     from paddock.core.env import Env as Env
     from paddock.core.listing import pprint_registry as pprint_registry
     from paddock.core.lookup import spec as spec

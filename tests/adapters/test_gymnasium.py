@@ -20,7 +20,8 @@ from tests.peers import run_with_peer
 from tests.spaces.twins import CATALOGUE, same, twin_value
 from tests.toys import Counter, Mover
 
-BUILT_IN = [id for id in paddock.registry if paddock.registry.is_protected(id)]
+# Those for language models have actions and observations that Gymnasium has no spaces for.
+BUILT_IN = [id for id in paddock.registry if paddock.registry.is_protected(id) and not id.startswith("paddock/")]
 
 
 @pytest.mark.parametrize("id", BUILT_IN)

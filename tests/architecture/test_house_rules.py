@@ -20,7 +20,12 @@ GYMNASIUMS_NAMES = "gym"  # this package mirrors Gymnasium's modules, `utils` am
 # Reading any of these runs code that the bytes choose.
 CODE_LOADERS = {"pickle", "_pickle", "cloudpickle", "dill", "joblib", "marshal", "shelve"}
 LOADING_CALLS = {"torch.load", "yaml.load", "yaml.unsafe_load"}
-LOADS_CODE_ON_PURPOSE: set[str] = {"kernels/compile.py", "hosting/factories.py"}  # files, relative to src/paddock
+# Files, relative to src/paddock. The last one is the program in a workspace, behind a wall made for such code.
+LOADS_CODE_ON_PURPOSE: set[str] = {
+    "kernels/compile.py",
+    "hosting/factories.py",
+    "agentic/envs/coding/inside.py",
+}
 
 # What numpy.random holds besides draws from the process-wide stream.
 OWN_STREAMS = {"Generator", "BitGenerator", "SeedSequence", "PCG64", "PCG64DXSM", "Philox", "SFC64", "MT19937"}

@@ -62,7 +62,8 @@ LINUX_ONLY = {"sandbox"}
 NEED_AN_EXTRA = {
     "paddock.kernels.machine": "numba",
     "paddock.adapters.gymnasium_env": "gymnasium",
-    "paddock.adapters.gymnasium_spaces": "gymnasium",
+    "paddock.adapters.gymnasium_vector": "gymnasium",
+    "paddock.sources.gymnasium_spaces": "gymnasium",
 }
 
 

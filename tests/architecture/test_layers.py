@@ -26,8 +26,9 @@ ONLY = {"sandbox": {"errors"}}  # knows no RL
 ROOT = ""  # paddock/__init__.py: the public names
 ENTRANCES = {ROOT, "__main__"}  # these stand above all layers
 FREE_NAMES = {"paddock.__version__"}  # a fact, not a door
-# Methods that Gymnasium puts on low objects and that do what a public function does: `spec.make()`.
-THROUGH_THE_ROOT = {("paddock.core.spec", "paddock")}
+# What must offer `paddock.make` although it stands below: `spec.make()`, a method of Gymnasium's, and
+# `paddock.agentic.rollout`, which makes an environment for each of its threads.
+THROUGH_THE_ROOT = {("paddock.core.spec", "paddock"), ("paddock.agentic.rollouts.run", "paddock")}
 
 
 class ImportsOf(ast.NodeVisitor):

@@ -35,8 +35,8 @@ def test_every_command_has_text_and_json(paddock, words):
 
 
 def test_every_command_is_tried_above():
-    of_servers = {"serve", "ps"}  # tried in tests/server and test_ps
-    assert {words[0] for words in ALL} == {command.name for command in COMMANDS} - of_servers
+    elsewhere = {"serve", "ps", "rescore", "init"}  # in tests/server, test_ps, test_rescore and test_init
+    assert {words[0] for words in ALL} == {command.name for command in COMMANDS} - elsewhere
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)

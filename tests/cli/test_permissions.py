@@ -115,6 +115,14 @@ def test_names_of_a_stranger_can_not_steer_the_terminal_or_the_words(paddock, fo
     assert "may read '/a; may reach nothing', '/\\\\x1b[31m'" in shown.out.replace("\\x1b", "\\\\x1b")
 
 
+def test_what_paddock_declares_for_its_own_environment_is_told(paddock):
+    shown = paddock("permissions", "paddock/PythonCode")
+    assert shown.code == 0
+    assert "paddock's own" in shown.out
+    assert "workspaces: 2 (allowed: 0)" in shown.out
+    assert paddock("permissions", "CartPole-v1", "paddock/PythonCode").code == 1
+
+
 @pytest.mark.parametrize(
     ("target", "told"),
     [

@@ -9,7 +9,7 @@ from hypothesis.extra import numpy as hnp
 from paddock.errors import BadFrame
 from paddock.hosting.codec import decode_frame, encode
 from paddock.hosting.messages import Done, Step
-from paddock.hosting.one_step import read, result_frame, step_frame
+from paddock.hosting.one_step import is_step, read, result_frame, step_frame
 
 PLAIN = st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats()
 ARRAYS = hnp.arrays(
@@ -62,6 +62,17 @@ def test_a_frame_that_was_tampered_with_is_read_as_the_codec_reads_it_or_not_at_
             number, expected = decode_frame(bytes(frame))
             assert found[0] == number
             assert same(found[1], expected)
+        if is_step(bytes(frame)):
+            assert type(found[1]) is Step
+
+
+@given(VALUES, NUMBERS)
+def test_only_a_step_that_is_read_here_is_taken_for_one_unread(value, number):
+    for message in (Step([0], [value]), Step([1], [value]), Step([0, 0], [value, value]), Done([value])):
+        frame = frame_of(message, number)
+        read(frame)
+        if is_step(frame):
+            assert read(frame)[1].envs == [0]
 
 
 @given(st.binary(max_size=200))
@@ -77,6 +88,8 @@ def test_the_usual_does_take_the_short_way(value):
     assert request is not None
     assert reply is not None
     read(request), read(reply)
+    assert is_step(request) == (value != 1.5 if type(value) is float else True)
+    assert not is_step(reply)
     assert read(request) is not None
     assert read(reply) is not None
 

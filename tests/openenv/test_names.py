@@ -36,9 +36,12 @@ MODULES = [
     "core.env_server.exceptions",
     "core.env_server.http_server",
     "core.env_server.interfaces",
+    "core.env_server.mcp_environment",
+    "core.env_server.mcp_types",
     "core.env_server.serialization",
     "core.env_server.types",
     "core.generic_client",
+    "core.mcp_client",
     "core.sync_client",
 ]
 
@@ -68,11 +71,13 @@ def test_the_types_have_the_fields_of_the_real_ones():
     }
     program = f"""
     import json
-    from openenv.core.env_server import types
+    from openenv.core import mcp_client
+    from openenv.core.env_server import mcp_types, types
     from tests.openenv.shapes import shape
     names = {sorted(models)!r}
-    found = {{name: shape(getattr(types, name).model_json_schema()) for name in names}}
-    config = {{name: dict(getattr(types, name).model_config) for name in names}}
+    everything = {{**vars(mcp_client), **vars(mcp_types), **vars(types)}}
+    found = {{name: shape(everything[name].model_json_schema()) for name in names}}
+    config = {{name: dict(everything[name].model_config) for name in names}}
     print(json.dumps([found, config], default=lambda one: None))
     """
     shapes, configs = run_with_peer("openenv10", program)

@@ -1,8 +1,10 @@
 """Canonical bytes: equal for equal values whatever their type, different for different ones, never ambiguous."""
 
+import dataclasses
 import math
 import struct
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
@@ -139,6 +141,22 @@ def test_datetimes_keep_their_unit():
 def test_other_values_are_refused_by_name(value):
     with pytest.raises(NoCanonicalForm, match=r"value\['a'\]\[1\] is an? "):
         canonical_bytes({"a": [1, value]})
+
+
+def test_records_are_the_mapping_of_their_fields_whatever_made_them():
+    @dataclasses.dataclass
+    class Move:
+        to: int
+        how: list
+
+    class Tagged(msgspec.Struct, tag_field="type", tag="move"):
+        to: int
+        how: list = []
+
+    assert canonical_bytes(Move(1, [Move(2, [])])) == canonical_bytes({"to": 1, "how": [{"how": [], "to": 2}]})
+    assert canonical_bytes([Tagged(1)]) == canonical_bytes([{"type": "move", "to": 1, "how": []}])
+    with pytest.raises(NoCanonicalForm, match=r"value\['how'\]\[0\] is a object"):
+        canonical_bytes(Move(1, [object()]))
 
 
 def test_endless_nesting_is_refused():

@@ -2,13 +2,16 @@
 
 import json
 import socket
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import pytest
 
 from paddock.errors import InvalidPolicy, NotPermitted
+from paddock.sandbox import workspaces
 from paddock.sandbox.policy import Policy
 from paddock.sandbox.siblings import Door, Siblings
+from paddock.sandbox.workspaces import workspace
 from tests.sandbox.web import web
 from tests.sandbox.workers import leftovers, needs_linux
 
@@ -91,6 +94,17 @@ def test_closing_the_door_ends_all_though_somebody_holds_its_other_end():
         with pytest.raises(BrokenPipeError):
             handed_on.send(b"{}")
         opened.close()
+
+
+def test_threads_that_ask_at_once_get_workspaces_of_their_own(monkeypatch):
+    def one(number):
+        with workspace(["/bin/sh", "-c", f"echo {number}"]) as program:
+            return program.communicate(timeout_s=PATIENCE_S)
+
+    with door(Policy(workspaces=4, workspace=inner())) as (_, far), ThreadPoolExecutor(4) as threads:
+        monkeypatch.setattr(workspaces, "_walled", True)
+        monkeypatch.setattr(workspaces, "_door", far)
+        assert list(threads.map(one, range(24))) == [b"%d\n" % number for number in range(24)]
 
 
 def test_answers_that_nobody_reads_close_the_door_and_end_the_siblings():

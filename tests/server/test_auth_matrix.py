@@ -24,6 +24,9 @@ POLICY = {
     ("GET", "metadata"): ALL,
     ("GET", "schema"): ALL,
     ("POST", "mcp"): {"operator", "agent"},
+    ("DELETE", "mcp"): {"operator", "agent"},
+    ("POST", "handover"): {"operator"},
+    ("GET", "handover"): {"operator"},
     ("GET", "splits"): {"operator"},
     ("POST", "tasks"): {"operator"},
     ("POST", "num_tasks"): {"operator"},
@@ -126,8 +129,8 @@ def test_no_other_role_passes(server, untouched):
 
 
 def test_the_right_roles_pass(server):
-    # 409: a step without a reset. 422: a body for another route. 501: this environment has no tasks.
-    passed = (101, 200, 409, 422, 501)
+    # 400, 404: no session is named. 409: a step without a reset. 422: a body for another route. 501: it has no tasks.
+    passed = (101, 200, 400, 404, 409, 422, 501)
     assert [(case, status) for case, status in by_role(server, right=True) if status not in passed] == []
 
 

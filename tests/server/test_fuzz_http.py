@@ -9,6 +9,7 @@ import pytest
 
 from tests.peers import ROOT
 from tests.server.in_process import SECRET, RunningServer, write_vault
+from tests.server.tool_world import write_shop
 
 
 def schemathesis(server, report, *options):
@@ -33,7 +34,8 @@ def schemathesis(server, report, *options):
 
 
 def run(tmp_path, id, *options):
-    targets = [write_vault(tmp_path / "vault", id)]
+    write = write_shop if id == "Shop-v0" else write_vault
+    targets = [write(tmp_path / "vault", id)]
     with RunningServer(targets, tmp_path / "tokens", failures_per_s=1e6, spares=1) as server:
         told = schemathesis(server, tmp_path / "report.ndjson", *options)
         with server.peer() as peer:
@@ -48,12 +50,13 @@ def run(tmp_path, id, *options):
     return counts
 
 
-def test_every_answer_is_as_documented(tmp_path):
-    run(tmp_path, "Vault-v0", "-n", "3", "--phases", "coverage,fuzzing")
+@pytest.mark.parametrize("id", ["Vault-v0", "Shop-v0"])
+def test_every_answer_is_as_documented(tmp_path, id):
+    run(tmp_path, id, "-n", "3", "--phases", "coverage,fuzzing")
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("id", ["Vault-v0", "Picky-v0"])
+@pytest.mark.parametrize("id", ["Vault-v0", "Picky-v0", "Shop-v0"])
 def test_every_answer_of_many_is_as_documented(tmp_path, id):
     run(tmp_path, id, "-n", "60", "--phases", "coverage,fuzzing,stateful")
 

@@ -3,11 +3,13 @@
 import json
 import logging
 import os
+import re
 import socket
 
+from paddock.hosting.messages import Step
 from paddock.server import logs
 from tests.server.serving import Client, serving, wait_until
-from tests.server.worlds.witness import DO
+from tests.server.worlds.witness import DO, SECRET
 
 
 def test_log_is_json_lines_with_sessions_and_traces(tmp_path):
@@ -72,3 +74,14 @@ def _step(action):
     from paddock.hosting.messages import Step
 
     return Step([0], [action])
+
+
+def test_what_a_peer_is_not_told_of_an_error_is_in_the_log_under_its_incident(tmp_path):
+    with serving(tmp_path / "server") as server, Client(server.address(), 1) as client:
+        client.reset()
+        client.channel.send(Step([0], [DO["raise"]]))
+        (failed,) = client.channel.recv().value
+        assert SECRET not in failed.message
+        incident = re.search(r"incident (\w+)", failed.message)[1]
+        wait_until(lambda: SECRET in server.log)
+        assert incident in server.log

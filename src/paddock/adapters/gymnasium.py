@@ -1,6 +1,7 @@
-"""Hand an environment to a library that insists on ``gymnasium.Env``. Gymnasium is imported when a function is called.
+"""Hand environments to a library that insists on ``gymnasium.Env``, and take such environments in.
 
 Only the outside is Gymnasium's: the numbers, the validation and the random stream stay those of the environment.
+Importing this module, where Gymnasium is installed, also registers paddock's ids there, as ``paddock/CartPole-v1``.
 """
 
 from __future__ import annotations
@@ -8,55 +9,114 @@ from __future__ import annotations
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+import paddock.envs.catalog  # noqa: F401 - the built-in ids
+from paddock.adapters.gymnasium_doors import (
+    from_gymnasium_space,
+    need_gymnasium,
+    to_gymnasium,
+    to_gymnasium_space,
+    to_gymnasium_vector,
+)
 from paddock.core.env import Env
+from paddock.core.registry import registry
 from paddock.core.spec import EnvSpec
-from paddock.errors import DependencyNotInstalled, WrongClass
-from paddock.making import make
-from paddock.spaces import Space
+from paddock.core.vector_env import AutoresetMode
+from paddock.errors import MissingArgument, WrongClass
+from paddock.making import LaneOptions, make
+from paddock.sources.gymnasium import from_gymnasium
 
 if TYPE_CHECKING:
     import gymnasium
 
-
-def to_gymnasium(env: Env[Any, Any]) -> gymnasium.Env[Any, Any]:
-    """A ``gymnasium.Env`` with Gymnasium's own spaces that steps ``env``; ``.env`` is the environment inside.
-
-    Its ``spec`` can be made again by ``gymnasium.make``. One that is a ``gymnasium.Env`` already is returned as it is.
-    """
-    _need_gymnasium()
-    from paddock.adapters.gymnasium_env import adapted
-
-    return adapted(env)
-
-
-def to_gymnasium_space(space: Space[Any]) -> gymnasium.Space[Any]:
-    """Gymnasium's space with the same members. It is not seeded, and shares no random stream with ``space``."""
-    _need_gymnasium()
-    from paddock.adapters.gymnasium_spaces import to_theirs
-
-    return to_theirs(space)
+__all__ = [
+    "from_gymnasium",
+    "from_gymnasium_space",
+    "register_in_gymnasium",
+    "remake",
+    "remake_lanes",
+    "to_gymnasium",
+    "to_gymnasium_space",
+    "to_gymnasium_vector",
+]
 
 
-def from_gymnasium_space(space: gymnasium.Space[Any]) -> Space[Any]:
-    """Our space with the same members. It is not seeded, and shares no random stream with ``space``."""
-    _need_gymnasium()
-    from paddock.adapters.gymnasium_spaces import to_ours
-
-    return to_ours(space)
-
-
-def remake(paddock_spec: str | EnvSpec, *, render_mode: str | None = None, **kwargs: Any) -> gymnasium.Env[Any, Any]:
-    """The entry point of an adapted environment's spec: what ``gymnasium.make(adapted.spec)`` calls.
+def remake(
+    paddock_spec: str | EnvSpec | None = None,
+    *,
+    paddock_id: str | None = None,
+    render_mode: str | None = None,
+    **kwargs: Any,
+) -> gymnasium.Env[Any, Any]:
+    """The entry point by which ``gymnasium.make`` makes paddock's environments, by their spec or by their id.
 
     Without the time limit: ``gymnasium.make`` puts its own around, and may have been asked for another one.
     """
-    spec = EnvSpec.from_json(paddock_spec) if isinstance(paddock_spec, str) else paddock_spec
-    env = make(spec, render_mode=render_mode, max_episode_steps=-1, env_kwargs=kwargs)
+    target = _target(paddock_spec, paddock_id)
+    env = make(target, render_mode=render_mode, max_episode_steps=-1, env_kwargs=kwargs)
     if not isinstance(env, Env):
-        raise WrongClass(f"{spec.id} made a {type(env).__name__}, which is no paddock.Env.")
+        raise WrongClass(f"{target} made a {type(env).__name__}, which is no paddock.Env.")
     return to_gymnasium(env)
 
 
-def _need_gymnasium() -> None:
-    if find_spec("gymnasium") is None:
-        raise DependencyNotInstalled('Gymnasium is not installed. To install: pip install "paddock[gymnasium]"')
+def remake_lanes(
+    num_envs: int,
+    paddock_spec: str | EnvSpec | None = None,
+    *,
+    paddock_id: str | None = None,
+    render_mode: str | None = None,
+    max_episode_steps: int | None = None,
+    autoreset_mode: Any = None,
+    **kwargs: Any,
+) -> gymnasium.vector.VectorEnv[Any, Any, Any]:
+    """The entry point by which ``gymnasium.make_vec`` makes paddock's lanes."""
+    # By value: Gymnasium's enum of modes is another class.
+    mode = AutoresetMode.NEXT_STEP if autoreset_mode is None else AutoresetMode(autoreset_mode.value)
+    lanes = make(
+        _target(paddock_spec, paddock_id),
+        num_envs=num_envs,
+        render_mode=render_mode,
+        max_episode_steps=max_episode_steps,
+        lanes=LaneOptions(autoreset=mode),
+        env_kwargs=kwargs,
+    )
+    return to_gymnasium_vector(lanes)
+
+
+def register_in_gymnasium() -> list[str]:
+    """Register paddock's ids in Gymnasium, those of the caller too, and return their names there.
+
+    The namespace is ``paddock``; an id that has one of its own keeps it in the name, as ``paddock/phys2d.CartPole-v1``.
+    Importing this module does it; call it again for ids that were registered since.
+    """
+    need_gymnasium()
+    import gymnasium
+
+    names = []
+    for id, spec in registry.items():
+        name = id if spec.namespace == "paddock" else f"paddock/{id.replace('/', '.')}"
+        names.append(name)
+        if name not in gymnasium.registry:
+            gymnasium.register(
+                name,
+                entry_point="paddock.adapters.gymnasium:remake",
+                vector_entry_point="paddock.adapters.gymnasium:remake_lanes",
+                reward_threshold=spec.reward_threshold,
+                nondeterministic=spec.nondeterministic,
+                max_episode_steps=spec.max_episode_steps,
+                order_enforce=False,  # the guard inside does it
+                disable_env_checker=True,
+                kwargs={"paddock_id": id},
+            )
+    return names
+
+
+def _target(spec: str | EnvSpec | None, id: str | None) -> str | EnvSpec:
+    if isinstance(spec, str):
+        return EnvSpec.from_json(spec)
+    if spec is None and id is None:
+        raise MissingArgument("Neither paddock_spec nor paddock_id says which environment to make. Pass one of them.")
+    return spec if spec is not None else str(id)
+
+
+if find_spec("gymnasium") is not None:
+    register_in_gymnasium()

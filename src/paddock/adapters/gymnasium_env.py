@@ -13,10 +13,10 @@ import numpy as np
 from gymnasium.envs.registration import EnvSpec as TheirSpec
 
 import paddock.spaces as ours
-from paddock.adapters.gymnasium_spaces import has_graphs, to_theirs, with_graphs_of
 from paddock.core.env import Env, Info
 from paddock.core.spec import EnvSpec
 from paddock.errors import InvalidSpec, WrongClass
+from paddock.sources.gymnasium_spaces import has_graphs, to_theirs, with_graphs_of
 
 StepResult = tuple[Any, SupportsFloat, bool, bool, Info]
 
@@ -27,8 +27,8 @@ def adapted(env: Any) -> gymnasium.Env[Any, Any]:
         return env
     if not isinstance(env, Env):
         raise WrongClass(
-            f"to_gymnasium() takes one paddock.Env, got {type(env).__name__}. Of n lanes pass one environment each: "
-            f"[lambda: to_gymnasium(paddock.make(id))] * n."
+            f"to_gymnasium() takes one paddock.Env, got {type(env).__name__}. Lanes go to "
+            f"paddock.adapters.gymnasium.to_gymnasium_vector()."
         )
     graphs = has_graphs(env.observation_space) or has_graphs(env.action_space)
     return GymnasiumGraphEnv(env) if graphs else GymnasiumEnv(env)
@@ -43,7 +43,12 @@ class GymnasiumEnv(gymnasium.Env[Any, Any]):  # type: ignore[misc]  # Gymnasium 
         self.action_space = to_theirs(env.action_space)
         self.metadata = env.metadata
         self.render_mode = env.render_mode
-        self.spec = None if env.spec is None else _their_spec(env.spec)
+        self.spec = None if env.spec is None else their_spec(env.spec)
+
+    @property
+    def paddock_env(self) -> Env[Any, Any]:
+        """What ``from_gymnasium`` takes out again."""
+        return self.env
 
     def step(self, action: Any) -> StepResult:
         return self.env.step(action)
@@ -103,7 +108,7 @@ class GymnasiumGraphEnv(GymnasiumEnv):
         return with_graphs_of(theirs.GraphInstance, seen), info
 
 
-def _their_spec(spec: EnvSpec) -> TheirSpec:
+def their_spec(spec: EnvSpec) -> TheirSpec:
     """A spec that ``gymnasium.make`` can make: by way of ``paddock.make``, wrappers included."""
     try:
         carried: str | EnvSpec = spec.to_json()
@@ -112,6 +117,7 @@ def _their_spec(spec: EnvSpec) -> TheirSpec:
     return TheirSpec(
         spec.id,
         entry_point="paddock.adapters.gymnasium:remake",
+        vector_entry_point="paddock.adapters.gymnasium:remake_lanes",
         reward_threshold=spec.reward_threshold,
         nondeterministic=spec.nondeterministic,
         max_episode_steps=spec.max_episode_steps,

@@ -14,10 +14,12 @@ class Command(NamedTuple):
 
 
 COMMANDS = (
+    Command("init", "init", "a new environment in a folder of its own, ready to check, run and serve"),
     Command("list", "listing", "every environment that can be made by id"),
     Command("info", "info", "what is known about one environment"),
     Command("check", "check", "test an environment against the rules of the API"),
     Command("run", "run", "play episodes and show the results"),
+    Command("rescore", "rescore", "score recorded episodes again, with another rubric"),
     Command("demo", "demo", "a short tour"),
     Command("doctor", "doctor", "what is installed here, and what is wrong with it"),
     Command("explain", "explain", "what make() would build for a target, and why"),

@@ -55,7 +55,7 @@ def _make(text: str, **options: Any) -> Env[Any, Any]:
 
     target = locate(text)
     if target.kind == "module":
-        _find_modules_here()
+        find_modules_here()
     with target_code(target.text):  # not the text as it was given: a URL may hold a token
         target = resolve(target, options.get("isolation"))
     decided = plan(target, **options)
@@ -65,7 +65,8 @@ def _make(text: str, **options: Any) -> Env[Any, Any]:
         return env
 
 
-def _find_modules_here() -> None:
+def find_modules_here() -> None:
+    """Let modules in the working folder be imported."""
     # Last, so that a file in the working folder shadows nothing: `paddock check maze:Maze-v0` in the folder of maze.py.
     here = os.getcwd()  # noqa: PTH109 - sys.path holds text
     if here not in sys.path and "" not in sys.path:

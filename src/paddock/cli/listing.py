@@ -32,7 +32,20 @@ def run(arguments: Namespace, output: Output) -> int:
         ["id", "from", "steps", "entry point"],
         [[row["id"], row["origin"], _limit(row), row["entry_point"]] for row in rows],
     )
+    _print_families(output)
     return OK
+
+
+def _print_families(output: Output) -> None:
+    """What other packages bring; their ids are known only by importing them, so here stand their names."""
+    from paddock.sources.families import FAMILIES
+
+    output.line("")
+    output.line("By name too, from packages that register in Gymnasium (any other: gymnasium:ID):")
+    output.table(
+        ["ids", "from", "here"],
+        [[one.shown, one.name, f"pip install {one.install}" if one.missing else "installed"] for one in FAMILIES],
+    )
 
 
 def entries() -> list[dict[str, Any]]:

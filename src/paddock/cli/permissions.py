@@ -22,11 +22,15 @@ _TARGET = "a folder with a paddock.toml, or an id, or my_module:Maze-v0"
 
 @dataclass(frozen=True)
 class Asked:
-    """What a target asks for. ``manifest`` is None for one that has none and so gets the default."""
+    """What a target asks for. ``manifest`` is None for one that has none and so gets the default.
+
+    ``own``: paddock's own, which gets what paddock declares for it.
+    """
 
     text: str
     policy: Policy
     manifest: Manifest | None = None
+    own: bool = False
 
     @property
     def portable(self) -> Policy:
@@ -100,12 +104,13 @@ def _asked(text: str) -> Asked:
     from paddock.making import locate
     from paddock.sandbox.policy import DEFAULT
 
-    kind = locate(text).kind
+    target = locate(text)
+    kind = target.kind
     if kind == "url":
         raise mistake(f"{text}: the server decides what runs there and how. Name a folder or an id.")
     if kind == "package":
         raise mistake(f"{text}: packages are read from folders in this release, as ./maze")
-    return Asked(text, DEFAULT)
+    return Asked(text, target.asked or DEFAULT, own=target.asked is not None)
 
 
 def _identity(asked: Asked) -> dict[str, Any]:
@@ -116,6 +121,8 @@ def _identity(asked: Asked) -> dict[str, Any]:
 
 
 def _title(asked: Asked) -> str:
+    if asked.own:
+        return f"{asked.text} is paddock's own. Behind the wall it gets what paddock declares for it:"
     if asked.manifest is None:
         return f"{asked.text} has no manifest. Behind the wall it gets the default:"
     ids = ", ".join(env.spec.id for env in asked.manifest.envs)
@@ -123,6 +130,8 @@ def _title(asked: Asked) -> str:
 
 
 def _grant(asked: Asked, beyond: list[str]) -> str:
+    if asked.own:
+        return "Beyond what other code gets by default:"
     if asked.manifest is None:
         return "More must be asked for in a paddock.toml, or given with make(..., isolation=paddock.Policy(...))."
     if not beyond:

@@ -13,6 +13,10 @@ def _built_in(id: str, module: str, name: str, **fields: Any) -> EnvSpec:
     return EnvSpec(id, f"{home}Env", vector_entry_point=f"{home}VectorEnv", **fields)
 
 
+def _agentic(id: str, module: str, **fields: Any) -> EnvSpec:
+    return EnvSpec(id, f"paddock.agentic.envs.{module}", **fields)
+
+
 BUILT_IN = [
     _built_in("CartPole-v0", "classic_control.cartpole", "CartPole", max_episode_steps=200, reward_threshold=195.0),
     _built_in("CartPole-v1", "classic_control.cartpole", "CartPole", max_episode_steps=500, reward_threshold=475.0),
@@ -58,6 +62,14 @@ BUILT_IN = [
     _built_in("phys2d/Pendulum-v0", "classic_control.pendulum", "Pendulum", max_episode_steps=200),
     _built_in("tabular/Blackjack-v0", "toy_text.blackjack", "Blackjack", kwargs={"sab": True, "natural": False}),
     _built_in("tabular/CliffWalking-v0", "toy_text.cliffwalking", "CliffWalking"),
+    # For language models. Their limits are on tool calls, of which an agent that goes astray would never have enough.
+    _agentic("paddock/Echo", "echo:Echo", kwargs={"turns": 1}),
+    _agentic("paddock/Wordle", "wordle:Wordle", max_episode_steps=30),
+    # What a program prints may depend on the time, or on chance.
+    _agentic("paddock/PythonCode", "python_code:PythonCode", max_episode_steps=20, nondeterministic=True),
 ]
+
+# What those of them may do behind a wall that need more than code gets by default: a function that returns a Policy.
+PERMISSIONS = {"paddock/PythonCode": "paddock.agentic.envs.coding.permissions:policy"}
 
 registry.protect(BUILT_IN)

@@ -60,6 +60,13 @@
     ├── StorageFull                      what must be kept can't be written
     ├── InvalidJournal                   a session's journal that was changed
     ├── Unauthenticated, Forbidden       no valid token, or one that does not allow this
+    ├── InvalidTool                      a tool that can't be offered as it is written
+    ├── InvalidTask                      a split or index without a task, or a row that is none
+    ├── InvalidRubric                    a rubric that can't be built so, or a state that is not its
+    ├── ToolFailed                       raised by a tool, in words for the model
+    ├── EpisodeFailed                    an episode that can't go on; it has no reward
+    │   └── GradingFailed                a rubric raised, took too long or gave no score
+    ├── InvalidTrace                     a trace that can't be read, or a value that can't stand in one
     ├── AlreadyPendingCallError, NoAsyncCallError, ClosedEnvironmentError    vector environments
 
 What a reply on the wire and a retry loop need to know of each are class attributes, and ``table()`` lists them:
@@ -147,6 +154,15 @@ from paddock.errors.using import (
     SnapshotUnsupported,
     WrongClass,
 )
+from paddock.errors.working import (
+    EpisodeFailed,
+    GradingFailed,
+    InvalidRubric,
+    InvalidTask,
+    InvalidTool,
+    InvalidTrace,
+    ToolFailed,
+)
 
 __all__ = [
     "AlreadyPendingCallError",
@@ -162,7 +178,9 @@ __all__ = [
     "Draining",
     "EnvFailed",
     "EnvironmentViolation",
+    "EpisodeFailed",
     "Forbidden",
+    "GradingFailed",
     "IdempotencyConflict",
     "InvalidAction",
     "InvalidBound",
@@ -176,11 +194,15 @@ __all__ = [
     "InvalidMetadata",
     "InvalidPolicy",
     "InvalidProbability",
+    "InvalidRubric",
     "InvalidSeed",
     "InvalidSnapshot",
     "InvalidSpace",
     "InvalidSpec",
     "InvalidState",
+    "InvalidTask",
+    "InvalidTool",
+    "InvalidTrace",
     "InvalidValue",
     "KernelNotCompiled",
     "MissingArgument",
@@ -206,6 +228,7 @@ __all__ = [
     "SnapshotUnsupported",
     "StorageFull",
     "Superseded",
+    "ToolFailed",
     "Unauthenticated",
     "Unreachable",
     "UnregisteredEnv",

@@ -9,6 +9,7 @@ import asyncio
 import os
 import time
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 from paddock.errors import ClosedEnvironmentError, DeadlineExceeded, PaddockError, WorkerLost
@@ -86,7 +87,10 @@ class AsyncRemoteChannel:
         if self._closed:
             raise ClosedEnvironmentError("This channel is closed. Make the environment anew.")
         limit_s = self._deadline_s if timeout is None else timeout
-        if (limit_s is None or limit_s >= _LOOK_S) and self._may_go_at_once():
+        connection = self._connection
+        # Nobody is before this one, and nothing has to be waited for before it is sent.
+        at_once = connection is not None and connection.is_writable and not self._order.locked()
+        if at_once and (limit_s is None or limit_s >= _LOOK_S) and self._session.has_room:
             return await self._ask_at_once(request, limit_s)
         if limit_s is None:
             return await self._ask(request)
@@ -94,11 +98,6 @@ class AsyncRemoteChannel:
             return await asyncio.wait_for(self._ask(request), limit_s)
         except asyncio.TimeoutError:
             raise DeadlineExceeded(f"No answer within {limit_s} s.") from None
-
-    def _may_go_at_once(self) -> bool:
-        """Whether nobody is before this one, and nothing has to be waited for before it is sent."""
-        connection = self._connection
-        return self._session.has_room and not self._order.locked() and connection is not None and connection.is_writable
 
     async def _ask_at_once(self, request: Request, limit_s: float | None) -> Reply:
         """Hot: the usual step. Its deadline is looked after by ``_look``; a timer would cost as much as the step."""
@@ -108,8 +107,9 @@ class AsyncRemoteChannel:
             self._ends_s[number] = time.monotonic() + limit_s
         try:
             self._do(deeds)
-            while (reply := self._session.reply(number)) is None:
-                await waiter
+            await waiter  # which is told once there is a reply, or an end
+            reply = self._session.reply(number)
+            assert reply is not None, "it was told of nothing"
         except BaseException as error:
             self._session.forget(number)
             if isinstance(error, _Overdue):
@@ -214,8 +214,8 @@ class AsyncRemoteChannel:
         try:
             connection = await AsyncConnection.connect(
                 self._session.endpoint,
-                lambda event: self._happened(attempt, event),
-                lambda why: self._ended(attempt, why),
+                partial(self._happened, attempt),
+                partial(self._ended, attempt),
                 timeout_s=self._patience.handshake_s,
                 context=self._context,
                 split=split_frame,
@@ -228,9 +228,9 @@ class AsyncRemoteChannel:
 
     def _happened(self, attempt: int, event: Event) -> None:
         session = self._session
-        jitter = 0.5 if session.greeted else _jitter()
-        deeds = session.happened(attempt, event, time.monotonic(), jitter)
-        if deeds or session.over is not None or not session.greeted:
+        greeted = session.greeted
+        deeds = session.happened(attempt, event, time.monotonic(), 0.5 if greeted else _jitter())
+        if deeds or not greeted or session.over is not None:
             self._do(deeds)
         if type(event) is Binary:
             self._tell()

@@ -103,6 +103,13 @@ class HostedEnv(Env[Any, Any]):
             self._closed = True
             self._channel.close()
 
+    def abandon(self) -> None:
+        """End the far end at once, from any thread: whoever waits there for an answer gets WorkerLost."""
+        if isinstance(self._channel, Losable):
+            self._channel.lose("was ended: nobody waits for it any more")
+        else:
+            self.close()
+
     def state(self) -> State:
         """The state at the far end. See :func:`paddock.state`."""
         return State(*self._ask(m.State(_NUMBER), self._gate.state))

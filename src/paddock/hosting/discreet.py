@@ -26,6 +26,10 @@ _CALLERS = {
         errors.NotTransferable,
         errors.BadFrame,
         errors.UnsupportedMode,
+        errors.InvalidTask,
+        # Not the caller's mistake, but whoever raises them knows that their texts are told.
+        errors.EpisodeFailed,
+        errors.GradingFailed,
     )
 }
 _LONGEST = 1_000

@@ -44,6 +44,7 @@ _HEAD_BYTES = 1 << 10  # usual ones are much shorter; what is not yet known to b
 _SMALL_BYTES = 1 << 14  # of an array: larger ones are lent, not copied
 _PLAIN = frozenset({type(None), bool, float})
 _WORD = 1 << 63
+_SMALL = frozenset([*range(0x80), *range(0xE0, 0x100), 0xC0, 0xC2, 0xC3])  # numbers of one byte, None, False, True
 _MOST_MARKERS = 64
 
 # How arrays of a dtype and shape are announced, and back. Forgotten as a whole when a peer sends too many.
@@ -109,6 +110,26 @@ def read(frame: bytes) -> tuple[int, Message] | None:
         found = _value(frame, _ACTION_AT, end, end)
         return None if found is _UNUSUAL else (number, Step([0], [found]))
     return None
+
+
+def is_step(frame: bytes) -> bool:
+    """Whether this is a sound request to step environment 0, as ``step_frame`` writes it. Nothing is made of it."""
+    if not frame.startswith(_STEP, _PREFIX_BYTES):
+        return False
+    magic, head_bytes, _, body_bytes = _PREFIX.unpack_from(frame)
+    end = _PREFIX_BYTES + head_bytes
+    if magic != _MAGIC or end + body_bytes != len(frame) or head_bytes > _HEAD_BYTES:
+        return False
+    return _is_value(frame, _ACTION_AT, end)
+
+
+def _is_value(frame: bytes, start: int, end: int) -> bool:
+    """As ``_value``, but the value itself is not wanted."""
+    plain = frame[start:end]
+    known = _array_of.get(plain)
+    if known is not None:
+        return known[2] == len(frame) - end
+    return len(plain) == 1 and plain[0] in _SMALL and end == len(frame)
 
 
 class _Unusual:

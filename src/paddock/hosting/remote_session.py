@@ -45,10 +45,6 @@ def split_frame(beginning: memoryview) -> int:
     return PREFIX_BYTES + head_bytes
 
 
-def _is_one_step(request: Request) -> bool:
-    return type(request) is Step and request.envs == [0] and request.actions is not None and len(request.actions) == 1
-
-
 class RemoteSession:
     """One session on the server at ``endpoint``. ``heartbeat_s``: silence after which it is asked, None for never."""
 
@@ -102,8 +98,9 @@ class RemoteSession:
         """The request's number, and what is to be done. NotTransferable for what can't cross: nothing happened then."""
         if self.over is not None:
             raise self.over.with_traceback(None)
-        number = self._client.next_number
-        frame = step_frame(request.actions[0], number) if _is_one_step(request) else None  # type: ignore[union-attr, index]
+        number, frame = self._client.next_number, None
+        if type(request) is Step and request.actions is not None and len(request.actions) == 1 and request.envs == [0]:
+            frame = step_frame(request.actions[0], number)
         if frame is None:
             frame = b"".join(encode(request, number, limits=PEER_LIMITS))
         # Nothing but a Send comes of it.
@@ -147,12 +144,12 @@ class RemoteSession:
     def _received(self, attempt: int, event: Binary, now: float, jitter: float) -> list[Deed]:
         actions = self._client.received(attempt, event.data, now, jitter)  # type: ignore[arg-type]  # only looked at
         if len(actions) == 1 and type(action := actions[0]) is Answer:
-            self._breaks = 0
-            if action.number in self._unwanted:
-                self._unwanted.discard(action.number)
+            self._breaks, number = 0, action.number
+            if number in self._unwanted:
+                self._unwanted.discard(number)
                 return []
             try:
-                self._replies[action.number] = self._decoded(event)
+                self._replies[number] = self._decoded(event)
             except BadFrame as error:
                 return self._end(BadFrame(f"The server at {self.endpoint.shown} broke the protocol: {error}."))
             return []

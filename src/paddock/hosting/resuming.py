@@ -88,13 +88,12 @@ class Patience:
     handshake_s: float = 5.0  # for one attempt: some of them may be lost on their way
 
 
-class _Waiting:
+class _Waiting(msgspec.Struct):
     """A request without a reply."""
 
-    __slots__ = ("deadline_s", "frame", "wanted")
-
-    def __init__(self, frame: bytes, deadline_s: float | None) -> None:
-        self.frame, self.deadline_s, self.wanted = frame, deadline_s, True
+    frame: bytes
+    deadline_s: float | None
+    wanted: bool = True
 
 
 class ResumingClient:
@@ -111,6 +110,7 @@ class ResumingClient:
         self._holder = holder
         self._session, self._token = ("", "") if saved is None else (saved.session, saved.token)
         self._newest = 0 if saved is None else saved.last  # how many requests were numbered
+        self.next_number = on_wire(self._newest + 1)  # the number that the next request must be encoded with
         self._has_reply_to = self._newest  # the highest count with a reply
         self._takes_over = saved is not None
         self._waiting: dict[int, _Waiting] = {}  # by count, oldest first
@@ -120,11 +120,6 @@ class ResumingClient:
         self._connecting_s: float | None = None  # when this attempt began
         self._down_s: float | None = None  # since when there is no connection with a Welcome
         self.over: PaddockError | None = None
-
-    @property
-    def next_number(self) -> int:
-        """The number that the next request must be encoded with."""
-        return on_wire(self._newest + 1)
 
     @property
     def has_room(self) -> bool:
@@ -204,12 +199,13 @@ class ResumingClient:
         """A request, encoded with ``next_number``; ``deadline_s``: the time until which its reply is of use."""
         if self.over is not None:
             raise self.over
-        if not self.has_room:
+        if len(self._waiting) >= self._window or self._takes_over:
             raise NoAsyncCallError(f"{self._window} requests have no reply yet. Wait for one first.", "submit")
         if number_of(frame) != self.next_number:
             raise BadFrame(f"A request with the number {number_of(frame)}, expected {self.next_number}.")
-        self._newest += 1
-        self._waiting[self._newest] = _Waiting(frame, deadline_s)
+        self._newest = count = self._newest + 1
+        self.next_number = on_wire(count + 1)
+        self._waiting[count] = _Waiting(frame, deadline_s)
         return [Send(self._attempt, frame)] if self._greeted else []
 
     def received(self, attempt: int, frame: bytes, now: float, jitter: float) -> list[Action]:
@@ -220,16 +216,16 @@ class ResumingClient:
             return self._give_up(BadFrame(f"The server sent {len(frame)} bytes, which are no frame."))
         if not self._greeted:
             return self._handshake(frame, now, jitter)
-        count = number_of(frame)
+        count = number = number_of(frame)
         if self._newest >= _FIRST_ROUND:
-            count = nearest(count, self._newest)
+            count = nearest(number, self._newest)
         asked = self._waiting.pop(count, None)
         if asked is None:
             return []  # of a request that has its reply already
         self._failures = 0
         if count > self._has_reply_to:
             self._has_reply_to = count
-        return [Answer(on_wire(count), frame)] if asked.wanted else []
+        return [Answer(number, frame)] if asked.wanted else []
 
     def _handshake(self, frame: bytes, now: float, jitter: float) -> list[Action]:
         try:
@@ -254,6 +250,7 @@ class ResumingClient:
             return self._give_up(WorkerLost(f"{text} Begin a new session."))
         if self._takes_over:
             self._newest, self._takes_over = last, False
+            self.next_number = on_wire(last + 1)
         self._session, self._token = welcome.session, welcome.token
         self._greeted, self._connecting_s, self._down_s = True, None, None
         if not self._waiting:

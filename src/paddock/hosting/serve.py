@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import socket
+from collections.abc import Sequence
 from typing import Any
 
 from paddock.errors import BadFrame, NotTransferable
 from paddock.hosting.block import Block
 from paddock.hosting.codec import encode
-from paddock.hosting.frames import FrameReader, SameFrame, write_frame, write_same
+from paddock.hosting.frames import FrameReader, Piece, SameFrame, write_frame, write_same
 from paddock.hosting.host import Host
 from paddock.hosting.messages import Attach, Close, Done, Failed, Message, Reply, Step
 from paddock.hosting.one_step import result_frame
@@ -140,17 +141,23 @@ def step_in_place(host: Host, block: Block, request: Step) -> Reply:
 def _answer(far: socket.socket, host: Host, number: int, request: Message, reply: Reply, *, in_place: bool) -> None:
     if reply is _NOTHING_TO_SAY:
         write_same(far, _DONE, number)
-        return
+    else:
+        write_frame(far, encoded_reply(host, number, request, reply, in_place=in_place))
+
+
+def encoded_reply(
+    host: Host, number: int, request: Message, reply: Reply, *, in_place: bool = False
+) -> Sequence[Piece]:
+    """The frame of a reply; if it can't be sent, that of the failure that says so."""
     try:
-        pieces = encode(reply, number, answers=request)
+        return encode(reply, number, answers=request)
     except (NotTransferable, BadFrame) as error:
         # One environment's unsendable info must not cost the others their results.
         notes = reply.value if in_place and isinstance(reply, Done) else None
         try:
-            pieces = encode(Done([_sendable(note, host) for note in notes]) if notes else host.failed(error), number)
+            return encode(Done([_sendable(note, host) for note in notes]) if notes else host.failed(error), number)
         except (NotTransferable, BadFrame) as too_much:  # each could be sent, all of them together can't
-            pieces = encode(host.failed(too_much), number)
-    write_frame(far, pieces)
+            return encode(host.failed(too_much), number)
 
 
 def _sendable(note: list[Any], host: Host) -> list[Any]:

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -21,6 +22,7 @@ from paddock.hosting.messages import Failed
 from paddock.hosting.value_kinds import ATOMS, CODE_POINTS, DTYPE_OF_NAME
 from paddock.spaces.graph import GraphInstance
 from paddock.spaces.json_form import from_json
+from paddock.spaces.records.known import known_class
 
 Unpickler = Callable[[bytes], Any]
 
@@ -233,12 +235,20 @@ class Reader:
     def _graph(self, plain: dict[str, Any], depth: int) -> GraphInstance:
         return GraphInstance(*self._list([plain["nodes"], plain["edges"], plain["edge_links"]], depth))
 
-    def _struct(self, plain: dict[str, Any], depth: int) -> dict[Any, Any]:
-        """The fields alone: the class is never asked for, a Struct space makes a record of them."""
+    def _struct(self, plain: dict[str, Any], depth: int) -> Any:
+        """The fields alone, unless the record is one of paddock's own: a Struct space makes a record of them."""
         fields = plain["fields"]
         if type(fields) is not dict or fields.get("$", "dict") != "dict":
             raise BadFrame("the fields of a struct are not a dict")
-        return self._pairs(fields, depth) if "$" in fields else self._dict(fields, depth)
+        found = self._pairs(fields, depth) if "$" in fields else self._dict(fields, depth)
+        name = plain.get("name")
+        known = known_class(name) if type(name) is str else None
+        if known is None:
+            return found
+        try:
+            return msgspec.convert(found, known)
+        except (msgspec.ValidationError, TypeError) as error:
+            raise BadFrame(f"the fields of a struct are none of {name}: {str(error)[:200]}") from None
 
     def _failed(self, plain: dict[str, Any], depth: int) -> Failed:
         return Failed(*[self._text_field(plain[name]) for name in Failed.__struct_fields__])

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from msgspec import to_builtins
 from numpy.typing import NDArray
 
 from paddock.core.spec import EnvSpec
@@ -22,6 +23,8 @@ from paddock.hosting.value_place import kind_of, place_of
 from paddock.spaces.graph import GraphInstance
 from paddock.spaces.json_form import to_json
 from paddock.spaces.records.fields import is_record, open_up
+from paddock.spaces.records.known import known_name
+from paddock.spaces.records.plain import is_plain
 from paddock.spaces.space import Space
 
 Piece = bytes | memoryview
@@ -227,6 +230,8 @@ class Writer:
 
     def _other(self, value: Any, depth: int) -> Any:
         """What no table knows: subclasses, and what is seldom sent."""
+        if self._pickler is None and known_name(type(value)) is not None:
+            return self._struct(value, depth)
         if isinstance(value, (np.generic, np.ndarray)):
             return self._refuse(value, f"is a {kind_of(value)}")
         for base, unchanged, rule in _BASES:
@@ -245,13 +250,16 @@ class Writer:
         return self._refuse(value, f"is a {kind_of(value)}")
 
     def _struct(self, value: Any, depth: int) -> dict[str, Any]:
-        """A record as its fields in plain form, arrays as they are."""
+        """A record as its fields in plain form, arrays as they are; with its name where the other end knows that."""
+        name = known_name(type(value))
         try:
-            fields = open_up(value, depth)
+            # The same, but for who has to ask what everything is.
+            fields = to_builtins(value) if name is not None and is_plain(value) else open_up(value, depth)
         except InvalidValue as error:
             raise _TooLarge(f"has a {kind_of(value)} in it that can't be taken apart: {error}") from None
+        named = {} if name is None else {"name": name}
         try:
-            return {"$": "struct", "fields": self._dict(fields, depth)}
+            return {"$": "struct", **named, "fields": self._dict(fields, depth)}
         except _Refused as refused:
             place = place_of(refused.value, fields, "") or ""
             raise _Refused(value, f"is a {kind_of(value)} whose {place} {refused.reason}") from None

@@ -18,7 +18,7 @@ _THEIRS = (
     *(e.ResetNeeded, e.InvalidAction, e.InvalidState, e.InvalidKernel, e.InvalidSnapshot, e.SnapshotUnsupported),
     *(e.InvalidSeed, e.InvalidSpace, e.InvalidLanes, e.MissingArgument, e.CustomSpaceError, e.CheckFailed),
     *(e.DeprecatedWrapper, e.NoCanonicalForm, e.NoArrayForm, e.NotTransferable, e.BadFrame, e.NotPermitted),
-    *(e.ClosedEnvironmentError, e.EnvFailed),
+    *(e.ClosedEnvironmentError, e.EnvFailed, e.InvalidTool, e.InvalidTask, e.ToolFailed, e.EpisodeFailed),
 )
 _CODES = frozenset(code for cls, code, _, _ in e.table() if issubclass(cls, _THEIRS))
 # What a server may say beside that, of its workers and of sessions.

@@ -24,6 +24,7 @@ from paddock.making.render_mode import negotiate
 from paddock.making.target import Target
 from paddock.making.wrapper_stack import WrapperLike, as_data
 from paddock.sandbox.policy import Policy
+from paddock.sources.families import SOURCES
 from paddock.vector.loop import SyncVectorEnv
 from paddock.wrappers.guard import Guard
 
@@ -43,6 +44,8 @@ def build_one(plan: Plan) -> Env[Any, Any]:
     if plan.target.folder is not None and plan.target.folder not in sys.path:
         sys.path.append(plan.target.folder)  # last: it shadows nothing
     creator = load(_required(spec.entry_point, spec, "entry_point"))
+    if hasattr(creator, "for_spec"):  # one entry point for all environments of a library: the spec's id says which
+        creator = creator.for_spec(spec)
     offered = getattr(creator, "metadata", {}).get("render_modes", ())
     mode, display = negotiate(plan.render_mode or kwargs.get("render_mode"), offered)
     if mode is not None:
@@ -261,6 +264,10 @@ def resolve(target: Target, isolation: Isolation = None) -> Target:
         assert target.id is not None
         _import_registering(target.module)
         return replace(target, spec=_openenv_spec(target.module, target.id) or find_spec(target.id))
+    if target.kind == "source":
+        assert target.module is not None
+        spec: EnvSpec = load(SOURCES[target.module])(target.id)
+        return replace(target, spec=spec)
     if target.kind == "plugin":
         assert target.spec is not None
         return replace(target, spec=_load_plugin(target.spec))

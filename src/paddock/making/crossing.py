@@ -16,6 +16,7 @@ from paddock.making.plan import Plan
 from paddock.making.target import Target
 from paddock.making.wrapper_stack import as_data, name_of
 from paddock.sandbox.policy import Policy
+from paddock.sources.families import modules_of
 from paddock.sources.openenv_classes import RECORD_CLASSES
 
 
@@ -117,6 +118,8 @@ def _check_crosses(value: Any, name: str) -> None:
 
 def _modules(target: Target, wrappers: list[list[Any]]) -> dict[str, str]:
     named = [] if target.module is None else [target.module]
+    if target.kind == "source" and target.id is not None:
+        named = modules_of(named[0], target.id)
     if target.spec is not None and target.spec.entry_point is not None:
         named.append(entry_point_text(target.spec.entry_point).partition(":")[0])
     if target.spec is not None and (vector := _vector_text(target.spec)) is not None:

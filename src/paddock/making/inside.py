@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import socket
@@ -44,6 +45,7 @@ def main(door_fd: int | None = None, folder: str | None = None, discreet: bool =
     if folder is not None:
         sys.path.append(folder)  # last: it shadows nothing that is installed
     lead_through(None if door_fd is None else socket.socket(fileno=door_fd))
+    gc.freeze()  # collections need not look through all that was imported
     with socket.socket(fileno=_SOCKET_FD) as far:
         serve(far, Host(build_described, alone=True, failed=discreetly_failed if discreet else failed))
 

@@ -39,9 +39,14 @@ def tier_of(isolation: Isolation, wall: Policy | None) -> Tier:
 
 
 def _asked(target: Target, tier: str) -> Policy:
-    """What the manifest asks for, as far as that is within the default: more than that only the caller can grant."""
+    """What a manifest asks for, as far as that is within the default: more than that only the caller can grant.
+
+    What paddock declares for its own environments is granted.
+    """
     if target.asked is None:
         return replace(DEFAULT, tier=tier)  # type: ignore[arg-type]
+    if target.folder is None:
+        return _in_tier(target.asked, tier)
     from paddock.sandbox.difference import exceeds
 
     beyond = exceeds(target.asked, DEFAULT)
@@ -52,3 +57,9 @@ def _asked(target: Target, tier: str) -> Policy:
             f"paddock.Policy(...) of your own."
         )
     return replace(target.asked, tier=tier)  # type: ignore[arg-type]
+
+
+def _in_tier(policy: Policy, tier: str) -> Policy:
+    """With its workspaces: where one wall can't be put up, another can't either."""
+    workspace = None if policy.workspace is None else _in_tier(policy.workspace, tier)
+    return replace(policy, tier=tier, workspace=workspace)  # type: ignore[arg-type]

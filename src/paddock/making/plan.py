@@ -15,6 +15,7 @@ from paddock.making.remote_options import RemoteOptions
 from paddock.making.target import Target
 from paddock.making.wrapper_stack import WrapperLike, name_of
 from paddock.sandbox.policy import Policy
+from paddock.sources.families import in_words
 
 _BACKENDS = ("auto", "loop", "compiled")
 
@@ -49,6 +50,8 @@ class Plan:
             rows += wall_lines(self, self.wall)
         if target.url is not None:
             return [*rows, *self._remote_lines()]
+        if target.kind == "source" and target.module is not None:
+            rows.append(("library", in_words(target.module, target.id or "")))
         if spec is None:
             later = f"known after importing {target.module}"
             lanes = [] if self.num_envs is None else [("lanes", f"{self.num_envs}, how they step is {later}")]

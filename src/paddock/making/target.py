@@ -8,15 +8,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-import paddock.envs.catalog  # noqa: F401 - the built-in ids
 from paddock.core.ids import parse_id
 from paddock.core.lookup import find_spec
 from paddock.core.registry import origin_of
 from paddock.core.spec import EnvSpec
-from paddock.errors import InvalidId, PlanError
+from paddock.errors import InvalidId, NameNotFound, NamespaceNotFound, PlanError, VersionNotFound
+from paddock.making.declared import declared
 from paddock.sandbox.policy import Policy
+from paddock.sources.families import SOURCES, family_of
 
-Kind = Literal["built in", "registered", "plugin", "spec", "module", "folder", "package", "url"]
+Kind = Literal["built in", "registered", "plugin", "spec", "module", "source", "folder", "package", "url"]
 
 _URL = re.compile(r"(?P<scheme>https?|wss?|http\+unix)://(?:[^/?#]*@)?", re.IGNORECASE)
 _MODULE = re.compile(r"(?P<module>[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*):(?P<id>.+)", re.ASCII)
@@ -25,7 +26,10 @@ _PACKAGE = re.compile(r"[\w.-]+(?:/[\w.-]+)?@[\w.+-]+", re.ASCII)
 
 @dataclass(frozen=True)
 class Target:
-    """A located target. ``spec`` is None while only the code itself could tell (a module, a folder, a server)."""
+    """A located target. ``spec`` is None while only the code itself could tell (a module, a library, a server).
+
+    Of a "source" the ``module`` is the prefix: one of ``sources.families.SOURCES``, a library that knows the id.
+    """
 
     text: str
     kind: Kind
@@ -33,14 +37,14 @@ class Target:
     module: str | None = None
     id: str | None = None
     folder: str | None = None  # the absolute path of a folder with a manifest
-    asked: Policy | None = None  # the permissions that its manifest asks for
+    asked: Policy | None = None  # the permissions that its manifest asks for, or that paddock declares for its own code
     url: str | None = field(default=None, repr=False)  # of a server, as it was given: with the token, so never shown
 
 
 def locate(target: str | os.PathLike[str] | EnvSpec) -> Target:
     """Say what a target is. An id that nobody registered raises with a suggestion."""
     if isinstance(target, EnvSpec):
-        return Target(target.id, "spec", spec=target, id=target.id)
+        return Target(target.id, "spec", spec=target, id=target.id, asked=declared(target))
     if type(target).__name__ == "EnvSpec" and hasattr(target, "to_json"):  # Gymnasium's own
         return locate(EnvSpec.from_json(target.to_json()))
     if not isinstance(target, (str, os.PathLike)):
@@ -54,15 +58,21 @@ def locate(target: str | os.PathLike[str] | EnvSpec) -> Target:
         return Target(text, "package")
     if ":" in text:
         return _module_target(text)
-    spec = find_spec(text)
-    return Target(text, origin_of(spec.id), spec=spec, id=spec.id)
+    try:
+        spec = find_spec(text)
+    except (NameNotFound, NamespaceNotFound, VersionNotFound):
+        if family_of(text) is None:
+            raise
+        return Target(text, "source", module="gymnasium", id=text)
+    return Target(text, origin_of(spec.id), spec=spec, id=spec.id, asked=declared(spec))
 
 
 def _module_target(text: str) -> Target:
     match = _MODULE.fullmatch(text)
     if match is None:
         raise InvalidId(f"Malformed target: {ascii(text)[:80]}. Expected 'module:Id-v0'.")
-    return Target(text, "module", module=match["module"], id=str(parse_id(match["id"])))
+    kind: Kind = "source" if match["module"] in SOURCES else "module"
+    return Target(text, kind, module=match["module"], id=str(parse_id(match["id"])))
 
 
 def split_folder(text: str) -> tuple[str, str | None] | None:

@@ -34,7 +34,7 @@ def _means(backend: str | None, layers: frozenset[str]) -> str:
 
 
 def _mounts(mounts: Iterable[Mount]) -> list[tuple[str, str]]:
-    return [("sees", _text(one)) for one in mounts if one.how != "link"]
+    return [("sees", _text(one)) for one in mounts if one.how not in ("link", "empty", "list")]
 
 
 def _text(mount: Mount) -> str:

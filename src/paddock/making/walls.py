@@ -59,7 +59,7 @@ def warm_pool(
 
 
 def shared_launcher(policy: Policy) -> Launcher:
-    """Starts a worker that many sessions share: it sees nothing but paddock, and its socket is for further sockets."""
+    """Starts a worker that many sessions share: it sees nothing but paddock, and its socket is for all of them."""
 
     def start() -> tuple[socket.socket, Any]:
         near, far = socket.socketpair()

@@ -60,6 +60,23 @@ _EXCEPTIONS = (
     "SessionCreationError",
     "SessionNotFoundError",
 )
+_MCP_TYPES = (
+    "CallToolAction",
+    "CallToolObservation",
+    "JsonRpcError",
+    "JsonRpcErrorCode",
+    "JsonRpcRequest",
+    "JsonRpcResponse",
+    "ListToolsAction",
+    "ListToolsObservation",
+    "McpMethod",
+    "RESERVED_TOOL_NAMES",
+    "Tool",
+    "ToolError",
+    "ToolErrorType",
+    "WSMCPMessage",
+    "WSMCPResponse",
+)
 _MODULES = {
     "adapter": ("AsEnv",),
     "app": ("create_app", "create_fastapi_app"),
@@ -67,6 +84,9 @@ _MODULES = {
     "conversation": ("ConnectionLost", "OutcomeUnknown", "ServerError"),
     "environment": _ENVIRONMENT,
     "exceptions": _EXCEPTIONS,
+    "mcp_client": ("GenericMCPObservation", "MCPClientBase", "MCPToolClient"),
+    "mcp_environment": ("MCPEnvironment",),
+    "mcp_types": _MCP_TYPES,
     "generic_client": ("GenericAction", "GenericEnvClient"),
     "serialization": ("deserialize_action", "serialize_observation"),
     "sync_client": ("SyncEnvClient",),

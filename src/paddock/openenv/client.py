@@ -194,6 +194,10 @@ class EnvClient(ABC, Generic[ActT, ObsT, StateT]):
         """A result of plain code; awaitable where a coroutine of a subclass awaits it."""
         return _ready(value) if self._bridged else value
 
+    def _settled(self, value: Any) -> Any:
+        """A result that is here already, in the form that a call of this client has."""
+        return _ready(value) if self._decide() == "async" else self._done(value)
+
     def _ask(self, kind: str, data: Any, read: Callable[[dict[str, Any]], Any]) -> Any:
         if self._decide() == "async":
             return self._ask_async(kind, data, read)

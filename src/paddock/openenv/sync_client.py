@@ -6,8 +6,8 @@ import functools
 import inspect
 from typing import TYPE_CHECKING, Any, Generic
 
+from paddock.hosting.private_loop import PrivateLoop
 from paddock.openenv.client import ActT, EnvClient, ObsT, StateT, StepResult
-from paddock.sources.private_loop import PrivateLoop
 
 if TYPE_CHECKING:
     from typing_extensions import Self

@@ -10,6 +10,7 @@ The form, little-endian throughout, every count and length a uint64::
     float     f float64                 complex   c float64 float64
     text      s length utf-8            bytes     b length bytes
     sequence  l count item…             mapping   d count (key value)…   ordered by the keys' bytes
+    record    the mapping of its fields, with its tag if it has one
     array     a dtype ndim dim… bytes   in C order; the dtype as text, such as <f4
               o ndim dim… item…         of objects or variable-length text
               r ndim dim… count (name array)…   with fields, which leaves out the padding
@@ -28,6 +29,7 @@ from typing import Any
 import numpy as np
 
 from paddock.errors import NoCanonicalForm
+from paddock.spaces.records.fields import fields_of
 
 MAX_DEPTH = 64
 _PLAIN_KINDS = "biufcSUMmV"
@@ -35,7 +37,7 @@ _BY_ELEMENT = "OT"
 
 
 def canonical_bytes(value: Any) -> bytes:
-    """The bytes of a value made of None, numbers, text, bytes, arrays, tuples, lists and dicts.
+    """The bytes of a value made of None, numbers, text, bytes, arrays, tuples, lists, dicts and records.
 
     Anything else, and nesting deeper than ``MAX_DEPTH``, is a NoCanonicalForm that names the place.
 
@@ -57,9 +59,12 @@ def _chunks(value: Any, path: str, depth: int) -> Iterator[bytes]:
     for types, form in _FORMS:
         if isinstance(value, types):
             return form(value, path, depth)
+    fields = fields_of(value)
+    if fields is not None:
+        return _mapping(fields, path, depth)
     raise NoCanonicalForm(
         f"{path} is a {type(value).__name__}, which has no canonical bytes. "
-        f"Expected None, numbers, text, bytes, arrays, tuples, lists or dicts."
+        f"Expected None, numbers, text, bytes, arrays, tuples, lists, dicts or records."
     )
 
 

@@ -29,6 +29,9 @@ def command(
         for folder in folders:
             options += ["--perms", "0755", "--dir", folder]  # those that it makes by itself are 0700
         options += _mount(one, scratch_bytes)
+    for one in mounts:
+        if one.how == "empty":
+            options += ["--remount-ro", one.target]  # now that what lies in it is mounted
     # The root is a tmpfs without a limit; as an ordinary user it would be the worker's own.
     options += ["--remount-ro", "/", "--chdir", "/"]
     return [bwrap, *options, "--", *argv]
@@ -48,6 +51,8 @@ def with_parents(mounts: Sequence[Mount]) -> Iterable[tuple[Mount, list[str]]]:
 def _mount(one: Mount, scratch_bytes: int) -> list[str]:
     if one.how == "scratch":
         return ["--perms", "1777", "--size", str(scratch_bytes), "--tmpfs", one.target]
+    if one.how == "empty":
+        return ["--perms", "0755", "--tmpfs", one.target]
     if one.how == "proc":
         return ["--proc", one.target]
     option = {"ro": "--ro-bind", "rw": "--bind", "dev": "--dev-bind", "link": "--symlink"}[one.how]

@@ -84,6 +84,7 @@ def most_tasks(policy: Policy) -> int:
 def _landlock(plan: Plan, scratch: str) -> dict[str, list[Any]]:
     return {
         "read": [one.target for one in plan.mounts if one.how in ("ro", "proc")],
+        "list": [one.target for one in plan.mounts if one.how == "list"],
         "write": [scratch, *(one.target for one in plan.mounts if one.how == "rw")],
         "execute": [*plan.policy.programs],
         "devices": [one.target for one in plan.mounts if one.how == "dev"],

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from paddock.errors import InvalidPolicy, NotPermitted, SandboxUnavailable
 from paddock.sandbox.machine import Machine
 from paddock.sandbox.policy import Policy
-from paddock.sandbox.view import Mount, PythonWorld, private, view_of
+from paddock.sandbox.view import Mount, PythonWorld, in_place, private, view_of
 
 Backend = Literal["bwrap", "native"]
 
@@ -76,12 +76,12 @@ def plan(
     chosen = _layers(tier, layers, policy, machine)
     world = PythonWorld.here()
     program = _permitted(program, policy)
-    mounts = view_of(policy, world, program.modules if isinstance(program, Call) else {})
+    modules = program.modules if isinstance(program, Call) else {}
+    mounts = view_of(policy, world, modules, program=isinstance(program, Exec))
     hidden = private(mounts) if machine.root and {"namespaces", "identity"} <= chosen else []
     means = _backend(machine, chosen, backend, hidden)
     if means is None:
-        # Everything has its own place on this machine; the scratch folder is made when it is needed.
-        mounts = [Mount(one.source, one.source, one.how) for one in mounts if one.source and one.how != "link"]
+        mounts = in_place(mounts)  # the scratch folder is made when it is needed
     return Plan(program, policy, tier, chosen, machine, means, world, tuple(mounts), tuple(hidden))
 
 

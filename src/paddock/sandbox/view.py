@@ -18,7 +18,7 @@ from paddock.sandbox.paths import covers
 from paddock.sandbox.policy import Policy
 from paddock.sandbox.ways import check_ways, settled, writable
 
-How = Literal["ro", "rw", "dev", "scratch", "proc", "link"]
+How = Literal["ro", "rw", "dev", "scratch", "proc", "link", "empty", "list"]
 
 TARGET = "/target"  # where the modules of an environment are found inside
 SCRATCH = "/tmp"  # noqa: S108 - the one inside, which starts empty and ends with the worker
@@ -37,7 +37,10 @@ _STORES = ("/nix/store", "/gnu/store")  # every library has a folder of its own 
 
 @dataclass(frozen=True)
 class Mount:
-    """``source`` of this machine at ``target`` inside. A "link" leads to ``source``; "proc" and "scratch" have none."""
+    """``source`` of this machine at ``target`` inside. A "link" leads to ``source``; "proc" and "scratch" have none.
+
+    "empty" hides what a mount above it would show. Of a "list" the names can be read, and nothing else.
+    """
 
     source: str
     target: str
@@ -74,16 +77,22 @@ def _belongs_to_python(entry: str, prefix: str) -> bool:
     return covers(below, entry) or covers(below, os.path.realpath(entry))
 
 
-def view_of(policy: Policy, world: PythonWorld, modules: Mapping[str, str] | None = None) -> list[Mount]:
+def view_of(
+    policy: Policy, world: PythonWorld, modules: Mapping[str, str] | None = None, *, program: bool = False
+) -> list[Mount]:
     """The mounts for ``policy``, parents before what lies below them, with every link in a source followed.
 
-    InvalidPolicy: a source does not exist, or what may be written to could lead it elsewhere.
+    ``program``: what runs is no part of paddock, and of paddock it sees what puts up its wall: the rest holds answers
+    to what agents are asked, and the graders. InvalidPolicy: a source does not exist, or what may be written to could
+    lead it elsewhere.
     """
     for name in ("read", "write"):
         for one in getattr(policy, name):
             if any(covers(taken, one) if taken != SCRATCH else one == taken for taken in _TAKEN):
                 raise InvalidPolicy(f"Policy({name}=…): {one!r} is not possible, inside that is something else.")
     mounts = [Mount("", SCRATCH, "scratch"), *_system(policy), *_python(world), *_modules(modules or {})]
+    granted = any(covers(one, world.package) for one in (*policy.read, *policy.write))
+    mounts += _boot(world) if program and not granted else [Mount(world.package, world.package, "ro")]
     for name in ("read", "programs"):
         mounts += [Mount(_existing(name, one), one, "ro") for one in getattr(policy, name)]
     mounts += [Mount(_existing("write", one), one, "rw") for one in policy.write]
@@ -95,6 +104,28 @@ def view_of(policy: Policy, world: PythonWorld, modules: Mapping[str, str] | Non
     # Before those are left out that a mount above shows already: it must show what was meant.
     real = {one.source: settled("What it needs to run", one.source, changeable) for one in mounts if one.how in _BOUND}
     return [replace(one, source=real[one.source]) if one.how in _BOUND else one for one in _in_order(mounts)]
+
+
+def in_place(mounts: Iterable[Mount]) -> list[Mount]:
+    """The same without namespaces: everything has its own place on this machine, and what is hidden is gone round."""
+    mounts = list(mounts)
+    real = [Mount(one.source, one.source, one.how) for one in mounts if one.source and one.how != "link"]
+    for hidden in mounts:
+        if hidden.how == "empty":
+            place = os.path.realpath(hidden.target)
+            real = [part for one in real for part in _around(one, place)]
+    return real
+
+
+def _around(one: Mount, hidden: str) -> Iterable[Mount]:
+    if one.how not in ("ro", "list") or not covers(one.source, hidden):
+        yield one
+    elif one.source != hidden:
+        yield Mount(one.source, one.source, "list")
+        for entry in sorted(os.scandir(one.source), key=lambda entry: entry.name):
+            # A link leads to what is listed itself, or to what was not shown before.
+            if one.how == "ro" and not entry.is_symlink():
+                yield from _around(Mount(entry.path, entry.path, "ro"), hidden)
 
 
 def shows_proc(policy: Policy) -> bool:
@@ -148,7 +179,11 @@ def _python(world: PythonWorld) -> Iterable[Mount]:
     for entry in world.path:
         if entry != beside or os.path.basename(entry) in ("site-packages", "dist-packages"):
             yield Mount(entry, entry, "ro")
-    yield Mount(world.package, world.package, "ro")
+
+
+def _boot(world: PythonWorld) -> list[Mount]:
+    boot = os.path.join(world.package, "sandbox", "inside")
+    return [Mount("", world.package, "empty"), Mount(boot, boot, "ro")]
 
 
 def _modules(modules: Mapping[str, str]) -> Iterable[Mount]:
@@ -178,6 +213,8 @@ def _in_order(mounts: list[Mount]) -> list[Mount]:
     kept: list[Mount] = []
     for one in sorted(chosen.values(), key=lambda mount: mount.target.split("/")):
         above = next((other for other in reversed(kept) if covers(other.target, one.target)), None)
+        if one.how == "empty" and above is None:
+            continue  # nothing would show it
         if above is None or above.how != one.how or _below(above, one.target) != one.source:
             kept.append(one)
     return kept

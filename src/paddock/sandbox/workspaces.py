@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import select
 import socket
+import threading
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -24,12 +25,18 @@ _REPLY_BYTES = 1 << 20  # what `communicate` reads unless told otherwise
 
 _walled = False
 _door: socket.socket | None = None
+_asking = threading.Lock()  # answers come in the order of the questions: one at a time
 
 
 def lead_through(door: socket.socket | None) -> None:
     """Behind a wall: from now on workspaces are asked for through ``door``, and without one there are none."""
     global _walled, _door
     _walled, _door = True, door
+
+
+def is_walled() -> bool:
+    """Whether this process is behind a wall, and what its workspaces may do is for its policy to say."""
+    return _walled
 
 
 def workspace(argv: Sequence[str], policy: Policy | None = None) -> Workspace:
@@ -111,8 +118,9 @@ def _ask(door: socket.socket, request: dict[str, Any]) -> tuple[dict[str, Any], 
     if len(packet) > PACKET_BYTES:
         raise NotPermitted(f"A request for a workspace has {len(packet)} bytes; at most {PACKET_BYTES} may go through.")
     try:
-        door.send(packet)
-        answer, fds, _, _ = socket.recv_fds(door, PACKET_BYTES, 1)
+        with _asking:
+            door.send(packet)
+            answer, fds, _, _ = socket.recv_fds(door, PACKET_BYTES, 1)
     except (BrokenPipeError, ConnectionResetError):
         answer, fds = b"", []
     if not answer:

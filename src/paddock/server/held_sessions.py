@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from paddock.errors import SessionGone, Unreachable
+from paddock.errors import RateLimited, SessionGone, Unreachable
 from paddock.hosting import messages as m
 from paddock.server.inner_client import InnerClient
 from paddock.server.live_session import LiveSession
@@ -15,6 +15,7 @@ from paddock.server.principals import Principal
 from paddock.server.served import Served
 from paddock.server.service import Service
 
+_MOST_WAITING = 64  # requests of one session
 Told = Callable[[str, str], None]
 
 
@@ -26,11 +27,15 @@ class _Held:
 
 
 class HeldSessions:
-    """By id, each for the principal who opened it. When a server is full, the one that was quiet longest goes."""
+    """By id, each for the principal who opened it. When a server is full, the one that was quiet longest goes.
+
+    ``on_end`` are told the id of each that is over.
+    """
 
     def __init__(self, service: Service) -> None:
         self._service = service
         self._held: dict[str, _Held] = {}
+        self.on_end: list[Callable[[str], None]] = []
 
     async def open(self, served: Served, principal: Principal) -> InnerClient:
         """A new one with its environment made. Who goes away meanwhile leaves nothing behind."""
@@ -57,11 +62,24 @@ class HeldSessions:
             raise
         return client
 
-    async def ask(self, client: InnerClient, request: m.Request) -> m.Reply:
-        """The reply to a request. Until it is there, the session's place is not given to another."""
+    async def ask(self, client: InnerClient, request: m.Request, *, begins: bool = False) -> m.Reply:
+        """The reply to a request. Until it is there, the session's place is not given to another.
+
+        ``begins``: a step in an environment that nobody has reset begins an episode first.
+        """
+        if client.waiting >= _MOST_WAITING:
+            raise RateLimited("Too many requests of this session wait already.")
         answered: asyncio.Future[m.Reply] = asyncio.get_running_loop().create_future()
         client.live.evictable = False
-        client.ask(request, lambda reply: None if answered.done() else answered.set_result(reply))
+
+        def take(reply: m.Reply) -> None:
+            if not answered.done():
+                answered.set_result(reply)
+
+        if begins and isinstance(request, m.Step):
+            client.act(request, take)
+        else:
+            client.ask(request, take)
         try:
             return await answered
         finally:
@@ -69,7 +87,7 @@ class HeldSessions:
             client.live.evictable = held is not None and held.attached is None and not client.waiting
 
     def find(self, id: str, served: Served, principal: Principal) -> InnerClient | None:
-        """The one of this id, for who opened it."""
+        """The one of this id, for who opened it or was handed it."""
         held = self._held.get(id)
         if held is None or self._service.session(id, principal, served) is None:
             return None
@@ -96,9 +114,9 @@ class HeldSessions:
             client.leave()
 
     def close(self, id: str, served: Served, principal: Principal) -> Literal["closed", "closing", "unknown"]:
-        """End it; with a websocket attached to it only when that goes."""
+        """End it; with a websocket attached to it only when that goes. Only for who opened it."""
         client = self.find(id, served, principal)
-        if client is None:
+        if client is None or client.live.principal != principal.name:
             return "unknown"
         held = self._held[id]
         if held.attached is not None:
@@ -109,6 +127,8 @@ class HeldSessions:
 
     def _ended(self, id: str, code: str, reason: str) -> None:
         held = self._held.pop(id, None)
+        for told in self.on_end:
+            told(id)
         if held is not None and held.attached is not None:
             held.attached(code, reason)
 

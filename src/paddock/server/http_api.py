@@ -23,6 +23,7 @@ from paddock.errors import (
 )
 from paddock.hosting.openenv.http_bodies import TASK_METHODS, unknown_environment
 from paddock.server.gate import Gate
+from paddock.server.handover import Handover
 from paddock.server.http import Request, Response
 from paddock.server.link import incident
 from paddock.server.logs import begin_trace
@@ -30,6 +31,7 @@ from paddock.server.native_socket import POLICY_VIOLATION, NativeSocket, Out
 from paddock.server.openapi import openapi
 from paddock.server.openenv_http import OpenEnvHttp
 from paddock.server.openenv_socket import OpenEnvSocket
+from paddock.server.passes import Passes
 from paddock.server.principals import Principal, Tokens
 from paddock.server.rates import Rates, network_of
 from paddock.server.routes import Route, routes_named
@@ -68,6 +70,8 @@ class HttpApi:
     def __init__(self, service: Service, gate: Gate, tokens: Tokens | None) -> None:
         self._service, self._gate, self._tokens = service, gate, tokens
         self._openenv = OpenEnvHttp(service)
+        self._passes = Passes()
+        self._handover = Handover(self._openenv.sessions, self._passes)
         per_s = service.settings.failures_per_s
         self._failures = Rates(per_s, max(1, int(10 * per_s)))
         self._open: WeakKeyDictionary[Out, Principal] = WeakKeyDictionary()
@@ -110,7 +114,7 @@ class HttpApi:
         self._watch = None
         assert self._tokens is not None
         for out, principal in list(self._open.items()):
-            if not self._tokens.hold(principal):
+            if not (self._tokens if principal.session is None else self._passes).hold(principal):
                 audit.warning("closed token of %s", principal.name)
                 self._open.pop(out, None)
                 out.close(POLICY_VIOLATION, Unauthenticated.code)
@@ -126,7 +130,8 @@ class HttpApi:
         if found.route.name == "ws" and SUBPROTOCOL in offered:
             return NativeSocket(self._service, found.served, found.principal, out), SUBPROTOCOL
         rpc, id = found.route.name == "mcp", request.query_value("session_id")
-        join = (self._openenv.sessions, id) if id is not None and not rpc else None
+        id = found.principal.session or (None if rpc else id)
+        join = None if id is None else (self._openenv.sessions, id)
         return OpenEnvSocket(self._service, found.served, found.principal, out, rpc=rpc, join=join), None
 
     def _admitted(self, request: Request, method: str) -> Admitted | Response:
@@ -151,9 +156,11 @@ class HttpApi:
         return found
 
     def _principal(self, request: Request) -> Principal | None:
-        if self._tokens is None:
-            return Principal("anyone", "operator")
-        return self._tokens.principal(request.headers.get("authorization"))
+        shown = request.headers.get("authorization")
+        handed = self._passes.principal(shown)
+        if handed is not None or self._tokens is not None:
+            return handed or self._tokens.principal(shown)  # type: ignore[union-attr]
+        return Principal("anyone", "operator")
 
     def _unknown(self, request: Request) -> Response:
         """Nobody that we know. Who tries often must wait, but keeps nobody out who shares the address and is known."""
@@ -205,6 +212,8 @@ class HttpApi:
         assert found.principal is not None
         assert found.served is not None
         try:
+            if found.route.name == "handover":
+                return self._handover.answer(found.served, found.principal, request)
             return await self._openenv.answer(found.route.name, found.served, found.principal, request)
         except tuple(_STATUS) as error:  # those alone have words for a peer; any other is an incident
             status = next(status for kind, status in _STATUS.items() if isinstance(error, kind))

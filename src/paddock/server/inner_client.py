@@ -11,6 +11,7 @@ from paddock.hosting import messages as m
 from paddock.hosting.codec import decode_frame, encode
 from paddock.hosting.numbering import on_wire
 from paddock.hosting.wall import Wall
+from paddock.server.episode import Episode
 from paddock.server.live_session import LiveSession
 
 Take = Callable[[m.Reply], Any]
@@ -30,6 +31,8 @@ class InnerClient:
         self._asked: tuple[m.Request, Take] | None = None
         self._waiting: deque[tuple[m.Request, Take]] = deque()
         self._over: m.Failed | None = None
+        self._beginning = False
+        self.episode = Episode()
 
     @property
     def waiting(self) -> int:
@@ -44,6 +47,22 @@ class InnerClient:
             self._waiting.append((request, take))
         else:
             self._put(request, take)
+
+    def act(self, step: m.Step, take: Take) -> None:
+        """As ``ask``; the first step of an environment that nobody has reset begins an episode before it."""
+        if self.episode.begun or self._beginning:
+            self.ask(step, take)
+            return
+
+        def begun(reply: m.Reply) -> None:
+            self._beginning = False
+            if isinstance(reply, m.Failed):
+                take(reply)
+            else:
+                self.ask(step, take)
+
+        self._beginning = True
+        self.ask(m.Reset(0), begun)
 
     def _put(self, request: m.Request, take: Take) -> None:
         try:
@@ -66,6 +85,7 @@ class InnerClient:
             return
         (request, take), self._asked = self._asked, None
         reply = self._checked(request, message)
+        self.episode.note(request, reply)
         take(reply)
         while self._waiting and self._asked is None:
             self._put(*self._waiting.popleft())

@@ -3,25 +3,32 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import socket
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from paddock.errors import BadFrame
-from paddock.hosting.codec import PREFIX_BYTES, decode_prefix
+from paddock.hosting.frame_cutter import FrameCutter
 from paddock.hosting.limits import Limits
 from paddock.server.crew import Crew
 
-_READ_BYTES = 1 << 18
+logger = logging.getLogger("paddock.server")
+
+# Every link reads into the same memory, and takes what it needs out before the next one does. A `recv` of this size
+# would get fresh pages from the kernel each time, which takes longer than all else here.
+_ROOM = memoryview(bytearray(1 << 18))
 _LOOK_S = 0.3  # from the closing of a worker's socket to its end; what lives on after that is ended
+_TOLD_MOST = 1 << 14  # characters of what one worker prints
 
 
 class WorkerLink:
     """To the process ``child`` over ``near``. ``on_frame`` gets each reply, ``on_lost`` a cause, once, at the end.
 
-    Hot: ``send`` and ``_readable`` run once a step.
+    What it prints goes to the log with ``named``, up to a bound: there the texts of its errors are, which no peer is
+    told.
+    ``lead``: so many bytes stand before each frame, see FrameCutter. Hot: ``send`` and ``_readable`` run once a step.
     """
 
     def __init__(
@@ -33,14 +40,16 @@ class WorkerLink:
         crew: Crew,
         on_frame: Callable[[bytes], None],
         on_lost: Callable[[str], Any],
+        named: Mapping[str, Any] = {},
+        lead: int = 0,
     ) -> None:
         near.setblocking(False)
-        self._near, self.child, self._limits, self._crew = near, child, limits, crew
-        self._on_frame, self._on_lost = on_frame, on_lost
+        self._near, self.child, self._crew = near, child, crew
+        self._on_frame, self._on_lost, self._named = on_frame, on_lost, dict(named)
+        self._output_fd, self._told = child.output_fd, 0
         self._loop = asyncio.get_running_loop()
         self._unsent: deque[memoryview] = deque()
-        self._read = bytearray()
-        self._needed = PREFIX_BYTES
+        self._cutter = FrameCutter(limits, lead)
         self._open = True
         self.cause: str | None = None  # why it is lost, once that was told
         self._telling: asyncio.Future[None] | None = None  # kept, or it might be collected
@@ -84,42 +93,21 @@ class WorkerLink:
     def _readable(self) -> bool:
         """Take what is there; False if that was nothing."""
         try:
-            piece = self._near.recv(_READ_BYTES)
+            count = self._near.recv_into(_ROOM)
         except (BlockingIOError, InterruptedError):
             return False
         except OSError:
-            piece = b""
-        if not piece:
+            count = 0
+        if not count:
             self._lose(None)
             return False
-        try:
-            if not self._read and self._is_one(piece):  # hot: nearly all
-                self._on_frame(piece)
+        for frame in self._cutter.cut(_ROOM[:count]):
+            if not self._open:  # the one before it was the last
                 return True
-            self._read += piece
-            while self._open and len(self._read) >= self._needed:
-                self._take()
-        except BadFrame:
+            self._on_frame(frame)
+        if self._cutter.bad:
             self._lose("protocol")
         return True
-
-    def _is_one(self, piece: bytes) -> bool:
-        """Whether these bytes are a whole frame and nothing else."""
-        if len(piece) < PREFIX_BYTES:
-            return False
-        _, head, body = decode_prefix(piece[:PREFIX_BYTES], limits=self._limits)
-        return len(piece) == PREFIX_BYTES + head + body
-
-    def _take(self) -> None:
-        _, head, body = decode_prefix(self._read[:PREFIX_BYTES], limits=self._limits)
-        size = PREFIX_BYTES + head + body
-        if len(self._read) < size:
-            self._needed = size
-            return
-        frame = bytes(memoryview(self._read)[:size])
-        del self._read[:size]
-        self._needed = PREFIX_BYTES
-        self._on_frame(frame)
 
     def _ended(self) -> None:
         # What it wrote before is still in the socket, and counts.
@@ -128,8 +116,14 @@ class WorkerLink:
         self._lose(None)
 
     def _printed(self) -> None:
-        if not self.child.drain() and self.child.output_fd is not None:
-            self._loop.remove_reader(self.child.output_fd)
+        if not self.child.drain() and self._output_fd is not None:
+            self._loop.remove_reader(self._output_fd)  # at once: its number may soon be another's
+            self._output_fd = None
+        if self._told < _TOLD_MOST:
+            new = self.child.output[self._told : _TOLD_MOST]
+            self._told += len(new)
+            for line in filter(None, new.splitlines()):
+                logger.warning("the environment printed %r", line, extra=self._named)
 
     def _lose(self, cause: str | None) -> None:
         if not self._open:
@@ -154,13 +148,13 @@ class WorkerLink:
     def end(self) -> asyncio.Future[Any]:
         """End the process and all it started; nobody hears of it again. Done when it is gone."""
         self._let_go()
-        self._on_lost = _nobody
+        self._on_lost = nobody
         return self._crew.do(self.child.kill)
 
     def _let_go(self) -> None:
         if self._open:
             self._open = False
-            for fd in (self._near.fileno(), self.child.fd, self.child.output_fd):
+            for fd in (self._near.fileno(), self.child.fd, self._output_fd):
                 if fd is not None and fd >= 0:
                     self._loop.remove_reader(fd)
             self._loop.remove_writer(self._near.fileno())
@@ -168,8 +162,8 @@ class WorkerLink:
             self._unsent.clear()
 
 
-def _nobody(cause: str) -> None:
-    pass
+def nobody(cause: str) -> None:
+    """For a loss that nobody wants to hear of."""
 
 
 def incident() -> str:

@@ -8,7 +8,7 @@ import secrets
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 from paddock.errors import PaddockError, StorageFull, WorkerLost
 from paddock.hosting.numbering import number_of
@@ -20,7 +20,9 @@ from paddock.server.link import WorkerLink
 from paddock.server.permitted import for_worker, is_make
 from paddock.server.served import Served
 from paddock.server.session import Session
+from paddock.server.shared_worker import SharedLink
 
+Link: TypeAlias = "WorkerLink | SharedLink"
 logger = logging.getLogger("paddock.server")
 
 _AHEAD = 8  # requests of a journal that are put to a new worker before the first is answered
@@ -58,7 +60,7 @@ class LiveSession:
         self._seed = int.from_bytes(digest(session.id.encode())[:7], "little")
         self._crew, self._journal, self._on_end, self._on_lost = crew, journal, on_end, on_lost
         self._connections: dict[int, Connection] = {}
-        self._links: dict[int, WorkerLink] = {}
+        self._links: dict[int, Link] = {}
         self._rebuilds: dict[int, asyncio.Task[None]] = {}  # by worker
         self._pending: set[asyncio.Future[Any]] = set()  # kept, or they might be collected
 
@@ -217,17 +219,19 @@ class LiveSession:
         self._pending.add(task)
         task.add_done_callback(self._pending.discard)
 
-    async def _link(
-        self, worker: int, on_frame: Callable[[int, bytes], None], wanted: Callable[[], bool]
-    ) -> WorkerLink:
+    async def _link(self, worker: int, on_frame: Callable[[int, bytes], None], wanted: Callable[[], bool]) -> Link:
+        took, lost = partial(on_frame, worker), partial(self._lost, worker)
+        if self.served.shared is not None:
+            return await self.served.shared.link(self._crew, wanted, on_frame=took, on_lost=lost)
         near, child = await self._crew.start(self.served.start, wanted)
         return WorkerLink(
             near,
             child,
             limits=self.served.rules.frames,
             crew=self._crew,
-            on_frame=partial(on_frame, worker),
-            on_lost=lambda cause: self._lost(worker, cause),
+            on_frame=took,
+            on_lost=lost,
+            named=self.named,
         )
 
     def _replied(self, worker: int, frame: bytes) -> None:
@@ -260,7 +264,7 @@ class LiveSession:
         self._links[wanted.worker] = link
         self._do(self.session.rebuilt(wanted.worker, replay, time.monotonic()))
 
-    async def _replayed(self, worker: int, replay: Replay) -> WorkerLink:
+    async def _replayed(self, worker: int, replay: Replay) -> Link:
         over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         frames = iter(replay.frames)
 
@@ -295,7 +299,7 @@ class LiveSession:
         return link
 
 
-def _printed(link: WorkerLink | None) -> str:
+def _printed(link: Link | None) -> str:
     return "" if link is None else str(getattr(link.child, "output", ""))
 
 

@@ -58,6 +58,9 @@ _ANSWERS: dict[str, Schema] = {
     "metadata": {"type": "object", "required": ["name", "description"]},
     "schema": {"type": "object", "required": ["action", "observation", "state"]},
     "mcp": {"type": "object", "required": ["jsonrpc", "id"], "properties": {"jsonrpc": {"const": "2.0"}}},
+    "DELETE mcp": {"type": "object"},
+    "POST handover": {"type": "object", "required": ["token", "mcp"], "properties": {"token": {"type": "string"}}},
+    "GET handover": {"type": "object", "required": ["session", "begun", "steps", "return"]},
 }
 _REFUSALS = {
     "400": "The request is malformed.",
@@ -76,10 +79,19 @@ _OF_EPISODES = {
     "422": "The body is not what was expected.",
     "503": "Not now; Retry-After says when to come again.",
 }
+# MCP's own refusals are JSON-RPC, with these and some of the others.
+_OF_MCP = {
+    "400": "The message is malformed, or of a protocol that is not spoken here.",
+    "404": "There is no such session.",
+    "406": "The answer would be JSON.",
+    "415": "The message is no JSON.",
+}
+# Further ones are the environment's own.
+_TOOL_ACTION: Schema = {"type": "object", "properties": {"type": {"type": "string"}}}
 _EPISODES = ("reset", "step", "state")
 # Of the Task API's routes nothing stands here: few environments have tasks, and the others answer 501.
 _TASKS = ("splits", "tasks", "num_tasks", "task", "task_range")
-_SESSION = "X-Paddock-Session"
+_SESSION, _MCP_SESSION = "X-Paddock-Session", "Mcp-Session-Id"
 
 
 def openapi(served: Mapping[str, Served], *, production: bool) -> dict[str, Any]:
@@ -104,7 +116,8 @@ def openapi(served: Mapping[str, Served], *, production: bool) -> dict[str, Any]
 
 def _operation(route: Route, served: Served | None, owner: str) -> dict[str, Any]:
     kind = "text/plain" if route.name == "metrics" else "application/json"
-    done: dict[str, Any] = {"description": "Done.", "content": {kind: {"schema": _ANSWERS[route.name]}}}
+    answer = _ANSWERS.get(f"{route.method} {route.name}") or _ANSWERS[route.name]
+    done: dict[str, Any] = {"description": "Done.", "content": {kind: {"schema": answer}}}
     operation: dict[str, Any] = {"operationId": _id(route, owner), "responses": {"200": done}}
     refusals = {**_REFUSALS, **_OF_EPISODES} if route.name in _EPISODES else _REFUSALS
     content = {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}
@@ -117,6 +130,10 @@ def _operation(route: Route, served: Served | None, owner: str) -> dict[str, Any
         if route.name == "reset":  # without a session, the others leave none behind
             done["links"] = {name: _link(name, owner) for name in _EPISODES}
         operation["parameters"] = [_session_parameter()]
+    if route.name == "handover":
+        operation["parameters"] = [_parameter(_SESSION, "The session to hand over.", required=True)]
+    if route.name == "mcp":
+        _speak_mcp(route, operation)
     body = None if served is None or route.method != "POST" else _body(route.name, served)
     if body is not None:
         operation["requestBody"] = {
@@ -137,9 +154,27 @@ def _link(name: str, owner: str) -> dict[str, Any]:
     return {"operationId": _id(route, owner), "parameters": parameters}
 
 
+def _speak_mcp(route: Route, operation: dict[str, Any]) -> None:
+    """What the route has beside OpenEnv's JSON-RPC, which is always answered with 200."""
+    ends = route.method == "DELETE"
+    operation["parameters"] = [_parameter(_MCP_SESSION, "A session that an initialize began.", required=ends)]
+    if ends:
+        return
+    either = {"anyOf": [_ANSWERS["mcp"], {"$ref": "#/components/schemas/Error"}]}
+    refused = {"application/json": {"schema": either}}
+    operation["responses"].update(
+        {status: {"description": words, "content": refused} for status, words in _OF_MCP.items()}
+    )
+    operation["responses"]["202"] = {"description": "A notification was taken note of."}
+
+
 def _session_parameter() -> dict[str, Any]:
     words = "A session that a reset began; without it, the request has an environment of its own."
-    return {"name": _SESSION, "in": "header", "required": False, "description": words, "schema": {"type": "string"}}
+    return _parameter(_SESSION, words)
+
+
+def _parameter(name: str, words: str, *, required: bool = False) -> dict[str, Any]:
+    return {"name": name, "in": "header", "required": required, "description": words, "schema": {"type": "string"}}
 
 
 def _body(route: str, served: Served) -> Schema:
@@ -153,6 +188,8 @@ def _body(route: str, served: Served) -> Schema:
 
 def _action(served: Served) -> Schema:
     about = served.described
+    if about.tools is not None:
+        return _TOOL_ACTION
     text = json.loads(schema_body(about.action_space, about.observation_space, about.metadata))["action"]
     # A schema's references count from its own root, which it does not have here.
     return {"type": "object"} if '"$ref"' in json.dumps(text) else text

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from paddock.errors import CapacityReached, Draining, PaddockError, SessionGone
 from paddock.hosting import messages as m
-from paddock.hosting.openenv import json_rpc
+from paddock.hosting.openenv import json_rpc, tool_rpc
 from paddock.hosting.openenv.frames import at_capacity, error_frame, factory_failed, mcp_frame
 from paddock.hosting.openenv.requests import (
     EXECUTION_ERROR,
@@ -27,6 +28,7 @@ from paddock.hosting.openenv.requests import (
     WireRequest,
     parse_request,
 )
+from paddock.hosting.openenv.tool_form import Tools
 from paddock.hosting.openenv.translate import Asked, Translator
 from paddock.server.held_sessions import HeldSessions
 from paddock.server.inner_client import InnerClient
@@ -81,8 +83,9 @@ class OpenEnvSocket:
         self._client: InnerClient | None = None
         told = served.described
         self._translator = Translator(
-            told.action_space, told.observation_space, told.metadata, form=service.settings.wire
+            told.action_space, told.observation_space, told.metadata, form=service.settings.wire, tools=told.tools
         )
+        self._tools = told.tools
         self._free = self._over = self._in_next = False  # free once the environment is there
         if join is None:
             self._opening = asyncio.ensure_future(self._open())
@@ -171,39 +174,57 @@ class OpenEnvSocket:
             failure = json_rpc.failure(None, json_rpc.SERVER_ERROR, entry.message)
             self._out.send(json_rpc.websocket_frame(failure) if self._rpc else error_frame(entry))
         elif isinstance(entry, _Rpc):
-            self._out.send(json_rpc.websocket_frame(self._rpc_answer(entry.asked)))
+            self._ask_rpc(entry.asked, json_rpc.websocket_frame)
         elif isinstance(entry, McpRequest):
-            self._out.send(mcp_frame(self._rpc_answer(json_rpc.read_data(entry.data))))
+            self._ask_rpc(json_rpc.read_data(entry.data), mcp_frame)
         else:
             self._out.close(NORMAL, "")
             self.closed()
 
     def _ask(self, asked: Asked) -> None:
-        assert self._client is not None
-        translated = self._translator.request(asked)
-        if isinstance(translated, WireError):
-            self._out.send(error_frame(translated))
+        known = self._translator.known(asked)
+        translated = self._translator.request(asked) if known is None else known
+        if isinstance(translated, (WireError, dict)):
+            self._out.send(self._translator.framed(asked, translated))
             return
+        self._put(translated, lambda reply: self._translator.frame(asked, reply))
+
+    def _put(self, request: m.Request, frame: Callable[[m.Reply], str]) -> None:
+        """Ask the environment, and send the frame that its reply makes; then comes the next."""
+        assert self._client is not None
 
         def answer_with(reply: m.Reply) -> None:
             if not self._over:
-                self._out.send(self._translator.frame(asked, reply))
+                self._out.send(frame(reply))
                 self._free = True
                 self._next()
 
         self._free = False
-        self._client.ask(translated, answer_with)
+        if self._tools is not None and isinstance(request, m.Step):
+            self._client.act(request, answer_with)
+        else:
+            self._client.ask(request, answer_with)
 
-    def _rpc_answer(self, asked: Any) -> dict[str, Any]:
+    def _ask_rpc(self, asked: json_rpc.RpcRequest | json_rpc.Answer, frame: Callable[[json_rpc.Answer], str]) -> None:
+        found = self._rpc_answer(asked)
+        if isinstance(found, m.Step):
+            assert isinstance(asked, json_rpc.RpcRequest)
+            tools = self._tools or Tools()
+            self._put(found, lambda reply: frame(tool_rpc.answer_to(asked, tools, reply)))
+        else:
+            self._out.send(frame(found))
+
+    def _rpc_answer(self, asked: json_rpc.RpcRequest | json_rpc.Answer) -> json_rpc.Answer | m.Step:
+        """The answer, or the step that it needs."""
         assert self._client is not None
         if not isinstance(asked, json_rpc.RpcRequest):
-            return asked  # type: ignore[no-any-return]  # what is wrong with it
+            return asked  # what is wrong with it
         own = self._client.live.session.id
         if asked.method == json_rpc.CREATE:
             return json_rpc.session_created(asked, own)
         if asked.method == json_rpc.CLOSE:
             return self._close_answer(asked, own)
-        return json_rpc.without_tools(asked)
+        return json_rpc.without_tools(asked) if self._tools is None else tool_rpc.request_of(asked, self._tools)
 
     def _close_answer(self, asked: json_rpc.RpcRequest, own: str) -> dict[str, Any]:
         if asked.session is None:

@@ -22,10 +22,14 @@ _FILE_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class Principal:
-    """Someone who was let in. ``name`` is derived from the token and says nothing about it."""
+    """Someone who was let in. ``name`` is derived from the token and says nothing about it.
+
+    ``session``: the one session that this principal may use, who was handed it; it opens none.
+    """
 
     name: str
     role: Role
+    session: str | None = None
 
 
 @dataclass(frozen=True)
@@ -62,11 +66,11 @@ class Tokens:
 
     def principal(self, authorization: str | None, *, now: datetime | None = None) -> Principal | None:
         """Who sends this ``Authorization`` header: Bearer, or Basic with the token as password."""
-        token = _token_in(authorization)
+        token = token_in(authorization)
         if token is None:
             return None
         self._read_again()
-        digest, found = _digest(token), None
+        digest, found = token_digest(token), None
         for entry in self._entries:  # all of them, always: time tells nothing
             if hmac.compare_digest(entry.digest, digest):
                 found = entry
@@ -91,7 +95,8 @@ def _over(entry: _Entry, now: datetime | None) -> bool:
     return entry.ends is not None and (now or datetime.now(timezone.utc)) >= entry.ends
 
 
-def _token_in(authorization: str | None) -> str | None:
+def token_in(authorization: str | None) -> str | None:
+    """What an ``Authorization`` header has to show."""
     kind, _, value = (authorization or "").partition(" ")
     value = value.strip()
     if kind.lower() == "bearer" and value:
@@ -139,11 +144,17 @@ def _time(text: str, file: Path, number: int) -> datetime:
 
 
 def _entry(role: str, token: str, ends: datetime | None) -> _Entry:
-    digest = _digest(token)
-    return _Entry(digest, Principal(f"{role}-{hashlib.sha256(digest).hexdigest()[:8]}", role), ends)  # type: ignore[arg-type]
+    digest = token_digest(token)
+    return _Entry(digest, Principal(named(role, digest), role), ends)  # type: ignore[arg-type]
 
 
-def _digest(token: str) -> bytes:
+def named(role: str, digest: bytes) -> str:
+    """What a principal is called in logs and lists."""
+    return f"{role}-{hashlib.sha256(digest).hexdigest()[:8]}"
+
+
+def token_digest(token: str) -> bytes:
+    """What is kept of a token."""
     return hashlib.sha256(token.encode()).digest()
 
 

@@ -18,7 +18,7 @@ class Route:
     """``roles`` None: open to anyone. "env" routes lie below an environment's name, and at the root if there is one."""
 
     name: str
-    method: Literal["GET", "POST", "WS"]
+    method: Literal["GET", "POST", "DELETE", "WS"]
     roles: frozenset[Role] | None
     scope: Literal["root", "env"] = "env"
     in_production: bool = True
@@ -37,6 +37,9 @@ ROUTES = (
     Route("metadata", "GET", EVERYONE),
     Route("schema", "GET", EVERYONE),
     Route("mcp", "POST", ACTING),
+    Route("mcp", "DELETE", ACTING),
+    Route("handover", "POST", OPERATOR),
+    Route("handover", "GET", OPERATOR),
     Route("splits", "GET", OPERATOR),
     Route("tasks", "POST", OPERATOR),
     Route("num_tasks", "POST", OPERATOR),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
 import socket
@@ -52,6 +53,7 @@ async def _serve(
     try:
         await service.start()
         server = await listen(api, settings)
+        gc.freeze()  # what is here stays: a collection that looks through it would hold up every session
         when_ready([socket.getsockname() for socket in server.sockets])
         notify("READY=1")
         await stop.wait()

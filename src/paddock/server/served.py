@@ -15,6 +15,7 @@ from paddock.core.spec_json import decode_spec
 from paddock.core.vector_env import AutoresetMode
 from paddock.errors import NotPermitted, PlanError
 from paddock.hosting import messages as m
+from paddock.hosting.openenv.tool_form import Tools
 from paddock.hosting.wall_description import checked_description, checked_spaces
 from paddock.hosting.wall_rules import WallRules
 from paddock.hosting.walled_channel import WalledChannel
@@ -49,6 +50,7 @@ class Description:
     render_mode: str | None
     kwargs: frozenset[str]  # the arguments that its spec declares, which a peer may set
     deterministic: bool
+    tools: Tools | None = None  # of an agentic environment
 
 
 class Served:
@@ -75,8 +77,9 @@ class Served:
             self._sent = replace(self._sent, modules={**beside, **self._sent.modules})
         self._launch = walled_launcher(self._sent.modules, self._sent.folder, self.policy, discreet=True)
         self.shared: SharedWorker | None = None  # with one, sessions have no process of their own
-        if share_built_in and target.kind == "built in":
-            self.shared = SharedWorker(shared_launcher(self.policy))
+        # Workspaces are one environment's: a worker that many share has no door to ask for them.
+        if share_built_in and target.kind == "built in" and not self.policy.workspaces:
+            self.shared = SharedWorker(shared_launcher(self.policy), self.rules.frames)
         self._described: Description | None = None
 
     @property
@@ -87,7 +90,7 @@ class Served:
 
     def start(self) -> tuple[socket.socket, Any]:
         """A worker; takes a spare one if there is one. Blocks for some milliseconds."""
-        return self._launch() if self.shared is None else self.shared.start()
+        return self._launch()
 
     def spares(self, count: int) -> WarmPool:
         """Keep that many workers ready."""
@@ -149,6 +152,7 @@ class Served:
             described.render_mode,
             frozenset(spec.kwargs) if spec is not None else frozenset(),
             deterministic=spec is not None and not spec.nondeterministic,
+            tools=Tools.of(described.metadata),
         )
 
 

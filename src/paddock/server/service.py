@@ -19,6 +19,7 @@ from paddock.errors import (
     CapacityReached,
     Draining,
     InvalidJournal,
+    NotPermitted,
     PaddockError,
     SessionGone,
     StorageFull,
@@ -98,9 +99,9 @@ class Service:
             live.close(Draining.code, "This server stops.")
         if self._ticker is not None:
             self._ticker.cancel()
+        await asyncio.gather(*(one.shared.close() for one in self.served.values() if one.shared is not None))
         loop = asyncio.get_running_loop()
         closing = [pool.close for pool in self._pools] + [self._crew.close]
-        closing += [one.shared.close for one in self.served.values() if one.shared is not None]
         await asyncio.gather(*(loop.run_in_executor(None, close) for close in closing))
         if self._lock is not None:
             os.close(self._lock)
@@ -117,11 +118,11 @@ class Service:
         return self._rates.wait_s(principal, time.monotonic(), count)
 
     def session(self, id: str, principal: Principal, served: Served | None = None) -> LiveSession | None:
-        """The session of this id, for who owns it; for anyone else there is none."""
+        """The session of this id, for who owns it or was handed it; for anyone else there is none."""
         live = self._sessions.get(id)
-        if live is None or live.principal != principal.name or (served is not None and live.served is not served):
+        if live is None or (served is not None and live.served is not served):
             return None
-        return live
+        return live if principal.name == live.principal or principal.session == id else None
 
     async def open(
         self, served: Served, principal: Principal, *, journaled: bool = True, wanted: Callable[[], bool] = _always
@@ -172,6 +173,8 @@ class Service:
         return error
 
     def _check_room(self, principal: Principal) -> None:
+        if principal.session is not None:
+            raise NotPermitted("This token is for one session, and opens no other.")
         if self.draining:
             raise Draining("This server is stopping. Try again later.")
         if self.active >= self.settings.max_sessions:

@@ -12,6 +12,8 @@ import enum
 from collections import deque
 from math import inf
 
+import msgspec
+
 from paddock.errors import (
     ClosedEnvironmentError,
     DeadlineExceeded,
@@ -43,13 +45,13 @@ class _Phase(enum.Enum):
     ENDED = enum.auto()
 
 
-class _Asked:
+class _Asked(msgspec.Struct):
     """A request that has no reply yet."""
 
-    __slots__ = ("copies", "digest", "final", "frame")
-
-    def __init__(self, digest: bytes, frame: bytes, final: bool) -> None:
-        self.digest, self.frame, self.final, self.copies = digest, frame, final, 1
+    digest: bytes
+    frame: bytes
+    final: bool
+    copies: int = 1
 
 
 class Session:
@@ -323,10 +325,8 @@ class Session:
     def _why(self, count: int) -> tuple[str, str]:
         """The code and text for a request that will never be carried out; always the same for the same one."""
         if count == self._overdue:
-            return (
-                DeadlineExceeded.code,
-                f"Request {on_wire(count)} took longer than {self.terms.allowed_s(self._last)} s.",
-            )
+            text = f"Request {on_wire(count)} took longer than {self.terms.allowed_s(self._last)} s."
+            return DeadlineExceeded.code, text
         return self.refusal
 
     def _refuse_waiting(self) -> list[Effect]:

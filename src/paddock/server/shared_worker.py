@@ -1,140 +1,167 @@
-"""SharedWorker: one process behind a wall for the sessions of many peers; each gets a socket of its own to it.
+"""SharedWorker: one process behind a wall for the sessions of many peers, which all use its one socket.
 
-For paddock's own environments, which nobody has to be protected from. A reader would get wrong: the sessions share the
-policy's memory and CPU time, and a request that takes too long in one of them costs all of them their environments.
+For paddock's own environments, which nobody has to be protected from. What several sessions ask within one turn of the
+event loop goes to the process in one write, and its replies come back the same way. A reader would get wrong: the
+sessions share the policy's memory and CPU time, and a request that takes too long in one of them costs all of them
+their environments.
 """
 
 from __future__ import annotations
 
+import asyncio
 import itertools
-import select
 import socket
-import threading
 from collections.abc import Callable
 from typing import Any
 
+from paddock.hosting.limits import Limits
+from paddock.hosting.messages import Close
+from paddock.hosting.numbering import HANDSHAKE, number_of
+from paddock.hosting.resuming import frame_of
 from paddock.making.inside_shared import ID_BYTES
+from paddock.server.crew import Crew
+from paddock.server.link import WorkerLink, nobody
 
 _LET_GO_S = 1.0  # for the worker to close one session's environments; one that takes longer is stuck
+_GOODBYE = frame_of(Close(), HANDSHAKE)  # a number that no request has: replies to those may still be under way
 
 
 class SharedWorker:
     """Sessions in the worker that ``launch`` starts. One that has ended is replaced when the next session begins."""
 
-    def __init__(self, launch: Callable[[], tuple[socket.socket, Any]]) -> None:
-        self._launch = launch
-        self._lock = threading.Lock()
+    def __init__(self, launch: Callable[[], tuple[socket.socket, Any]], limits: Limits) -> None:
+        self._launch, self._limits = launch, limits
+        self._starting = asyncio.Lock()
         self._now: _Process | None = None
 
-    def start(self) -> tuple[socket.socket, Share]:
-        """A session's socket, and its share of the process. Blocks for some milliseconds if that must be started."""
-        with self._lock:
-            while True:
-                if self._now is None or self._now.over.is_set():
-                    self._now = _Process(*self._launch())
-                share = self._now.admit()
-                if share is not None:
-                    return share
+    async def link(
+        self,
+        crew: Crew,
+        wanted: Callable[[], bool],
+        *,
+        on_frame: Callable[[bytes], None],
+        on_lost: Callable[[str], Any],
+    ) -> SharedLink:
+        """A session's part of the process, which is started if there is none. As WorkerLink and ``Crew.start``."""
+        async with self._starting:
+            if self._now is None or self._now.over:
+                self._now = _Process(*await crew.start(self._launch, wanted), self._limits, crew)
+            return self._now.admit(on_frame, on_lost)
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """End the process and all sessions in it."""
-        with self._lock:
-            if self._now is not None:
-                self._now.end()
-                self._now = None
+        if self._now is not None:
+            await self._now.end()
 
 
 class _Process:
-    """The process, and a thread that hears which sessions are over, and takes in what is printed."""
+    """The process and the sessions in it."""
 
-    def __init__(self, control: socket.socket, child: Any) -> None:
-        self.child, self._control = child, control
-        self.over = threading.Event()
+    def __init__(self, near: socket.socket, child: Any, limits: Limits, crew: Crew) -> None:
+        self._link = WorkerLink(
+            near, child, limits=limits, crew=crew, on_frame=self._replied, on_lost=self._lost, lead=ID_BYTES
+        )
+        self._loop = asyncio.get_running_loop()
         self._numbers = itertools.count(1)
-        self._held: dict[bytes, threading.Event] = {}
-        self._ending = threading.Lock()
-        self._fds = control.fileno(), child.output_fd, child.fd
-        threading.Thread(target=self._listen, name="paddock-shared-worker", daemon=True).start()
+        self._held: dict[bytes, SharedLink] = {}
+        self._unsent: list[bytes] = []
+        self.child, self.over = child, False
 
-    def admit(self) -> tuple[socket.socket, Share] | None:
-        """Another session; None if the process has ended."""
-        near, far = socket.socketpair()
-        with far:
-            number, let_go = next(self._numbers).to_bytes(ID_BYTES, "little"), threading.Event()
-            self._held[number] = let_go
-            try:
-                socket.send_fds(self._control, [number], [far.fileno()])
-            except OSError:
-                near.close()
-                self.end()
-                return None
-        return near, Share(self, let_go)
+    def admit(self, on_frame: Callable[[bytes], None], on_lost: Callable[[str], Any]) -> SharedLink:
+        """Another session."""
+        number = next(self._numbers).to_bytes(ID_BYTES, "little")
+        self._held[number] = link = SharedLink(self, number, on_frame, on_lost)
+        return link
 
-    def _listen(self) -> None:
-        control_fd, output_fd, child_fd = self._fds
-        poll = select.poll()
-        for fd in self._fds:
-            poll.register(fd, select.POLLIN)
-        while True:
-            ready = [fd for fd, _ in poll.poll()]
-            if child_fd in ready or self.over.is_set():
-                break
-            if output_fd in ready and not self.child.drain():
-                poll.unregister(output_fd)
-            if control_fd in ready and not self._hear():
-                break
-        self.end()
+    def send(self, number: bytes, frame: bytes) -> None:
+        """Pass a frame on, together with what else comes in this turn of the loop. Hot."""
+        if not self._unsent:
+            self._loop.call_soon(self._flush)
+        self._unsent += (number, frame)
 
-    def _hear(self) -> bool:
-        try:
-            said = self._control.recv(ID_BYTES, socket.MSG_WAITALL)
-        except OSError:
-            return False
-        let_go = self._held.pop(said, None)
-        if let_go is not None:
-            let_go.set()
-        return bool(said)
+    def _flush(self) -> None:
+        data = b"".join(self._unsent)
+        self._unsent.clear()
+        self._link.send(data)
 
-    def end(self) -> None:
-        """End it; safe from any thread, and twice."""
-        with self._ending:
-            if not self.over.is_set():
-                self.over.set()
-                self.child.kill()
-                self._control.close()
-                for let_go in list(self._held.values()):
-                    let_go.set()
+    def _replied(self, data: bytes) -> None:
+        link = self._held.get(data[:ID_BYTES])
+        if link is not None:
+            link.replied(data[ID_BYTES:])
+
+    def let_go(self, number: bytes) -> None:
+        """A session is over."""
+        self._held.pop(number, None)
+
+    def _lost(self, cause: str) -> None:
+        self.over = True
+        for link in list(self._held.values()):
+            link.lost(cause)
+        self._held.clear()
+
+    async def end(self) -> None:
+        """End it with all its sessions; they hear of it."""
+        if not self.over:
+            self.over = True
+            await self._link.end()
+            self._lost("ended")
 
 
-class Share:
-    """A session's part of the process, as WorkerLink sees a child of its own. The session's socket tells of the end."""
+class SharedLink:
+    """A session's part of the process: what WorkerLink is for a process of its own."""
 
-    fd: int | None = None
-    output_fd: int | None = None
+    def __init__(
+        self, process: _Process, number: bytes, on_frame: Callable[[bytes], None], on_lost: Callable[[str], Any]
+    ) -> None:
+        self._process, self._number, self._on_lost = process, number, on_lost
+        self.replied = on_frame
+        self.child = _Part(process.child.pid)
+        self.cause: str | None = None  # why it is lost, once that was told
+        self._gone: asyncio.Future[None] | None = None
 
-    def __init__(self, process: _Process, let_go: threading.Event) -> None:
-        self._process, self._let_go = process, let_go
-        self.pid = int(process.child.pid)
+    def send(self, frame: bytes) -> None:
+        """Pass a frame on."""
+        self._process.send(self._number, frame)
 
-    @property
-    def cause(self) -> str | None:
-        """Why the process ended; None while it runs."""
-        return str(self._process.child.cause) if self._process.over.is_set() else None
+    def when_lost(self, tell: Callable[[str], Any]) -> None:
+        """From now on this one hears of its loss."""
+        self._on_lost = tell
 
-    @property
-    def output(self) -> str:
-        """What the process printed is not this session's alone, so nobody is shown it."""
-        return ""
+    def lost(self, cause: str) -> None:
+        """The process is gone."""
+        self.cause = cause
+        self._on_lost(cause)
+        self._has_gone()
 
-    def drain(self) -> bool:
-        """Nothing comes here."""
-        return False
+    def end(self) -> asyncio.Future[Any]:
+        """End the session there, nobody hears of it again. A process that does not answer is ended as a whole."""
+        self._on_lost = nobody
+        return asyncio.ensure_future(self._end())
 
-    def wait(self, timeout: float) -> bool:
-        """Whether the process has ended, or let this session go, within so long."""
-        return self._let_go.wait(timeout)
+    async def _end(self) -> None:
+        if self.cause is not None or self._process.over:
+            return
+        self._gone = asyncio.get_running_loop().create_future()
+        self.replied = self._replied_at_the_end
+        self.send(_GOODBYE)
+        done, _ = await asyncio.wait([self._gone], timeout=_LET_GO_S)
+        if not done:
+            await self._process.end()
+        self._process.let_go(self._number)
 
-    def kill(self) -> None:
-        """End the session there; its socket is closed by now. A process that does not notice is ended as a whole."""
-        if not self._let_go.wait(_LET_GO_S):
-            self._process.end()
+    def _replied_at_the_end(self, frame: bytes) -> None:
+        if number_of(frame) == HANDSHAKE:
+            self._has_gone()
+
+    def _has_gone(self) -> None:
+        if self._gone is not None and not self._gone.done():
+            self._gone.set_result(None)
+
+
+class _Part:
+    """Of the process, what a session may know. What it printed is not this session's alone, so nobody is shown it."""
+
+    output = ""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid

@@ -1,1 +1,18 @@
 """Environments written for other libraries, made into paddock's own. What they need is imported when one is made."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+_HOMES = {
+    "from_gymnasium": "paddock.sources.gymnasium",
+}
+
+__all__ = list(_HOMES)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'paddock.sources' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)

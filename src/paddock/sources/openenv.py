@@ -21,8 +21,9 @@ from paddock.errors import ClosedEnvironmentError, DependencyNotInstalled, Inval
 from paddock.hosting.openenv.about import KEY
 from paddock.hosting.openenv.field_errors import refusal_text
 from paddock.hosting.openenv.http_bodies import TASK_METHODS
-from paddock.sources.openenv_classes import RECORD_CLASSES, accepted, record_classes, required_class
-from paddock.sources.private_loop import PrivateLoop
+from paddock.hosting.private_loop import PrivateLoop
+from paddock.hosting.tool_list import KEY as TOOLS
+from paddock.sources.openenv_classes import RECORD_CLASSES, accepted, record_classes, required_class, tool_actions
 from paddock.spaces import Space, Struct
 
 Record = dict[str, Any]
@@ -72,7 +73,8 @@ class AsEnv(Env[Record, Any]):
             "state": self.state_cls,
             "reset_observation": reset_observation_cls or self.observation_cls,
         }
-        self.metadata = {"render_modes": [], KEY: _told(self.environment, schemas)}
+        self._tool_actions = tool_actions(type(self.environment), self.action_cls)
+        self.metadata = {"render_modes": [], KEY: _told(self.environment, schemas), **self._tools()}
 
     @property
     def spec(self) -> EnvSpec | None:
@@ -145,10 +147,28 @@ class AsEnv(Env[Record, Any]):
         from pydantic import ValidationError
 
         data = action if isinstance(action, dict) else getattr(action, "model_dump", lambda: action)()
+        kind: Any = data.get("type") if isinstance(data, dict) else None
+        cls = self._tool_actions.get(kind, self.action_cls) if isinstance(kind, str) else self.action_cls
         try:
-            return self.action_cls.model_validate(data)
+            return cls.model_validate(data)
         except ValidationError as error:
             raise InvalidAction(refusal_text(_entries(error)), action=action, space=self.action_space) from None
+
+    def _tools(self) -> Record:
+        """The tools of an MCPEnvironment, as paddock's own environments tell of theirs."""
+        if not self._tool_actions:
+            return {}
+        listed = self._call("step", {}, self._tool_actions["list_tools"]())
+        tools = [
+            {
+                "name": one.name,
+                "description": one.description,
+                "input_schema": _text(one.input_schema),
+                "output_schema": None,
+            }
+            for one in getattr(listed, "tools", [])
+        ]
+        return {TOOLS: tools}
 
     def _call(self, name: str, given: Record, *arguments: Any) -> Any:
         """The method, or its async form if the class has one of its own."""
@@ -207,11 +227,15 @@ def _told(environment: Any, classes: dict[str, Any]) -> Record:
 
 
 def _schema_text(cls: Any) -> str | None:
+    with suppress(Exception):  # a field that has no schema
+        return _text(cls.model_json_schema())
+    return None
+
+
+def _text(schema: Any) -> str:
     import json
 
-    with suppress(Exception):  # a field that has no schema
-        return json.dumps(cls.model_json_schema(), ensure_ascii=False)
-    return None
+    return json.dumps(schema, ensure_ascii=False)
 
 
 def _record(observation: Any) -> Record:

@@ -6,6 +6,7 @@ By what they have, not by what they inherit: the real package, ours and a copy o
 from __future__ import annotations
 
 import inspect
+import sys
 import typing
 from collections.abc import Callable
 from functools import partial
@@ -70,6 +71,15 @@ def record_classes(env: Callable[..., Any]) -> tuple[Any, Any, Any]:
         given or (hint if _is_model(hint) else None) for given, hint in zip(found, by_hints, strict=True)
     )
     return action, observation, state
+
+
+def tool_actions(env: type, action_cls: Any) -> dict[str, Any]:
+    """By their "type", the classes of the actions for tools, where an MCPEnvironment has no action class of its own."""
+    base = next((cls for cls in env.__mro__ if cls.__name__ == "MCPEnvironment"), None)
+    home = vars(sys.modules[base.__module__]) if base is not None else {}
+    found = {"list_tools": home.get("ListToolsAction"), "call_tool": home.get("CallToolAction")}
+    general = (home.get("Action"), *found.values())
+    return found if None not in general and action_cls in general else {}
 
 
 def _generic_bases(env: Any) -> list[Any]:

@@ -26,6 +26,7 @@ from paddock.spaces.json_guard import TEXT_LIMIT_BYTES, parse
 from paddock.spaces.multi_binary import MultiBinary
 from paddock.spaces.multi_discrete import MultiDiscrete
 from paddock.spaces.oneof import OneOf
+from paddock.spaces.records.known import known_record
 from paddock.spaces.sequence import Sequence
 from paddock.spaces.space import Space
 from paddock.spaces.struct import Struct
@@ -285,7 +286,11 @@ def _read_graph(fields: Fields, budget: Budget) -> Graph:
 
 
 def _read_struct(fields: Fields, budget: Budget) -> Struct:
-    return Struct.from_schema(fields.take("schema"), fields.text("name")[:NAME_LIMIT])
+    name = fields.text("name")[:NAME_LIMIT]
+    space = Struct.from_schema(fields.take("schema"), name)
+    known = known_record(name)
+    typed: Struct[Any] = space if known is None else Struct(known)
+    return typed if typed.schema == space.schema else space
 
 
 _WRITERS: dict[type, Callable[[Any, str, Budget], dict[str, Any]]] = {

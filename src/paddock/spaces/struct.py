@@ -6,7 +6,7 @@ A Struct that was read from JSON has no class at hand: its members are dicts wit
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from paddock.errors import InvalidSpace, InvalidValue
 from paddock.spaces.space import Space, T_co
 
 if TYPE_CHECKING:
+    from paddock.spaces.records.hoist import Schema
     from paddock.spaces.records.kinds import Kind
 
 # Code of the class's own may refuse what its schema allows.
@@ -22,6 +23,8 @@ SAMPLE_TRIES = 100
 
 class Struct(Space[T_co]):
     """Instances of ``record``. Plain data of the same fields becomes one with `validate`, and back with `to_plain`.
+
+    ``Struct(A | B)`` has instances of either; plain data must say which it is: by a tag, or by the fields it has.
 
     Arrays and other members of spaces are fields like ``Annotated[np.ndarray, Box(-1, 1, (2,))]``. Floats are finite
     and text is Unicode, because JSON has no others; fields that are not declared are refused.
@@ -41,23 +44,41 @@ class Struct(Space[T_co]):
     paddock.errors.InvalidValue: to: expected int, got 'x'
     """
 
-    record: type[T_co] | None
+    records: tuple[type[T_co], ...]
     name: str
 
-    def __init__(self, record: type[T_co], seed: int | np.random.Generator | None = None) -> None:
-        from paddock.spaces.records.kinds import kind_of
+    @overload
+    def __init__(self, record: type[T_co], seed: int | np.random.Generator | None = None) -> None: ...
+    @overload  # a union has no type that a checker could say here
+    def __init__(self: Struct[Any], record: Any, seed: int | np.random.Generator | None = None) -> None: ...
+    def __init__(self, record: Any, seed: int | np.random.Generator | None = None) -> None:
+        from paddock.spaces.records.unions import members_of
 
-        kind = kind_of(record)
-        self._set_up(record, record.__name__, kind, strict=False)
+        self._set_up(members_of(record))
         super().__init__(None, None, seed)
 
-    def _set_up(self, record: type[T_co] | None, name: str, kind: Kind, *, strict: bool) -> None:
+    def _set_up(self, records: tuple[Any, ...], name: str = "", schema: Schema | None = None) -> None:
+        """Of classes, or of no class and a schema."""
         from paddock.spaces.records.compile import compile_schema
+        from paddock.spaces.records.kinds import Untyped, kind_of
+        from paddock.spaces.records.quick import Quick
         from paddock.spaces.records.tidy import tidy
+        from paddock.spaces.records.unions import UnionKind
 
-        self.record, self.name, self._kind = record, name, kind
-        self._schema = tidy(kind.schema, strict=strict)
-        self._node = compile_schema(self._schema, judged=record is not None)
+        if schema is not None:
+            self._kind: Kind = Untyped(schema)
+        else:
+            self._kind = kind_of(records[0]) if len(records) == 1 else UnionKind(records)
+            name = " | ".join(record.__name__ for record in records)
+        self.records, self.name = records, name
+        self._schema = tidy(self._kind.schema, strict=not records)
+        self._node = compile_schema(self._schema, judged=bool(records))
+        self._quick = Quick.of(records, self._schema)
+
+    @property
+    def record(self) -> type[T_co] | None:
+        """The class, where there is just one."""
+        return self.records[0] if len(self.records) == 1 else None
 
     @staticmethod
     def from_schema(schema: Mapping[str, Any], name: str = "", *, seed: int | None = None) -> Struct[dict[str, Any]]:
@@ -70,11 +91,9 @@ class Struct(Space[T_co]):
         >>> {"to": 3} in space, {"to": 3, "more": 1} in space
         (True, False)
         """
-        from paddock.spaces.records.kinds import Untyped
-
         space: Struct[dict[str, Any]] = Struct.__new__(Struct)
-        given = schema if isinstance(schema, dict) or not isinstance(schema, Mapping) else dict(schema)
-        space._set_up(None, name, Untyped(given), strict=True)
+        given: Any = schema if isinstance(schema, dict) or not isinstance(schema, Mapping) else dict(schema)
+        space._set_up((), name, given)
         Space.__init__(space, None, None, seed)
         return space
 
@@ -87,8 +106,11 @@ class Struct(Space[T_co]):
 
         An instance of the class comes back as the same object.
         """
-        if self.record is None or type(value) is not self.record:
-            return self._make(self._kind.open(value), None)  # type: ignore[no-any-return]
+        made = None if self._quick is None else self._quick.make(value)
+        if type(value) not in self.records:
+            return self._make(self._kind.open(value), None) if made is None else made  # type: ignore[no-any-return]
+        if made is not None:
+            return value  # type: ignore[no-any-return]
         from paddock.spaces.records.likeness import difference
 
         place = difference(self._make(*self._kind.take_apart(value)), value)
@@ -98,7 +120,7 @@ class Struct(Space[T_co]):
                 "check the types of the values in it",
                 path=place,
             )
-        return value
+        return value  # type: ignore[no-any-return]
 
     def to_plain(self, value: Any) -> dict[str, Any]:
         """A member as JSON data: a dict of its fields. `validate` gives the member back."""
@@ -119,8 +141,8 @@ class Struct(Space[T_co]):
     def contains(self, x: Any) -> bool:
         """Whether ``x`` is an instance of the class itself, no subclass, with valid fields. Never raises."""
         try:
-            if self.record is not None:
-                return type(x) is self.record and self.validate(x) is x
+            if self.records:
+                return type(x) in self.records and self.validate(x) is x
             from paddock.spaces.records.likeness import difference
 
             return isinstance(x, dict) and difference(self.validate(x), x) is None
@@ -164,15 +186,15 @@ class Struct(Space[T_co]):
         return self._schema
 
     def __repr__(self) -> str:
-        return f"Struct({self.name})" if self.record is not None else f"Struct.from_schema({self.name!r})"
+        return f"Struct({self.name})" if self.records else f"Struct.from_schema({self.name!r})"
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Struct):
             return False
-        return self.record is other.record and (self.name, self._schema) == (other.name, other._schema)
+        return (self.records, self.name, self._schema) == (other.records, other.name, other._schema)
 
     def __hash__(self) -> int:
-        return hash(("Struct", self.record, self.name))
+        return hash(("Struct", self.records, self.name))
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Struct[T_co]:
         from copy import deepcopy
@@ -184,11 +206,8 @@ class Struct(Space[T_co]):
         return copied
 
     def __getstate__(self) -> dict[str, Any]:
-        return {key: self.__dict__[key] for key in ("record", "name", "_schema", "_shape", "dtype", "_np_random")}
+        return {key: self.__dict__[key] for key in ("records", "name", "_schema", "_shape", "dtype", "_np_random")}
 
     def __setstate__(self, state: Any) -> None:
-        from paddock.spaces.records.kinds import Untyped, kind_of
-
         super().__setstate__(state)
-        kind = Untyped(self._schema) if self.record is None else kind_of(self.record)
-        self._set_up(self.record, self.name, kind, strict=self.record is None)
+        self._set_up(self.records, self.name, None if self.records else self._schema)

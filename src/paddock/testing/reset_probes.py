@@ -97,18 +97,24 @@ def stream_state(env: Env[Any, Any]) -> Any:
 
 @dataclass(frozen=True)
 class _Start:
-    """One reset: the observation, the stream's state after it, and the seed that the environment remembers."""
+    """One reset: the observation, the stream's state after it, and the seed that the environment remembers.
+
+    ``of_task``: that is the seed of the task that it chose, as its info says.
+    """
 
     observation: Any
     stream: Any
     remembered_seed: Any
+    of_task: bool
 
     @classmethod
     def of(cls, env: Env[Any, Any], kwargs: dict[str, Any]) -> _Start:
-        observation, _ = env.reset(**kwargs)
+        observation, info = env.reset(**kwargs)
         inner = env.unwrapped
         seed = inner.np_random_seed if isinstance(inner, HostedEnv) else getattr(inner, "_np_random_seed", None)
-        return cls(own_copy(observation), stream_state(env), seed)
+        task = info.get("task") if isinstance(info, dict) else None
+        of_task = isinstance(task, dict) and seed is not None and task.get("seed") == seed
+        return cls(own_copy(observation), stream_state(env), seed, of_task)
 
 
 def _stream_problems(starts: list[_Start]) -> Iterator[Problem]:
@@ -124,6 +130,8 @@ def _stream_problems(starts: list[_Start]) -> Iterator[Problem]:
     elif first.stream == other.stream:
         text = f"{likely} as the random number generators are not different when different seeds are passed"
         yield Problem("rng-not-seeded", f"{text} to `env.reset`.")
+    if unseeded.of_task:
+        return
     drew = first.stream != np_random(SEED)[0].bit_generator.state
     if unseeded.remembered_seed != first.remembered_seed:
         text = f"After `env.reset(seed={SEED})`, `env.reset()` changed the seed of the random stream"

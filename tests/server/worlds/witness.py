@@ -33,10 +33,12 @@ MISDEEDS = (
     "early",
     "flood",
     "large",
+    "raise",
 )
 FIRST = 1 << 20
 DO = {name: FIRST + at for at, name in enumerate(MISDEEDS)}  # the action that asks for it
 LARGE_BYTES = 8 << 20
+SECRET = "only-for-the-log"
 _SOCKET_FD = 3
 
 
@@ -101,6 +103,8 @@ def misbehave(how, info):
         signal.signal(signal.SIGILL, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGILL)
         time.sleep(3600)
+    elif how == "raise":
+        raise ValueError(SECRET)
     elif how == "large":
         info["large"] = np.zeros(LARGE_BYTES, np.uint8)
     else:

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from paddock.hosting.openenv import tool_form
 from paddock.hosting.openenv.frames import Form
 from paddock.hosting.openenv.gym_form import action_schema, observation_schema, state_schema
 from paddock.hosting.openenv.strict_json import dump
@@ -29,9 +30,9 @@ def told(metadata: Mapping[str, Any]) -> dict[str, Any] | None:
 
 def metadata_body(name: str, metadata: Mapping[str, Any]) -> bytes:
     """``GET /metadata``. ``name``: what to call an environment that does not say."""
-    said = told(metadata) or {}
+    said = told(metadata) or metadata
     given: dict[str, Any] = {"name": name, "description": f"{name} environment", "version": "1.0.0"}
-    for field in _FIELDS:
+    for field in _FIELDS if said is not metadata else ("description",):
         if isinstance(said.get(field), str):
             given[field] = said[field]
     return dump({field: given.get(field) for field in _FIELDS})
@@ -42,11 +43,12 @@ def schema_body(
     observation_space: Space[Any] | None,
     metadata: Mapping[str, Any],
     form: Form = "0.10",
+    tools: tool_form.Tools | None = None,
 ) -> bytes:
-    """``GET /schema``."""
+    """``GET /schema``. ``tools``: those of an environment that has some."""
     made = {
         "action": action_schema(action_space),
-        "observation": observation_schema(observation_space),
+        "observation": observation_schema(observation_space) if tools is None else tool_form.observation_schema(),
         "state": state_schema(),
     }
     said = told(metadata) or {}

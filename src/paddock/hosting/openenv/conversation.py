@@ -59,7 +59,7 @@ class Line:
 
 
 def endpoint_of(base_url: str, headers: Mapping[str, str] | None = None) -> Endpoint:
-    """A server's websocket: ``http://host:8000/Id`` at ``ws://host:8000/Id/ws``. A user part is the token, as for ``make``."""
+    """A server's websocket: ``http://host:8000/Id`` at ``ws://host:8000/Id/ws``. A user part has the token."""
     parts = urlsplit(base_url if "://" in base_url else f"http://{base_url}")
     if parts.scheme not in ("http", "https", "ws", "wss") or not parts.hostname:
         raise PlanError(f"base_url must look like http://host:8000, got {_without_user(base_url)!r}.")

@@ -1,4 +1,4 @@
-"""JSON-RPC on ``/mcp``, for an environment without tools. Always an answer, never an HTTP error.
+"""OpenEnv's JSON-RPC on ``/mcp``: requests, sessions and failures. Always an answer, never an HTTP error.
 
 On ``/mcp`` itself a websocket's frames have spaces after commas and colons; HTTP bodies and ``/ws`` frames have none.
 """
@@ -45,13 +45,13 @@ def read(body: bytes | str, *, websocket: bool = False) -> RpcRequest | Answer:
         data = parse_bounded(body)
     except NotJson as problem:
         return failure(None, PARSE_ERROR, f"Parse error: {problem}" if websocket else "Parse error")
-    if not isinstance(data, dict):
-        return failure(None, PARSE_ERROR, "Parse error")
     return read_data(data)
 
 
-def read_data(data: dict[str, Any]) -> RpcRequest | Answer:
-    """The same for data that is parsed already: the ``data`` of a frame on ``/ws``."""
+def read_data(data: Any) -> RpcRequest | Answer:
+    """The same for data that is parsed already, as the ``data`` of a frame on ``/ws`` is."""
+    if not isinstance(data, dict):
+        return failure(None, PARSE_ERROR, "Parse error")
     problems = _problems(data)
     if problems:
         return failure(None, INVALID_REQUEST, f"Invalid request: {text_of('JsonRpcRequest', problems)}")
@@ -91,9 +91,13 @@ def without_tools(request: RpcRequest) -> Answer:
     return failure(request.id, METHOD_NOT_FOUND, f"Method not found: {request.method}")
 
 
-def session_created(request: RpcRequest, session: str) -> Answer:
-    """The id that later requests may name; on a websocket, the connection's own session."""
-    return success(request.id, {"session_id": session})
+def session_created(request: RpcRequest, session: str, instructions: str = "") -> Answer:
+    """The id that later requests may name; on a websocket, the connection's own session.
+
+    ``instructions``: the task, where an episode has begun.
+    """
+    told = {"instructions": instructions} if instructions else {}
+    return success(request.id, {"session_id": session, **told})
 
 
 def session_closed(request: RpcRequest, session: str, *, attached: bool = False) -> Answer:

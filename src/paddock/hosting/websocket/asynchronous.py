@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from paddock.hosting.websocket.connection import ClientConnection
 from paddock.hosting.websocket.dialing import default_context
 from paddock.hosting.websocket.endpoint import Endpoint
-from paddock.hosting.websocket.events import NORMAL, Binary, Closed, Event, WebSocketError
+from paddock.hosting.websocket.events import NORMAL, Closed, Event, WebSocketError
 from paddock.hosting.websocket.masking import Piece
 from paddock.hosting.websocket.reading import MESSAGE_BYTES, Split
 
@@ -31,6 +31,7 @@ class AsyncConnection(asyncio.BufferedProtocol):
         self._lost: asyncio.Future[None] = loop.create_future()
         self._writable = asyncio.Event()
         self._writable.set()
+        self.is_writable = True  # whether ``drain`` would not wait
         self._told = False
 
     @classmethod
@@ -88,15 +89,13 @@ class AsyncConnection(asyncio.BufferedProtocol):
     def buffer_updated(self, count: int) -> None:
         ws = self._ws
         try:
-            ws.received(count)
+            alone = ws.received(count)
+            if alone is not None:  # hot: one small message and nothing else
+                self._on_event(alone)
+                return
             if not self._opened.done() and ws.is_open:
                 self._opened.set_result(None)
             while (event := ws.next()) is not None:
-                if type(event) is Binary:
-                    self._on_event(event)
-                    if ws.is_drained:  # hot: one message and nothing else
-                        return
-                    continue
                 if type(event) is Closed:
                     self._write_outgoing()
                     self._end(event)
@@ -120,15 +119,17 @@ class AsyncConnection(asyncio.BufferedProtocol):
         return False
 
     def connection_lost(self, error: BaseException | None) -> None:
-        self._writable.set()
+        self.resume_writing()
         if not self._lost.done():
             self._lost.set_result(None)
         self._end(error or ConnectionResetError("the connection was closed"))
 
     def pause_writing(self) -> None:
+        self.is_writable = False
         self._writable.clear()
 
     def resume_writing(self) -> None:
+        self.is_writable = True
         self._writable.set()
 
     def _end(self, why: BaseException | Closed) -> None:
@@ -155,11 +156,6 @@ class AsyncConnection(asyncio.BufferedProtocol):
     def ping(self) -> None:
         """Ask the server to show that it is there."""
         self._transport.write(self._ws.ping())
-
-    @property
-    def is_writable(self) -> bool:
-        """Whether ``drain`` would not wait."""
-        return self._writable.is_set()
 
     async def drain(self) -> None:
         """Wait until the peer has taken most of what was sent, or is gone."""

@@ -53,6 +53,7 @@ class BlockingConnection:
         self._abandoned = weakref.finalize(self, self._sock.close)
         # TLS may have read what is not asked for yet, and may have to write to read: it is polled.
         self._kernel_waits = _KERNEL_WAITS and not endpoint.secure
+        self._alone: Binary | None = None  # the message of the last read, if it was one and nothing else
         try:
             if self._kernel_waits:
                 _limit(self._sock, TICK_S)
@@ -116,7 +117,7 @@ class BlockingConnection:
         ws = self._ws
         try:
             while self._read(ends_s):
-                event = ws.next()
+                event = self._alone or ws.next()
                 if event is not None:
                     return event
                 if ws.closed is not None:
@@ -141,8 +142,9 @@ class BlockingConnection:
             if read is None:
                 return False
             count = read
+        self._alone = None
         if count:
-            self._ws.received(count)
+            self._alone = self._ws.received(count)
         else:
             self._eof()
         return True

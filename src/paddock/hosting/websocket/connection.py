@@ -1,10 +1,14 @@
 """ClientConnection: a whole websocket without I/O, from the handshake to the Close. Its driver only moves bytes.
 
 The driver reads into ``buffer()``, says ``received``, takes events with ``next`` until there are none, and then writes
-what ``outgoing`` has: answers to pings and to a Close, which nobody has to think of.
+what ``outgoing`` has: answers to pings and to a Close, which nobody has to think of. A reader would get wrong: a small
+message that comes alone is what ``received`` returns, and ``next`` does not know of it.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
 
 from paddock.hosting.websocket.endpoint import Endpoint
 from paddock.hosting.websocket.events import ABNORMAL, NO_CODE, NORMAL, Binary, Closed, Event, Ping, WebSocketError
@@ -16,7 +20,7 @@ _REASON_BYTES = 123
 
 
 class ClientConnection:
-    """One connection to ``endpoint``. Hot: ``message``, ``received`` and ``next``."""
+    """One connection to ``endpoint``."""
 
     def __init__(self, endpoint: Endpoint, *, max_bytes: int = MESSAGE_BYTES, split: Split | None = None) -> None:
         self._handshake: Handshake | None = Handshake(endpoint)
@@ -25,6 +29,12 @@ class ClientConnection:
         self.subprotocol: str | None = None
         self._reader = MessageReader(max_bytes=max_bytes, split=split)
         self._writer = FrameWriter()
+        # A message of bytes, as it goes onto the socket. These three are the hot ones, so no call lies in between.
+        self.message: Callable[[Piece], bytes | memoryview] = partial(self._writer.frame, BINARY)
+        # Where the next bytes from the socket belong.
+        self.buffer: Callable[[], memoryview] = lambda: memoryview(self._scratch)
+        # So many bytes were put there. UpgradeRefused if the server will not.
+        self.received: Callable[[int], Binary | None] = self._shake_hands
         self._pong: bytes | None = None
         self._closing: bytes | None = None  # a Close that is to be sent
         self._close_sent = False
@@ -35,24 +45,17 @@ class ClientConnection:
         """Whether the handshake is done; also after the end."""
         return self._handshake is None
 
-    def buffer(self) -> memoryview:
-        """Where the next bytes from the socket belong."""
-        return self._reader.buffer() if self._handshake is None else memoryview(self._scratch)
-
-    def received(self, count: int) -> None:
-        """So many bytes were put there. UpgradeRefused if the server will not."""
-        if self._handshake is None:
-            self._reader.received(count)
-        elif self._handshake.feed(memoryview(self._scratch)[:count]):
+    def _shake_hands(self, count: int) -> None:
+        assert self._handshake is not None, "afterwards it is the reader that receives"
+        if self._handshake.feed(memoryview(self._scratch)[:count]):
             self._adopt(self._handshake)
 
     def _adopt(self, done: Handshake) -> None:
         self.subprotocol = done.subprotocol
         self._handshake = None
         self._scratch = bytearray()
-        # Fewer bytes than the reader's buffer has room for.
-        self._reader.buffer()[: len(done.rest)] = done.rest
-        self._reader.received(len(done.rest))
+        self._reader.begin_with(done.rest)
+        self.buffer, self.received = self._reader.buffer, self._reader.received
 
     def next(self) -> Event | None:
         """The next event that is here, or None. After a WebSocketError only ``outgoing`` is of use."""
@@ -73,11 +76,6 @@ class ClientConnection:
             self._queue_close(NORMAL if event.code == NO_CODE else event.code, "")
         return event
 
-    @property
-    def is_drained(self) -> bool:
-        """Whether ``next`` and ``outgoing`` have nothing to say until more is received."""
-        return self._reader.is_drained and self._pong is None and self._closing is None
-
     def eof(self) -> Closed:
         """The socket's other end was closed. UpgradeRefused if it was while the server refused."""
         if self._handshake is not None and (refusal := self._handshake.eof()) is not None:
@@ -97,10 +95,6 @@ class ClientConnection:
             frames.append(self._writer.frame(CLOSE, closing))
             self._close_sent = True
         return b"".join(frames)
-
-    def message(self, data: Piece) -> bytes | memoryview:
-        """A message of bytes, as it goes onto the socket."""
-        return self._writer.frame(BINARY, data)
 
     def text(self, text: str) -> bytes | memoryview:
         """A message of text."""

@@ -72,12 +72,22 @@ class MessageReader:
         """Whether nothing of what was received is left over."""
         return self._start == self._end and not self._parts
 
-    def received(self, count: int) -> None:
-        """So many bytes were put into the last ``buffer()``."""
+    def received(self, count: int) -> Binary | None:
+        """So many bytes were put into the last ``buffer()``. A small message that came alone is returned at once."""
         if self._parts:
             self._got += count
-        else:
-            self._end += count
+            return None
+        small = self._small
+        # Hot: nearly all. A length of more than 125 would stand in more bytes.
+        if small[1] + 2 == count <= 127 and small[0] == _FIN_BINARY and not (self._end or self._kind or self._over):
+            return Binary(bytes(self._view[2:count]))
+        self._end += count
+        return None
+
+    def begin_with(self, data: bytes | bytearray | memoryview) -> None:
+        """Bytes that came with the handshake; fewer than a buffer holds."""
+        self._small[: len(data)] = data
+        self._end = len(data)
 
     def feed(self, data: bytes) -> list[Event]:
         """All events of these bytes; for those who have bytes rather than a socket."""
@@ -91,20 +101,14 @@ class MessageReader:
             buffer = self.buffer()
             count = min(len(buffer), len(rest))
             buffer[:count] = rest[:count]
-            self.received(count)
+            if (alone := self.received(count)) is not None:
+                events.append(alone)
             rest = rest[count:]
 
     def next(self) -> Event | None:
         """The next event that is here, or None. WebSocketError when the peer can't be followed any further."""
-        if not self._parts and not self._over:
-            small, start = self._small, self._start
-            at = start + 2
-            # The usual: one small message and nothing else.
-            if at <= self._end and small[start] == _FIN_BINARY and small[start + 1] < 126 and not self._kind:
-                end = at + small[start + 1]
-                if end <= self._end:
-                    self._behind(end)
-                    return Binary(bytes(self._view[at:end]))
+        if self._start == self._end and not self._parts:
+            return None
         while not self._over:
             step = self._large() if self._parts else self._buffered()
             if step is None:

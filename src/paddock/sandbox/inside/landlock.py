@@ -51,7 +51,13 @@ WRITE = (
     | REFER
     | TRUNCATE
 )
-USES = {"read": READ, "write": WRITE, "execute": READ | EXECUTE, "devices": READ | WRITE_FILE | TRUNCATE | IOCTL_DEV}
+USES = {
+    "read": READ,
+    "list": READ_DIR,
+    "write": WRITE,
+    "execute": READ | EXECUTE,
+    "devices": READ | WRITE_FILE | TRUNCATE | IOCTL_DEV,
+}
 
 ASK_VERSION = 1
 RULE_PATH, RULE_PORT = 1, 2

@@ -59,7 +59,8 @@ def build_root(
             _bind(OLD + source, NEW + target, ATTRIBUTES[how], owners.get(target))
         else:
             _place(source, NEW + target, how, scratch)
-    _attributes(NEW, RDONLY | NOSUID | NODEV, 0)
+    for target in (NEW, *(NEW + target for _, target, how in mounts if how == "empty")):
+        _attributes(target, RDONLY | NOSUID | NODEV, 0)
     _unmount(OLD)
     os.chdir(NEW)
     _pivot(".", ".")  # the root below comes to lie over the new one, and is taken off
@@ -75,6 +76,8 @@ def _place(source: str, target: str, how: str, scratch: Mapping[str, int]) -> No
     os.makedirs(os.path.dirname(target), mode=0o755, exist_ok=True)
     if how == "link":
         os.symlink(source, target)
+    elif how == "empty":  # over what a mount above it shows
+        _mount("tmpfs", target, "tmpfs", MS_NOSUID | MS_NODEV, "mode=755,size=1m")
     elif how == "proc":
         os.mkdir(target)
         _mount("proc", target, "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC | MS_RDONLY)

@@ -6,6 +6,7 @@ Values need no turning but for graphs: both libraries use plain NumPy and Python
 
 from __future__ import annotations
 
+import string
 from typing import Any
 
 import gymnasium.spaces as theirs
@@ -14,6 +15,8 @@ import numpy as np
 import paddock.spaces as ours
 from paddock.errors import CustomSpaceError
 from paddock.spaces.parts import parts
+
+_LONGEST_TEXT = 4096
 
 
 def to_theirs(space: ours.Space[Any]) -> theirs.Space[Any]:
@@ -73,6 +76,8 @@ def to_ours(space: theirs.Space[Any]) -> ours.Space[Any]:
             return ours.Graph(to_ours(space.node_space), edges)
         case theirs.OneOf():
             return ours.OneOf([to_ours(part) for part in space.spaces])
+        case theirs.Space(dtype=np.dtype(kind="U")):  # a package's own space of texts, as MiniGrid's missions
+            return ours.Text(_LONGEST_TEXT, min_length=0, charset=string.printable)
     raise CustomSpaceError(f"{type(space).__name__} has no counterpart in paddock. Build it from gymnasium.spaces.")
 
 

@@ -1,0 +1,135 @@
+"""HelperThread: runs an environment's own code, one call at a time, with a limit on how long it is waited for.
+
+Python can't end a thread. A call that takes too long is abandoned: what it returns is dropped, and until it does return
+nothing else runs here, for both would change the same environment.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import threading
+import weakref
+from collections.abc import Callable
+from queue import SimpleQueue
+from typing import Any
+
+from paddock.hosting.private_loop import PrivateLoop
+
+# How long a coroutine that was cancelled may take to tidy up.
+TIDY_S = 1.0
+
+
+class TookTooLong(Exception):
+    """The call did not return in time, or an earlier one has not returned yet (``earlier``)."""
+
+    def __init__(self, *, earlier: bool = False) -> None:
+        super().__init__("an earlier call still runs" if earlier else "the call did not return in time")
+        self.earlier = earlier
+
+
+class _Job:
+    __slots__ = ("awaited", "done", "error", "function", "loop", "result")
+
+    def __init__(self, function: Callable[[], Any]) -> None:
+        self.function = function
+        self.result: Any = None
+        self.error: BaseException | None = None
+        self.loop: asyncio.AbstractEventLoop | None = None  # where its coroutine runs, if it is one
+        self.awaited: asyncio.Task[Any] | None = None
+        self.done = threading.Lock()  # free once there is a result or an error
+        self.done.acquire()
+
+    def run(self, loop: PrivateLoop) -> None:
+        try:
+            result = self.function()
+            self.result = loop.run(self._settle(result)) if inspect.isawaitable(result) else result
+        except BaseException as error:  # SystemExit too: it is the environment's, not this process's
+            self.error = error
+        finally:
+            self.done.release()
+
+    async def _settle(self, awaitable: Any) -> Any:
+        self.loop, self.awaited = asyncio.get_running_loop(), asyncio.current_task()
+        return await awaitable
+
+    def cancel(self) -> bool:
+        """Ask a coroutine to end; whether it is one."""
+        if self.loop is None or self.awaited is None:
+            return False
+        try:
+            self.loop.call_soon_threadsafe(self.awaited.cancel)
+        except RuntimeError:  # the loop is closed: it has ended by itself
+            return False
+        return True
+
+
+class HelperThread:
+    """Starts at the first call, and again where it was copied or forked. Sync and async code run in this one thread."""
+
+    def __init__(self) -> None:
+        self._thread: threading.Thread | None = None
+        self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
+        self._abandoned: _Job | None = None
+
+    @property
+    def busy(self) -> bool:
+        """Whether a call that was abandoned still runs."""
+        return self._abandoned is not None and self._abandoned.done.locked()
+
+    def settle(self, timeout_s: float | None) -> None:
+        """Wait for a call that was abandoned, at most so long."""
+        if self._abandoned is not None and self._abandoned.done.acquire(timeout=-1 if timeout_s is None else timeout_s):
+            self._abandoned.done.release()
+
+    def run(self, function: Callable[[], Any], timeout_s: float | None = None) -> Any:
+        """What the function returns, awaited if it can be, or raises; TookTooLong after ``timeout_s``."""
+        if self.busy:
+            raise TookTooLong(earlier=True)
+        if self._thread is None or not self._thread.is_alive():
+            self._start()
+        job = _Job(function)
+        self._jobs.put(job)
+        try:
+            in_time = job.done.acquire(timeout=-1 if timeout_s is None else timeout_s)
+        except BaseException:  # Ctrl-C, while it runs
+            self._abandoned = job
+            raise
+        if not in_time:
+            self._abandoned = job
+            if job.cancel() and job.done.acquire(timeout=TIDY_S):
+                job.done.release()
+            raise TookTooLong
+        job.done.release()
+        if job.error is not None:
+            raise job.error
+        return job.result
+
+    def close(self) -> None:
+        """End the thread, after the call that it may be in. Safe to call twice."""
+        thread, self._thread = self._thread, None
+        self._jobs.put(None)
+        if thread is not None and not self.busy and thread is not threading.current_thread():
+            thread.join()
+
+    def _start(self) -> None:
+        self._jobs, self._abandoned = SimpleQueue(), None
+        self._thread = threading.Thread(target=_work, args=(self._jobs,), name="paddock-tools", daemon=True)
+        self._thread.start()
+        weakref.finalize(self, self._jobs.put, None).atexit = False
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> HelperThread:
+        return HelperThread()
+
+    def __reduce__(self) -> tuple[type[HelperThread], tuple[()]]:
+        return HelperThread, ()
+
+
+def _work(jobs: SimpleQueue[_Job | None]) -> None:
+    loop = PrivateLoop()
+    try:
+        while (job := jobs.get()) is not None:
+            job.run(loop)
+            del job  # it holds the environment, which may be dropped now
+    finally:
+        loop.close()

@@ -1,0 +1,145 @@
+"""MCPToolClient: OpenEnv's client for tools. Its calls and its episodes go over one connection, in one session.
+
+OpenEnv's own sends tool calls over HTTP beside it, and shows no tools at all where it can't list them; here that is an
+error. Works with OpenEnv's servers and with paddock's.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from paddock.hosting.openenv.conversation import ServerError
+from paddock.openenv.client import EnvClient, StepResult
+from paddock.openenv.mcp_types import (
+    CallToolAction,
+    CallToolObservation,
+    ListToolsAction,
+    ListToolsObservation,
+    Tool,
+    ToolError,
+)
+from paddock.openenv.types import Observation, State
+
+Record = dict[str, Any]
+
+
+class GenericMCPObservation(Observation):
+    """An observation with whatever fields its environment has."""
+
+    model_config = {"extra": "allow", "validate_assignment": True, "arbitrary_types_allowed": True}
+
+
+class MCPClientBase(EnvClient[Any, Observation, State]):
+    """Lists tools, and steps with OpenEnv's actions for them. As in OpenEnv, its mode is "production"."""
+
+    def __init__(
+        self,
+        base_url: str | None = None,
+        connect_timeout_s: float = 10.0,
+        message_timeout_s: float = 60.0,
+        websocket_ping_interval_s: float | None = 20.0,
+        websocket_ping_timeout_s: float | None = 20.0,
+        provider: Any = None,
+        mode: str | None = None,
+        max_message_size_mb: float = 100.0,
+        headers: dict[str, str] | None = None,
+    ) -> None:
+        mode = "production" if mode is None else mode
+        if mode.lower() != "production":
+            raise ValueError(
+                f"{type(self).__name__} only supports 'production' mode, got '{mode[:60]}'. "
+                "Use GenericEnvClient for simulation mode."
+            )
+        super().__init__(
+            base_url,
+            connect_timeout_s,
+            message_timeout_s,
+            max_message_size_mb,
+            websocket_ping_interval_s,
+            websocket_ping_timeout_s,
+            provider,
+            mode,
+            headers,
+        )
+        self._tools: list[Tool] | None = None
+        self._asked = 0
+
+    def list_tools(self, use_cache: bool = True) -> Any:
+        """The tools, a list of Tool; those of the last time unless ``use_cache`` is False."""
+        return self._of_tools(lambda tools: tools, use_cache=use_cache)
+
+    def _of_tools(self, read: Any, *, use_cache: bool = True) -> Any:
+        if use_cache and self._tools is not None:
+            return self._settled(read(self._tools))
+
+        def listed(result: Record) -> Any:
+            self._tools = [_tool(one) for one in result.get("tools", [])]
+            return read(self._tools)
+
+        return self._rpc("tools/list", {}, "list_tools failed", listed)
+
+    def _rpc(self, method: str, params: Record, failed: str, read: Any) -> Any:
+        self._asked += 1
+        request = {"jsonrpc": "2.0", "method": method, "params": params, "id": self._asked}
+
+        def answered(answer: Record) -> Any:
+            error = answer.get("error")
+            if error is not None:
+                raise ServerError(f"{failed}: {error.get('message', 'unknown error')}", details=error)
+            return read(answer.get("result") or {})
+
+        return self._ask("mcp", request, answered)
+
+    def _step_payload(self, action: Any) -> Record:
+        if isinstance(action, ListToolsAction):
+            return {"type": "list_tools"}
+        if isinstance(action, CallToolAction):
+            return {"type": "call_tool", "tool_name": action.tool_name, "arguments": action.arguments}
+        if isinstance(action, dict):
+            return action
+        return action.model_dump() if hasattr(action, "model_dump") else {"action": str(action)}
+
+    def _parse_result(self, payload: Record) -> StepResult[Observation]:
+        seen = dict(payload.get("observation", {}))
+        reward, done, metadata = payload.get("reward"), payload.get("done", False), payload.get("metadata")
+        beside = {"done": done, "reward": reward, "metadata": seen.pop("metadata", None) or metadata or {}}
+        observation: Observation
+        if "tools" in seen:
+            observation = ListToolsObservation(tools=[_tool(one) for one in seen["tools"]], **beside)
+        elif "tool_name" in seen:
+            error = ToolError(**seen["error"]) if seen.get("error") else None
+            observation = CallToolObservation(
+                tool_name=seen["tool_name"], result=seen.get("result"), error=error, **beside
+            )
+        else:
+            observation = GenericMCPObservation(**{**seen, **beside})
+        return StepResult(observation, reward, done, metadata)
+
+    def _parse_state(self, payload: Record) -> State:
+        return State(**payload)
+
+
+class MCPToolClient(MCPClientBase):
+    """One tool a call: ``call_tool("add", a=5, b=3)``."""
+
+    def call_tool(self, name: str, **arguments: Any) -> Any:
+        """What the tool returned; ServerError, a RuntimeError, if it failed."""
+        params = {"name": name, "arguments": arguments}
+        return self._rpc("tools/call", params, f"Tool '{name}' failed", _data)
+
+    def get_tool(self, name: str) -> Any:
+        """The tool of this name, or None."""
+        return self._of_tools(lambda tools: next((one for one in tools if one.name == name), None))
+
+    def has_tool(self, name: str) -> Any:
+        """Whether there is one."""
+        return self._of_tools(lambda tools: any(one.name == name for one in tools))
+
+
+def _data(result: Record) -> Any:
+    return result.get("data", result)
+
+
+def _tool(told: Record) -> Tool:
+    schema = told.get("input_schema", told.get("inputSchema", {}))
+    return Tool(name=told.get("name", ""), description=told.get("description") or "", input_schema=schema)

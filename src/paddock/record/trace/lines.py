@@ -1,0 +1,137 @@
+"""The lines of a trace as types, and as text. A line that is longer or fuller than a reader takes is never written."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import msgspec
+
+from paddock.errors import InvalidTrace
+
+FORMAT = "paddock.trace.v1"
+MESSAGE_LIMIT = 2000
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How much a reader takes on. ``held_bytes``: of all episodes that have begun and not ended, arrays included."""
+
+    line_bytes: int = 32 << 20
+    line_pieces: int = 1 << 20  # brackets and commas: what each of them makes takes many times its bytes
+    array_bytes: int = 1 << 30
+    held_bytes: int = 4 << 30
+    episodes: int = 1 << 20
+
+
+LIMITS = Limits()
+
+
+class _Line(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, tag_field="type"):
+    episode: int
+
+
+class Header(_Line, tag="header"):
+    """An episode begins. ``spaces``: those of this episode, the number of an earlier one with the same, or none."""
+
+    format: str
+    env: str | None = None
+    spec: dict[str, Any] | None = None
+    digest: str | None = None
+    seed: int | None = None
+    options: Any = None
+    task: Any = None
+    spaces: dict[str, Any] | int | None = None
+    about: Any = None
+
+
+class Reset(_Line, tag="reset"):
+    """What ``reset`` returned."""
+
+    observation: Any
+    info: Any
+
+
+class Stepped(_Line, tag="step"):
+    """An action, and what ``step`` returned."""
+
+    action: Any
+    observation: Any
+    reward: Any
+    terminated: bool
+    truncated: bool
+    info: Any
+
+
+class Error(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """Why an episode has no return: ``code`` as on the wire."""
+
+    code: str
+    message: str
+
+
+class End(_Line, tag="end"):
+    """Nothing more comes of this episode. ``total`` is its return; none where an error ended it."""
+
+    error: Error | None = None
+    total: Any = msgspec.field(name="return", default=None)
+
+
+Line = Header | Reset | Stepped | End
+
+
+def to_text(line: Line) -> bytes:
+    """The line with its end. ASCII, so that no text in it can drive a terminal or end a line early."""
+    fields = msgspec.to_builtins(line)
+    first = {"type": fields.pop("type"), "episode": fields.pop("episode")}
+    text = json.dumps({**first, **fields}, allow_nan=False, separators=(",", ":")).encode("ascii") + b"\n"
+    if len(text) > LIMITS.line_bytes or pieces(text) > LIMITS.line_pieces:
+        raise InvalidTrace(
+            f"episode {line.episode}: a {type(line).__name__.lower()} line of {len(text)} bytes and {pieces(text)} "
+            f"brackets and commas; at most {LIMITS.line_bytes} and {LIMITS.line_pieces} are read. "
+            f"Put numbers into arrays, or record less."
+        )
+    return text
+
+
+def from_text(text: bytes, limits: Limits = LIMITS) -> Line:
+    """The line, or a ValueError in words that follow the line's number."""
+    if pieces(text) > limits.line_pieces:
+        raise ValueError(f"more than {limits.line_pieces} brackets and commas")
+    try:
+        data = json.loads(text, object_pairs_hook=_object, parse_float=_float, parse_constant=_constant)
+        line: Line = msgspec.convert(data, Line)
+        return line
+    except json.JSONDecodeError as error:
+        raise ValueError(f"no JSON: {error.msg} at character {error.pos}") from None
+    except UnicodeDecodeError:
+        raise ValueError("no UTF-8") from None
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+    except msgspec.ValidationError as error:
+        raise ValueError(f"no line of a trace: {error}") from None
+
+
+def pieces(text: bytes) -> int:
+    """Brackets and commas, those in strings too."""
+    return text.count(b"[") + text.count(b"{") + text.count(b",")
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):  # two readers might take two different ones
+        raise ValueError("a key stands twice in one object")
+    return found
+
+
+def _float(digits: str) -> float:
+    value = float(digits)
+    if not math.isfinite(value):
+        raise ValueError(f"the number {digits[:40]} is too large")
+    return value
+
+
+def _constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no JSON")

@@ -1,0 +1,225 @@
+"""Read a trace that anyone may have written. Episodes come as they end; those that broke off come last.
+
+A last line without its end is what a crash leaves behind: it is left out and ``torn`` says so. Any other flaw is an
+InvalidTrace, for then someone changed the file.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from paddock.core.spec import EnvSpec
+from paddock.errors import InvalidSpace, InvalidSpec, InvalidTrace
+from paddock.record.trace.arrays import ArraySource, beside
+from paddock.record.trace.episode import Episode, Forms, Step
+from paddock.record.trace.lines import FORMAT, LIMITS, End, Header, Limits, Line, Reset, Stepped, from_text, pieces
+from paddock.record.trace.values import member, unfold
+from paddock.spaces import Space
+
+if TYPE_CHECKING:
+    import os
+
+_PIECE_BYTES = 64  # about what a bracket or comma comes to in memory
+_NAME_LIMIT = 1000
+
+
+class TraceReader:
+    """The episodes of the trace at ``path``; each iteration reads it anew. ``torn`` is told by the last one."""
+
+    def __init__(self, path: str | os.PathLike[str], *, limits: Limits = LIMITS) -> None:
+        self.path, self._limits = Path(path), limits
+        self.torn: str | None = None
+
+    def __iter__(self) -> Iterator[Episode]:
+        self.torn = None
+        arrays = ArraySource(beside(self.path), self._limits)
+        try:
+            with self.path.open("rb") as file:
+                yield from self._episodes(file, arrays)
+        finally:
+            arrays.close()
+
+    def _episodes(self, file: IO[bytes], arrays: ArraySource) -> Iterator[Episode]:
+        desk = _Desk(arrays, self._limits)
+        number = 0
+        while text := file.readline(self._limits.line_bytes + 1):
+            number += 1
+            if not text.endswith(b"\n"):
+                if len(text) > self._limits.line_bytes:
+                    raise self._flaw(number, f"longer than {self._limits.line_bytes} bytes")
+                self.torn = f"line {number} has no end: the recording broke off in it"
+                break
+            try:
+                done = desk.take(text)
+            except (ValueError, InvalidSpace, InvalidSpec) as error:
+                raise self._flaw(number, str(error)) from None
+            except RecursionError:
+                raise self._flaw(number, "nested too deeply") from None
+            if done is not None:
+                yield done
+        yield from desk.unfinished()
+
+    def _flaw(self, line: int, what: str) -> InvalidTrace:
+        return InvalidTrace(f"{self.path}: line {line}: {what.rstrip('.')}.")
+
+
+@dataclass
+class _Open:
+    """An episode that has begun and not ended."""
+
+    header: Header
+    spec: EnvSpec | None
+    spaces: tuple[Space[Any] | None, Space[Any] | None]
+    values: dict[str, Any]
+    first: tuple[Any, Any, Forms] | None = None
+    steps: list[Step] = field(default_factory=list)
+    cost: int = 0
+
+    def episode(self, end: End | None) -> Episode:
+        observation, info, forms = self.first or (None, None, None)
+        header = self.header
+        return Episode(
+            number=header.episode,
+            env=header.env,
+            spec=self.spec,
+            digest=header.digest,
+            seed=header.seed,
+            **self.values,
+            observation_space=self.spaces[0],
+            action_space=self.spaces[1],
+            observation=observation,
+            info=info,
+            steps=tuple(self.steps),
+            ended=end is not None,
+            error=None if end is None else end.error,
+            forms=forms,
+        )
+
+
+class _Desk:
+    """The episodes that are open, line by line. Whatever is wrong is a ValueError in words."""
+
+    def __init__(self, arrays: ArraySource, limits: Limits) -> None:
+        self._arrays, self._limits = arrays, limits
+        self._open: dict[int, _Open] = {}
+        self._seen: set[int] = set()
+        self._spaces: dict[int, tuple[Space[Any] | None, Space[Any] | None]] = {}
+        self._held = 0
+
+    def take(self, text: bytes) -> Episode | None:
+        """Read a line; the episode that it ends, if it does."""
+        line = from_text(text, self._limits)
+        before = self._arrays.taken
+        if isinstance(line, Header):
+            opened = self._begin(line)
+        else:
+            opened = self._of(line)
+            self._go_on(opened, line)
+        cost = len(text) + _PIECE_BYTES * pieces(text) + self._arrays.taken - before
+        self._held += cost
+        if not isinstance(line, Header) or not isinstance(line.spaces, dict):  # which are kept for those that follow
+            opened.cost += cost
+        if isinstance(line, End):
+            self._held -= self._open.pop(line.episode).cost
+            return opened.episode(line)
+        if self._held > self._limits.held_bytes:
+            raise ValueError(f"the episodes that have not ended take more than {self._limits.held_bytes} bytes")
+        return None
+
+    def unfinished(self) -> Iterator[Episode]:
+        """Those whose recording broke off."""
+        for opened in self._open.values():
+            yield opened.episode(None)
+
+    def _begin(self, line: Header) -> _Open:
+        if line.format != FORMAT:
+            raise ValueError(f"the format {line.format!r:.60}; this paddock reads {FORMAT}")
+        if line.episode in self._seen or line.episode < 0:
+            raise ValueError(f"a second header of episode {line.episode}")
+        if len(self._seen) >= self._limits.episodes:
+            raise ValueError(f"more than {self._limits.episodes} episodes")
+        if max(len(line.env or ""), len(line.digest or "")) > _NAME_LIMIT:
+            raise ValueError(f"the name or the digest of an environment has more than {_NAME_LIMIT} characters")
+        spec = None if line.spec is None else EnvSpec.from_json(json.dumps(line.spec))
+        values = {name: self._unfold(getattr(line, name)) for name in ("options", "task", "about")}
+        if any(values[name] is not None and not isinstance(values[name], dict) for name in ("options", "about")):
+            raise ValueError("options and about are objects")
+        values["about"] = values["about"] or {}
+        opened = _Open(line, spec, self._spaces_of(line), values)
+        self._seen.add(line.episode)
+        self._open[line.episode] = opened
+        return opened
+
+    def _spaces_of(self, line: Header) -> tuple[Space[Any] | None, Space[Any] | None]:
+        if line.spaces is None:
+            return None, None
+        if isinstance(line.spaces, int):
+            if line.spaces not in self._spaces:
+                raise ValueError(f"the spaces of episode {line.spaces}, which has told none")
+            return self._spaces[line.spaces]
+        if line.spaces.keys() != {"observation", "action"}:
+            raise ValueError("spaces are those of observation and action")
+        read = [Space.from_json(json.dumps(line.spaces[name])) for name in ("observation", "action")]
+        self._spaces[line.episode] = (read[0], read[1])
+        return read[0], read[1]
+
+    def _of(self, line: Line) -> _Open:
+        opened = self._open.get(line.episode)
+        if opened is None:
+            what = "after its end" if line.episode in self._seen else "without a header"
+            raise ValueError(f"a line of episode {line.episode} {what}")
+        return opened
+
+    def _go_on(self, opened: _Open, line: Line) -> None:
+        if isinstance(line, Reset):
+            if opened.first is not None:
+                raise ValueError(f"a second reset in episode {line.episode}")
+            form = self._unfold(line.observation)
+            opened.first = member(opened.spaces[0], form), self._info(line.info), Forms(form)
+        elif isinstance(line, Stepped):
+            opened.steps.append(self._step(opened, line))
+        elif isinstance(line, End):
+            _check_total(opened, line, self._unfold(line.total))
+
+    def _step(self, opened: _Open, line: Stepped) -> Step:
+        if opened.first is None:
+            raise ValueError(f"a step of episode {line.episode} before its reset")
+        if opened.steps and (opened.steps[-1].terminated or opened.steps[-1].truncated):
+            raise ValueError(f"a step of episode {line.episode} after its last one")
+        forms = Forms(action=self._unfold(line.action), observation=self._unfold(line.observation))
+        reward = self._unfold(line.reward)
+        if type(reward) not in (int, float):
+            raise ValueError(f"the reward {reward!r:.60} is no number")
+        return Step(
+            action=member(opened.spaces[1], forms.action),
+            observation=member(opened.spaces[0], forms.observation),
+            reward=float(reward),
+            terminated=line.terminated,
+            truncated=line.truncated,
+            info=self._info(line.info),
+            forms=forms,
+        )
+
+    def _info(self, data: Any) -> dict[str, Any]:
+        info = self._unfold(data)
+        if not isinstance(info, dict):
+            raise ValueError("an info is an object")
+        return info
+
+    def _unfold(self, data: Any) -> Any:
+        return unfold(data, self._arrays.fetch)
+
+
+def _check_total(opened: _Open, line: End, total: Any) -> None:
+    """What an end claims is what the steps gave: a reader may look at the end alone."""
+    if line.error is not None:
+        if total is not None:
+            raise ValueError(f"episode {line.episode} has an error and a return")
+        return
+    summed = sum((step.reward for step in opened.steps), 0.0)
+    if type(total) not in (int, float) or (total != summed and (total == total or summed == summed)):
+        raise ValueError(f"the return {total!r:.60} of episode {line.episode}, whose rewards sum to {summed}")

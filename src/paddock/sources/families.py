@@ -1,0 +1,168 @@
+"""Which ids come from which library, and what to install for them. Data alone: nothing here imports a library.
+
+A plain id that paddock does not have is looked for here, after the registry and its plugins; what is built in stays
+paddock's own, and ``gymnasium:CartPole-v1`` names Gymnasium's.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cache
+from importlib.util import find_spec
+
+from paddock.errors import DependencyNotInstalled
+
+# ``prefix:name`` as a target, and the function that makes an EnvSpec of the name, once its code may be imported.
+SOURCES = {
+    "gymnasium": "paddock.sources.gymnasium:spec_of",
+}
+
+
+@dataclass(frozen=True)
+class Family:
+    """Environments that one package brings.
+
+    ``ids`` is a pattern for the whole id. ``module`` is imported so that Gymnasium learns of them; empty where it
+    knows them by itself. ``needs`` are the modules that must be there; ``install`` are the packages that bring them.
+    """
+
+    name: str
+    shown: str  # for people: what the ids look like
+    ids: str
+    module: str
+    needs: tuple[str, ...]
+    install: str
+
+    @property
+    def missing(self) -> list[str]:
+        """The modules that are not installed. The finders look at files; nothing is imported."""
+        return [name for name in ("gymnasium", *self.needs) if not is_installed(name)]
+
+    def check_installed(self, id: str) -> None:
+        """Raise DependencyNotInstalled with the command that helps, if a module is missing."""
+        if missing := self.missing:
+            raise DependencyNotInstalled(
+                f"{id!r} is one of {self.name}'s environments and needs {', '.join(missing)}, which "
+                f"{'is' if len(missing) == 1 else 'are'} not installed. To install: pip install {self.install}"
+            )
+
+
+_MUJOCO = (
+    "Ant|HalfCheetah|Hopper|Humanoid|HumanoidStandup|InvertedDoublePendulum|InvertedPendulum|Pusher|Reacher|Swimmer|"
+    "Walker2d"
+)
+
+FAMILIES = (
+    Family(
+        "Box2D",
+        "LunarLander-v3, LunarLanderContinuous-v3, BipedalWalker-v3, BipedalWalkerHardcore-v3, CarRacing-v3",
+        r"(LunarLander|LunarLanderContinuous|BipedalWalker|BipedalWalkerHardcore|CarRacing)(-v\d+)?",
+        "",
+        ("Box2D", "pygame"),
+        "gymnasium box2d pygame-ce",
+    ),
+    Family(
+        "MuJoCo",
+        f"{_MUJOCO.replace('|', ', ')}: -v4, -v5",
+        rf"({_MUJOCO})(-v\d+)?",
+        "",
+        ("mujoco",),
+        "gymnasium mujoco",
+    ),
+    Family(
+        "Atari",
+        "ALE/*, *NoFrameskip-v4",
+        r"ALE/.+|\w+(NoFrameskip|Deterministic)-v[04]",
+        "ale_py",
+        ("ale_py",),
+        "gymnasium ale-py",
+    ),
+    Family("MiniGrid", "MiniGrid-*, BabyAI-*", r"(MiniGrid|BabyAI)-.+", "minigrid", ("minigrid",), "minigrid"),
+    Family("MiniWorld", "MiniWorld-*", r"MiniWorld-.+", "miniworld", ("miniworld",), "miniworld"),
+    Family(
+        "highway-env",
+        "highway-v0, merge-v0, roundabout-v0, parking-v0, intersection-v0, racetrack-v0, …",
+        r"(highway(-fast)?|merge|roundabout|parking(-ActionRepeat|-parked)?|intersection(-multi-agent)?|racetrack"
+        r"(-large|-oval)?|exit|two-way|u-turn|lane-keeping)-v\d+",
+        "highway_env",
+        ("highway_env",),
+        "highway-env",
+    ),
+    Family(
+        "Gymnasium-Robotics",
+        "Fetch*, HandReach*, HandManipulate*, AdroitHand*, PointMaze_*, AntMaze_*, FrankaKitchen-v1",
+        r"(Fetch|HandReach|HandManipulate|AdroitHand|PointMaze_|AntMaze_|FrankaKitchen)\w*-v\d+",
+        "gymnasium_robotics",
+        ("gymnasium_robotics",),
+        "gymnasium-robotics",
+    ),
+    Family("Meta-World", "Meta-World/*", r"Meta-World/.+", "metaworld", ("metaworld",), "metaworld packaging"),
+    Family("NetHack", "NetHack*-v0", r"NetHack\w*-v\d+", "nle", ("nle",), "nle"),
+    Family("MiniHack", "MiniHack-*", r"MiniHack-.+", "minihack", ("minihack",), "minihack"),
+    Family(
+        "ViZDoom", "Vizdoom*", r"Vizdoom\w+-(v|MultiBinary-v)\d+", "vizdoom.gymnasium_wrapper", ("vizdoom",), "vizdoom"
+    ),
+    Family(
+        "panda-gym", "PandaReach-v3, PandaPush-v3, …", r"Panda[A-Z]\w*-v\d+", "panda_gym", ("panda_gym",), "panda-gym"
+    ),
+    Family(
+        "BrowserGym",
+        "browsergym/*",
+        r"browsergym/.+",
+        "browsergym.core",
+        ("browsergym",),
+        "browsergym && playwright install chromium",
+    ),
+    Family(
+        "Shimmy",
+        "dm_control/*, bsuite/*",
+        r"(dm_control|bsuite)/.+",
+        "shimmy",
+        ("shimmy",),
+        "'shimmy[dm-control]' 'mujoco<4'",
+    ),
+)
+
+_GYMNASIUM = Family("Gymnasium", "gymnasium:*", r".+", "", (), "gymnasium")
+
+
+def family_of(id: str) -> Family | None:
+    """The family that this id belongs to, as far as its name tells."""
+    return next((one for one in FAMILIES if _pattern(one.ids).fullmatch(id)), None)
+
+
+def family_or_any(id: str) -> Family:
+    """As ``family_of``; for other ids Gymnasium alone, which may know them."""
+    return family_of(id) or _GYMNASIUM
+
+
+def in_words(source: str, id: str) -> str:
+    """Where an id comes from and whether that is here, for ``explain``."""
+    family = family_or_any(id) if source == "gymnasium" else None
+    if family is None:
+        return source if is_installed(source) else f"{source}, not installed"
+    return f"{family.name} through Gymnasium" + (f", not installed: pip install {family.install}" if family.missing else "")
+
+
+def modules_of(source: str, id: str) -> list[str]:
+    """The modules that hold the code of ``source:id``; DependencyNotInstalled if one is missing. Imports nothing."""
+    if source != "gymnasium":
+        return [source]
+    family = family_or_any(id)
+    family.check_installed(id)
+    own, _, _ = id.rpartition(":")
+    return [name for name in ("gymnasium", *family.needs, own) if name]
+
+
+def is_installed(module: str) -> bool:
+    """Whether the top-level module can be found; nothing is imported."""
+    try:
+        return find_spec(module.partition(".")[0]) is not None
+    except ValueError:  # in sys.modules without a spec, or None: taken out on purpose
+        return False
+
+
+@cache
+def _pattern(text: str) -> re.Pattern[str]:
+    return re.compile(text, re.ASCII)

@@ -1,0 +1,195 @@
+"""The figures of rollouts: means and pass@k with intervals, errors apart; tables and files."""
+
+import itertools
+import json
+from io import StringIO
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from paddock.agentic.rollouts import Failure, Rollout, Rollouts
+from paddock.agentic.rollouts.progress import Tally, bar
+from paddock.agentic.rollouts.statistics import mean_of, pass_at_k
+
+
+def one(place=0, attempt=0, total=1.0, error=None, **more):
+    rewards = () if error else (0.0, total)
+    return Rollout(place, f"train[{place}]", {"index": place}, attempt, 0, rewards, not error, error=error, **more)
+
+
+LATE = Failure("DEADLINE", "too late", "time", 3)
+
+
+@given(st.lists(st.lists(st.booleans(), min_size=1, max_size=6), min_size=1, max_size=5), st.integers(1, 6))
+def test_pass_at_k_is_the_share_of_all_choices_of_k_attempts_with_a_pass(groups, k):
+    fits = [group for group in groups if len(group) >= k]
+    found = pass_at_k(groups, k)
+    if not fits:
+        assert found is None
+        return
+    shares = [np.mean([any(chosen) for chosen in itertools.combinations(group, k)]) for group in fits]
+    assert found.value == pytest.approx(np.mean(shares))
+    assert found.tasks == len(fits)
+
+
+@given(st.lists(st.lists(st.floats(-10, 10), max_size=4), max_size=6))
+def test_the_mean_is_over_all_values_and_lies_in_its_interval(groups):
+    values = [value for group in groups for value in group]
+    found = mean_of(groups)
+    if not values:
+        assert found is None
+        return
+    assert found.value == pytest.approx(np.mean(values))
+    if found.tasks > 1:
+        assert found.low - 1e-9 <= found.value <= found.high + 1e-9
+
+
+def test_one_task_has_no_interval():
+    found = mean_of([[1.0, 0.0, 1.0]])
+    assert (found.low, found.high, found.tasks) == (None, None, 1)
+    assert str(found) == "0.667"
+
+
+def test_intervals_repeat_with_their_seed_and_narrow_with_more_tasks():
+    draws = np.random.default_rng(3).random(400)
+    few, many = mean_of([[x] for x in draws[:25]]), mean_of([[x] for x in draws])
+    assert few == mean_of([[x] for x in draws[:25]])
+    assert few != mean_of([[x] for x in draws[:25]], seed=1)
+    assert many.high - many.low < (few.high - few.low) / 2
+    assert mean_of([[x] for x in draws], confidence=0.5).high < many.high
+
+
+def test_the_interval_covers_the_truth_about_as_often_as_it_says():
+    rng = np.random.default_rng(0)
+    covered = 0
+    for trial in range(200):
+        found = mean_of([[float(x)] for x in rng.random(40) < 0.3], seed=trial)
+        covered += found.low <= 0.3 <= found.high
+    assert 0.88 <= covered / 200 <= 0.99
+
+
+def test_attempts_at_one_task_count_as_one_draw():
+    """Ten attempts that all agree say no more of other tasks than one does."""
+    agreeing = mean_of([[float(task % 2)] * 10 for task in range(20)])
+    alone = mean_of([[float(task % 2)] for task in range(20)])
+    assert (agreeing.low, agreeing.high) == (alone.low, alone.high)
+
+
+def test_large_numbers_of_tasks_take_little_memory():
+    found = mean_of([[1.0]] * 50_000 + [[0.0]] * 50_000)
+    assert found.value == 0.5
+    assert found.high - found.low < 0.01
+
+
+@pytest.fixture
+def rollouts():
+    return Rollouts([one(0), one(0, 1, 0.5), one(1, 0, 0.0), one(1, 1, error=LATE, seconds=2.0)])
+
+
+def test_errors_count_in_no_mean(rollouts):
+    assert rollouts.mean_return().value == pytest.approx(0.5)
+    assert rollouts.error_share == 0.25
+    assert [r.error.code for r in rollouts.errors] == ["DEADLINE"]
+    assert (rollouts[3].total_return, rollouts[3].reward, rollouts[3].ended) == (None, None, "error")
+
+
+def test_a_task_with_too_few_scored_attempts_is_left_out_of_pass_at_k(rollouts):
+    assert rollouts.pass_at(1).value == pytest.approx((0.5 + 0.0) / 2)
+    assert (rollouts.pass_at(2).value, rollouts.pass_at(2).tasks) == (1.0, 1)
+    assert rollouts.pass_at(3) is None
+    assert rollouts.pass_at(1, at_least=0.5).value == pytest.approx(0.5)
+    with pytest.raises(ValueError, match="pass_at\\(0\\)"):
+        rollouts.pass_at(0)
+
+
+def test_no_rollouts_have_no_figures():
+    none = Rollouts([])
+    assert (len(none), none.mean_return(), none.error_share) == (0, None, 0.0)
+    assert "mean return none" in repr(none)
+    assert none.table().row_count == 0
+    assert none.summary()["mean_return"] is None
+    all_failed = Rollouts([one(error=LATE)])
+    assert (all_failed.mean_return(), all_failed.error_share) == (None, 1.0)
+
+
+def shown(renderable, width=200):
+    console = Console(file=StringIO(), width=width)
+    console.print(renderable)
+    return console.file.getvalue()
+
+
+def test_the_table_has_figures_and_rows(rollouts):
+    text = shown(rollouts)
+    assert "4 rollouts, mean return 0.500" in text
+    assert "pass@1 0.250" in text and "pass@2 1.000" in text and "errors 25.0%" in text
+    assert "DEADLINE: too late" in text
+    assert "and 2 more" in shown(rollouts.table(2))
+
+
+def test_words_of_strangers_can_not_drive_the_terminal():
+    bad = Failure("ENV_ERROR", "\x1b[2J[bold red]gone[/] \x9b31m\nnew line", "step", 0)
+    text = shown(Rollouts([one(error=bad), Rollout(1, "\x1b]0;title\x07[link=x]y[/link]", {}, 0, 0)]))
+    assert "\x1b" not in text and "\x9b" not in text and "\x07" not in text
+    assert "[bold red]gone[/]" in text
+
+
+def test_a_saved_file_has_it_all(rollouts, tmp_path):
+    messages = [{"role": "user", "content": "caf\u00e9"}]
+    odd = one(2, messages=messages, total=float("inf"))
+    Rollouts([*rollouts, odd]).save(tmp_path / "r.json")
+    found = json.loads((tmp_path / "r.json").read_text(), parse_constant=pytest.fail)
+    assert found["format"] == "paddock.rollouts.v1"
+    assert found["summary"]["error_share"] == 0.2
+    assert found["summary"]["errors"] == {"DEADLINE": 1}
+    assert [row["return"] for row in found["rollouts"]] == [1.0, 0.5, 0.0, None, {"$float": "inf"}]
+    assert found["rollouts"][3]["error"] == {"code": "DEADLINE", "message": "too late", "where": "time", "step": 3}
+    assert found["rollouts"][4]["messages"] == messages
+    assert [path.name for path in tmp_path.iterdir()] == ["r.json"]
+
+
+def test_saving_replaces_a_file_whole_or_not_at_all(rollouts, tmp_path, monkeypatch):
+    rollouts.save(tmp_path / "r.json")
+    before = (tmp_path / "r.json").read_text()
+    monkeypatch.setattr(json, "dumps", lambda *a, **k: "\u00e9 can't be written as ASCII")
+    with pytest.raises(UnicodeEncodeError):
+        rollouts.save(tmp_path / "r.json")
+    assert (tmp_path / "r.json").read_text() == before
+    assert [path.name for path in tmp_path.iterdir()] == ["r.json"]
+
+
+def test_slices_are_rollouts_too(rollouts):
+    assert isinstance(rollouts[:2], Rollouts)
+    assert [r.place for r in rollouts[:2]] == [0, 0]
+
+
+def test_the_tally_of_the_bar_keeps_errors_apart():
+    tally = Tally()
+    assert tally.words() == "no return yet"
+    tally.add(None)
+    assert tally.words() == "no return yet, 1 errors"
+    tally.add(1.0)
+    tally.add(0.5)
+    assert (tally.words(), tally.done) == ("mean return 0.750, 1 errors", 3)
+
+
+def test_the_bar_is_drawn_on_a_terminal_alone(monkeypatch, capsys):
+    class Terminal(StringIO):
+        def isatty(self):
+            return True
+
+    tally = Tally()
+    tally.add(1.0)
+    with bar(1, True) as show:
+        show(tally)
+    assert capsys.readouterr() == ("", "")
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stderr", terminal)
+    with bar(1, False) as show:
+        show(tally)
+    assert terminal.getvalue() == ""
+    with bar(1, True) as show:
+        show(tally)
+    assert "mean return 1.000" in terminal.getvalue()
