@@ -2,8 +2,8 @@
 
 What the sandboxes allow is the rate of bare runs: as many threads start the same program behind the same wall, give it
 the same order, read its answers and end it. A rollout does that twice, by a run and a submission, and also resets,
-passes two walls, grades, and keeps what came of it. Environments are behind walls of their own, made before the clock
-starts, as a trainer keeps them over its batches. Both sides take turns in every round.
+grades, and keeps what came of it: with the environments in this process, as ``rollout`` makes them, and with each
+behind a wall of its own. They are made before the clock starts, as a trainer keeps them. All sides take turns.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import statistics
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from functools import partial
 
 from _timing import Table
 
@@ -54,25 +55,35 @@ class Kept(paddock.Wrapper):
         self._shelf.put(self)
 
 
-def measure(table, *, rounds, seconds):
-    """The row of the rollouts."""
+def measure(table, *, rounds, seconds):  # noqa: ARG001 - a turn is a number of runs
+    """The rows of the rollouts."""
     calls = PROBLEMS["test"][0].task(0).hidden["tests"]
     order = repr((CODE.encode(), [tuple(arguments) for arguments, _ in calls])).encode()
-    shelf, found = queue.SimpleQueue(), {"bare": [], "rollouts": []}
-    count = AT_ONCE * (4 if seconds > 0.5 else 2)
+    count = AT_ONCE * RUNS  # in a turn: short ones, and many of them, so that what else the machine does hits all alike
     with ExitStack() as stack, ThreadPoolExecutor(AT_ONCE) as threads:
-        for env in threads.map(lambda _: paddock.make(ID, isolation="sandbox"), range(AT_ONCE)):
-            stack.callback(env.close)
-            shelf.put(Kept(env, shelf))
-        for _ in range(max(3, rounds // 2)):
-            began_s = time.perf_counter()
-            list(threads.map(bare, [order] * count))
-            found["bare"].append(count / (time.perf_counter() - began_s))
-            began_s = time.perf_counter()
-            _roll(shelf, count // RUNS)
-            found["rollouts"].append(count / (time.perf_counter() - began_s))
+        shelves = [_shelf(stack, threads, isolation) for isolation in (None, "sandbox")]
+        cases = {"bare": lambda: list(threads.map(bare, [order] * count))}
+        cases |= {
+            name: partial(_roll, shelf, count // RUNS) for name, shelf in zip(("here", "apart"), shelves, strict=True)
+        }
+        found = {name: [] for name in cases}
+        for _ in range(rounds):
+            for name, run in cases.items():
+                began_s = time.perf_counter()
+                run()
+                found[name].append(count / (time.perf_counter() - began_s))
     rates = {name: statistics.median(one) for name, one in found.items()}
-    table.row(f"workspaces/s, {AT_ONCE} rollouts; peer: bare", rates["rollouts"], rates["bare"], BAR)
+    table.row(f"workspaces/s, {AT_ONCE} rollouts; peer: no environments", rates["here"], rates["bare"], BAR)
+    table.row("the same, each environment behind a wall", rates["apart"], rates["bare"], BAR)
+
+
+def _shelf(stack, threads, isolation):
+    """As many environments as play at once."""
+    shelf = queue.SimpleQueue()
+    for env in threads.map(lambda _: paddock.make(ID, isolation=isolation), range(AT_ONCE)):
+        stack.callback(env.close)
+        shelf.put(Kept(env, shelf))
+    return shelf
 
 
 def _roll(shelf, count):

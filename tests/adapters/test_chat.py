@@ -195,3 +195,22 @@ def test_same_conversation_behind_a_wall(tmp_path):
     with paddock.make(f"{ROOT}/tests/adapters/buttons:Buttons-v0") as env:
         played = play(env, model.create, options={"split": "fixed"})
     assert (played.rewards, played.terminated) == ((0.0, 1.0), True)
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        {"choices": []},
+        {"choices": [], "error": {"message": "overloaded"}},
+        {"error": {"message": "overloaded"}},
+        {"choices": [{"finish_reason": "error"}]},
+        SimpleNamespace(choices=[], error=None),
+        {},
+        None,
+    ],
+)
+def test_a_service_that_failed_is_an_error_and_no_word_of_a_model(env, doors, reply):
+    with pytest.raises(ValueError, match="has no message"):
+        play(env, lambda **asked: reply)
+    (kept,) = rollout(doors, chat_policy(lambda **asked: reply), progress=False)
+    assert (kept.total_return, kept.error.code) == (None, "POLICY_ERROR")

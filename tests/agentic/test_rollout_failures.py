@@ -283,3 +283,14 @@ def test_observations_without_a_form_in_a_trace_are_that_rollouts_error(tmp_path
 
     done = rollout(Strange, lambda turn: 0, [0, 1, 2], trace=tmp_path / "t.jsonl")
     assert [one.error and (one.error.code, one.error.where) for one in done] == [None, ("INVALID_TRACE", "trace"), None]
+
+
+@pytest.mark.parametrize("error", [asyncio.CancelledError, GeneratorExit, SystemExit])
+def test_a_policy_that_raises_what_is_no_exception_ends_its_own_rollout_alone(error):
+    def policy(turn):
+        if turn.task["index"] == 1:
+            raise error
+        return "x"
+
+    played = rollout("paddock/Echo", policy, [0, 1, 2], concurrency=2, progress=False)
+    assert [one.error and one.error.code for one in played] == [None, "POLICY_ERROR", None]

@@ -292,3 +292,19 @@ def test_whatever_a_model_sends_comes_back_as_an_observation(env, name, argument
     observation, reward, terminated, truncated, info = env.step(CallTool(name, arguments))
     assert observation in env.observation_space
     assert (reward, terminated, truncated, info) == (0.0, False, False, {})
+
+
+def test_content_that_holds_itself_is_an_error_of_the_tool():
+    class Loop(ToolEnv):
+        """Gives back what has no end."""
+
+        @tool
+        def loop(self) -> Any:
+            """Loop."""
+            endless: list[Any] = [Text("x")]
+            endless.append(endless)
+            return endless
+
+    with Loop() as env:
+        env.reset()
+        assert called(env, "loop").error.error_type == "execution_error"

@@ -1,9 +1,10 @@
 """A program that looks for paddock's files from behind its wall; prints what it found for each way to start it.
 
-python program_looks.py WAY…
+python program_looks.py WAY…; the variable LOOK_AT names another folder than that of the paddock that runs.
 """
 
 import json
+import os
 import socket
 import sys
 from pathlib import Path
@@ -42,7 +43,7 @@ def look(way, read=()):
     """What the program printed."""
     beside = str(Path(PACKAGE).with_name("beside.txt"))
     policy = Policy(programs=(PYTHON,), tier="landlock" if way == "landlock" else "sandbox", read=read)
-    program = Exec((PYTHON, "-I", "-S", "-c", LOOK, PACKAGE, beside), stdio=True)
+    program = Exec((PYTHON, "-I", "-S", "-c", LOOK, os.environ.get("LOOK_AT", PACKAGE), beside), stdio=True)
     here, there = socket.socketpair()
     here.settimeout(30)
     with here, launch(program, policy, socket_fd=there.fileno(), **WAYS[way]) as child:

@@ -41,6 +41,29 @@ def test_an_installed_paddock_is_hidden_and_what_lies_beside_it_is_not(tmp_path)
     assert json.loads(done.stdout) == {way: {**NOTHING, "beside": True} for way in WAYS}
 
 
+def test_it_is_hidden_by_every_way_to_it_and_so_is_a_second_copy(tmp_path):
+    """Virtual environments have a lib64 that leads to lib, and Python's path may have both."""
+    for name in ("lib", "other"):
+        shutil.copytree(
+            PACKAGE, tmp_path / name / "site-packages/paddock", ignore=shutil.ignore_patterns("__pycache__")
+        )
+    (tmp_path / "lib64").symlink_to("lib")
+    for folder in (tmp_path, *tmp_path.parents):
+        if folder.stat().st_mode & 0o005 != 0o005 and folder.name.startswith("pytest"):
+            folder.chmod(0o755)
+    entries = [str(tmp_path / name / "site-packages") for name in ("lib64", "lib", "other")]
+    variables = {**os.environ, "PYTHONPATH": os.pathsep.join([*entries, *filter(None, sys.path)])}
+    for seen_from in entries:
+        variables["LOOK_AT"] = f"{seen_from}/paddock"
+        done = subprocess.run(
+            [sys.executable, LOOKS, *WAYS], env=variables, capture_output=True, text=True, timeout=120
+        )
+        assert done.returncode == 0, done.stderr
+        for way, found in json.loads(done.stdout).items():
+            shown = [found[name] for name in ("answers", "init", "makes")]
+            assert (shown, found["library"]) == ([False] * 3, True), (way, seen_from)
+
+
 def test_it_is_hidden_from_an_ordinary_users_program_too():
     done = as_user([sys.executable, LOOKS, *WAYS], PYTHONPATH=os.pathsep.join(filter(None, sys.path)))
     assert done.returncode == 0, done.stderr

@@ -1,5 +1,11 @@
 """The self-test bites: without the wall its attacks succeed. Tier auto and the promises rest on it."""
 
+import functools
+import os
+import resource
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 
 import pytest
@@ -130,3 +136,34 @@ def test_without_cgroups_memory_of_several_processes_is_not_promised():
 
 def test_there_are_no_other_layers():
     assert set().union(*TIERS.values()) == set(LAYERS)
+
+
+def test_threads_that_ask_at_once_share_one_test(monkeypatch):
+    tests, second = [], threading.Barrier(2)
+
+    def one(*asked):
+        tests.append(asked)
+        with suppress(threading.BrokenBarrierError):
+            second.wait(0.3)  # would be passed if another came
+        return (Finding("read a file", True, "refused"),)
+
+    monkeypatch.setattr(module, "_findings", functools.lru_cache(one))
+    with ThreadPoolExecutor(8) as threads:
+        found = list(threads.map(lambda _: self_test("sandbox"), range(32)))
+    assert len(tests) == 1
+    assert all(one == found[0] for one in found)
+
+
+def test_a_process_with_very_many_descriptors_can_be_tested():
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard < 2048:
+        pytest.skip(f"no more than {hard} descriptors may be open: runs where 2048 may")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 2048), hard))
+    held = [os.open(os.devnull, os.O_RDONLY) for _ in range(1100)]
+    try:
+        module._findings.cache_clear()
+        assert all(one.refused for one in self_test("sandbox"))
+    finally:
+        for descriptor in held:
+            os.close(descriptor)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

@@ -134,3 +134,21 @@ def test_a_token_that_is_taken_back_ends_what_it_holds(start):
         assert other.text({"type": "reset", "data": {}})["type"] == "observation"
         with server.peer() as again:
             assert again.upgrade().status == 401
+
+
+def test_an_agent_on_a_full_server_takes_the_place_of_none_but_its_own(start):
+    create = {"jsonrpc": "2.0", "id": 1, "method": "openenv/session/create", "params": {}}
+    with start(max_sessions=2) as server, server.peer() as owner, server.peer("agent") as agent:
+        began = owner.ask("POST", "/reset", body={})
+        mine = {"x-paddock-session": began.headers["x-paddock-session"]}
+        for _ in range(3):
+            assert "result" in agent.ask("POST", "/mcp", body=create).json
+        assert owner.ask("GET", "/state", mine).status == 200
+
+
+def test_who_has_all_that_one_may_have_ends_no_session_by_asking_for_more(start):
+    with start(max_sessions=2, sessions_each=1) as server, server.peer() as owner, server.peer("other") as other:
+        began = owner.ask("POST", "/reset", body={})
+        mine = {"x-paddock-session": began.headers["x-paddock-session"]}
+        assert [other.ask("POST", "/reset", body={}).status for _ in range(3)] == [200, 503, 503]
+        assert owner.ask("GET", "/state", mine).status == 200

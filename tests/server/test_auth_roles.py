@@ -1,5 +1,6 @@
 """Sessions belong to who opened them, and an agent acts: it does not reset, look behind the curtain or list others."""
 
+import numpy as np
 import pytest
 
 from paddock.hosting import messages as m
@@ -44,6 +45,33 @@ AGENT_MAY_NOT = [
     m.Call(0, "render"),
     m.Call(0, "_fail", ["x"]),
 ]
+
+
+PRIVATE = [
+    m.Call(0, "_fail"),
+    m.Call(0, "_fail", how="get"),
+    m.Call(0, "_fail", [1], how="set"),
+    m.Call(0, "get_wrapper_attr", ["_fail"]),
+    m.Call(0, "get_wrapper_attr", [], {"name": "_fail"}),
+    m.Call(0, "has_wrapper_attr", ["_fail"]),
+    m.Call(0, "set_wrapper_attr", ["_fail", 1]),
+    m.Call(0, "get_wrapper_attr", ["__dict__"]),
+    m.Call(0, "get_wrapper_attr", [np.str_("_fail")]),
+    m.Call(0, "get_attr", ["_fail"]),
+    m.Call(0, "set_attr", ["_fail", [1]]),
+    m.Call(0, "call", ["_fail"]),
+    m.Call(0, "call", ["get_wrapper_attr", "_fail"]),
+    m.Call(0, "call", ["get_wrapper_attr"], {"name": "_fail"}),
+]
+
+
+def test_not_even_an_operator_reaches_what_begins_with_an_underscore_by_whatever_way(server):
+    with server.peer("operator") as peer:
+        native = Native(peer)
+        assert isinstance(native.ask(m.Make(0, {})), m.Done)
+        for request in PRIVATE:
+            assert native.ask(request).code == "NOT_PERMITTED", request
+        assert native.ask(m.Call(0, "get_wrapper_attr", ["render_mode"])) == m.Done(None)
 
 
 def test_an_agent_on_the_native_wire(server):

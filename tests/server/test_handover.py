@@ -21,15 +21,15 @@ def server(tmp_path_factory):
 class Handed:
     """A session of the operator's with the pass for it."""
 
-    def __init__(self, server, **how):
-        self.server, self.operator = server, server.peer()
-        made = post(self.operator, rpc("openenv/session/create", reset=how))["result"]
+    def __init__(self, server, *, path="/Shop-v0/mcp", **how):
+        self.server, self.operator, self.path = server, server.peer(), path
+        made = post(self.operator, rpc("openenv/session/create", reset=how), path)["result"]
         self.id = made["session_id"]
         self.own = {"x-paddock-session": self.id}
         self.give()
 
     def give(self):
-        answer = self.operator.ask("POST", "/Shop-v0/handover", self.own)
+        answer = self.operator.ask("POST", self.path.replace("mcp", "handover"), self.own)
         assert answer.status == 200, answer
         assert answer.json["mcp"] == "/Shop-v0/mcp"
         self.token = answer.json["token"]
@@ -46,7 +46,7 @@ class Handed:
         return self
 
     def __exit__(self, *problem):
-        post(self.operator, rpc("openenv/session/close", session_id=self.id))
+        post(self.operator, rpc("openenv/session/close", session_id=self.id), self.path)
         self.operator.sock.close()
 
 
@@ -154,3 +154,16 @@ def test_only_the_owner_hands_a_session_over(server):
         assert stolen.status == none.status == 404 and stolen.body == none.body
         assert other.ask("POST", "/Plain-v0/handover", handed.own).status == 404
         assert other.ask("POST", "/Shop-v0/handover").status == 400
+
+
+def test_a_full_server_does_not_take_its_place(tmp_path):
+    with (
+        RunningServer([write_shop(tmp_path / "shop")], tmp_path / "tokens", max_sessions=2) as server,
+        Handed(server, path="/mcp") as handed,
+        server.peer("other") as other,
+        handed.agent() as agent,
+    ):
+        post(agent, call("count"), "/mcp")
+        for _ in range(3):  # each takes the place of the one before, which nobody was handed
+            assert other.ask("POST", "/reset", body={}).status == 200
+        assert post(agent, call("count"), "/mcp")["result"]["data"]["steps"] == 2

@@ -17,7 +17,7 @@ from paddock.adapters.trl_dialogue import Parse
 from paddock.adapters.trl_env import Plan, TrainerEnvType, make_env_class
 from paddock.adapters.trl_rollout import TASK, RolloutFunc
 from paddock.core.spec import EnvSpec
-from paddock.errors import DependencyNotInstalled, EnvFailed, PlanError
+from paddock.errors import DependencyNotInstalled, PlanError
 
 __all__ = ["Episode", "Failures", "SeatRules", "env_reward", "environment_factory", "rollout_func", "task_rows"]
 
@@ -114,9 +114,7 @@ async def _ask_tasks(target: Target, split: str | None, make_kwargs: dict[str, A
         split = split or splits[0]["name"]
         try:
             return split, int(await env.call("task", "num_tasks", split))
-        except (NotImplementedError, EnvFailed) as error:
-            if isinstance(error, EnvFailed) and error.error_type != "NotImplementedError":
-                raise
+        except NotImplementedError:
             return split, None
     finally:
         await env.close()

@@ -14,12 +14,14 @@ import os
 import weakref
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from paddock.adapters.async_env import AsyncEnv, make_for_async
 from paddock.adapters.background_loop import LOOP
 from paddock.adapters.seat import Episode, Failures, Seat, SeatRules
 from paddock.adapters.tool_signature import ToolSignature, tool_signature
+from paddock.agentic.chat_form import call_tool, say
 from paddock.core.spec import EnvSpec
 from paddock.errors import DependencyNotInstalled, PlanError, ToolFailed
 from paddock.hosting.tool_list import told_tools
@@ -50,6 +52,12 @@ class Plan:
         """A new environment."""
         return make_for_async(self.target, **self.make_kwargs)
 
+    async def ask(self) -> tuple[dict[str, Any], EnvSpec | None]:
+        """What an environment says of itself, from one that is made for this."""
+        env = await self.make()
+        LOOP.begin(env.close)
+        return env.metadata, env.spec
+
 
 class TrainerEnvType(type):
     """The type of these classes, for what must not be seen from their instances."""
@@ -65,7 +73,7 @@ class TrainerEnvType(type):
 
 def make_env_class(plan: Plan) -> TrainerEnvType:
     """Ask the environment for its tools, and make the class."""
-    metadata, spec = LOOP.wait(_ask(plan))
+    metadata, spec = LOOP.wait(plan.ask())
     tools = told_tools(metadata) or []
     if plan.say is not None:
         tools.append(_say_tool(plan.say))
@@ -77,7 +85,8 @@ def make_env_class(plan: Plan) -> TrainerEnvType:
     methods: dict[str, Any] = {}
     for tool in tools:
         form = tool_signature(tool["name"], tool["description"], tool["input_schema"], taken={*_RESERVED, *methods})
-        methods[form.name] = _method(form, _say if tool is tools[-1] and plan.say else _call(tool["name"]))
+        for_words = plan.say is not None and tool is tools[-1]
+        methods[form.name] = _method(form, _said if for_words else partial(call_tool, tool["name"]))
     name = plan.name or _class_name(spec.id if spec is not None else plan.shown)
     body = {
         "__doc__": f"{metadata.get('description') or name}",
@@ -128,18 +137,8 @@ class TrainerEnv(metaclass=TrainerEnvType):
 copyreg.pickle(TrainerEnvType, lambda cls: (make_env_class, (cls._plan,)))
 
 
-async def _ask(plan: Plan) -> tuple[dict[str, Any], EnvSpec | None]:
-    env = await plan.make()
-    LOOP.begin(env.close)
-    return env.metadata, env.spec
-
-
-def _call(name: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
-    return lambda arguments: {"type": "call_tool", "tool_name": name, "arguments": arguments}
-
-
-def _say(arguments: dict[str, Any]) -> dict[str, Any]:
-    return {"type": "say", "text": str(arguments.get("text", ""))}
+def _said(arguments: dict[str, Any]) -> dict[str, Any]:
+    return say(str(arguments.get("text", "")))
 
 
 def _say_tool(name: str) -> dict[str, Any]:

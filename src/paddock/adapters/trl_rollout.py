@@ -79,15 +79,11 @@ class RolloutFunc:
 
     def _template_of(self, trainer: Any) -> Template:
         if self._tools is None:
-            self._tools = openai_tools(told_tools(LOOP.wait(self._metadata())) or [])
+            metadata, _ = LOOP.wait(self._plan.ask())
+            self._tools = openai_tools(told_tools(metadata) or [])
         if self._template is None or self._template.of() is not trainer:
             self._template = Template(trainer, self._tools, self._parse)
         return self._template
-
-    async def _metadata(self) -> dict[str, Any]:
-        env = await self._plan.make()
-        LOOP.begin(env.close)
-        return env.metadata
 
     def _start(self, at: int, prompts: list[Any], trainer: Any) -> tuple[int | None, dict[str, Any] | None]:
         """Seed and options of a rollout: those of its row, else the same seed for all generations of a prompt."""

@@ -85,8 +85,7 @@ def _run(name: str, call: Callable[[], Any], thread: HelperThread, timeout_s: fl
     try:
         return thread.run(call, timeout_s)
     except TookTooLong as error:
-        why = "an earlier call has not returned yet" if error.earlier else f"no result within {timeout_s:g} s"
-        raise Failure("timeout", f"{name} timed out: {why}", fault=True) from None
+        raise Failure("timeout", f"{name} timed out: {error}", fault=True) from None
     except ToolFailed as error:
         raise Failure("execution_error", str(error), fault=False) from None
     except (EpisodeFailed, KeyboardInterrupt):
@@ -99,7 +98,7 @@ def _run(name: str, call: Callable[[], Any], thread: HelperThread, timeout_s: fl
 def _told(tool: Tool, result: Any) -> Observation:
     try:
         plain, content = _read(tool, result)
-    except (InvalidValue, TypeError, ValueError) as error:
+    except (InvalidValue, TypeError, ValueError, RecursionError) as error:
         LOG.warning("the tool %s returned what it does not declare: %s", tool.name, error)
         kind = type(result).__name__
         message = f"{tool.name} failed: it returned {kind}, which is not what it declares"

@@ -23,8 +23,13 @@ class ToolCall:
 
     @property
     def action(self) -> dict[str, Any]:
-        """The plain form of CallTool."""
-        return {"type": "call_tool", "tool_name": self.name, "arguments": self.arguments}
+        """What to do about it."""
+        return call_tool(self.name, self.arguments)
+
+
+def call_tool(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    """The plain form of CallTool."""
+    return {"type": "call_tool", "tool_name": name, "arguments": arguments}
 
 
 def say(text: str) -> dict[str, Any]:
@@ -89,7 +94,10 @@ def assistant_message(response: Any) -> dict[str, Any]:
     if isinstance(response, str):
         return {"role": "assistant", "content": response}
     choices = _get(response, "choices")
-    message = _get(choices[0], "message") if choices else response
+    message = response if choices is None else _get(choices[0], "message") if choices else None
+    if not _has(message, "content") and not _has(message, "tool_calls"):
+        # A service that failed says so in this way. It is nothing that a model said, and must not be graded.
+        raise ValueError(f"the reply has no message of an assistant; its error: {_get(response, 'error')!r:.{_SHOWN}}")
     made: dict[str, Any] = {"role": "assistant", "content": _get(message, "content")}
     calls = _get(message, "tool_calls")
     if calls:
@@ -112,6 +120,10 @@ def text_in(message: Mapping[str, Any]) -> str:
 
 def _get(thing: Any, name: str) -> Any:
     return thing.get(name) if isinstance(thing, Mapping) else getattr(thing, name, None)
+
+
+def _has(thing: Any, name: str) -> bool:
+    return name in thing if isinstance(thing, Mapping) else hasattr(thing, name)
 
 
 def _plain_call(call: Any, at: int) -> dict[str, Any]:

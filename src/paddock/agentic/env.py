@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 _ACTIONS = (CallTool, ListTools, Say)
-_OBSERVATION_FIELDS = Observation.__struct_fields__
 _ROW_BYTES = 1 << 15  # of a task in an info, of which a wall lets 64 kB through
 
 
@@ -262,8 +261,7 @@ class ToolEnv(Env[Observation, Action]):
         try:
             return self._thread.run(call, timeout_s)
         except TookTooLong as error:
-            why = "an earlier call has not returned yet" if error.earlier else f"no result within {timeout_s:g} s"
-            raise EpisodeFailed(f"{name}() timed out: {why}.") from None
+            raise EpisodeFailed(f"{name}() timed out: {error}.") from None
         except (PaddockError, KeyboardInterrupt):
             raise
         except BaseException as error:  # SystemExit too: it is the author's code that ends, not this process
@@ -286,10 +284,9 @@ class ToolEnv(Env[Observation, Action]):
     def _graded(self, action: Action, observation: Observation) -> float:
         from paddock.agentic.rubrics import grade
 
-        seen = GradedObservation(
-            **{name: getattr(observation, name) for name in _OBSERVATION_FIELDS},
+        seen = GradedObservation.of(
+            observation,
             task=self.task,
-            done=self._terminated or self._truncated,
             terminated=self._terminated,
             truncated=self._truncated,
             info=dict(self.info),

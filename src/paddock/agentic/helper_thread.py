@@ -21,11 +21,7 @@ TIDY_S = 1.0
 
 
 class TookTooLong(Exception):
-    """The call did not return in time, or an earlier one has not returned yet (``earlier``)."""
-
-    def __init__(self, *, earlier: bool = False) -> None:
-        super().__init__("an earlier call still runs" if earlier else "the call did not return in time")
-        self.earlier = earlier
+    """The call did not return in time, or an earlier one has not returned yet. The text may be told to anyone."""
 
 
 class _Job:
@@ -85,7 +81,7 @@ class HelperThread:
     def run(self, function: Callable[[], Any], timeout_s: float | None = None) -> Any:
         """What the function returns, awaited if it can be, or raises; TookTooLong after ``timeout_s``."""
         if self.busy:
-            raise TookTooLong(earlier=True)
+            raise TookTooLong("an earlier call has not returned yet")
         if self._thread is None or not self._thread.is_alive():
             self._start()
         job = _Job(function)
@@ -99,7 +95,7 @@ class HelperThread:
             self._abandoned = job
             if job.cancel() and job.done.acquire(timeout=TIDY_S):
                 job.done.release()
-            raise TookTooLong
+            raise TookTooLong(f"no result within {timeout_s:g} s")
         job.done.release()
         if job.error is not None:
             raise job.error

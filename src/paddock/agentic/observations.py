@@ -56,3 +56,17 @@ class GradedObservation(Observation, kw_only=True):
     terminated: bool = False
     truncated: bool = False
     info: dict[str, Any] = {}
+
+    @staticmethod
+    def of(
+        seen: Observation, *, task: Task, terminated: bool, truncated: bool, info: dict[str, Any]
+    ) -> GradedObservation:
+        """What the agent saw, with what its grader sees besides."""
+        return GradedObservation(
+            **{name: getattr(seen, name) for name in Observation.__struct_fields__},
+            task=task,
+            done=terminated or truncated,
+            terminated=terminated,
+            truncated=truncated,
+            info=info,
+        )

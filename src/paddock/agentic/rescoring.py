@@ -16,14 +16,14 @@ from paddock.agentic.actions import Action, ListTools
 from paddock.agentic.helper_thread import HelperThread
 from paddock.agentic.observations import GradedObservation, Observation
 from paddock.agentic.rubrics import Grade, Rubric, grade
-from paddock.agentic.task import Task
+from paddock.agentic.task import Task, task_name
 from paddock.errors import GradingFailed, InvalidTask
 from paddock.record.trace import Episode, Step, TraceWriter
 from paddock.record.trace.opening import Opening
 
 FindTask: TypeAlias = Callable[[str, int], Task]
 
-_PLACE = ("split", "index")
+_NOT_TOLD = ("split", "index", "hidden")  # of a task in a trace: its place, and what no honest trace has
 _OURS = "rubric"  # in a step's info: what the rubric of then said
 
 
@@ -46,8 +46,7 @@ class Rescored:
     def task(self) -> str:
         """For people: ``test[3]``."""
         row = self.episode.task
-        known = isinstance(row, Mapping) and "index" in row
-        return f"{row.get('split', '')}[{row['index']}]" if known else f"seed {self.episode.seed}"
+        return task_name(row if isinstance(row, Mapping) else {}, self.episode.seed)
 
 
 class Unscorable(Exception):
@@ -87,10 +86,9 @@ class Rescoring:
             return None
         if self._thread.busy:  # a rubric that never came back keeps its thread
             self._thread = HelperThread()
-        seen = GradedObservation(
-            **{name: getattr(observation, name) for name in Observation.__struct_fields__},
+        seen = GradedObservation.of(
+            observation,
             task=task,
-            done=step.terminated or step.truncated,
             terminated=step.terminated,
             truncated=step.truncated,
             info={name: value for name, value in step.info.items() if name != _OURS},
@@ -110,7 +108,7 @@ def _check(episode: Episode) -> None:
 def _task_of(episode: Episode, find_task: FindTask | None) -> tuple[Task, bool]:
     """The task, and whether with what is hidden of it."""
     row = episode.task if isinstance(episode.task, Mapping) else {}
-    told = {name: value for name, value in row.items() if name not in _PLACE}
+    told = {name: value for name, value in row.items() if name not in _NOT_TOLD}
     try:
         public = msgspec.convert(told, Task)
     except msgspec.ValidationError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -22,3 +23,8 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
         row: dict[str, Any] = msgspec.to_builtins(self)
         del row["hidden"]
         return row
+
+
+def task_name(row: Mapping[str, Any], seed: int | None) -> str:
+    """What people call the task of a row that has its place: ``test[3]``; where there is none, the seed."""
+    return f"{row.get('split', '')}[{row['index']}]" if "index" in row else f"seed {seed}"

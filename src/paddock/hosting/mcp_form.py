@@ -21,7 +21,7 @@ from paddock.hosting.openenv.json_rpc import (
     Answer,
     success,
 )
-from paddock.hosting.openenv.tool_form import Seen, Tool, Tools, blocks_of, call, structured_of
+from paddock.hosting.openenv.tool_form import Seen, Tool, Tools, blocks_of, call, ended, structured_of
 
 VERSIONS = ("2025-11-25", "2025-06-18")  # the newest first
 UNSUPPORTED_VERSION = -32022
@@ -146,8 +146,7 @@ def answer_to(message: Message, tools: Tools, reply: m.Reply) -> Answer:
     if seen.error is not None and seen.error.error_type == _UNKNOWN_TOOL:
         return failure(message.id, INVALID_PARAMS, seen.error.message)
     result = _result(tools.get(message.params["name"]), seen)
-    if terminated or truncated:
-        over = {"terminated": bool(terminated), "truncated": bool(truncated)}
+    if (over := ended(terminated, truncated)) is not None:
         result["_meta"] = {**result.get("_meta", {}), "paddock/episode": over}
     return success(message.id, result)
 

@@ -7,6 +7,7 @@ import os
 import select
 import socket
 import tempfile
+import threading
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,7 +34,14 @@ class Finding:
 
 def self_test(tier: str, *, layers: frozenset[str] | None = None, backend: Backend | None = None) -> list[Finding]:
     """Attack the wall of ``tier`` from behind; asked once per process. One that does not go up is a finding too."""
-    return list(_findings(os.getpid(), tier, layers, backend))
+    with _turn(os.getpid()):
+        return list(_findings(os.getpid(), tier, layers, backend))
+
+
+@functools.lru_cache(maxsize=1)
+def _turn(_pid: int) -> threading.Lock:
+    """Threads that ask at once share one test. A forked process does not inherit a lock that is held."""
+    return threading.Lock()
 
 
 def holds(tier: str) -> bool:
@@ -97,12 +105,18 @@ def _why(child: Child) -> str:
     return child.wall_failure or f"the probe {words}: {child.output.strip()[-500:]}"
 
 
+def _is_asked(listener: socket.socket) -> bool:
+    poll = select.poll()  # select itself knows no descriptor beyond 1023, and a program may have many
+    poll.register(listener, select.POLLIN)
+    return bool(poll.poll(0))
+
+
 def _seen(said: str, folder: str, listener: socket.socket) -> list[Finding]:
     """What the probe tells counts against the wall; for it, only what this side sees counts as well."""
     findings = []
     reached = {
         "write a file": Path(folder, "written").exists(),
-        "connect to this machine": bool(select.select([listener], [], [], 0)[0]),
+        "connect to this machine": _is_asked(listener),
     }
     for line in said.splitlines():
         attack, _, refusal = line.partition("\t")

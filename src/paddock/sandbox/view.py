@@ -1,6 +1,6 @@
 """What code behind the wall sees of this machine, as a list of mounts. What is not listed does not exist inside."""
 
-# ruff: noqa: PTH110, PTH112, PTH114, PTH116, PTH117, PTH118, PTH119, PTH120
+# ruff: noqa: PTH110, PTH112, PTH114, PTH116, PTH117, PTH118, PTH119, PTH120, PTH207
 # Paths are texts here: arguments of mounts, compared by name.
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import stat
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from glob import glob
 from pathlib import Path
 from typing import Literal
 
@@ -92,7 +93,7 @@ def view_of(
                 raise InvalidPolicy(f"Policy({name}=…): {one!r} is not possible, inside that is something else.")
     mounts = [Mount("", SCRATCH, "scratch"), *_system(policy), *_python(world), *_modules(modules or {})]
     granted = any(covers(one, world.package) for one in (*policy.read, *policy.write))
-    mounts += _boot(world) if program and not granted else [Mount(world.package, world.package, "ro")]
+    mounts += _boot(world, mounts) if program and not granted else [Mount(world.package, world.package, "ro")]
     for name in ("read", "programs"):
         mounts += [Mount(_existing(name, one), one, "ro") for one in getattr(policy, name)]
     mounts += [Mount(_existing("write", one), one, "rw") for one in policy.write]
@@ -181,9 +182,38 @@ def _python(world: PythonWorld) -> Iterable[Mount]:
             yield Mount(entry, entry, "ro")
 
 
-def _boot(world: PythonWorld) -> list[Mount]:
-    boot = os.path.join(world.package, "sandbox", "inside")
-    return [Mount("", world.package, "empty"), Mount(boot, boot, "ro")]
+def _boot(world: PythonWorld, shown: Iterable[Mount]) -> list[Mount]:
+    """Hide paddock wherever it would be seen, but for what puts up the wall, which may be started by any way to it."""
+    inner = os.path.join("sandbox", "inside")
+    boot = os.path.join(world.package, inner)
+    ways = dict.fromkeys((world.package, *_ways(world, shown)))
+    hidden = dict.fromkeys((*ways, *_copies(world)))
+    puts_up = [Mount(boot, os.path.join(one, inner), "ro") for one in ways]
+    return [*(Mount("", one, "empty") for one in hidden), *puts_up]
+
+
+def _ways(world: PythonWorld, shown: Iterable[Mount]) -> Iterable[str]:
+    """Other ways to paddock's folder: lib64 is a link to lib in many virtual environments, and both are shown."""
+    for one in shown:
+        source = os.path.realpath(one.source) if one.how == "ro" else ""
+        if source and covers(source, world.package) and not _in_prefix(world, one.target):
+            yield one.target + world.package[len(source) :]
+
+
+def _copies(world: PythonWorld) -> Iterable[str]:
+    """Other paddocks, which know the same answers: this one may be a checkout, or in a virtual environment."""
+    libraries = (*_LIBRARIES, *(os.path.join(prefix, name) for prefix in world.prefixes for name in ("lib", "lib64")))
+    own = [folder for library in dict.fromkeys(libraries) for folder in glob(f"{library}/python*/*-packages")]
+    for folder in dict.fromkeys((*world.path, *own)):
+        place = os.path.join(folder, os.path.basename(world.package))
+        real = os.path.realpath(place)
+        if os.path.isdir(real) and real != world.package:
+            yield real if _in_prefix(world, folder) or os.path.islink(place) else place
+
+
+def _in_prefix(world: PythonWorld, folder: str) -> bool:
+    # A prefix is shown as a whole, links and all: what they lead to is hidden there by its own name.
+    return any(covers(prefix, folder) for prefix in world.prefixes)
 
 
 def _modules(modules: Mapping[str, str]) -> Iterable[Mount]:

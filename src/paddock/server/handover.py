@@ -34,5 +34,6 @@ class Handover:
         id = client.live.session.id
         if request.method != "POST":
             return Response.of({"session": id, **client.episode.told()})
+        self._sessions.keep(id)
         audit.info("handed over %s by %s", id[:8], principal.name)
         return Response.of({"token": self._passes.issue(id), "mcp": f"/{quote(served.name, safe='')}/mcp"})

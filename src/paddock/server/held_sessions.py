@@ -24,6 +24,7 @@ class _Held:
     client: InnerClient
     attached: Told | None = None  # a websocket that joined it hears of its end
     closing: bool = False  # when that websocket goes
+    kept: bool = False  # its place is not given to another, however long it is quiet
 
 
 class HeldSessions:
@@ -84,7 +85,8 @@ class HeldSessions:
             return await answered
         finally:
             held = self._held.get(client.live.session.id)
-            client.live.evictable = held is not None and held.attached is None and not client.waiting
+            unused = held is not None and held.attached is None and not held.kept
+            client.live.evictable = unused and not client.waiting
 
     def find(self, id: str, served: Served, principal: Principal) -> InnerClient | None:
         """The one of this id, for who opened it or was handed it."""
@@ -109,9 +111,14 @@ class HeldSessions:
         held = self._held.get(client.live.session.id)
         if held is None:
             return
-        held.attached, client.live.evictable = None, True
+        held.attached, client.live.evictable = None, not held.kept
         if held.closing:
             client.leave()
+
+    def keep(self, id: str) -> None:
+        """Never let its place be taken: someone else relies on it. It still ends after a silence that is too long."""
+        held = self._held[id]
+        held.kept, held.client.live.evictable = True, False
 
     def close(self, id: str, served: Served, principal: Principal) -> Literal["closed", "closing", "unknown"]:
         """End it; with a websocket attached to it only when that goes. Only for who opened it."""

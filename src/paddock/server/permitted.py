@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from paddock.errors import BadFrame, NotPermitted
 from paddock.hosting import messages as m
 from paddock.hosting.codec import PREFIX_BYTES, decode_frame, encode
@@ -18,6 +20,8 @@ MAY: dict[Role, tuple[type, ...]] = {
 }
 # In production an episode is not the peer's to control.
 CLOSED_IN_PRODUCTION = (m.Reset, m.Step, m.State, m.Snapshot, m.Restore, m.Call)
+# Methods of environments that get the name of an attribute, as Gymnasium has them.
+_FIND_OTHERS = ("get_wrapper_attr", "has_wrapper_attr", "set_wrapper_attr", "call", "get_attr", "set_attr")
 _MAKE = b"\xa4make"
 
 
@@ -30,13 +34,22 @@ def read_request(frame: bytes, served: Served, role: Role, *, production: bool) 
         raise NotPermitted(f"In production mode {type(message).__name__.lower()} is closed.")
     if type(message) is m.Step:
         return message
-    if isinstance(message, m.Call) and (message.name.startswith("_") or not message.name.isidentifier()):
+    if isinstance(message, m.Call) and (_is_private(message) or not message.name.isidentifier()):
         raise NotPermitted("A call names one attribute; those that begin with an underscore are the environment's own.")
     if isinstance(message, m.Make) and (not is_make(frame) or message.autoreset is not None or message.env):
         raise BadFrame("A Make is for environment 0, without autoreset, and its type comes first.")
     if isinstance(message, m.Make):
         served.what(message.what)  # says what must not pass
     return message  # type: ignore[return-value]
+
+
+def _is_private(call: m.Call) -> bool:
+    """Whether it means an attribute that begins with an underscore; some methods take the name of another."""
+    name: Any = call.name
+    arguments = iter((*call.args, call.kwargs.get("name")))
+    while isinstance(name, str) and name in _FIND_OTHERS:
+        name = next(arguments, None)
+    return isinstance(name, str) and name.startswith("_")
 
 
 def is_make(frame: bytes) -> bool:

@@ -177,21 +177,27 @@ class Service:
             raise NotPermitted("This token is for one session, and opens no other.")
         if self.draining:
             raise Draining("This server is stopping. Try again later.")
-        if self.active >= self.settings.max_sessions:
-            self._evict()
-        if not has_descriptors(self._opening.total()):
-            raise self._refused("exhausted", CapacityReached("This machine has no room for more now. Try again later."))
         own = sum(1 for live in self._sessions.values() if live.principal == principal.name)
-        if self.active >= self.settings.max_sessions:
-            text = f"{self.settings.max_sessions} sessions are open, and no more may be. Try again later."
-            raise self._refused("capacity", CapacityReached(text))
         if own + self._opening[principal.name] >= self.settings.sessions_each:
             text = f"{self.settings.sessions_each} sessions are yours, and no more may be. Close one."
             raise self._refused("quota", CapacityReached(text))
+        if self.active >= self.settings.max_sessions:
+            self._evict(principal)
+        if not has_descriptors(self._opening.total()):
+            raise self._refused("exhausted", CapacityReached("This machine has no room for more now. Try again later."))
+        if self.active >= self.settings.max_sessions:
+            text = f"{self.settings.max_sessions} sessions are open, and no more may be. Try again later."
+            raise self._refused("capacity", CapacityReached(text))
 
-    def _evict(self) -> None:
-        """End the session over HTTP that was quiet longest: nobody holds a connection to it."""
-        quiet = [live for live in self._sessions.values() if live.evictable]
+    def _evict(self, principal: Principal) -> None:
+        """End the session over HTTP that was quiet longest: nobody holds a connection to it.
+
+        Any for an operator, who could end them all; for others one of their own.
+        """
+        anyones = principal.role == "operator"
+        quiet = [
+            live for live in self._sessions.values() if live.evictable and (anyones or live.principal == principal.name)
+        ]
         if quiet:
             min(quiet, key=lambda live: live.used_s).close(SessionGone.code, "Its place was needed.")
 

@@ -142,7 +142,9 @@ def in_words(source: str, id: str) -> str:
     family = family_or_any(id) if source == "gymnasium" else None
     if family is None:
         return source if is_installed(source) else f"{source}, not installed"
-    return f"{family.name} through Gymnasium" + (f", not installed: pip install {family.install}" if family.missing else "")
+    return (family.name if family is _GYMNASIUM else f"{family.name} through Gymnasium") + (
+        f", not installed: pip install {family.install}" if family.missing else ""
+    )
 
 
 def modules_of(source: str, id: str) -> list[str]:

@@ -6,6 +6,7 @@ Values need no turning but for graphs: both libraries use plain NumPy and Python
 
 from __future__ import annotations
 
+import inspect
 import string
 from typing import Any
 
@@ -25,7 +26,9 @@ def to_theirs(space: ours.Space[Any]) -> theirs.Space[Any]:
         case ours.Box():
             return _box(space)
         case ours.Discrete():
-            return theirs.Discrete(int(space.n), start=int(space.start), dtype=space.dtype)
+            return theirs.Discrete(
+                int(space.n), start=int(space.start), **_where_known(theirs.Discrete, dtype=space.dtype)
+            )
         case ours.MultiDiscrete():
             return theirs.MultiDiscrete(np.array(space.nvec), dtype=space.dtype, start=np.array(space.start))
         case ours.MultiBinary():
@@ -36,12 +39,13 @@ def to_theirs(space: ours.Space[Any]) -> theirs.Space[Any]:
         case ours.Tuple():
             return theirs.Tuple([to_theirs(part) for part in space.spaces])
         case ours.Dict():
-            return theirs.Dict({key: to_theirs(part) for key, part in space.spaces.items()}, sort_keys=False)
+            pairs = [(key, to_theirs(part)) for key, part in space.spaces.items()]  # a dict would be sorted before 1.3
+            return theirs.Dict(pairs, **_where_known(theirs.Dict, sort_keys=False))
         case ours.Sequence():
             return theirs.Sequence(to_theirs(space.feature_space), stack=space.stack)
         case ours.Graph():
             edges = None if space.edge_space is None else to_theirs(space.edge_space)
-            return theirs.Graph(to_theirs(space.node_space), edges)
+            return _graph(to_theirs(space.node_space), edges)
         case ours.OneOf():
             return theirs.OneOf([to_theirs(part) for part in space.spaces])
     raise CustomSpaceError(
@@ -79,6 +83,19 @@ def to_ours(space: theirs.Space[Any]) -> ours.Space[Any]:
         case theirs.Space(dtype=np.dtype(kind="U")):  # a package's own space of texts, as MiniGrid's missions
             return ours.Text(_LONGEST_TEXT, min_length=0, charset=string.printable)
     raise CustomSpaceError(f"{type(space).__name__} has no counterpart in paddock. Build it from gymnasium.spaces.")
+
+
+def _where_known(kind: type, **arguments: Any) -> dict[str, Any]:
+    """Those of the arguments that this version of Gymnasium knows: the others changed nothing before they came."""
+    known = inspect.signature(kind).parameters
+    return {name: value for name, value in arguments.items() if name in known}
+
+
+def _graph(nodes: Any, edges: Any) -> theirs.Graph:
+    try:
+        return theirs.Graph(nodes, edges)
+    except AssertionError as error:
+        raise CustomSpaceError(f"This version of Gymnasium has no such graphs: {error}") from None
 
 
 def _box(space: ours.Box) -> theirs.Box:

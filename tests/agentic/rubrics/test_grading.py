@@ -205,7 +205,7 @@ def test_late_sync_rubric_is_a_failure_that_names_it(wrap):
     rubric = wrap(blocked)
     name = next((name for name, known in rubric.named_rubrics() if known is blocked), "")
     try:
-        with pytest.raises(GradingFailed, match=r"Blocked\)? failed: no score within 0.01 s") as caught:
+        with pytest.raises(GradingFailed, match=r"Blocked\)? failed: no result within 0.01 s") as caught:
             grade(rubric, "a", None, timeout_s=0.01)
         assert caught.value.rubric == name
     finally:
@@ -214,14 +214,14 @@ def test_late_sync_rubric_is_a_failure_that_names_it(wrap):
 
 def test_late_async_rubric_is_cancelled_and_named():
     rubric = WeightedSum([Later(1), Gate(Endless())], [0.5, 0.5])
-    with pytest.raises(GradingFailed, match=r"Endless\) failed: no score within 0.05 s") as caught:
+    with pytest.raises(GradingFailed, match=r"Endless\) failed: no result within 0.05 s") as caught:
         grade(rubric, "a", None, timeout_s=0.05)
     assert caught.value.rubric == "rubric_1.rubric"
     assert rubric[1].rubric.cancelled
 
 
 def test_late_by_its_own_timeout_is_named_too():
-    with pytest.raises(GradingFailed, match=r"rubric_0 \(Timeout\) failed: no score within 0.01 s") as caught:
+    with pytest.raises(GradingFailed, match=r"rubric_0 \(Timeout\) failed: no result within 0.01 s") as caught:
         grade(Sequential(Timeout(Endless(), 0.01)), "a", None, timeout_s=60)
     assert caught.value.rubric == "rubric_0"
 
@@ -304,3 +304,20 @@ def test_every_grading_ends_in_a_finite_score_or_in_a_failure(shape):
     finally:
         thread.close()
     assert failed in {"", *names} if told is None else math.isfinite(told.score) and set(told.parts) <= names
+
+
+@pytest.mark.parametrize("error", [asyncio.CancelledError("42"), GeneratorExit("42")])
+@pytest.mark.parametrize("waits", [False, True])
+def test_a_client_that_was_cancelled_is_a_failure_too(error, waits):
+    class Plain(Rubric):
+        def forward(self, action, observation):
+            raise error
+
+    class Waiting(Rubric):
+        async def forward(self, action, observation):
+            raise error
+
+    with pytest.raises(GradingFailed) as raised:
+        grade(Waiting() if waits else Plain(), "a", None)
+    assert type(error).__name__ in str(raised.value)
+    assert "42" not in str(raised.value)

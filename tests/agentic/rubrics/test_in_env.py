@@ -126,7 +126,7 @@ def test_late_grading_fails_the_episode():
     env = Slow()
     env.reset(seed=1)
     try:
-        with pytest.raises(EpisodeFailed, match=r"rubric \(Stuck\) failed: no score within 0.05 s"):
+        with pytest.raises(EpisodeFailed, match=r"rubric \(Stuck\) failed: no result within 0.05 s"):
             env.step(Say("yes"))
     finally:
         go.set()

@@ -63,7 +63,7 @@ def test_a_timeout_of_the_childs_own_is_not_taken_for_ours():
 
 
 def test_late_sync_code_is_left_behind(blocked):
-    with pytest.raises(Late, match=r"no score within 0.01 s"):
+    with pytest.raises(Late, match=r"no result within 0.01 s"):
         Timeout(blocked, 0.01)(None, None)
 
 
@@ -80,7 +80,7 @@ def test_late_async_code_is_cancelled_before_the_error_comes_out():
     endless = Endless()
 
     async def asked():  # seen from inside: at its end asyncio.run cancels what is left
-        with pytest.raises(Late, match=r"no score within 0.01 s"):
+        with pytest.raises(Late, match=r"no result within 0.01 s"):
             await Timeout(endless, 0.01)(None, None)
         return endless.cancelled
 

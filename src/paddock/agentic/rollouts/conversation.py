@@ -92,15 +92,15 @@ class Conversation:
             return observation
         plain = plain_observation(observation)
         if asked.call is not None:
-            self.complain(asked, words_of(plain))
+            self.answer(asked, words_of(plain))
         elif isinstance(asked.action, Say) and (words := words_of(plain)):
             self.messages.append({"role": "user", "content": words})
         if plain.get("messages"):
             self.messages += opening({"messages": plain["messages"]})
         return typed(observation)
 
-    def complain(self, asked: Asked, words: Any) -> None:
-        """Answer a call with words."""
+    def answer(self, asked: Asked, words: Any) -> None:
+        """Answer a call; what no message asked for has no answer."""
         if asked.call is not None:
             self.messages.append(tool_message(asked.call, words))
 

@@ -1,6 +1,6 @@
-"""Crew: the seats that work at the same time, and who watches the clock. However it ends, it closes what it made.
+"""Crew: the players that work at the same time, and who watches the clock. However it ends, it closes what it made.
 
-A seat that is late is given up: its rollout is an error from then on, whatever comes of it, and another seat goes on in
+A player that is late is given up: its rollout is an error from then on, whatever comes of it, and another goes on in
 its place with an environment of its own.
 """
 
@@ -9,16 +9,20 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 from paddock.agentic.rollouts.asking import Asking
+from paddock.agentic.rollouts.player import Player, out_of_time
 from paddock.agentic.rollouts.playing import Job, Playing
 from paddock.agentic.rollouts.result import Rollout
-from paddock.agentic.rollouts.seat import Seat, Supply, out_of_time
+from paddock.agentic.rollouts.supply import Supply
 from paddock.core.env import Env
 from paddock.errors import DeadlineExceeded
 from paddock.record.trace.writer import TraceWriter
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 _CLOSING_S = 30.0  # for environments to close in
 _GIVEN_UP_S = 3.0  # and for those that did not answer
@@ -50,27 +54,35 @@ class Crew:
         self._planned: int | None = None
         self._jobs: deque[Job] = deque()
         self._results: dict[int, Rollout] = {}
-        self._seats: list[Seat] = []
+        self._players: list[Player] = []
         self._late: list[threading.Thread] = []
         self._failure: BaseException | None = None
         self._stopping = False
 
     # What the caller's thread does.
 
-    def gather(self, total: Callable[[int], None], on_result: Callable[[Rollout], None]) -> list[Rollout]:
-        """All results, by their numbers. ``total`` hears how many there will be, ``on_result`` each as it comes."""
+    def begin(self) -> int:
+        """Set to work; how many results there will be."""
+        self._hire()
+        return self._await_plan()
+
+    def results(self) -> Iterator[Rollout]:
+        """Each as it comes."""
         heard = 0
-        try:
-            self._hire()
-            planned = self._await_plan()
-            total(planned)
-            while heard < planned:
-                for rollout in self._news(heard):
-                    on_result(rollout)
-                    heard += 1
-            return [self._results[number] for number in sorted(self._results)]
-        finally:
-            self._dismiss()
+        while heard < (self._planned or 0):
+            for rollout in self._news(heard):
+                yield rollout
+                heard += 1
+
+    def in_order(self) -> list[Rollout]:
+        """All results so far, by their numbers."""
+        return [self._results[number] for number in sorted(self._results)]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._dismiss()
 
     def _news(self, heard: int) -> list[Rollout]:
         """The results after those that were heard of, if there are any soon."""
@@ -78,7 +90,7 @@ class Crew:
             if self._failure is not None:
                 raise self._failure
             if len(self._results) == heard:
-                self._man_the_seats()
+                self._hire_enough()
                 self._changed.wait(self._until_the_next())
                 self._give_up_the_late()
             return list(self._results.values())[heard:]
@@ -95,89 +107,89 @@ class Crew:
             return self._planned
 
     def _hire(self) -> None:
-        seat = Seat(self, self._supply, self._trace, self._name)
-        self._seats.append(seat)
-        seat.thread.start()
+        player = Player(self, self._supply, self._trace, self._name)
+        self._players.append(player)
+        player.thread.start()
 
-    def _man_the_seats(self) -> None:
-        """As many seats as there is work for. None has ended while there is: it is given up, or goes on."""
-        idle = sum(seat.playing is None for seat in self._seats)
-        while self._jobs and len(self._seats) < self._concurrency and idle < len(self._jobs):
+    def _hire_enough(self) -> None:
+        """As many players as there is work for. None has ended while there is: it is given up, or goes on."""
+        idle = sum(player.playing is None for player in self._players)
+        while self._jobs and len(self._players) < self._concurrency and idle < len(self._jobs):
             self._hire()
             idle += 1
 
     def _until_the_next(self) -> float:
-        ends = [seat.by_s for seat in self._seats if seat.playing is not None and seat.by_s is not None]
+        ends = [player.by_s for player in self._players if player.playing is not None and player.by_s is not None]
         return min([_GLANCE_S, *(max(0.0, end - time.monotonic()) for end in ends)])
 
     def _give_up_the_late(self) -> None:
         now = time.monotonic()
-        for seat in list(self._seats):
-            if seat.playing is not None and seat.by_s is not None and now >= seat.by_s:
-                self._give_up(seat)
+        for player in list(self._players):
+            if player.playing is not None and player.by_s is not None and now >= player.by_s:
+                self._give_up(player)
 
-    def _give_up(self, seat: Seat) -> None:
-        playing = seat.playing
+    def _give_up(self, player: Player) -> None:
+        playing = player.playing
         assert playing is not None
-        seat.given_up = True
-        self._seats.remove(seat)
+        player.given_up = True
+        self._players.remove(player)
         failure = out_of_time(playing)
         self._results[playing.job.number] = playing.rollout(failure)
         playing.end_episode(failure)
         self._supply.leave_behind()
-        self._abandon(seat)
+        self._abandon(player)
 
-    def _abandon(self, seat: Seat) -> None:
+    def _abandon(self, player: Player) -> None:
         # In a thread of its own: to end a far environment may take a while, and others are late too.
-        thread = threading.Thread(target=seat.abandon, name="paddock-abandon", daemon=True)
+        thread = threading.Thread(target=player.abandon, name="paddock-abandon", daemon=True)
         thread.start()
         self._late.append(thread)
-        self._late.append(seat.thread)
+        self._late.append(player.thread)
 
     def _dismiss(self) -> None:
         with self._changed:
             self._stopping = True
             self._jobs.clear()
-            busy = [seat for seat in self._seats if seat.playing is not None]
-            for seat in busy:
-                seat.given_up = True
+            busy = [player for player in self._players if player.playing is not None]
+            for player in busy:
+                player.given_up = True
             self._changed.notify_all()
-        for seat in busy:  # interrupted: nobody wants their results
-            self._abandon(seat)
+        for player in busy:  # interrupted: nobody wants their results
+            self._abandon(player)
         self._asking.close()
-        _join([seat.thread for seat in self._seats if seat not in busy], _CLOSING_S)
+        _join([player.thread for player in self._players if player not in busy], _CLOSING_S)
         _join(self._late, _GIVEN_UP_S)
 
-    # What the threads of the seats call.
+    # What the threads of the players call.
 
-    def prepare(self, seat: Seat) -> None:
-        """The first seat finds out what there is to do."""
-        if self._planned is not None or self._seats[0] is not seat:
+    def prepare(self, player: Player) -> None:
+        """The first player finds out what there is to do."""
+        if self._planned is not None or self._players[0] is not player:
             return
-        jobs = self._plan(seat.env())
+        jobs = self._plan(player.env())
         with self._changed:
             self._jobs.extend(jobs)
             self._planned = len(jobs)
             self._changed.notify_all()
 
-    def next_job(self, seat: Seat) -> Job | None:
+    def next_job(self, player: Player) -> Job | None:
         """The next job, with its time running; None if there is no more."""
         with self._changed:
-            if self._stopping or seat.given_up or not self._jobs:
+            if self._stopping or player.given_up or not self._jobs:
                 return None
             job = self._jobs.popleft()
             by_s = None if self._timeout_s is None else time.monotonic() + self._timeout_s
-            seat.by_s = None if by_s is None else by_s + _PATIENCE_S
-            seat.playing = Playing(job, self._asking, max_turns=self._max_turns, by_s=by_s)
+            player.by_s = None if by_s is None else by_s + _PATIENCE_S
+            player.playing = Playing(job, self._asking, max_turns=self._max_turns, by_s=by_s)
             self._changed.notify_all()
             return job
 
-    def take_result(self, seat: Seat, job: Job, rollout: Rollout) -> bool:
-        """Keep a result; False if the seat was given up before."""
+    def take_result(self, player: Player, job: Job, rollout: Rollout) -> bool:
+        """Keep a result; False if the player was given up before."""
         with self._changed:
-            if seat.given_up:
+            if player.given_up:
                 return False
-            seat.playing = None
+            player.playing = None
             self._results[job.number] = rollout
             self._changed.notify_all()
             return True

@@ -110,10 +110,10 @@ class Playing:
 
     def _carry_out(self, env: Env[Any, Any], talk: Conversation, asked: Asked) -> None:
         if any(self.over):
-            talk.complain(asked, "The episode is over.")
+            talk.answer(asked, "The episode is over.")
             return
         if asked.call is not None and asked.call.problem is not None:
-            talk.complain(asked, asked.call.problem)
+            talk.answer(asked, asked.call.problem)
             return
         self._enter("step")
         try:
@@ -122,7 +122,7 @@ class Playing:
             self.where = "policy"
             if asked.call is None:
                 raise
-            talk.complain(asked, f"Error: {error}")  # arguments that a model wrote: it may try again
+            talk.answer(asked, f"Error: {error}")  # arguments that a model wrote: it may try again
             return
         self.over, self.info = (bool(terminated), bool(truncated)), info
         self._record(lambda into: into.step(asked.action, observation, reward, terminated, truncated, info))

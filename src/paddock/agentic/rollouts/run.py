@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,8 +14,8 @@ from paddock.agentic.rollouts.asking import Asking, Policy
 from paddock.agentic.rollouts.crew import Crew
 from paddock.agentic.rollouts.playing import Job
 from paddock.agentic.rollouts.progress import Tally, bar
-from paddock.agentic.rollouts.result import Rollout, Rollouts
-from paddock.agentic.rollouts.seat import Supply
+from paddock.agentic.rollouts.result import Rollouts
+from paddock.agentic.rollouts.supply import Supply
 from paddock.agentic.rollouts.work import work_of
 from paddock.core.env import Env
 from paddock.core.spec import EnvSpec
@@ -61,27 +61,26 @@ def rollout(
     """
     _check(policy, attempts=attempts, timeout_s=timeout_s, max_turns=max_turns, concurrency=concurrency)
     supply, name, most = _supply(env_or_id, make_env, concurrency)
-    with ExitStack() as open_things:
-        writer = None if trace is None else open_things.enter_context(TraceWriter(trace))
-        crew = Crew(
+    plan = partial(_jobs, tasks=tasks, seed=to_seed(seed), attempts=attempts)
+    tally = Tally()
+    with (
+        nullcontext() if trace is None else TraceWriter(trace) as writer,
+        Crew(
             supply,
             Asking(policy),
-            partial(_jobs, tasks=tasks, seed=to_seed(seed), attempts=attempts),
+            plan,
             concurrency=most,
             timeout_s=timeout_s,
             max_turns=max_turns,
             trace=writer,
             name=name,
-        )
-        tally = Tally()
-        drawn: list[Callable[[Tally], None]] = []
-
-        def on_result(one: Rollout) -> None:
+        ) as crew,
+        bar(crew.begin(), progress) as show,
+    ):
+        for one in crew.results():
             tally.add(one.total_return)
-            drawn[0](tally)
-
-        results = crew.gather(lambda total: drawn.append(open_things.enter_context(bar(total, progress))), on_result)
-    return Rollouts(results, seed=seed)
+            show(tally)
+    return Rollouts(crew.in_order(), seed=seed)
 
 
 def _jobs(env: Env[Any, Any], *, tasks: Any, seed: int, attempts: int) -> list[Job]:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from paddock.agentic.task import Task
+from paddock.agentic.task import Task, task_name
 from paddock.core.env import Env
 from paddock.errors import InvalidTask, PaddockError
 from paddock.seeding import derived_seed, to_seed
@@ -33,7 +33,7 @@ class Work:
     @property
     def name(self) -> str:
         """For people: ``test[3]``, or the seed."""
-        return f"{self.row['split']}[{self.row['index']}]" if "index" in self.row else f"seed {self.seed}"
+        return task_name(self.row, self.seed)
 
 
 def work_of(env: Env[Any, Any], tasks: Any, seed: int) -> list[Work]:
@@ -108,12 +108,11 @@ class _TaskBook:
                 self._rows[split, index] = dict(row)
 
     def _number_of(self, split: str) -> int | None:
+        """None if it is endless."""
         try:
             return int(self._ask("num_tasks", split))
-        except (NotImplementedError, InvalidTask) as error:
-            if isinstance(error, NotImplementedError) or "endless" in str(error):
-                return None
-            raise
+        except NotImplementedError:
+            return None
 
     def _one(self, item: Any) -> Work:
         if isinstance(item, Task):

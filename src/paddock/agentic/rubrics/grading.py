@@ -16,7 +16,7 @@ from paddock.agentic.rubrics.ledger import Ledger
 from paddock.agentic.rubrics.rubric import Rubric
 from paddock.agentic.rubrics.score import NoScore, finite
 from paddock.agentic.rubrics.settling import Steps, settled
-from paddock.agentic.rubrics.timeout import Late, lateness
+from paddock.agentic.rubrics.timeout import Late
 from paddock.agentic.rubrics.trajectory import TrajectoryRubric
 from paddock.errors import GradingFailed
 
@@ -59,8 +59,10 @@ def grade(
         graded: Grade = worker.run(lambda: _within(ledger, rubric, action, observation), timeout_s)
         return graded
     except TookTooLong as error:
-        raise _failure(rubric, ledger.late(), lateness(error, timeout_s)) from error
-    except Exception as error:
+        raise _failure(rubric, ledger.late(), str(error)) from error
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # a judge's client that was cancelled, too: nothing here cancels who asks
         reason = str(error) if isinstance(error, (NoScore, Late)) else type(error).__name__
         raise _failure(rubric, ledger.origin(error), reason) from error
     finally:

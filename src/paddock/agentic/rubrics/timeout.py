@@ -55,7 +55,7 @@ class Timeout(Rubric):
             # In a tuple, which the thread can't await: coroutines run in the loop of who asked, as all others do.
             (score,) = self._thread.run(lambda: (context.run(self.rubric, action, observation),), self.timeout_s)
         except TookTooLong as error:
-            raise Late(lateness(error, self.timeout_s)) from None
+            raise Late(str(error)) from None
         return self._in_time(score, end) if isawaitable(score) else score
 
     async def _in_time(self, waiting: Awaitable[float], end: float) -> float:
@@ -68,9 +68,4 @@ class Timeout(Rubric):
         finally:
             if task.cancel():
                 await asyncio.wait([task], timeout=TIDY_S)
-        raise Late(f"no score within {self.timeout_s:g} s")
-
-
-def lateness(error: TookTooLong, timeout_s: float | None) -> str:
-    """Why there is no score, in words for anyone."""
-    return "an earlier call has not returned yet" if error.earlier else f"no score within {timeout_s:g} s"
+        raise Late(f"no result within {self.timeout_s:g} s")

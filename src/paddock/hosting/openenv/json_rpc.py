@@ -116,11 +116,6 @@ def session_unknown(request: RpcRequest, session: str) -> Answer:
     return failure(request.id, INVALID_PARAMS, f"Unknown session_id: {session}")
 
 
-def session_starting(request: RpcRequest, session: str) -> Answer:
-    """For a session whose environment is being made."""
-    return failure(request.id, INVALID_REQUEST, f"Session {session} is still initializing; retry shortly")
-
-
 def session_own(request: RpcRequest) -> Answer:
     """For a websocket that asks to close the session that it is."""
     message = "Cannot close active WebSocket-managed session via MCP method"

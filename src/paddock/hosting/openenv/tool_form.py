@@ -234,6 +234,11 @@ def call_result(tool: Tool | None, seen: Seen, over: dict[str, bool] | None = No
     }
 
 
+def ended(terminated: bool, truncated: bool) -> dict[str, bool] | None:
+    """How the episode ended, if it did."""
+    return {"terminated": bool(terminated), "truncated": bool(truncated)} if terminated or truncated else None
+
+
 def structured_of(tool: Tool | None, seen: Seen, result: Any) -> tuple[dict[str, Any] | None, bool]:
     """A result as an object, and whether it was put into one."""
     if seen.sent is not None:

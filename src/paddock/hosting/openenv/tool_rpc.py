@@ -19,7 +19,7 @@ from paddock.hosting.openenv.json_rpc import (
     failure,
     success,
 )
-from paddock.hosting.openenv.tool_form import Seen, Tool, Tools, call, call_result
+from paddock.hosting.openenv.tool_form import Seen, Tool, Tools, call, call_result, ended
 
 _LIST, _CALL = TOOL_METHODS
 
@@ -52,13 +52,7 @@ def answer_to(asked: RpcRequest, tools: Tools, reply: m.Reply) -> Answer:
         return failure(asked.id, INTERNAL_ERROR, "The environment's answer is none of a tool.")
     if seen.error is not None:
         return failure(asked.id, INTERNAL_ERROR, seen.error.message)
-    over = ended(terminated, truncated)
-    return success(asked.id, call_result(tools.get(asked.params["name"]), seen, over))
-
-
-def ended(terminated: bool, truncated: bool) -> dict[str, bool] | None:
-    """How the episode ended, if it did."""
-    return {"terminated": bool(terminated), "truncated": bool(truncated)} if terminated or truncated else None
+    return success(asked.id, call_result(tools.get(asked.params["name"]), seen, ended(terminated, truncated)))
 
 
 def _listed(tool: Tool) -> dict[str, Any]:

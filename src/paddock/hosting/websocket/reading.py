@@ -67,11 +67,6 @@ class MessageReader:
             self._start, self._end = 0, rest
         return self._view[self._end :] if self._end else self._view
 
-    @property
-    def is_drained(self) -> bool:
-        """Whether nothing of what was received is left over."""
-        return self._start == self._end and not self._parts
-
     def received(self, count: int) -> Binary | None:
         """So many bytes were put into the last ``buffer()``. A small message that came alone is returned at once."""
         if self._parts:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, SupportsFloat
 
 from paddock.core.env import Env, Info
@@ -32,24 +31,15 @@ class Recorder(Wrapper[Any, Any, Any, Any]):
     [(1, 1, 1.0)]
     """
 
-    def __init__(
-        self,
-        env: Env[Any, Any],
-        trace: str | os.PathLike[str] | TraceWriter,
-        *,
-        name: str | None = None,
-        about: Mapping[str, Any] | None = None,
-    ) -> None:
+    def __init__(self, env: Env[Any, Any], trace: str | os.PathLike[str] | TraceWriter) -> None:
         super().__init__(env)
         self._owned = not isinstance(trace, TraceWriter)
         self._trace = trace if isinstance(trace, TraceWriter) else TraceWriter(trace)
-        self._name, self._about = name, about
         self._episode: EpisodeWriter | None = None
 
     def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Any, Info]:
         self._end()
-        opening = Opening.of(self.env, seed=seed, name=self._name, options=options, about=self._about)
-        self._episode = self._trace.begin(opening)
+        self._episode = self._trace.begin(Opening.of(self.env, seed=seed, options=options))
         try:
             observation, info = self.env.reset(seed=seed, options=options)
         except BaseException as error:

@@ -24,7 +24,7 @@ def run() -> None:
     _connect(out, err)
     status = _execute(code)
     os.write(LINK, b"%d" % status)
-    sys.exit(status)
+    _end(status)
 
 
 def call() -> None:
@@ -107,6 +107,20 @@ def _execute(code: bytes) -> int:
         sys.excepthook(type(error), error.with_traceback(trace), trace)
         return 1
     return 0
+
+
+def _end(status: int) -> None:
+    """End as Python does, but for taking everything apart, which takes as long as all the rest here."""
+    import atexit
+
+    try:
+        if "threading" in sys.modules:
+            sys.modules["threading"]._shutdown()
+        atexit._run_exitfuncs()
+        sys.stdout.flush()
+        sys.stderr.flush()
+    finally:
+        os._exit(status)
 
 
 def _say(line: bytes) -> None:

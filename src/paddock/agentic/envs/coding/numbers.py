@@ -91,13 +91,13 @@ FAMILIES = (
         "recurrence",
         "n: int) -> int",
         "A sequence begins x(0) = 0, x(1) = 1 and goes on with x(n) = ({a} * x(n-1) + {b} * x(n-2)) modulo {modulus}. "
-        "Return x(n). n is at most 5000.",
+        "Return x(n). n is at most 1000.",
         [
             {"a": a, "b": b, "modulus": m}
             for a, b, m in ((1, 1, 997), (2, 1, 1009), (3, 2, 541), (1, 5, 619), (4, 3, 883), (7, 1, 773), (2, 9, 661))
         ],
         _recurrence,
-        lambda draws: (draws.number(2, 5000),),
+        lambda draws: (draws.number(2, 1000),),
         edges=((0,), (1,), (2,)),
     ),
     Family(
@@ -117,13 +117,13 @@ FAMILIES = (
         "primes_of_kind",
         "n: int) -> int",
         "Return how many primes up to and including n leave the remainder {rest} when divided by {modulus}. n is at "
-        "most 3000.",
+        "most 500.",
         [
             {"modulus": modulus, "rest": rest}
             for modulus, rest in ((4, 1), (4, 3), (6, 1), (6, 5), (3, 1), (3, 2), (8, 3), (8, 5), (10, 7), (10, 9))
         ],
         _primes_of_kind,
-        lambda draws: (draws.number(20, 3000),),
+        lambda draws: (draws.number(20, 500),),
         edges=((0,), (1,), (2,), (13,)),
     ),
     Family(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Literal, TypeAlias
 from zlib import crc32
 
@@ -85,21 +86,26 @@ def _divided() -> dict[Split, list[Problem]]:
 PROBLEMS: dict[Split, list[Problem]] = _divided()
 
 
+@lru_cache(maxsize=256)  # a trainer plays the same task several times, one after the other
+def _task(split: Split, index: int) -> Task:
+    problems = PROBLEMS[split]
+    return problems[index % len(problems)].task(index)
+
+
 def train_task(index: int) -> Task:
     """There is no last one: each time round, the problems come with other tests."""
-    problems = PROBLEMS["train"]
-    return problems[index % len(problems)].task(index)
+    return _task("train", index)
 
 
 class TasksOf(Sequence[Task]):
     """One task for each problem of the split, made when it is asked for."""
 
     def __init__(self, split: Split) -> None:
-        self._problems = PROBLEMS[split]
+        self._split: Split = split
 
     def __len__(self) -> int:
-        return len(self._problems)
+        return len(PROBLEMS[self._split])
 
     def __getitem__(self, index: Any) -> Any:
         seeds = range(len(self))[index]
-        return self._problems[seeds].task(seeds) if isinstance(seeds, int) else [self[seed] for seed in seeds]
+        return _task(self._split, seeds) if isinstance(seeds, int) else [self[seed] for seed in seeds]

@@ -1,4 +1,4 @@
-"""Seat: one thread with one environment, for one rollout after another. Only this thread calls the environment.
+"""Player: one thread with one environment, for one rollout after another. Only this thread calls the environment.
 
 But for its end: one elsewhere that the thread waits for in vain is ended from outside, which ends the waiting.
 """
@@ -8,13 +8,12 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from paddock.agentic.rollouts.asking import OutOfTime
 from paddock.agentic.rollouts.playing import Job, Playing
 from paddock.agentic.rollouts.result import Failure, Rollout
+from paddock.agentic.rollouts.supply import Supply
 from paddock.core.env import Env
 from paddock.errors import DeadlineExceeded, PaddockError
 from paddock.hosting.client import HostedEnv
@@ -24,48 +23,12 @@ from paddock.record.trace.writer import TraceWriter
 if TYPE_CHECKING:
     from paddock.agentic.rollouts.crew import Crew
 
-Maker = Callable[[], Env[Any, Any]]
-
 LOG = logging.getLogger("paddock.agentic")
 _MOST_WORDS = 2000
 
 
-class Supply:
-    """Environments for the seats. One that the caller brought is lent, never closed, and can't be replaced."""
-
-    def __init__(self, make: Maker | None, lent: Env[Any, Any] | None = None) -> None:
-        self._make, self._lent = make, lent
-        self._lost = False
-
-    def take(self) -> Env[Any, Any]:
-        """An environment of one's own."""
-        if self._make is not None:
-            return self._make()
-        if self._lent is None or self._lost:
-            raise RuntimeError(
-                "the environment that was given did not come back from an earlier rollout. Pass an id, or a function "
-                "that makes environments, so that another can take its place."
-            )
-        return self._lent
-
-    @property
-    def lends(self) -> bool:
-        """Whether there is just the caller's own."""
-        return self._make is None
-
-    def leave_behind(self) -> None:
-        """A seat with an environment did not come back."""
-        self._lost = self.lends
-
-    def close(self, env: Env[Any, Any]) -> None:
-        """Close one that was taken, whatever it says to that."""
-        if not self.lends:
-            with suppress(Exception, SystemExit):
-                env.close()
-
-
-class Seat:
-    """``given_up`` is set by the crew, under its lock: then this seat's results count no more."""
+class Player:
+    """``given_up`` is set by the crew, under its lock: then this player's results count no more."""
 
     def __init__(self, crew: Crew, supply: Supply, trace: TraceWriter | None, name: str | None) -> None:
         self._crew, self._supply, self._trace, self._name = crew, supply, trace, name
@@ -109,7 +72,9 @@ class Seat:
         try:
             env = self.env()
             playing.run(env, self._begun(env, job))
-        except (Exception, SystemExit) as error:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # SystemExit and CancelledError too: one rollout ends, not all of them
             if playing.where == "trace" and isinstance(error, OSError):
                 raise  # a full disk: no rollout's fault, and nothing to go on with
             LOG.info("the rollout %s failed", job.work.name, exc_info=error)
