@@ -55,7 +55,7 @@ class Kept(paddock.Wrapper):
         self._shelf.put(self)
 
 
-def measure(table, *, rounds, seconds):  # noqa: ARG001 - a turn is a number of runs
+def measure(table, *, rounds, seconds):
     """The rows of the rollouts."""
     calls = PROBLEMS["test"][0].task(0).hidden["tests"]
     order = repr((CODE.encode(), [tuple(arguments) for arguments, _ in calls])).encode()

@@ -209,6 +209,18 @@ def test_a_trace_chooses_no_code_to_run(paddock, here, monkeypatch, target):
     assert "what is hidden of its task was not at hand" in needs.document["episodes"][0]["reason"]
 
 
+def test_a_trace_brings_no_answers_of_its_own(paddock, here):
+    rename(here / "t.jsonl", "evil/Unknown-v0")
+    lines = [json.loads(line) for line in (here / "t.jsonl").read_text().splitlines()]
+    for line in lines:
+        if line.get("task"):
+            line["task"]["hidden"] = {"word": "forged", "answer": "forged"}
+    (here / "t.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    found = paddock("rescore", "t.jsonl", "--rubric", "my_rubrics:Hidden", "--json")
+    assert found.code == 1
+    assert "what is hidden of its task was not at hand" in found.document["episodes"][0]["reason"]
+
+
 def test_the_user_may_name_the_environment(paddock, here):
     rename(here / "t.jsonl", "somewhere else")
     found = paddock("rescore", "t.jsonl", "--rubric", "my_rubrics:Hidden", "--env", "me/Words-v0", "--json")

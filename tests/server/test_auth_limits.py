@@ -150,5 +150,6 @@ def test_who_has_all_that_one_may_have_ends_no_session_by_asking_for_more(start)
     with start(max_sessions=2, sessions_each=1) as server, server.peer() as owner, server.peer("other") as other:
         began = owner.ask("POST", "/reset", body={})
         mine = {"x-paddock-session": began.headers["x-paddock-session"]}
-        assert [other.ask("POST", "/reset", body={}).status for _ in range(3)] == [200, 503, 503]
+        for _ in range(3):  # each takes the place of its own before
+            assert other.ask("POST", "/reset", body={}).status == 200
         assert owner.ask("GET", "/state", mine).status == 200

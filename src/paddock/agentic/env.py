@@ -58,7 +58,7 @@ class ToolEnv(Env[Observation, Action]):
     ...     tasks = Tasks(train=lambda i: Task(seed=i, prompt="Guess my number."))
     ...
     ...     def begin(self, task):
-    ...         self.secret = int(self.np_random.integers(1, 11))
+    ...         self._secret = int(self.np_random.integers(1, 11))
     ...         return task.prompt
     ...
     ...     @tool
@@ -68,11 +68,11 @@ class ToolEnv(Env[Observation, Action]):
     ...         Args:
     ...             number: between 1 and 10.
     ...         '''
-    ...         if number == self.secret:
+    ...         if number == self._secret:
     ...             self.award(1.0)
     ...             self.finish()
     ...             return "Right!"
-    ...         return "Higher." if number < self.secret else "Lower."
+    ...         return "Higher." if number < self._secret else "Lower."
     >>> env = Guess()
     >>> observation, info = env.reset(options={"index": 3})
     >>> env.step(CallTool("guess", {"number": "x"}))[0].error

@@ -177,10 +177,6 @@ class Service:
             raise NotPermitted("This token is for one session, and opens no other.")
         if self.draining:
             raise Draining("This server is stopping. Try again later.")
-        own = sum(1 for live in self._sessions.values() if live.principal == principal.name)
-        if own + self._opening[principal.name] >= self.settings.sessions_each:
-            text = f"{self.settings.sessions_each} sessions are yours, and no more may be. Close one."
-            raise self._refused("quota", CapacityReached(text))
         if self.active >= self.settings.max_sessions:
             self._evict(principal)
         if not has_descriptors(self._opening.total()):
@@ -188,13 +184,21 @@ class Service:
         if self.active >= self.settings.max_sessions:
             text = f"{self.settings.max_sessions} sessions are open, and no more may be. Try again later."
             raise self._refused("capacity", CapacityReached(text))
+        if self._has_all(principal):
+            text = f"{self.settings.sessions_each} sessions are yours, and no more may be. Close one."
+            raise self._refused("quota", CapacityReached(text))
+
+    def _has_all(self, principal: Principal) -> bool:
+        """Whether it has as many sessions as one may have."""
+        own = sum(1 for live in self._sessions.values() if live.principal == principal.name)
+        return own + self._opening[principal.name] >= self.settings.sessions_each
 
     def _evict(self, principal: Principal) -> None:
         """End the session over HTTP that was quiet longest: nobody holds a connection to it.
 
-        Any for an operator, who could end them all; for others one of their own.
+        Anyone's for an operator that may have more; else one of its own.
         """
-        anyones = principal.role == "operator"
+        anyones = principal.role == "operator" and not self._has_all(principal)
         quiet = [
             live for live in self._sessions.values() if live.evictable and (anyones or live.principal == principal.name)
         ]

@@ -8,6 +8,8 @@ the id is registered with.
 from __future__ import annotations
 
 import importlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, SupportsFloat, cast
@@ -178,10 +180,8 @@ class Registered:
         from gymnasium.envs.registration import load_env_creator
 
         entry_point = _registered(self.id).entry_point
-        try:
+        with _our_errors(self.id):
             creator = load_env_creator(entry_point) if isinstance(entry_point, str) else entry_point
-        except Exception as error:
-            raise _translated(error, self.id) from error
         return cast("dict[str, Any]", getattr(creator, "metadata", {}))
 
     def __call__(self, **kwargs: Any) -> FromGymnasium:
@@ -191,10 +191,8 @@ class Registered:
         if "mujoco" in family_or_any(self.id).needs:
             refuse_windows(self.id, kwargs.get("render_mode"))
         bare = replace(deepcopy(spec), max_episode_steps=None, order_enforce=False, disable_env_checker=True)
-        try:
+        with _our_errors(self.id):
             env = gymnasium.make(bare, **kwargs)
-        except Exception as error:
-            raise _translated(error, self.id) from error
         return _as_env(env)
 
 
@@ -236,7 +234,7 @@ def _registered(id: str) -> Any:
     family.check_installed(id)
     import gymnasium
 
-    try:
+    with _our_errors(id):
         if "mujoco" in family.needs:
             import_mujoco()
         for wanted in (family.module, module):
@@ -244,12 +242,21 @@ def _registered(id: str) -> Any:
                 importlib.import_module(wanted)
         versions = [one for one in gymnasium.registry.values() if one.id == f"{name}-v{one.version}"]
         return max(versions, key=lambda one: one.version) if versions else gymnasium.spec(name)
-    except Exception as error:
-        raise _translated(error, id) from error
 
 
-def _translated(error: Exception, id: str) -> Exception:
+@contextmanager
+def _our_errors(id: str) -> Iterator[None]:
     """Gymnasium's errors and missing modules as ours of the same name; what the environment itself raises stays."""
+    try:
+        yield
+    except Exception as error:
+        ours = _translated(error, id)
+        if ours is None:
+            raise
+        raise ours from error
+
+
+def _translated(error: Exception, id: str) -> Exception | None:
     family = family_or_any(id)
     if isinstance(error, ImportError) or type(error).__name__ == "DependencyNotInstalled":
         return DependencyNotInstalled(
@@ -260,7 +267,7 @@ def _translated(error: Exception, id: str) -> Exception:
         if isinstance(ours, type) and issubclass(ours, errors.PaddockError):
             return ours(f"Gymnasium: {error}")
         return NameNotFound(f"Gymnasium: {error}")
-    return error
+    return None
 
 
 def _with_graphs(library: str, value: Any) -> Any:
