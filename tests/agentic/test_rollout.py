@@ -16,6 +16,7 @@ from paddock.agentic import CallTool, ListTools, Observation, Say, rollout
 from paddock.errors import InvalidTask, PlanError
 from paddock.record.trace import TraceReader, replay
 from tests.agentic.rollout_envs import Guess, Parlour, Watched
+from tests.case_names import case_name
 from tests.serving import serving
 
 
@@ -44,7 +45,7 @@ def by_halves(turn):
         ([], []),
         (0, []),
     ],
-    ids=str,
+    ids=case_name,
 )
 def test_tasks_are_named_in_many_ways_and_results_keep_their_order(tasks, places):
     done = rollout(Guess, by_halves, tasks, concurrency=3)
@@ -71,7 +72,7 @@ def test_none_is_all_of_the_first_split():
         (1.5, "expected the name of a split"),
         (-1, "a count of 0"),
     ],
-    ids=str,
+    ids=case_name,
 )
 def test_tasks_that_are_none_are_a_mistake_of_the_caller(tasks, said):
     with pytest.raises(InvalidTask, match=said):
@@ -196,7 +197,7 @@ def test_calls_that_are_none_are_told_to_the_model_and_are_no_steps():
         {"role": "assistant", "content": "Tea, please."},
         SimpleNamespace(content="Tea, please.", tool_calls=None),
     ],
-    ids=repr,
+    ids=case_name,
 )
 def test_words_are_said(answer):
     (done,) = rollout(Parlour, lambda turn: answer)
@@ -308,7 +309,7 @@ def test_specs_are_targets():
         ({"env_or_id": 5}, "int is no environment"),
         ({"env_or_id": lambda: 5}, "returned a int"),
     ],
-    ids=str,
+    ids=case_name,
 )
 def test_mistakes_are_told_before_anything_is_played(options, said):
     with pytest.raises(PlanError, match=said):
@@ -333,7 +334,7 @@ def test_a_trace_has_every_rollout_and_replays(tmp_path):
 
 def test_a_trace_that_is_there_is_refused_before_anything_is_played(tmp_path):
     (tmp_path / "t.jsonl").write_text("")
-    with pytest.raises(FileExistsError):
+    with pytest.raises(FileExistsError, match=r"Name another, or remove it\.$"):  # rollout has no overwrite=
         rollout(lambda: pytest.fail("made"), at_random, 1, trace=tmp_path / "t.jsonl")
 
 

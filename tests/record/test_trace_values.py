@@ -17,6 +17,7 @@ from paddock.record.canonical import canonical_bytes
 from paddock.record.trace.compare import first_difference
 from paddock.record.trace.values import Dropped, Outside, free_form, member, member_form, unfold
 from paddock.spaces import Box, Dict, Discrete, Space, Struct, Text, Tuple
+from tests.case_names import case_name
 from tests.spaces.strategies import spaces
 
 
@@ -142,7 +143,7 @@ def test_pictures_in_records_lie_beside_in_few_bytes():
         (Dict({"a": Discrete(2)}), {"b": 1}),
         (Tuple([Discrete(2)]), [0, 1]),
     ],
-    ids=str,
+    ids=case_name,
 )
 def test_what_is_no_member_is_kept_and_marked(space, value):
     shelf = Shelf()
@@ -170,7 +171,7 @@ def test_infos_lose_what_has_no_form_and_nothing_else():
     assert isinstance(back["f"], Dropped)
 
 
-@pytest.mark.parametrize("value", [object(), {"a": [len]}, np.array([object()])], ids=repr)
+@pytest.mark.parametrize("value", [object(), {"a": [len]}, np.array([object()])], ids=case_name)
 def test_actions_and_observations_without_a_form_are_refused_by_name(value):
     with pytest.raises(InvalidTrace, match="action.* has no form in a trace"):
         free_form(value, Shelf().keep, "action")
@@ -210,7 +211,7 @@ def test_data_that_holds_itself_is_dropped_or_refused():
         ({"$class": "os.system"}, "none of a trace"),
         ({"$float": "inf", "b": 1}, "none of a trace"),
     ],
-    ids=str,
+    ids=case_name,
 )
 def test_tags_that_are_none_are_refused(form, said):
     with pytest.raises(ValueError, match=said):
@@ -243,7 +244,7 @@ def test_deep_data_is_refused_before_it_is_built():
         (Outside([1]), Outside([2]), "[0]"),
         (Outside(1), 1, ""),
     ],
-    ids=repr,
+    ids=case_name,
 )
 def test_the_first_difference_is_named_by_its_place(one, other, place):
     found = first_difference(one, other)
@@ -252,7 +253,7 @@ def test_the_first_difference_is_named_by_its_place(one, other, place):
 
 
 @pytest.mark.parametrize(
-    "value", [math.nan, np.full(20, np.nan), [1, {"a": None}], np.arange(20), Dropped("x")], ids=repr
+    "value", [math.nan, np.full(20, np.nan), [1, {"a": None}], np.arange(20), Dropped("x")], ids=case_name
 )
 def test_the_same_has_no_difference(value):
     assert first_difference(value, value) is None
