@@ -53,6 +53,15 @@ def test_one_task_has_no_interval():
     assert str(found) == "0.667"
 
 
+@given(st.data())
+def test_the_order_of_tasks_and_attempts_does_not_matter(data):
+    groups = data.draw(st.lists(st.lists(st.floats(-10, 10), min_size=1, max_size=3), min_size=2, max_size=6))
+    other = data.draw(st.permutations([data.draw(st.permutations(group)) for group in groups]))
+    assert mean_of(other) == mean_of(groups)
+    passed = [[value > 0 for value in group] for group in groups]
+    assert pass_at_k(list(reversed(passed)), 1) == pass_at_k(passed, 1)
+
+
 def test_intervals_repeat_with_their_seed_and_narrow_with_more_tasks():
     draws = np.random.default_rng(3).random(400)
     few, many = mean_of([[x] for x in draws[:25]]), mean_of([[x] for x in draws])

@@ -199,3 +199,13 @@ def test_name_that_would_not_work_is_refused_before_anything_is_written(here, pa
     result = paddock("init", name)
     assert result.code == 2 and why in result.err
     assert [path.name for path in here.iterdir()] == ["keep"]
+
+
+def test_a_folder_whose_name_was_taken_for_an_id_is_found(paddock, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert paddock("init", "my_env").code == 0
+    found = paddock("run", "my_env")
+    assert found.code == 2
+    assert "Did you mean ./my_env?" in found.err
+    (tmp_path / "empty").mkdir()
+    assert "./empty" not in paddock("run", "empty").err

@@ -41,6 +41,7 @@ def test_folder_in_words_with_what_needs_a_grant(paddock, folder):
     assert "may reach api.example.com:443, nothing else" in shown.out
     assert "at most 99 MB" in shown.out
     assert "Beyond the default, so it runs only if you grant it, " in shown.out
+    assert "you grant it, with `paddock run ./v1 --grant` or make('./v1', " in shown.out
     assert "isolation=paddock.permissions('./v1')):\n  files to read: /" in shown.out
     assert "  hosts to reach: api.example.com:443 (allowed: none)\n" in shown.out
     assert "memory: " not in shown.out

@@ -21,9 +21,11 @@ def test_sessions_are_shown_as_a_table_and_as_json(paddock, server):
         assert "healthy; sessions: 1" in shown.out
         assert client.session[:8] in shown.out and client.session not in shown.out
         assert "Witness-v0" in shown.out
+        assert not set(shown.out.splitlines()[-1].split()[3]) & set(",.")  # a process' id, to be copied
         document = json.loads(paddock("ps", "--url", server.url, "--token", server.token, "--json").out)
         assert document["status"] == "healthy"
         (row,) = document["sessions"]
+        assert str(row["pid"]) in shown.out.split()
         assert (row["session"], row["replies"], row["connected"]) == (client.session[:8], 3, True)
 
 

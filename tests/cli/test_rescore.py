@@ -148,6 +148,7 @@ def test_rows_that_can_not_be_scored_are_named_and_count_in_no_mean(paddock, her
     assert (document["old_mean"]["tasks"], document["new_mean"]["value"]) == (1, 2.0)
     assert [e.seed for e in TraceReader("new.jsonl")] == [0]
     text = paddock("rescore", "t.jsonl", "--rubric", "my_rubrics:Faulty").out
+    assert "hidden: whether the rubric had what is hidden of the task" in text
     assert "episode 1 (train[1]) can't be scored: " in text
     assert "scored    1 of 3" in text
 
@@ -228,6 +229,55 @@ def test_the_user_may_name_the_environment(paddock, here):
     other = paddock("rescore", "t.jsonl", "--rubric", "my_rubrics:Short", "--env", "CartPole-v1", "--json")
     assert "tasks of CartPole-v1 are not at hand" in other.document["notes"][0]
     assert paddock("rescore", "t.jsonl", "--rubric", "my_rubrics:Short", "--env", "No-v0").code == 2
+
+
+@pytest.mark.parametrize("isolation", [None, "auto", "process"])
+def test_a_wall_around_the_named_environment_is_told_at_once(paddock, here, isolation):
+    options = [] if isolation is None else ["--isolation", isolation]
+    (here / "mine").mkdir()  # without a manifest: nothing of it is read before the answer
+    found = paddock("rescore", "t.jsonl", "--rubric", "my_rubrics:Hidden", "--env", "./mine", *options)
+    assert (found.code, found.out, found.err.count("\n")) == (2, "", 1)
+    assert "a wall gives away nothing hidden" in found.err
+    assert "For a folder of your own add: --isolation none" in found.err
+
+
+def test_a_folder_of_ones_own_is_looked_up_without_a_wall(paddock, here):
+    assert paddock("init", "sums").code == 0
+    task = {"split": "test", "index": 1}
+    rollout(
+        "./sums", lambda turn: CallTool("submit", {"answer": 1}), tasks=[("test", 1)], trace="s.jsonl", progress=False
+    )
+    assert next(iter(TraceReader("s.jsonl"))).task.items() >= task.items()
+    (here / "sum_rubric.py").write_text(
+        "from paddock.agentic import Rubric\n"
+        "class Near(Rubric):\n"
+        "    def forward(self, action, observation):\n"
+        "        return float(observation.task.hidden is not None and len(observation.task.hidden) > 0)\n"
+    )
+    words = ["rescore", "s.jsonl", "--rubric", "sum_rubric:Near"]
+    hint = paddock(*words)
+    assert "for a folder of your own --env ./FOLDER --isolation none" in hint.err
+    found = paddock(*words, "--env", "./sums", "--isolation", "none", "--json")
+    assert (found.code, [row["new"] for row in found.document["episodes"]]) == (0, [1.0])
+
+
+def test_rows_stand_in_the_order_of_their_numbers(paddock, here):
+    lines = (here / "t.jsonl").read_text().splitlines(keepends=True)
+    ends = [line for line in lines if '"type":"end"' in line]
+    rest = [line for line in lines if line not in ends]
+    (here / "t.jsonl").write_text("".join([*rest, *reversed(ends)]))  # as rollouts at once end
+    assert [e.number for e in TraceReader("t.jsonl")] == [2, 1, 0]
+    found = paddock("rescore", "t.jsonl", "--rubric", "my_rubrics:Short", "--json")
+    assert [row["episode"] for row in found.document["episodes"]] == [0, 1, 2]
+
+
+def test_equal_failures_are_one_line(paddock, here):
+    rename(here / "t.jsonl", "somewhere else")
+    found = paddock("rescore", "t.jsonl", "--rubric", "my_rubrics:Hidden")
+    assert found.code == 1
+    said = [line for line in found.out.splitlines() if "can't be scored" in line]
+    assert len(said) == 1
+    assert said[0].startswith("3 episodes, the first 0 (train[0]), can't be scored: ")
 
 
 def test_a_task_that_has_changed_since_is_not_scored_with_the_wrong_answer(paddock, here, monkeypatch):

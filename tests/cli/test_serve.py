@@ -179,6 +179,7 @@ def test_it_prints_one_line_and_the_token_for_people():
         (["CartPole-v1", "--port", "-1"], "--port"),
         (["CartPole-v1", "--wire", "0.9"], "--wire"),
         (["CartPole-v1", "--token-file", "none"], "No such file"),
+        (["CartPole-v1", "--grant"], "--grant is for folders"),
         ([], "TARGET"),
         (["https://example.org/CartPole-v1"], "server"),
     ],
@@ -189,6 +190,42 @@ def test_a_mistake_is_one_line_before_anything_is_started(paddock, monkeypatch, 
     assert result.code == 2
     assert says in result.err
     assert len(result.err.splitlines()) == 1
+
+
+def test_a_folder_that_asks_for_more_is_served_once_that_is_granted(paddock, tmp_path):
+    from paddock.server.served import served_from
+
+    (tmp_path / "paddock.toml").write_text(MANIFEST + '[permissions]\nhosts = ["a.example:443"]\n')
+    (tmp_path / "shelf_env.py").write_text(MODULE)
+    refused = paddock("serve", str(tmp_path))
+    assert (refused.code, "on the command line with --grant" in refused.err) == (2, True)
+    served = served_from([str(tmp_path), "CartPole-v1"], "auto", grant=True)
+    assert [(one.name, one.policy.hosts, one.policy.tier) for one in served] == [
+        ("Left-v0", ("a.example:443",), "auto"),
+        ("Right-v0", ("a.example:443",), "auto"),
+        ("CartPole-v1", (), "auto"),
+    ]
+    walled = paddock("serve", str(tmp_path), "--grant", "--isolation", "none")
+    assert walled.code == 2
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("short", "the token has 5 characters, too few"),
+        ("operater 0123456789abcdef", "no role, and too short for a token"),
+        ("agent", "a role without a token"),
+        ("agent observer", "a role without a token"),
+        ("agent 0123456789abcdef 2027-01-31 2028-01-31", "more than the token and its end"),
+        ("agent 0123456789abcdef tomorrow", "is no ISO time"),
+    ],
+)
+def test_a_token_file_says_which_mistake_it_has(paddock, tmp_path, line, says):
+    (tmp_path / "tokens").write_text(f"# who\n{line}\n")
+    result = paddock("serve", "CartPole-v1", "--token-file", str(tmp_path / "tokens"))
+    assert result.code == 2
+    assert says in result.err and "line 2" in result.err
+    assert "0123456789abcdef" not in result.err
 
 
 def test_a_token_file_that_is_none_lets_nobody_in(paddock, tmp_path):

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.usefixtures("fresh_registry")
         ("CartPol-v1", NameNotFound, "Environment `CartPol` doesn't exist. Did you mean: `CartPole`?"),
         ("Zzzzzz-v1", NameNotFound, "Environment `Zzzzzz` doesn't exist."),
         ("CartPole-v7", VersionNotFound, "Environment version `v7` for environment `CartPole` doesn't exist."),
-        ("lab/Maze-v0", NamespaceNotFound, "Namespace lab not found."),
+        ("lab/Maze-v0", NamespaceNotFound, "Namespace lab not found. Have you installed the proper package for lab?"),
     ],
 )
 def test_an_unknown_id_says_which_part_is_wrong(id, error, words):
@@ -25,6 +25,11 @@ def test_an_unknown_id_says_which_part_is_wrong(id, error, words):
         with pytest.raises(error) as caught:
             look(id)
         assert str(caught.value).startswith(words)
+
+
+def test_an_unknown_namespace_asks_for_its_module():
+    with pytest.raises(NamespaceNotFound, match=r"Was its module imported\? make\('module:lab/Maze-v0'\) does that"):
+        paddock.make("lab/Maze-v0")
 
 
 def test_an_older_version_than_all_is_deprecated():

@@ -1,6 +1,13 @@
 """The judge and the score can tell good from bad: what they are shown here is made up."""
 
 import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,6 +16,7 @@ from paddock.bench.hostile import score as score_module
 from paddock.bench.hostile.attack import Verdict
 from paddock.bench.hostile.catalogue import ATTACKS
 from paddock.bench.hostile.delivered import leaks, lies, lies_of_error
+from paddock.bench.hostile.host_state import dead_children, descendants, reap
 from paddock.bench.hostile.run import by_code
 from paddock.bench.hostile.score import groups, promises, score
 from paddock.cli import main
@@ -69,6 +77,69 @@ def test_score_as_json_has_a_list_of_results_for_each_tier(escaping, capsys):
     }
     assert document["sandbox"][0]["promised"] is True
     assert document["process"][0]["promised"] is False
+
+
+@linux_only
+def test_each_attack_is_a_line_on_stderr_as_it_goes(escaping, capsys):
+    escaping.add("F02")
+    main(["hostile", "--tier", "sandbox", "--attack", "F01", "--attack", "F02", "--json"])
+    first, second = capsys.readouterr().err.splitlines()
+    assert re.fullmatch(r"sandbox 1/2 F01 .+ … contained, \d+\.\d s", first)
+    assert re.fullmatch(r"sandbox 2/2 F02 .+ … NOT CONTAINED, \d+\.\d s", second)
+
+
+@linux_only
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_stopped_in_the_middle_it_shows_the_score_so_far(escaping, monkeypatch, capsys, number):
+    run = score_module.run_attack
+
+    def stopped(attack, isolation):
+        if attack.code == "F03":
+            signal.raise_signal(number)
+        return run(attack, isolation)
+
+    monkeypatch.setattr(score_module, "run_attack", stopped)
+    handler = signal.getsignal(signal.SIGTERM)
+    assert main(["hostile", "--tier", "sandbox", "--tier", "process", "--group", "files"]) == 130
+    said = capsys.readouterr()
+    assert "sandbox: 2 of 2 contained, no promises broken" in said.out
+    assert "process" not in said.out
+    assert said.err.endswith("paddock: error: stopped after 2 of 21 attacks on sandbox\n")
+    assert signal.getsignal(signal.SIGTERM) is handler
+
+
+@linux_only
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
+def test_nothing_of_an_attack_outlives_the_program_that_runs_it(number, tmp_path):
+    command = [sys.executable, "-m", "paddock", "hostile", "--tier", "none", "--attack", "L23"]
+    variables = {**os.environ, "TMPDIR": str(tmp_path)}
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL, env=variables) as program:
+        trials = {}
+        while not trials and program.poll() is None:
+            trials = {pid for pid, name in descendants(program.pid).items() if is_trial(pid)}
+        program.send_signal(number)
+        assert program.wait(20) in (130, -number)
+    ends = time.monotonic() + 10
+    while alive := [pid for pid in trials if is_trial(pid)]:
+        assert time.monotonic() < ends, alive
+    assert trials
+
+
+def is_trial(pid):
+    """Whether it runs; a dead process has no command line."""
+    try:
+        return b"paddock.bench.hostile.trial" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False
+
+
+@linux_only
+def test_dead_children_are_reaped():
+    child = os.posix_spawn("/bin/true", ["true"], {})
+    os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
+    assert child in dead_children()
+    reap({child})
+    assert child not in dead_children()
 
 
 def test_catalogue_is_listed_and_unknown_codes_are_refused(capsys):

@@ -1,6 +1,7 @@
 """RemoteChannel: over a network that breaks steps are applied once and answered in order; failures say why."""
 
 import dataclasses
+import json
 import os
 import threading
 import time
@@ -241,6 +242,13 @@ def refusing(status, body=""):
         (HTTPStatus.UNAUTHORIZED, "", Unauthenticated, "wants a token"),
         (HTTPStatus.FORBIDDEN, "", Forbidden, "does not allow"),
         (HTTPStatus.NOT_FOUND, "", UnregisteredEnv, "no environment at '/Diary-v0'"),
+        (
+            HTTPStatus.NOT_FOUND,
+            json.dumps({"environments": ["paddock/Echo", "Dairy-v0", "\x1b[2J\u202e", "x" * 1000, *"abcdefgh"]}),
+            UnregisteredEnv,
+            "with one that it has: /Dairy-v0, [-_.%/0-9A-Za-z, ]*/paddock%2FEcho[-_.%/0-9A-Za-z, ]{,40}, …$",
+        ),
+        (HTTPStatus.NOT_FOUND, '{"environments": [1]}', UnregisteredEnv, "'/Diary-v0'.$"),
         (HTTPStatus.SERVICE_UNAVAILABLE, "", CapacityReached, "503"),
         (HTTPStatus.SERVICE_UNAVAILABLE, '{"code":"RATE_LIMITED"}', RateLimited, "503"),
         (HTTPStatus.TEMPORARY_REDIRECT, "", Unreachable, "redirects are not followed"),

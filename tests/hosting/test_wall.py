@@ -9,6 +9,7 @@ from paddock.errors import EnvFailed, EnvironmentViolation, InvalidAction, Worke
 from paddock.hosting.codec import decode_frame, encode
 from paddock.hosting.messages import Done, Failed
 from paddock.hosting.wall import Wall
+from paddock.hosting.wall_failure import walled_error
 from paddock.hosting.wall_rules import WallRules
 from paddock.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Sequence, Text, Tuple
 from tests.hosting.exactness import assert_same
@@ -340,3 +341,26 @@ def test_no_reply_raises_anything_but_a_violation(space, value):
             read(value)
         except EnvironmentViolation:
             continue
+
+
+def missing(path, kind="FileNotFoundError", text="[Errno 2] No such file or directory: {!r}", **where):
+    return str(walled_error(Failed("ENV_FAILED", text.format(str(path)), kind), **where))
+
+
+@pytest.mark.parametrize("kind", ["FileNotFoundError", "PermissionError"])
+def test_a_file_that_is_here_and_not_behind_the_wall_is_told_with_its_permission(tmp_path, kind):
+    here = tmp_path / "levels.txt"
+    here.touch()
+    asked = f'read = ["{here}"] under [permissions] in paddock.toml, or Policy(read=…).'
+    assert missing(here, kind).endswith(asked)
+    assert missing(tmp_path / "levels it's.txt", kind).endswith("levels it's.txt\"")
+
+
+def test_no_permission_is_advised_for_what_is_not_here_or_not_a_missing_file(tmp_path):
+    (tmp_path / "a\nb").touch()
+    assert "permissions" not in missing(tmp_path / "nothing")
+    assert "permissions" not in missing(tmp_path, "ValueError")
+    assert "permissions" not in missing(tmp_path, server=True)  # its files are of another machine
+    assert "permissions" not in missing("relative")
+    for text in ("{}", "'{}\nb'", "'{}' is mine", "'/{}" + "/." * 3000 + "'"):
+        assert "permissions" not in missing(tmp_path, text=text), text

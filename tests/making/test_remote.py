@@ -134,11 +134,29 @@ def test_where_the_token_comes_from(server, monkeypatch):
         paddock.make(plain, remote=RemoteOptions(token="x" * 32))
 
 
+def test_an_id_with_a_slash_is_found_as_it_is_read_and_percent_encoded():
+    with serving("CartPole-v1", "paddock/Echo") as server:
+        for path in ("/paddock/Echo", "/paddock%2FEcho", "/paddock/Echo/"):
+            with paddock.make(server.with_token(path)) as env:
+                env.reset()
+        for path in ("/paddock/Echo", "/paddock%2FEcho"):
+            with pytest.raises(Unauthenticated):
+                paddock.make(server.url + path)
+        for path in ("/paddock", "/paddock/Echo/ws", "/paddock/CartPole-v1", "/x/paddock/Echo"):
+            with pytest.raises(UnregisteredEnv, match="/paddock%2FEcho"):
+                paddock.make(server.with_token(path))
+
+
 def test_what_there_is_not(server):
     with pytest.raises(UnregisteredEnv, match="/Nowhere-v0"):
         paddock.make(server.with_token("/Nowhere-v0"))
-    with pytest.raises(UnregisteredEnv):  # two are served, so the root is none
+    with pytest.raises(UnregisteredEnv, match="/CartPole-v1, /FrozenLake-v1$"):  # two, so the root is none
         paddock.make(server.with_token())
+    with pytest.raises(UnregisteredEnv, match="at '/FrozenLak-v1'.*that it has: /FrozenLake-v1, /CartPole-v1$"):
+        paddock.make(server.with_token("/FrozenLak-v1"))
+    with pytest.raises(Unauthenticated) as refused:  # a stranger is not told what there is
+        paddock.make(server.with_token("/FrozenLak-v1", token="x" * 32))
+    assert "FrozenLake-v1" not in str(refused.value)
     with pytest.raises(Unreachable, match="Is it running"):
         paddock.make("http://127.0.0.1:9/CartPole-v1", remote=RemoteOptions(connect_s=0.3))
 
@@ -174,6 +192,13 @@ def test_a_wish_that_the_server_alone_could_fulfil(wish, says):
 def test_an_address_that_is_refused_before_anyone_connects(text):
     with pytest.raises(PlanError):
         plan(locate(text))
+
+
+def test_a_token_among_the_arguments_is_sent_to_nobody(monkeypatch):
+    monkeypatch.delenv("PADDOCK_TOKEN", raising=False)
+    with pytest.raises(PlanError, match=r"remote=paddock\.RemoteOptions\(token=\.\.\.\)") as caught:
+        paddock.make("http://127.0.0.1:9/CartPole-v1", token="secret-of-the-server")
+    assert "secret-of-the-server" not in str(caught.value)
 
 
 def test_remote_options_are_for_servers():

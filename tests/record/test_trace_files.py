@@ -153,7 +153,7 @@ def test_no_spec_names_the_recorder(tmp_path):
 @pytest.mark.parametrize("there", ["t.jsonl", "t.jsonl.arrays"])
 def test_a_trace_that_is_there_is_not_overwritten_unawares(tmp_path, there):
     (tmp_path / there).write_text("precious")
-    with pytest.raises(FileExistsError, match="overwrite=True"):
+    with pytest.raises(FileExistsError, match="exists, and a trace is not overwritten. Name another, or remove it."):
         TraceWriter(tmp_path / "t.jsonl")
     assert (tmp_path / there).read_text() == "precious"
     TraceWriter(tmp_path / "t.jsonl", overwrite=True).close()

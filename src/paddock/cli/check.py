@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from paddock.cli.arguments import add_json, add_target
 from paddock.cli.failures import FAILED, OK, CommandFailed, environment_code
@@ -40,36 +40,42 @@ def run(arguments: Namespace, output: Output) -> int:
     """Find, and print the findings."""
     from paddock.testing import report
 
-    findings, ran = _find(arguments.target, output, grant=arguments.grant)
+    found = _find(arguments.target, output, grant=arguments.grant)
+    findings = found.findings
     if arguments.json:
         output.document(report.to_json(findings, arguments.target))
     elif arguments.sarif:
         output.document(report.to_sarif(findings, arguments.target))
     else:
-        _print(arguments.target, findings, output)
+        _print(arguments.target, found, output)
     failing = ("error", "warning") if arguments.strict else ("error",)
-    return OK if ran and not any(finding.level in failing for finding in findings) else FAILED
+    return OK if found.fair and not any(finding.level in failing for finding in findings) else FAILED
 
 
-def _find(target: str, output: Output, *, grant: bool) -> tuple[list[Finding], bool]:
-    """What the source shows, and what a run shows; False if it was to run and did not.
+class Found(NamedTuple):
+    """``ran``: not the source alone was looked at. ``fair``: it ran, or that it did not is no fault of its own."""
 
-    A folder's source is looked at even if the folder can't be run here.
-    """
+    findings: list[Finding]
+    ran: bool = True
+    fair: bool = True
+
+
+def _find(target: str, output: Output, *, grant: bool) -> Found:
+    """What the source shows, and what a run shows. A folder's source is looked at even if it can't be run here."""
     from paddock.making.target import split_folder
     from paddock.testing.secure import find_in_folder
 
     named = split_folder(target)
     if named is None:
-        return _find_by_running(target, grant=grant), True
+        return Found(_find_by_running(target, grant=grant))
     findings = find_in_folder(named[0])
     if any(finding.rule == "no-manifest" for finding in findings):
-        return findings, True
+        return Found(findings, ran=False)
     try:
-        return [*findings, *_find_by_running(target, grant=grant)], True
+        return Found([*findings, *_find_by_running(target, grant=grant)])
     except (PaddockError, CommandFailed) as error:
         output.warning(f"only the source was looked at: {message_of(error)}")
-        return findings, error.code in _NOT_TO_BE_RUN
+        return Found(findings, ran=False, fair=error.code in _NOT_TO_BE_RUN)
 
 
 def _find_by_running(target: str, *, grant: bool) -> list[Finding]:
@@ -109,11 +115,11 @@ def _modules(target: str, spec: EnvSpec | None) -> list[str]:
     return list(dict.fromkeys(name for name in named if name and name.partition(".")[0] != "paddock"))
 
 
-def _print(target: str, findings: Sequence[Finding], output: Output) -> None:
-    for finding in sorted(findings, key=lambda finding: LEVELS.index(finding.level)):
+def _print(target: str, found: Found, output: Output) -> None:
+    for finding in sorted(found.findings, key=lambda finding: LEVELS.index(finding.level)):
         output.line(f"{finding.level} {finding.code} {finding.rule}: {finding.message}")
         output.line(f"  fix: {finding.fix}")
-    output.line(f"{target}: {_summary(findings)}")
+    output.line(f"{target}: {'' if found.ran else 'source only: '}{_summary(found.findings)}")
 
 
 def _summary(findings: Sequence[Finding]) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from paddock.cli.failures import CommandFailed
+from paddock.cli.failures import CommandFailed, mistake
 from paddock.cli.printing import message_of
 from paddock.errors import PaddockError
 
@@ -20,6 +20,8 @@ class HiddenTasks:
 
     def __init__(self, target: str | None, isolation: str | None) -> None:
         self._target, self._isolation = target, isolation
+        if target is not None:
+            _check_without_wall(target, isolation)
         self._known: dict[str | None, FindTask | None] = {}
         self.notes: list[str] = []
 
@@ -34,7 +36,8 @@ class HiddenTasks:
         if name is None or (self._target is None and not _is_known(name)):
             self.notes.append(
                 f"{name or 'no name'} in the trace is no id that is known here: what is hidden of its tasks is not "
-                f"looked up. To do so: --env TARGET"
+                f"looked up. To do so: --env TARGET, and for a folder of your own --env ./FOLDER --isolation none: "
+                f"a wall gives away nothing hidden"
             )
             return None
         from paddock.agentic.tasks import Tasks
@@ -50,11 +53,23 @@ class HiddenTasks:
             return None
         if not isinstance(tasks, Tasks):
             self.notes.append(
-                f"the tasks of {name} are not at hand: it has none, or they are behind a wall or at a server, which "
-                f"give away nothing hidden. A folder that you trust: --isolation none"
+                f"the tasks of {name} are not at hand: it has none, or they are at a server, which gives away nothing "
+                f"hidden"
             )
             return None
         return tasks.get
+
+
+def _check_without_wall(target: str, isolation: str | None) -> None:
+    """Said before anything runs: every episode would fail for want of what the wall keeps."""
+    from paddock.making.target import split_folder
+
+    folder = split_folder(target) is not None
+    if isolation == "none" or (isolation is None and not folder):
+        return
+    where = "runs behind a wall" if isolation is None else f"would run apart (--isolation {isolation})"
+    own = "For a folder of your own" if folder else "For code of your own"
+    raise mistake(f"--env {target} {where}, and a wall gives away nothing hidden. {own} add: --isolation none")
 
 
 def _is_known(name: str) -> bool:

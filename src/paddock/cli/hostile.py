@@ -5,16 +5,21 @@ The tiers without a wall are run only when asked for: what gets through there ha
 
 from __future__ import annotations
 
+import signal
+import threading
+import time
 from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from paddock.cli.arguments import add_json
-from paddock.cli.failures import FAILED, OK, mistake
+from paddock.cli.failures import FAILED, INTERRUPTED, OK, mistake
 from paddock.cli.output import Output
 
 if TYPE_CHECKING:
     from paddock.bench.hostile.attack import Attack
-    from paddock.bench.hostile.score import Score
+    from paddock.bench.hostile.score import Result, Score
 
 _TIERS = ("sandbox", "landlock", "process", "none", "auto")
 _GROUPS = ("files", "network", "processes", "kernel", "resources", "protocol", "imports", "tampering")
@@ -22,6 +27,10 @@ _GROUPS = ("files", "network", "processes", "kernel", "resources", "protocol", "
 
 def add_arguments(parser: ArgumentParser) -> None:
     """The options of this command."""
+    parser.epilog = (
+        "An attack takes one to ten seconds and is ended after forty; there are some 160 for each tier, so all of them "
+        "take minutes. Try first: paddock hostile --tier sandbox --group files. Ctrl-C or SIGTERM shows the score."
+    )
     parser.add_argument(
         "--tier",
         action="append",
@@ -40,17 +49,55 @@ def run(arguments: Namespace, output: Output) -> int:
     if arguments.list:
         _print_catalogue(attacks, output)
         return OK
-    scores = []
     from paddock.bench.hostile.score import score
 
-    for tier in arguments.tier or _here():
-        with output.progress(f"attacks on {tier}", len(attacks)) as progress:
-            scores.append(score(tier, attacks, progress))
+    scores: list[Score] = []
+    with _stopped_by_sigterm():
+        for tier in arguments.tier or _here():
+            scores.append(score(tier, attacks, _Lines(output, len(attacks))))
+            if scores[-1].stopped:
+                break
     if output.json:
         output.document({one.tier: [result.to_dict() for result in one.results] for one in scores})
     else:
         _print(scores, output)
+    if scores[-1].stopped:
+        output.error(f"stopped after {len(scores[-1].results)} of {len(attacks)} attacks on {scores[-1].tier}")
+        return INTERRUPTED
     return FAILED if any(one.broken for one in scores) else OK
+
+
+class _Lines:
+    """A line an attack on stderr: which one runs, and as soon as it is over how it went."""
+
+    def __init__(self, output: Output, total: int) -> None:
+        self._output, self._total, self._number = output, total, 0
+
+    def begins(self, tier: str, attack: Attack) -> None:
+        self._number += 1
+        self._began_s = time.monotonic()
+        self._say(f"{tier} {self._number}/{self._total} {attack.code} {attack.title} … ")
+
+    def ended(self, result: Result) -> None:
+        how = "contained" if result.verdict.contained else "NOT CONTAINED" if result.promised else "not contained"
+        self._say(f"{how}, {time.monotonic() - self._began_s:.1f} s\n")
+
+    def _say(self, text: str) -> None:
+        self._output.stderr.write(text)
+        self._output.stderr.flush()
+
+
+@contextmanager
+def _stopped_by_sigterm() -> Iterator[None]:
+    """Within, SIGTERM is what Ctrl-C is: the attack ends with all that it started, and the score so far is shown."""
+    if threading.current_thread() is not threading.main_thread():  # signals are the main thread's
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _chosen(arguments: Namespace) -> list[Attack]:

@@ -42,7 +42,7 @@ def run(arguments: Namespace, output: Output) -> int:
             (f"paddock check {target}", "the rules of the API and of safe environments"),
             (f"paddock run {target}", "an episode with random actions"),
             (f"paddock serve {target}", "for others, over HTTP and websockets"),
-            (f"pytest {target}", "its tests"),
+            (f"pytest {target}", "its tests (pip install pytest)"),
         ]
     )
     return OK

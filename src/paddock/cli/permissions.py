@@ -137,4 +137,4 @@ def _grant(asked: Asked, beyond: list[str]) -> str:
     if not beyond:
         return "All of it is within the default: nothing to grant."
     grant = f"make({asked.text!r}, isolation=paddock.permissions({asked.text!r}))"
-    return f"Beyond the default, so it runs only if you grant it, as with {grant}:"
+    return f"Beyond the default, so it runs only if you grant it, with `paddock run {asked.text} --grant` or {grant}:"

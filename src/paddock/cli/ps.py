@@ -39,12 +39,17 @@ def run(arguments: Namespace, output: Output) -> int:
         return OK
     output.line(f"{address} is {health}; sessions: {len(sessions)}")
     if sessions:
-        output.table(_COLUMNS, [[row.get(name) for name in _FIELDS] for row in sessions])
+        output.table(_COLUMNS, [[_cell(row, name) for name in _FIELDS] for row in sessions])
     return OK
 
 
 _FIELDS = ["session", "environment", "principal", "pid", "age_s", "idle_s", "waits_s", "replies", "connected"]
 _COLUMNS = ["session", "environment", "whose", "pid", "age s", "idle s", "waits s", "replies", "connected"]
+
+
+def _cell(row: dict[str, Any], name: str) -> object:
+    """A process' id is a name, to be copied as it is: no number with separators."""
+    return str(row.get(name)) if name == "pid" else row.get(name)
 
 
 def _get(address: RemoteAddress, path: str) -> Any:

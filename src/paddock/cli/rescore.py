@@ -89,7 +89,7 @@ def _score(arguments: Namespace, reader: TraceReader) -> tuple[list[Row], list[s
             if writer is not None:
                 write(writer, found, arguments.rubric)
             rows.append(Row(episode.number, found.task, found.old, found.new, found.reason, found.hidden))
-    return rows, tasks.notes
+    return sorted(rows, key=lambda row: row.episode), tasks.notes  # a trace has them as they ended
 
 
 def _means(rows: Sequence[Row]) -> tuple[Estimate | None, Estimate | None]:
@@ -119,6 +119,20 @@ def _document(arguments: Namespace, rows: Sequence[Row], notes: Sequence[str]) -
     }
 
 
+def _failures(rows: Sequence[Row]) -> list[str]:
+    """One line for each reason, with the episodes that it holds for."""
+    groups: dict[str | None, list[Row]] = {}
+    for row in rows:
+        if row.new is None:
+            groups.setdefault(row.reason, []).append(row)
+    lines = []
+    for reason, group in groups.items():
+        first = f"{group[0].episode} ({group[0].task})"
+        which = f"episode {first}" if len(group) == 1 else f"{len(group):,} episodes, the first {first},"
+        lines.append(f"{which} can't be scored: {reason}")
+    return lines
+
+
 def _print(arguments: Namespace, rows: Sequence[Row], output: Output) -> None:
     scored = [row for row in rows if row.new is not None]
     if scored:
@@ -129,10 +143,10 @@ def _print(arguments: Namespace, rows: Sequence[Row], output: Output) -> None:
         )
         if len(scored) > MOST_ROWS:
             output.line(f"and {len(scored) - MOST_ROWS:,} more episodes (--json has all)")
+        output.line("hidden: whether the rubric had what is hidden of the task, such as its answer")
         output.line()
-    for row in rows:
-        if row.new is None:
-            output.line(f"episode {row.episode} ({row.task}) can't be scored: {row.reason}")
+    for line in _failures(rows):
+        output.line(line)
     old, new = _means(rows)
     output.facts(
         [

@@ -26,6 +26,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--port", type=integer(0), default=8000, metavar="N", help="default 8000; 0 takes a free one")
     parser.add_argument("--uds", type=Path, metavar="PATH", help="listen on a unix socket instead")
     parser.add_argument("--isolation", metavar="KIND", help="the wall: sandbox (default), landlock or auto")
+    parser.add_argument("--grant", action="store_true", help="grant folders the permissions that they ask for")
     parser.add_argument("--max-sessions", type=integer(1), default=256, metavar="N", help="default 256")
     parser.add_argument(
         "--share-built-in",
@@ -58,13 +59,20 @@ def _seconds(text: str) -> float:
 
 def run(arguments: Namespace, output: Output) -> int:
     """Serve until SIGTERM or Ctrl-C."""
+    from paddock.making.target import split_folder
     from paddock.server.run import run as serve
     from paddock.server.served import served_from
 
+    if arguments.grant and not any(split_folder(target) for target in arguments.targets):
+        raise mistake("--grant is for folders with a paddock.toml, and no target is one. Drop it.")
     settings = _settings(arguments)
     tokens, fresh = _tokens(arguments.token_file)
     served = served_from(
-        arguments.targets, arguments.isolation, deadline_s=arguments.deadline, share_built_in=arguments.share_built_in
+        arguments.targets,
+        arguments.isolation,
+        deadline_s=arguments.deadline,
+        share_built_in=arguments.share_built_in,
+        grant=arguments.grant,
     )
 
     def ready(addresses: Sequence[Any]) -> None:

@@ -44,7 +44,8 @@ def not_found(parts: EnvId) -> PaddockError:
     if parts.namespace is not None and parts.namespace not in namespaces:
         known = [ns for ns in namespaces if ns is not None]
         hint = _suggestion(parts.namespace, known) or f" Have you installed the proper package for {parts.namespace}?"
-        return NamespaceNotFound(f"Namespace {parts.namespace} not found.{hint}")
+        by_module = f" Was its module imported? make('module:{parts}') does that."
+        return NamespaceNotFound(f"Namespace {parts.namespace} not found.{hint}{by_module}")
     names = {known.name for known in registry.specs() if known.namespace == parts.namespace}
     if parts.name not in names:
         where = f" in namespace {parts.namespace}" if parts.namespace else ""

@@ -6,6 +6,7 @@ Nothing here shows more of the address than its host: the rest may hold a token.
 from __future__ import annotations
 
 import socket
+from urllib.parse import quote, unquote
 
 import msgspec
 
@@ -38,6 +39,7 @@ _OF_STATUS: dict[int, type[PaddockError]] = {
 # Closes that say that our own bytes were wrong: the same bytes would be refused again, for ever.
 _OUR_FAULT = {1002: "malformed", 1003: "of a kind it does not take", 1007: "no UTF-8", 1009: "too large"}
 _POLICY = 1008
+_IDS_SHOWN, _ID_CHARACTERS = 8, 100
 
 
 class OtherWire(UpgradeRefused):
@@ -86,7 +88,7 @@ def _of_close(closed: Closed) -> PaddockError | None:
 
 
 def _of_refusal(refusal: UpgradeRefused, endpoint: Endpoint) -> PaddockError:
-    cls = _by_code().get(_code_in(refusal.body)) or _OF_STATUS.get(refusal.status)
+    cls = _by_code().get(_body(refusal.body).code) or _OF_STATUS.get(refusal.status)
     if cls is None:
         return refusal
     where = f"The server at {endpoint.shown}"
@@ -95,7 +97,8 @@ def _of_refusal(refusal: UpgradeRefused, endpoint: Endpoint) -> PaddockError:
             return cls(f"{where} does not know this token.")
         return cls(f"{where} wants a token: in remote=, in the URL's user part, or in PADDOCK_TOKEN.")
     if cls is UnregisteredEnv:
-        return cls(f"{where} has no environment at {endpoint.path.removesuffix('/ws') or '/'!r}.")
+        path = endpoint.path.removesuffix("/ws") or "/"
+        return cls(f"{where} has no environment at {path!r}.{_there_are(refusal.body, path)}")
     if cls is Forbidden:
         return cls(f"{where} does not allow this, to this token or from this place.")
     return to_error(Failed(cls.code, f"{where} refused the connection: {cls.code}, status {refusal.status}."))
@@ -107,13 +110,26 @@ def _by_code() -> dict[str, type[PaddockError]]:
 
 class _Body(msgspec.Struct):
     code: str = ""
+    environments: list[str] = []
 
 
-def _code_in(body: bytes) -> str:
+def _body(body: bytes) -> _Body:
     try:
-        return msgspec.json.decode(body, type=_Body).code
+        return msgspec.json.decode(body, type=_Body)
     except (msgspec.MsgspecError, ValueError, RecursionError):
-        return ""
+        return _Body()
+
+
+def _there_are(body: bytes, path: str) -> str:
+    """How to end the URL instead, the nearest first. The ids are the server's words: percent-encoded they are plain."""
+    from difflib import SequenceMatcher  # when first used: few ever ask
+
+    ids = [id for id in _body(body).environments if len(id) <= _ID_CHARACTERS]
+    wanted = unquote(path.rpartition("/")[2])[:_ID_CHARACTERS]
+    ids.sort(key=lambda id: -SequenceMatcher(None, id.lower(), wanted.lower()).ratio())
+    paths = [f"/{quote(id, safe='', errors='replace')}" for id in ids[:_IDS_SHOWN]]
+    more = ", …" if len(ids) > _IDS_SHOWN else ""
+    return f" End the URL with one that it has: {', '.join(paths)}{more}" if paths else ""
 
 
 def given_up(error: PaddockError, last: PaddockError | BaseException | None) -> PaddockError:

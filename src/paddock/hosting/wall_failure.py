@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import os
+import re
+
 import msgspec
 
 from paddock import errors as e
@@ -29,6 +33,12 @@ _SERVERS = (
 _CODES_OF_SERVERS = _CODES | {code for cls, code, _, _ in e.table() if issubclass(cls, _SERVERS)}
 # NumPy's is a subclass with a name of its own.
 _OUT_OF_MEMORY = ("MemoryError", "_ArrayMemoryError")
+# As Python shows the file of an OSError: at the end, in quotes. One with an escape in it is left alone.
+_FILE = re.compile(r"""(?P<quote>['"])(?P<path>/[^'"\\\n]{1,1000})(?P=quote)\s*\Z""")
+_WHY = {
+    "FileNotFoundError": "It exists here, but not behind the wall",
+    "PermissionError": "Perhaps the wall keeps it back",
+}
 
 
 def walled_error(reply: Failed, *, lane: int | None = None, server: bool = False) -> PaddockError:
@@ -43,8 +53,20 @@ def walled_error(reply: Failed, *, lane: int | None = None, server: bool = False
     told = msgspec.structs.replace(
         reply,
         code=reply.code if reply.code in (_CODES_OF_SERVERS if server else _CODES) else EnvFailed.code,
-        message=message,
+        message=message if server else message + _advice(reply.error_type, message),
         error_type=brief(reply.error_type, 100),
         trace=plain(reply.trace[-TRACE_LIMIT:]),
     )
     return to_error(told, lane=lane)
+
+
+def _advice(error_type: str, message: str) -> str:
+    """How to permit the file that it misses, if that is here. It chose the text: the file is looked for, not opened."""
+    found = _FILE.search(message) if error_type in _WHY else None
+    if found is None or not os.path.lexists(found["path"]):
+        return ""
+    asked = f"read = [{json.dumps(found['path'], ensure_ascii=False)}]"
+    return (
+        f" {_WHY[error_type]}: if it may be read, ask for it with {asked} under [permissions] in paddock.toml, "
+        f"or Policy(read=…)."
+    )

@@ -53,8 +53,8 @@ def _asked(target: Target, tier: str) -> Policy:
     if beyond:
         raise PlanError(
             f"{target.text!r} asks for more than code gets by default: {'; '.join(beyond)}. Read it with `paddock "
-            f"permissions {target.text}`; grant it with isolation=paddock.permissions({target.text!r}), or pass a "
-            f"paddock.Policy(...) of your own."
+            f"permissions {target.text}`; grant it with isolation=paddock.permissions({target.text!r}), on the "
+            f"command line with --grant (run, check, serve), or pass a paddock.Policy(...) of your own."
         )
     return replace(target.asked, tier=tier)  # type: ignore[arg-type]
 

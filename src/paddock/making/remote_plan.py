@@ -57,6 +57,11 @@ def check_remote(
             "wrappers= go around each lane, and these lanes are at the server. Wrap the result of make() with one of "
             "paddock.wrappers.vector."
         )
+    if "token" in env_kwargs and parse_address(target.url, token=options.token, insecure=True).authorization is None:
+        raise PlanError(
+            "token= would go to the environment as an argument of its own. The server's token goes into "
+            "remote=paddock.RemoteOptions(token=...), the URL's user part, or the variable PADDOCK_TOKEN."
+        )
     for name, value in env_kwargs.items():
         try:
             to_wire(value, [], name=name)

@@ -60,7 +60,10 @@ def locate(target: str | os.PathLike[str] | EnvSpec) -> Target:
         return _module_target(text)
     try:
         spec = find_spec(text)
-    except (NameNotFound, NamespaceNotFound, VersionNotFound):
+    except (NameNotFound, NamespaceNotFound, VersionNotFound) as error:
+        if (Path(text) / "paddock.toml").is_file():  # a path that begins like an id
+            said = str(error).rstrip(".")
+            raise type(error)(f"{said}. Did you mean ./{text}? There is such a folder here.") from None
         if family_of(text) is None:
             raise
         return Target(text, "source", module="gymnasium", id=text)

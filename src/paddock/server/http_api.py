@@ -178,8 +178,9 @@ class HttpApi:
             (only,) = environments.values()
             if segments[0].lower() == only.name.lower():
                 return routes_named(segments[1], "env"), only
-        if len(segments) > 1:
-            return [], None
+        if len(segments) > 1:  # an id with a slash, written as it is read: /ALE/Pong-v5/ws
+            named = environments.get("/".join(segments[:-1]))
+            return ([], None) if named is None else (routes_named(segments[-1], "env"), named)
         name = segments[0] if segments else ""
         only_one = next(iter(environments.values())) if len(environments) == 1 else None
         return routes_named(name, "root") + (routes_named(name, "env") if only_one else []), only_one
@@ -198,7 +199,9 @@ class HttpApi:
             return Response.of({"detail": "Method Not Allowed"}, 405, {"allow": ", ".join(allowed)})
         if routes and method != "WS":
             return Response.of({"detail": "This is a websocket."}, 426, {"upgrade": "websocket"})
-        return Response.of({"detail": "Not Found"}, 404)
+        # Who asks for a websocket is a client that looks for an environment; it may list them by GET / just as well.
+        known = {"environments": list(self._service.served)} if method == "WS" else {}
+        return Response.of({"detail": "Not Found", **known}, 404)
 
     def _refused(
         self, request: Request, status: int, why: str, text: str, headers: dict[str, str] | None = None

@@ -9,8 +9,8 @@ _HELP = {
     "paddock_sessions_opened_total": ("counter", "Sessions that were opened."),
     "paddock_sessions_refused_total": ("counter", "Sessions that were refused, by reason."),
     "paddock_workers_lost_total": ("counter", "Workers that were lost, by cause."),
-    "paddock_requests_total": ("counter", "HTTP requests, by route and status."),
-    "paddock_replies_total": ("counter", "Replies of workers."),
+    "paddock_requests_total": ("counter", "HTTP requests, by status."),
+    "paddock_replies_total": ("counter", "Replies of workers in sessions that have ended."),
     "paddock_uptime_seconds": ("gauge", "Seconds since the server began."),
 }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from paddock.errors import CapacityReached, EnvFailed, InvalidTask, PaddockError, SessionGone
+from paddock.errors import CapacityReached, EnvFailed, InvalidTask, PaddockError, ResetNeeded, SessionGone
 from paddock.hosting import messages as m
 from paddock.hosting.mcp_form import is_mcp
 from paddock.hosting.openenv import json_rpc, tool_rpc
@@ -33,6 +33,7 @@ from paddock.server.served import Served
 from paddock.server.service import Service
 
 SESSION_HEADER = "x-paddock-session"
+_SEND_BACK = " Send back the X-Paddock-Session header that /reset gave."
 
 
 class OpenEnvHttp:
@@ -71,14 +72,16 @@ class OpenEnvHttp:
         client = await self.sessions.open(served, principal)
         stays = False
         try:
-            response = await self._outcome(asked, served, client)
+            response = await self._outcome(asked, served, client, when_not_begun=_SEND_BACK)
             stays = isinstance(asked, ResetRequest) and response.status == 200
         finally:
             if not stays:
                 client.leave()
         return _of_session(response, client) if stays else response
 
-    async def _outcome(self, asked: Asked, served: Served, client: InnerClient) -> Response:
+    async def _outcome(
+        self, asked: Asked, served: Served, client: InnerClient, *, when_not_begun: str = ""
+    ) -> Response:
         about, form = served.described, self._service.settings.wire
         spaces = about.action_space, about.observation_space
         translator = Translator(*spaces, about.metadata, form=form, tools=about.tools)
@@ -90,7 +93,7 @@ class OpenEnvHttp:
             begins = about.tools is not None
             data = translator.data(asked, await self.sessions.ask(client, translated, begins=begins))
         if isinstance(data, WireError):
-            return _refusal(data)
+            return _refusal(data, when_not_begun if data.cause == ResetNeeded.code else "")
         return Response(200, dump(data) if isinstance(asked, StateRequest) else outcome_body(data, form))
 
     async def _rpc(self, served: Served, principal: Principal, request: Request) -> Response:
@@ -238,9 +241,9 @@ def _asked(route: str, request: Request) -> Asked | HttpError:
     return found if isinstance(found, HttpError) else StepRequest(found[0])
 
 
-def _refusal(error: WireError) -> Response:
+def _refusal(error: WireError, advice: str = "") -> Response:
     if error.errors is not None:
         refused = action_refused(error.errors)
         return Response(refused.status, refused.body)
     status = 410 if error.closes else 409
-    return Response.of({"detail": error.message, "code": error.code}, status)
+    return Response.of({"detail": error.message + advice, "code": error.code}, status)

@@ -124,10 +124,10 @@ def _read(file: Path) -> list[_Entry]:
         if not words or words[0].startswith("#"):
             continue
         role = words.pop(0) if words[0] in get_args(Role) and len(words) > 1 else "operator"
-        if len(words) > 2 or len(words[0]) < _LEAST_LENGTH:
+        if wrong := _mistake(words):
             raise PlanError(
-                f"{file}, line {number}: expected 'role token' or 'token', then at most an end as an ISO time. Roles "
-                f"are {', '.join(get_args(Role))}; a token has {_LEAST_LENGTH} characters or more."
+                f"{file}, line {number}: {wrong}. Expected 'role token' or 'token', then at most an end as an ISO "
+                f"time. Roles are {', '.join(get_args(Role))}; a token has {_LEAST_LENGTH} characters or more."
             )
         entries.append(_entry(role, words[0], _time(words[1], file, number) if len(words) == 2 else None))
     if not entries:
@@ -135,11 +135,29 @@ def _read(file: Path) -> list[_Entry]:
     return entries
 
 
-def _time(text: str, file: Path, number: int) -> datetime:
+def _mistake(words: list[str]) -> str:
+    """What is wrong with a line after its role. Nothing of it is repeated: any of its words may be a token."""
+    if words[0] in get_args(Role):
+        return "there is a role without a token"
+    if len(words[0]) < _LEAST_LENGTH:
+        if len(words) > 1 and len(words[1]) >= _LEAST_LENGTH and _as_time(words[1]) is None:
+            return "the first of its words is no role, and too short for a token"
+        return f"the token has {len(words[0])} characters, too few"
+    if len(words) > 2:
+        return "there is more than the token and its end"
+    return ""
+
+
+def _as_time(text: str) -> datetime | None:
     try:
-        time = datetime.fromisoformat(text.replace("Z", "+00:00"))
+        return datetime.fromisoformat(text.replace("Z", "+00:00"))
     except ValueError:
-        raise PlanError(f"{file}, line {number}: {text!r} is no ISO time, as 2027-01-31T00:00:00Z.") from None
+        return None
+
+
+def _time(text: str, file: Path, number: int) -> datetime:
+    if (time := _as_time(text)) is None:
+        raise PlanError(f"{file}, line {number}: {text!r} is no ISO time, as 2027-01-31T00:00:00Z.")
     return time if time.tzinfo is not None else time.replace(tzinfo=timezone.utc)
 
 

@@ -162,20 +162,30 @@ def served_from(
     *,
     deadline_s: float | None = None,
     share_built_in: bool = False,
+    grant: bool = False,
 ) -> list[Served]:
     """What these targets offer: a folder all environments of its manifest, anything else itself.
 
-    ``share_built_in``: all sessions of an environment that is paddock's own share one worker.
+    ``share_built_in``: all sessions of an environment that is paddock's own share one worker. ``grant``: folders get
+    all that their manifests ask for, in the tier that ``isolation`` names.
     """
     found: list[Served] = []
     for text in targets:
         for one in _ids_of(text):
-            found.append(Served(one, isolation, deadline_s=deadline_s, share_built_in=share_built_in))
+            wall = _granted(one, isolation) if grant else isolation
+            found.append(Served(one, wall, deadline_s=deadline_s, share_built_in=share_built_in))
     names = [one.name for one in found]
     for name in names:
         if names.count(name) > 1:
             raise PlanError(f"{name!r} is named twice, and on a server every environment has its own path.")
     return found
+
+
+def _granted(text: str, isolation: Isolation) -> Isolation:
+    target = locate(text)
+    if target.folder is None or target.asked is None or isinstance(isolation, Policy):
+        return isolation
+    return replace(target.asked, tier=isolation or "sandbox")  # type: ignore[arg-type]  # Policy names the tiers
 
 
 def _ids_of(text: str) -> list[str]:

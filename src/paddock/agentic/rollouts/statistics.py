@@ -33,7 +33,7 @@ class Estimate:
 def mean_of(groups: Sequence[Sequence[float]], *, confidence: float = 0.95, seed: int = 0) -> Estimate | None:
     """The mean of all values, with a bootstrap interval over the groups (tasks); None if there is no value."""
     filled = [group for group in groups if group]
-    sums = np.array([float(sum(group)) for group in filled])
+    sums = np.array([float(sum(sorted(group))) for group in filled])
     counts = np.array([float(len(group)) for group in filled])
     return _estimate(sums, counts, confidence, seed)
 
@@ -55,6 +55,8 @@ def _estimate(sums: NDArray[np.float64], counts: NDArray[np.float64], confidence
     tasks = len(sums)
     if tasks == 0:
         return None
+    order = np.lexsort((counts, sums))  # the same tasks give the same interval, in whatever order they came
+    sums, counts = sums[order], counts[order]
     value = float(sums.sum() / counts.sum())
     if tasks == 1 or not np.isfinite(sums).all():
         return Estimate(value, None, None, confidence, tasks)

@@ -126,13 +126,15 @@ class Canaries:
 
     def _start_bystander(self) -> None:
         variables = {**os.environ, "PADDOCK_HOSTILE_TOKEN": self.token}
-        wait = "import time; time.sleep(300)"
-        self.bystander = subprocess.Popen([sys.executable, "-I", "-S", "-c", wait], env=variables)  # noqa: S603
+        wait = "import sys; sys.stdin.read()"  # until this process ends, however that ends
+        self.bystander = subprocess.Popen(  # noqa: S603
+            [sys.executable, "-I", "-S", "-c", wait], env=variables, stdin=subprocess.PIPE
+        )
         self.places["bystander"] = self.bystander.pid
 
         def stop() -> None:
             self.bystander.kill()
-            self.bystander.wait()
+            self.bystander.communicate()
 
         self._stack.callback(stop)
 

@@ -15,16 +15,35 @@ _GROUPS = Path("/sys/fs/cgroup")
 _SHARED = Path("/dev/shm")  # noqa: S108 - looked at, not written to
 
 
-def descendants(pid: int) -> dict[int, str]:
-    """The live processes below ``pid``, by number, with their names."""
-    parents: dict[int, list[tuple[int, str]]] = {}
+def _processes() -> Iterator[tuple[int, int, str, str]]:
+    """All there are: number, parent, state, name."""
     for entry in os.listdir("/proc"):  # noqa: PTH208 - hot: asked every few milliseconds
         if entry.isdigit():
             with suppress(OSError, ValueError):
                 text = Path(f"/proc/{entry}/stat").read_text()
                 name, rest = text[text.index("(") + 1 : text.rindex(")")], text[text.rindex(")") + 2 :].split()
-                if rest[0] not in "ZX":
-                    parents.setdefault(int(rest[1]), []).append((int(entry), name))
+                yield int(entry), int(rest[1]), rest[0], name
+
+
+def dead_children() -> set[int]:
+    """Children of this process that have ended and that nobody has waited for."""
+    own = os.getpid()
+    return {pid for pid, parent, state, _ in _processes() if parent == own and state == "Z"}
+
+
+def reap(pids: set[int]) -> None:
+    """Let these dead children go."""
+    for pid in pids:
+        with suppress(ChildProcessError):
+            os.waitpid(pid, os.WNOHANG)
+
+
+def descendants(pid: int) -> dict[int, str]:
+    """The live processes below ``pid``, by number, with their names."""
+    parents: dict[int, list[tuple[int, str]]] = {}
+    for child, parent, state, name in _processes():
+        if state not in "ZX":
+            parents.setdefault(parent, []).append((child, name))
     found: dict[int, str] = {}
     ahead = [pid]
     while ahead:
@@ -48,6 +67,16 @@ def adopting_orphans() -> Iterator[None]:
         yield
     finally:
         libc.prctl(_SUBREAPER, 0, 0, 0, 0)
+
+
+def die_with_parent(parent: int) -> None:
+    """From now on this process is killed when ``parent``, who started it, ends, however that ends."""
+    if sys.platform == "linux":
+        from paddock.sandbox.inside.syscalls import PR_SET_PDEATHSIG, prctl
+
+        prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:  # it ended before
+            os.kill(os.getpid(), signal.SIGKILL)
 
 
 def end_all(pids: dict[int, str]) -> None:

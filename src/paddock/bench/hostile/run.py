@@ -21,8 +21,10 @@ from paddock.bench.hostile.canaries import Canaries
 from paddock.bench.hostile.host_state import (
     adopting_orphans,
     control_groups,
+    dead_children,
     descendants,
     end_all,
+    reap,
     remove_empty,
     shared_memory,
 )
@@ -37,18 +39,25 @@ _TRIAL_S = 30.0
 _CLEAN_S = 2.0
 _KEPT_BYTES = 1 << 20
 _GROWN_MB = 250.0
+_ROUNDS = 5
 
 
 def run_attack(attack: Attack, isolation: str | Policy) -> Verdict:
     """One attack in one tier. SandboxUnavailable if this machine does not have it."""
     policy = _policy(attack, isolation)
     with adopting_orphans(), Canaries() as canaries:
-        before = set(descendants(os.getpid()))
+        before, dead = set(descendants(os.getpid())), dead_children()
         plain = isolation if isinstance(isolation, str) else isolation.to_dict()
         order = {**_order(attack, policy, canaries), "plain": plain}
-        seen = _Trial(order, canaries)
-        report = seen.wait()
-        left, cleaned_s = _clean(before, seen.pid, canaries, killed="abandon" in attack.calls)
+        try:
+            seen = _Trial(order, canaries)
+            report = seen.wait()
+            left, cleaned_s = _clean(before, seen.pid, canaries, killed="abandon" in attack.calls)
+        except BaseException:  # Ctrl-C, mostly: nothing of it outlives that
+            _end_below(before)
+            raise
+        finally:
+            reap(dead_children() - dead - {canaries.bystander.pid})
         hits = {**canaries.hits(), **_reported(attack, policy, report, seen)}
     if left or (report and report["left"]):
         hits["left"] = ", ".join([*left, *(report or {}).get("left", [])])
@@ -105,7 +114,7 @@ class _Trial:
             standard_input.write(json.dumps(order).encode())
             standard_input.seek(0)
             self._process = subprocess.Popen(  # noqa: S603
-                [sys.executable, "-m", "paddock.bench.hostile.trial", str(theirs)],
+                [sys.executable, "-m", "paddock.bench.hostile.trial", str(theirs), str(os.getpid())],
                 stdin=standard_input,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
@@ -197,6 +206,15 @@ def _clean(before: set[int], trial: int, canaries: Canaries, *, killed: bool) ->
                 Path(path.removeprefix("shared memory ")).unlink(missing_ok=True)
             return left, passed
         time.sleep(0.02)
+
+
+def _end_below(before: set[int]) -> None:
+    """End what was not there before; who starts others while it ends is looked for once more."""
+    for _ in range(_ROUNDS):
+        younger = {pid: name for pid, name in descendants(os.getpid()).items() if pid not in before}
+        if not younger:
+            return
+        end_all(younger)
 
 
 def _reported(attack: Attack, policy: Any, report: dict[str, Any] | None, trial: _Trial) -> dict[str, str]:

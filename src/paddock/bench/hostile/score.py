@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from paddock.bench.hostile.attack import GROUPS, Attack, Verdict
 from paddock.bench.hostile.catalogue import ATTACKS
@@ -58,10 +58,11 @@ class Result:
 
 @dataclass(frozen=True)
 class Score:
-    """All results of a tier."""
+    """All results of a tier; those that there were when it was ``stopped``."""
 
     tier: str
     results: tuple[Result, ...]
+    stopped: bool = False
 
     def of(self, group: str) -> tuple[int, int]:
         """How many attacks of this group were contained, and how many there were."""
@@ -74,16 +75,33 @@ class Score:
         return [one for one in self.results if one.broken]
 
 
-def score(tier: str, attacks: Sequence[Attack] = ATTACKS, progress: Callable[[int], None] = lambda done: None) -> Score:
-    """Run these attacks in a tier. SandboxUnavailable if this machine does not have it."""
+class Progress(Protocol):
+    """Is told of each attack before it begins, and of how it went."""
+
+    def begins(self, tier: str, attack: Attack) -> None: ...
+
+    def ended(self, result: Result) -> None: ...
+
+
+def score(tier: str, attacks: Sequence[Attack] = ATTACKS, progress: Progress | None = None) -> Score:
+    """Run these attacks in a tier. SandboxUnavailable if this machine does not have it.
+
+    A KeyboardInterrupt ends the attack that runs, and the score is of those before it: ``stopped``.
+    """
     if tier == "auto":
         from paddock.sandbox.self_test import strongest
 
         tier = strongest()
-    results = []
-    for number, attack in enumerate(attacks, 1):
-        results.append(Result(attack, run_attack(attack, tier), promises(tier, attack)))
-        progress(number)
+    results: list[Result] = []
+    try:
+        for attack in attacks:
+            if progress is not None:
+                progress.begins(tier, attack)
+            results.append(Result(attack, run_attack(attack, tier), promises(tier, attack)))
+            if progress is not None:
+                progress.ended(results[-1])
+    except KeyboardInterrupt:
+        return Score(tier, tuple(results), stopped=True)
     return Score(tier, tuple(results))
 
 

@@ -1,7 +1,7 @@
 """The process that makes one hostile environment and calls it, as a trainer would. Reports what came back.
 
-Run as ``python -m paddock.bench.hostile.trial FD``: the order comes as JSON on stdin, the report goes to the
-descriptor. Without a wall the attack runs in here, so nothing that this process says of itself is the last word.
+Run as ``python -m paddock.bench.hostile.trial FD PARENT``: the order comes as JSON on stdin, the report goes to
+the descriptor. Without a wall the attack runs in here, so nothing that this process says of itself is the last word.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from paddock.bench.hostile import delivered, inside_caller
+from paddock.bench.hostile.host_state import die_with_parent
 from paddock.bench.hostile.neighbour import Neighbour
 from paddock.bench.hostile.quiet import QUIET
 from paddock.core.spec import EnvSpec, WrapperSpec
@@ -43,6 +44,7 @@ _REFUSALS = (PlanError, NotPermitted, InvalidSpec, SandboxUnavailable)
 
 def main() -> None:
     """Obey one order."""
+    die_with_parent(int(sys.argv[2]))
     channel = int(sys.argv[1])
     os.set_inheritable(channel, False)
     order = json.loads(sys.stdin.read())

@@ -53,13 +53,17 @@ class McpRequest:
 
 @dataclass(frozen=True)
 class WireError:
-    """What to tell the client. ``closes``: no more can come of this connection; a bad frame is no reason for that."""
+    """What to tell the client. ``closes``: no more can come of this connection; a bad frame is no reason for that.
+
+    ``cause``: the code of the environment's own error, which the client is not told.
+    """
 
     code: str
     message: str
     errors: list[Entry] | None = None
     extra: dict[str, Any] = field(default_factory=dict)
     closes: bool = False
+    cause: str = ""
 
 
 WireRequest: TypeAlias = "ResetRequest | StepRequest | StateRequest | CloseRequest | McpRequest"

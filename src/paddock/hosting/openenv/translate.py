@@ -116,4 +116,4 @@ class Translator:
             return invalid([entry("value_error", ("data", "seed"), asked.data.get("seed"), failed.message)])
         if failed.code in _FATAL:
             return WireError(SESSION_ERROR, failed.message, closes=True)
-        return WireError(EXECUTION_ERROR, failed.message)
+        return WireError(EXECUTION_ERROR, failed.message, cause=failed.code)

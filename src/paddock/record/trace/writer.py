@@ -36,7 +36,7 @@ class TraceWriter:
         arrays = beside(self.path)
         for there in () if overwrite else (self.path, arrays):
             if there.exists():
-                raise FileExistsError(f"{there} exists. Name another trace, or pass overwrite=True.")
+                raise FileExistsError(f"{there} exists, and a trace is not overwritten. Name another, or remove it.")
         self._lock = threading.Lock()
         self._spaces: dict[str, int] = {}  # their text, and the episode whose header has it
         self._numbers: set[int] = set()
