@@ -2,8 +2,10 @@
 
 import ast
 import inspect
+import threading
 
 _OURS = ("paddock", "random")
+_ALONE = threading.Lock()  # Python 3.11 can't parse in several threads: "AST constructor recursion depth mismatch"
 
 
 def solution(problem):
@@ -22,8 +24,9 @@ def nearly(problem, arguments):
 
 def _source(module):
     """What the module defines, without the families and what they need."""
-    tree = ast.parse(inspect.getsource(module))
-    return ast.unparse(ast.Module([node for node in tree.body if not _is_ours(node)], []))
+    with _ALONE:
+        tree = ast.parse(inspect.getsource(module))
+        return ast.unparse(ast.Module([node for node in tree.body if not _is_ours(node)], []))
 
 
 def _is_ours(node):
