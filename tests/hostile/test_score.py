@@ -100,7 +100,11 @@ def test_stopped_in_the_middle_it_shows_the_score_so_far(escaping, monkeypatch, 
 
     monkeypatch.setattr(score_module, "run_attack", stopped)
     handler = signal.getsignal(signal.SIGTERM)
-    assert main(["hostile", "--tier", "sandbox", "--tier", "process", "--group", "files"]) == 130
+    interrupts = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores them
+    try:
+        assert main(["hostile", "--tier", "sandbox", "--tier", "process", "--group", "files"]) == 130
+    finally:
+        signal.signal(signal.SIGINT, interrupts)
     said = capsys.readouterr()
     assert "sandbox: 2 of 2 contained, no promises broken" in said.out
     assert "process" not in said.out

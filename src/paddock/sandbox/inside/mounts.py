@@ -76,7 +76,8 @@ def _place(source: str, target: str, how: str, scratch: Mapping[str, int]) -> No
     os.makedirs(os.path.dirname(target), mode=0o755, exist_ok=True)
     if how == "link":
         os.symlink(source, target)
-    elif how == "empty":  # over what a mount above it shows
+    elif how == "empty":  # over what a mount above it shows, if one does
+        os.makedirs(target, mode=0o755, exist_ok=True)
         _mount("tmpfs", target, "tmpfs", MS_NOSUID | MS_NODEV, "mode=755,size=1m")
     elif how == "proc":
         os.mkdir(target)
