@@ -170,9 +170,9 @@ def skip_what_this_version_has_not(name):
     if name in ("graph-dict", "graph-text") and VERSION < (1, 4):
         with pytest.raises(paddock.errors.CustomSpaceError, match="This version of Gymnasium has no such graphs"):
             to_gymnasium_space(CATALOGUE[name]())
-        pytest.skip("nodes were Box or Discrete before 1.4")
+        pytest.skip("nodes were Box or Discrete before 1.4: runs with the 1.4 of the test extra")
     if VERSION < (1, 2) and (name.startswith("discrete-") or name == "one-of-small") and _dtypes(CATALOGUE[name]()):
-        pytest.skip("all Discrete were int64 before 1.2")
+        pytest.skip("all Discrete were int64 before 1.2: runs with the 1.4 of the test extra")
 
 
 def _dtypes(space):

@@ -215,7 +215,7 @@ def test_a_value_that_can_not_be_written_leaves_the_trace_whole(tmp_path):
     assert read.observation["image"].shape == (8, 8)
 
 
-@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full, which Linux has")
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full, which Linux has: it runs there")
 def test_a_full_disk_is_an_error_and_ends_the_trace(tmp_path):
     (tmp_path / "t.jsonl").symlink_to("/dev/full")
     with TraceWriter(tmp_path / "t.jsonl", overwrite=True) as writer:

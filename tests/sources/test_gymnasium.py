@@ -182,7 +182,7 @@ def test_gymnasiums_own_is_meant_by_the_prefix_and_ours_by_the_id():
 @pytest.mark.parametrize("id", ["CartPole-v1", "Taxi-v4", "Blackjack-v1", "Pendulum-v1"])
 def test_trajectories_are_gymnasiums(id):
     if id not in gymnasium.registry:
-        pytest.skip(f"this Gymnasium has no {id}")
+        pytest.skip(f"this Gymnasium has no {id}: runs with the 1.4 of the test extra")
     env, native = paddock.make(f"gymnasium:{id}"), gymnasium.make(id)
     env.action_space.seed(2)
     for seed in (4, None):
@@ -205,7 +205,7 @@ def test_a_module_can_be_named_before_the_id(tmp_path, monkeypatch):
     del gymnasium.registry["Torch-v0"]
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="the wall is for Linux")
+@pytest.mark.skipif(sys.platform != "linux", reason="the walls are Linux's: it runs on Linux")
 def test_behind_the_wall_its_code_is_shown_and_nothing_imported_here(tmp_path):
     write_torch(tmp_path)
     program = """
