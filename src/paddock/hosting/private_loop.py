@@ -29,7 +29,7 @@ class PrivateLoop:
         if self._thread is None and not _inside_a_loop():
             return self._loop.run_until_complete(coroutine)
         if self._thread is None:  # from now on: a loop can't change its thread in the middle of something
-            self._thread = threading.Thread(target=self._loop.run_forever, name="paddock-openenv", daemon=True)
+            self._thread = threading.Thread(target=self._loop.run_forever, name="paddock-loop", daemon=True)
             self._thread.start()
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
 
