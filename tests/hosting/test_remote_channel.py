@@ -7,6 +7,7 @@ import threading
 import time
 from http import HTTPStatus
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -257,7 +258,7 @@ def refusing(status, body=""):
     ],
 )
 def test_refused_connection_is_an_error_that_says_why(status, body, error, text):
-    patience = dataclasses.replace(QUICK, begin_s=0.2)
+    patience = msgspec.structs.replace(QUICK, begin_s=0.2)
     with native_server(process_request=refusing(status, body)) as server, pytest.raises(error, match=text):
         RemoteChannel(server.address, patience=patience)
 
@@ -284,7 +285,7 @@ def test_server_without_our_subprotocol_is_known_as_such():
 
 def test_nobody_there_is_unreachable_and_says_why():
     with pytest.raises(Unreachable, match="Connection refused"):
-        RemoteChannel(RemoteAddress("127.0.0.1", 1, False), patience=dataclasses.replace(QUICK, begin_s=0.1))
+        RemoteChannel(RemoteAddress("127.0.0.1", 1, False), patience=msgspec.structs.replace(QUICK, begin_s=0.1))
 
 
 def test_host_that_does_not_exist_is_told_at_once():

@@ -62,7 +62,7 @@ class Found(NamedTuple):
 
 def _find(target: str, output: Output, *, grant: bool) -> Found:
     """What the source shows, and what a run shows. A folder's source is looked at even if it can't be run here."""
-    from paddock.making.target import split_folder
+    from paddock.making.folder_name import split_folder
     from paddock.testing.secure import find_in_folder
 
     named = split_folder(target)
@@ -80,7 +80,7 @@ def _find(target: str, output: Output, *, grant: bool) -> Found:
 
 def _find_by_running(target: str, *, grant: bool) -> list[Finding]:
     from paddock.cli.environment import granted, made
-    from paddock.making.target import split_folder
+    from paddock.making.folder_name import split_folder
     from paddock.testing import find
     from paddock.testing.secure import find_at_run_time, find_in_module
 

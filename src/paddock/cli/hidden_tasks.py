@@ -62,7 +62,7 @@ class HiddenTasks:
 
 def _check_without_wall(target: str, isolation: str | None) -> None:
     """Said before anything runs: every episode would fail for want of what the wall keeps."""
-    from paddock.making.target import split_folder
+    from paddock.making.folder_name import split_folder
 
     folder = split_folder(target) is not None
     if isolation == "none" or (isolation is None and not folder):

@@ -93,7 +93,7 @@ def _compare(old: Asked, new: Asked, output: Output) -> int:
 
 
 def _asked(text: str) -> Asked:
-    from paddock.making.target import split_folder
+    from paddock.making.folder_name import split_folder
 
     if (named := split_folder(text)) is not None:
         from paddock.package.manifest import read_manifest

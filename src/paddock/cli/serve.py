@@ -59,7 +59,7 @@ def _seconds(text: str) -> float:
 
 def run(arguments: Namespace, output: Output) -> int:
     """Serve until SIGTERM or Ctrl-C."""
-    from paddock.making.target import split_folder
+    from paddock.making.folder_name import split_folder
     from paddock.server.run import run as serve
     from paddock.server.served import served_from
 

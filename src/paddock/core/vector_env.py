@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Generic
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias
 
 import numpy as np
 
@@ -26,6 +26,9 @@ else:
     from typing import TypeVar
 
     ArrayType = TypeVar("ArrayType")
+
+# What becomes of a lane that fails: its error is raised, it begins anew, or it is frozen.
+OnFault: TypeAlias = Literal["raise", "restart", "mask"]
 
 
 class AutoresetMode(Enum):

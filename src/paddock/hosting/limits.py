@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 # Text and bytes of this length or more lie in the body.
 LONG_BYTES = 1024
@@ -12,8 +12,7 @@ INTEGER_DIGITS = 4096
 ENV_LIMIT = 1 << 32
 
 
-@dataclass(frozen=True)
-class Limits:
+class Limits(msgspec.Struct, frozen=True):
     """Bounds of one message, in bytes or in how many.
 
     What decoding may take, measured with tracemalloc (CPython 3.11, msgspec 0.22): a full head of 1 MiB at most

@@ -10,7 +10,6 @@ and ``holder`` (a random name) are given.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import msgspec
@@ -77,8 +76,7 @@ class GiveUp(msgspec.Struct, frozen=True):
 Action: TypeAlias = "Connect | Send | Disconnect | Answer | TimedOut | GiveUp"
 
 
-@dataclass(frozen=True)
-class Patience:
+class Patience(msgspec.Struct, frozen=True):
     """How long to go on trying. Times in seconds."""
 
     first_s: float = 0.05  # before the second attempt; twice as long before each further one

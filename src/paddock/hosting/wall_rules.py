@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import msgspec
 
 from paddock.hosting.limits import Limits
-from paddock.sandbox.policy import DEFAULT, Policy
+from paddock.sandbox.bounds import CALL_S, INFO_KB, REWARD_RANGE, START_S
+
+if TYPE_CHECKING:
+    from paddock.sandbox.policy import Policy
 
 # Frames from behind a wall. The head stays what it is elsewhere: the infos of many lanes lie in one.
 WALLED_LIMITS = Limits(depth=48, text_bytes=1 << 24, json_bytes=1 << 18, odd_keys=1 << 8)
 
 
-@dataclass(frozen=True, kw_only=True)
-class WallRules:
+class WallRules(msgspec.Struct, frozen=True, kw_only=True):
     """The trusted side's bounds: those of the default policy where nothing is said.
 
+    >>> from paddock import Policy
     >>> WallRules.of(Policy(call_s=2.0)).call_s
     2.0
     """
 
-    reward_range: tuple[float, float] = DEFAULT.reward_range
-    info_bytes: int = DEFAULT.info_kb * 1024
+    reward_range: tuple[float, float] = REWARD_RANGE
+    info_bytes: int = INFO_KB * 1024
     info_depth: int = 8
     info_entries: int = 4096
     value_bytes: int = 1 << 26  # what an attribute or a call may bring
@@ -29,8 +34,8 @@ class WallRules:
     space_bytes: int = 1 << 28  # a picture, or a value of a space that came from behind the wall: what a frame may hold
     lanes_bytes: int = 1 << 30  # the values of all lanes together, for which this side makes room
     ordered: bool = False  # an episode that has ended goes on only with a reset, whatever the far end says
-    call_s: float = DEFAULT.call_s
-    start_s: float = DEFAULT.start_s
+    call_s: float = CALL_S
+    start_s: float = START_S
     frames: Limits = WALLED_LIMITS
     server: bool = False  # the far end is a server: it knows what became of its workers and sessions, a worker does not
 

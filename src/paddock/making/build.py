@@ -8,7 +8,7 @@ from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import fields, replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from paddock.core.env import Env
 from paddock.core.lookup import find_spec
@@ -23,10 +23,9 @@ from paddock.making.plan import Plan
 from paddock.making.render_mode import negotiate
 from paddock.making.target import Target
 from paddock.making.wrapper_stack import WrapperLike, as_data
-from paddock.sandbox.policy import Policy
-from paddock.sources.families import SOURCES
-from paddock.vector.loop import SyncVectorEnv
-from paddock.wrappers.guard import Guard
+
+if TYPE_CHECKING:
+    from paddock.sandbox.policy import Policy
 
 
 def build(plan: Plan) -> Env[Any, Any] | VectorEnv[Any, Any, Any]:
@@ -69,6 +68,8 @@ def _dressed(env: Env[Any, Any], plan: Plan, spec: EnvSpec, display: Callable[[A
             f"but the spec begins with {[w.name for w in spec.additional_wrappers[:known]]}."
         )
     if spec.order_enforce or plan.validates() or spec.max_episode_steps is not None:
+        from paddock.wrappers.guard import Guard
+
         env = Guard(
             env,
             max_episode_steps=spec.max_episode_steps,
@@ -186,6 +187,8 @@ def _lane_and_wall(plan: Plan) -> tuple[Any, dict[str, Any]]:
 
 
 def _build_loop(plan: Plan, num_envs: int) -> VectorEnv[Any, Any, Any]:
+    from paddock.vector.loop import SyncVectorEnv
+
     lanes = plan.lanes
     one = partial(build_one, plan)
     env = SyncVectorEnv([one] * num_envs, lanes.copy, autoreset_mode=lanes.autoreset, on_fault=lanes.on_fault)
@@ -266,6 +269,8 @@ def resolve(target: Target, isolation: Isolation = None) -> Target:
         return replace(target, spec=_openenv_spec(target.module, target.id) or find_spec(target.id))
     if target.kind == "source":
         assert target.module is not None
+        from paddock.sources.families import SOURCES
+
         spec: EnvSpec = load(SOURCES[target.module])(target.id)
         return replace(target, spec=spec)
     if target.kind == "plugin":

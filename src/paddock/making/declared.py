@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from paddock.core.registry import registry
 from paddock.core.spec import EnvSpec
 from paddock.envs.catalog import PERMISSIONS
 from paddock.making.entry_point import load
-from paddock.sandbox.policy import Policy
+
+if TYPE_CHECKING:
+    from paddock.sandbox.policy import Policy
 
 
 def declared(spec: EnvSpec) -> Policy | None:

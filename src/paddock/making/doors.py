@@ -18,10 +18,10 @@ from paddock.making.remote_options import RemoteOptions
 from paddock.making.target import locate
 from paddock.making.warm import WarmPool
 from paddock.making.wrapper_stack import WrapperLike
-from paddock.sandbox.policy import DEFAULT, Policy
 
 if TYPE_CHECKING:
     from paddock.hosting.async_client import AsyncHostedEnv
+    from paddock.sandbox.policy import Policy
 
 
 @overload
@@ -113,6 +113,8 @@ def permissions(target: str | os.PathLike[str] | EnvSpec) -> Policy:
 
     Reading it imports nothing. To grant it: ``make(target, isolation=permissions(target))``.
     """
+    from paddock.sandbox.policy import DEFAULT
+
     return locate(target).asked or DEFAULT
 
 

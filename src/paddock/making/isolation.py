@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from paddock.errors import PlanError
 from paddock.making.target import Target
-from paddock.sandbox.policy import DEFAULT, Policy
+
+if TYPE_CHECKING:
+    from paddock.sandbox.policy import Policy
 
 Isolation: TypeAlias = "str | Policy | None"
 Tier: TypeAlias = Literal["none", "process", "landlock", "sandbox", "auto", "remote"]
@@ -17,18 +19,20 @@ _WALLS = ("sandbox", "landlock", "auto")
 
 def wall_for(target: Target, isolation: Isolation) -> Policy | None:
     """The permissions behind the wall; None where there is none. PlanError for a tier that does not exist."""
-    if isinstance(isolation, Policy):
-        return isolation
-    if isolation is None and target.folder is not None:
-        return _asked(target, "sandbox")
+    if isolation is None:
+        return None if target.folder is None else _asked(target, "sandbox")
+    if isolation in ("none", "process"):
+        return None
     if isolation in _WALLS:
         return _asked(target, isolation)
-    if isolation not in (None, "none", "process"):
-        raise PlanError(
-            f"isolation={isolation!r} is not one of 'none', 'process', 'landlock', 'sandbox', 'auto', and no "
-            f"paddock.Policy. Use 'sandbox' for code that you do not trust."
-        )
-    return None
+    from paddock.sandbox.policy import Policy
+
+    if isinstance(isolation, Policy):
+        return isolation
+    raise PlanError(
+        f"isolation={isolation!r} is not one of 'none', 'process', 'landlock', 'sandbox', 'auto', and no "
+        f"paddock.Policy. Use 'sandbox' for code that you do not trust."
+    )
 
 
 def tier_of(isolation: Isolation, wall: Policy | None) -> Tier:
@@ -43,6 +47,8 @@ def _asked(target: Target, tier: str) -> Policy:
 
     What paddock declares for its own environments is granted.
     """
+    from paddock.sandbox.policy import DEFAULT
+
     if target.asked is None:
         return replace(DEFAULT, tier=tier)  # type: ignore[arg-type]
     if target.folder is None:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import get_args
 
-from paddock.core.vector_env import AutoresetMode
+from paddock.core.vector_env import AutoresetMode, OnFault
 from paddock.errors import PlanError
-from paddock.vector.faults import OnFault
 
 # Options that only one kind of lanes has.
 _ONLY_FOR = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from paddock.core.spec import EnvSpec, WrapperSpec, entry_point_text
 from paddock.errors import PlanError
@@ -14,8 +14,9 @@ from paddock.making.lane_options import LaneOptions
 from paddock.making.remote_options import RemoteOptions
 from paddock.making.target import Target
 from paddock.making.wrapper_stack import WrapperLike, name_of
-from paddock.sandbox.policy import Policy
-from paddock.sources.families import in_words
+
+if TYPE_CHECKING:
+    from paddock.sandbox.policy import Policy
 
 _BACKENDS = ("auto", "loop", "compiled")
 
@@ -51,6 +52,8 @@ class Plan:
         if target.url is not None:
             return [*rows, *self._remote_lines()]
         if target.kind == "source" and target.module is not None:
+            from paddock.sources.families import in_words
+
             rows.append(("library", in_words(target.module, target.id or "")))
         if spec is None:
             later = f"known after importing {target.module}"

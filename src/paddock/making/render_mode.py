@@ -6,13 +6,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from paddock.core.warning import warn_user
-from paddock.wrappers.rendering import HumanRendering, RenderCollection
 
 
 def negotiate(asked: str | None, offered: Sequence[str]) -> tuple[str | None, Callable[[Any], Any] | None]:
     """The mode to construct the environment with, and what to wrap around it to show the mode asked for."""
     if asked is None or asked in offered:
         return asked, None
+    from paddock.wrappers.rendering import HumanRendering, RenderCollection
+
     frames = next((mode for mode in ("rgb_array", "rgb_array_list") if mode in offered), None)
     if asked == "human" and frames is not None:
         warn_user(

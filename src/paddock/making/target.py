@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from paddock.core.ids import parse_id
 from paddock.core.lookup import find_spec
@@ -14,8 +13,9 @@ from paddock.core.registry import origin_of
 from paddock.core.spec import EnvSpec
 from paddock.errors import InvalidId, NameNotFound, NamespaceNotFound, PlanError, VersionNotFound
 from paddock.making.declared import declared
-from paddock.sandbox.policy import Policy
-from paddock.sources.families import SOURCES, family_of
+
+if TYPE_CHECKING:
+    from paddock.sandbox.policy import Policy
 
 Kind = Literal["built in", "registered", "plugin", "spec", "module", "source", "folder", "package", "url"]
 
@@ -61,9 +61,13 @@ def locate(target: str | os.PathLike[str] | EnvSpec) -> Target:
     try:
         spec = find_spec(text)
     except (NameNotFound, NamespaceNotFound, VersionNotFound) as error:
-        if (Path(text) / "paddock.toml").is_file():  # a path that begins like an id
+        from paddock.making.folder_name import has_manifest
+
+        if has_manifest(text):  # a path that begins like an id
             said = str(error).rstrip(".")
             raise type(error)(f"{said}. Did you mean ./{text}? There is such a folder here.") from None
+        from paddock.sources.families import family_of
+
         if family_of(text) is None:
             raise
         return Target(text, "source", module="gymnasium", id=text)
@@ -74,26 +78,18 @@ def _module_target(text: str) -> Target:
     match = _MODULE.fullmatch(text)
     if match is None:
         raise InvalidId(f"Malformed target: {ascii(text)[:80]}. Expected 'module:Id-v0'.")
+    from paddock.sources.families import SOURCES
+
     kind: Kind = "source" if match["module"] in SOURCES else "module"
     return Target(text, kind, module=match["module"], id=str(parse_id(match["id"])))
 
 
-def split_folder(text: str) -> tuple[str, str | None] | None:
-    """Folder and id; None if the text names no folder. A colon may also be part of a folder's name."""
-    if not text.startswith((".", "/", "~")):
-        return None
-    if ":" not in text or Path(text).expanduser().exists():
-        return text, None
-    folder, _, id = text.rpartition(":")
-    return folder, id
-
-
 def _folder_target(text: str) -> Target:
-    """``./maze`` or, where the manifest has several environments, ``./maze:Maze-v0``."""
+    from paddock.making.folder_name import absolute, split_folder
     from paddock.package.manifest import read_manifest
 
     folder, name = split_folder(text) or (text, None)
-    path = str(Path(folder).expanduser().resolve())
+    path = absolute(folder)
     manifest = read_manifest(path)
     spec = manifest.spec(name)
     return Target(text, "folder", spec=spec, id=spec.id, folder=path, asked=manifest.permissions_of(spec.id))

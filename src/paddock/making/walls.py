@@ -6,8 +6,10 @@ import json
 import socket
 from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from paddock.errors import SandboxUnavailable, WorkerLost
 from paddock.hosting.client import HostedEnv
@@ -32,7 +34,7 @@ def walled_env(
 
     ``ordered``: resets come before steps, and this side sees to it: the guard in the worker is in the worker's hands.
     """
-    rules = replace(WallRules.of(policy), ordered=ordered)
+    rules = msgspec.structs.replace(WallRules.of(policy), ordered=ordered)
     near, child = walled_launcher(modules, folder, policy)()
     try:
         return HostedEnv(WalledChannel(near, child, rules), what, wall=rules)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Literal, get_args
 
 from paddock.errors import InvalidPolicy
+from paddock.sandbox.bounds import CALL_S, INFO_KB, REWARD_RANGE, START_S
 
 Tier = Literal["auto", "sandbox", "landlock"]
 
@@ -40,15 +41,15 @@ class Policy:
     threads: int = 64
     memory_mb: int = 2048
     cpu_s: float | None = None  # of one core, over the whole life
-    call_s: float = 30.0  # wall time of one request: a reset, a step, a render
-    start_s: float = 60.0  # wall time until it is made
+    call_s: float = CALL_S  # wall time of one request: a reset, a step, a render
+    start_s: float = START_S  # wall time until it is made
     descriptors: int = 256
     output_kb: int = 64  # of stdout and stderr that are kept; more is thrown away
     variables: Mapping[str, str] = field(default_factory=dict)  # environment variables: none of the host's
     devices: tuple[str, ...] = ()  # as /dev/nvidia0; each weakens the wall
     # What it may say. The launcher has no use for these; whoever reads the replies has.
-    reward_range: tuple[float, float] = (-1e9, 1e9)
-    info_kb: int = 64
+    reward_range: tuple[float, float] = REWARD_RANGE
+    info_kb: int = INFO_KB
     # Processes of its own it never starts: it may ask for this many siblings, each within these permissions.
     workspaces: int = 0
     workspace: Policy | None = None

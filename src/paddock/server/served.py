@@ -12,7 +12,7 @@ from typing import Any, get_args
 
 from paddock.core.spec import EnvSpec
 from paddock.core.spec_json import decode_spec
-from paddock.core.vector_env import AutoresetMode
+from paddock.core.vector_env import AutoresetMode, OnFault
 from paddock.errors import NotPermitted, PlanError
 from paddock.hosting import messages as m
 from paddock.hosting.openenv.tool_form import Tools
@@ -30,7 +30,6 @@ from paddock.package.manifest import read_manifest
 from paddock.sandbox.policy import Policy
 from paddock.server.shared_worker import SharedWorker
 from paddock.spaces import Space
-from paddock.vector.faults import OnFault
 
 MAKE_FIELDS = frozenset(("autoreset", "kwargs", "num_envs", "on_fault", "render_mode"))
 _WORDS = {

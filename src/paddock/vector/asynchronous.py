@@ -7,12 +7,11 @@ from enum import Enum
 from typing import Any, TypeVar
 
 from paddock.core.env import Env, Info
-from paddock.core.vector_env import AutoresetMode
+from paddock.core.vector_env import AutoresetMode, OnFault
 from paddock.errors import InvalidLanes, NoAsyncCallError
 from paddock.hosting import messages as m
 from paddock.hosting.launch import start_by
 from paddock.spaces import Space
-from paddock.vector.faults import OnFault
 from paddock.vector.processes import ProcessVectorEnv, Result
 from paddock.vector.timed_out import TimedOut
 

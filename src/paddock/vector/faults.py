@@ -6,11 +6,12 @@ A caller's mistake (an action outside its space, a step before reset) is no faul
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, get_args
 
 import numpy as np
 
 from paddock.core.env import Info
+from paddock.core.vector_env import OnFault
 from paddock.errors import (
     DependencyNotInstalled,
     EnvFailed,
@@ -26,8 +27,6 @@ from paddock.errors import (
     WorkerLost,
 )
 from paddock.seeding import derived_seed
-
-OnFault: TypeAlias = Literal["raise", "restart", "mask"]
 
 _BEGINNINGS = 5  # a lane that fails to begin so often in a row will not begin the next time either
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from paddock.core.vector_env import OnFault
 from paddock.errors import BadFrame, PaddockError
 from paddock.hosting import messages as m
 from paddock.hosting.block import Block
 from paddock.hosting.client import read_description
 from paddock.hosting.failure import failed, to_error
-from paddock.vector.faults import Faults, OnFault, is_fault
+from paddock.vector.faults import Faults, is_fault
 from paddock.vector.lane_replies import notes_by_row, observation_and_info
 from paddock.vector.lane_results import LaneResults
 from paddock.vector.lane_wall import LaneWall

@@ -13,10 +13,10 @@ from paddock.core.lane import Lane
 from paddock.core.lane_arguments import ended, held_lanes, lane_seeds, one_a_lane, reset_mask
 from paddock.core.spec import EnvSpec
 from paddock.core.state import State, state
-from paddock.core.vector_env import AutoresetMode, VectorEnv
+from paddock.core.vector_env import AutoresetMode, OnFault, VectorEnv
 from paddock.errors import EnvFailed, PaddockError
 from paddock.spaces import Space
-from paddock.vector.faults import Faults, OnFault, is_fault
+from paddock.vector.faults import Faults, is_fault
 from paddock.vector.lane_actions import lane_actions
 from paddock.vector.lane_observations import LaneObservations
 from paddock.vector.lane_snapshots import opened_lanes, sealed_lanes
@@ -97,17 +97,10 @@ class SyncVectorEnv(VectorEnv[Any, Any, Array]):
         self._held = held_lanes(lanes, self.num_envs)
 
     def recv(self) -> tuple[Any, Array, Array, Array, Info]:
-        infos: Info = {}
         sent, held, self._held = self._take_sent(), self._held, frozenset()
         if self.autoreset_mode is AutoresetMode.DISABLED:
             self._check_none_has_ended(held)
-        for lane, action in enumerate(sent):
-            if lane in held:
-                self._put_nothing(lane)
-                continue
-            info = self._step_lane(lane, action)
-            if info:
-                infos = self._add_info(infos, info, lane)
+        infos = self._step_lanes(sent, held)
         self._faults.raise_what_was_reported()
         return (
             self._observations.batch(),
@@ -116,6 +109,18 @@ class SyncVectorEnv(VectorEnv[Any, Any, Array]):
             self._truncations.copy(),
             self._with_live(infos),
         )
+
+    def _step_lanes(self, sent: Sequence[Any], held: frozenset[int]) -> Info:
+        """Step each lane that is not held; the batch of their infos."""
+        infos: Info = {}
+        for lane, action in enumerate(sent):
+            if lane in held:
+                self._put_nothing(lane)
+                continue
+            info = self._step_lane(lane, action)
+            if info:
+                infos = self._add_info(infos, info, lane)
+        return infos
 
     def _check_none_has_ended(self, held: frozenset[int]) -> None:
         """Before anyone moves: a step of lanes of which one has ended is the caller's mistake, and loses nothing."""

@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from paddock.core.env import Info
-from paddock.core.vector_env import AutoresetMode
+from paddock.core.vector_env import AutoresetMode, OnFault
 from paddock.errors import PaddockError, WorkerLost
 from paddock.hosting import messages as m
 from paddock.hosting.rows import layout
 from paddock.hosting.wall_rules import WallRules
 from paddock.spaces import Space
-from paddock.vector.faults import OnFault, collateral
+from paddock.vector.faults import collateral
 from paddock.vector.lane_outcomes import LaneOutcomes
 from paddock.vector.lane_wall import Breach, LaneWall
 from paddock.vector.lane_worker import Job, LaneWorker, OpenChannel, by_worker, shares

@@ -18,7 +18,7 @@ from paddock.core.lane_arguments import ended, held_lanes, lane_seeds, one_a_lan
 from paddock.core.snapshot import opened
 from paddock.core.spec_json import decode_spec
 from paddock.core.state import State
-from paddock.core.vector_env import AutoresetMode, VectorEnv
+from paddock.core.vector_env import AutoresetMode, OnFault, VectorEnv
 from paddock.errors import (
     AlreadyPendingCallError,
     ClosedEnvironmentError,
@@ -37,7 +37,6 @@ from paddock.hosting.wall_rules import WallRules
 from paddock.hosting.wall_spaces import check_size
 from paddock.hosting.walled_channel import CLOSE_S, WalledChannel
 from paddock.spaces import Space
-from paddock.vector.faults import OnFault
 from paddock.vector.lane_actions import lane_actions
 from paddock.vector.lane_snapshots import opened_lanes, sealed_lanes
 from paddock.vector.lane_spaces import lane_spaces
