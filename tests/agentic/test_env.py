@@ -480,7 +480,7 @@ def test_begin_and_listen_that_fail_fail_the_episode():
                 env.step(Say(text))
 
 
-@pytest.mark.parametrize("reward", [float("nan"), float("inf"), "1", None, 1j])
+@pytest.mark.parametrize("reward", [float("nan"), float("inf"), "1", None, 1j, pytest.param(10**5000, id="huge")])
 def test_an_award_that_is_no_number_fails_the_episode(reward):
     class Odd(ToolEnv):
         """Odd."""

@@ -147,9 +147,13 @@ class ToolEnv(Env[Observation, Action]):
             raise GradingFailed("award() counts in a tool or in listen() only, while its step lasts.")
         if self.rubric is not None:
             raise GradingFailed(f"award({reward!r:.40}): {type(self).__name__} has a rubric, which gives the reward.")
-        if not isinstance(reward, (int, float, np.integer, np.floating)) or not math.isfinite(reward):
+        try:
+            worth = float(reward) if isinstance(reward, (int, float, np.integer, np.floating)) else math.nan
+        except OverflowError:  # its repr may be too long for Python, too
+            raise GradingFailed("award(an int beyond all floats): expected a finite number.") from None
+        if not math.isfinite(worth):
             raise GradingFailed(f"award({reward!r:.40}): expected a finite number.")
-        self._awarded += float(reward)
+        self._awarded += worth
 
     def finish(self, *, truncated: bool = False) -> None:
         """End the episode with this step: terminated, or truncated if it did not come to its own end."""
