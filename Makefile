@@ -2,7 +2,7 @@
 PYTHON_IN_VENV := .venv/bin/python
 SIDE_BY_SIDE := -n auto --maxprocesses 4 --dist loadfile
 PEERS := $(patsubst scripts/peers/%.txt,.peers/%/list.stamp,$(wildcard scripts/peers/*.txt))
-ONLY_FULL := $(patsubst %,.peers/%/list.stamp,arrays gymnasium11 gymnasium12 gymnasium13 jax sb3)
+ONLY_FULL := $(patsubst %,.peers/%/list.stamp,arrays envpool gymnasium11 gymnasium12 gymnasium13 jax rllib)
 .PHONY: run test test-full check bench clean
 
 run: .venv/base.stamp  ## the tour of the product

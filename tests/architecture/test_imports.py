@@ -64,6 +64,10 @@ NEED_AN_EXTRA = {
     "paddock.adapters.gymnasium_env": "gymnasium",
     "paddock.adapters.gymnasium_vector": "gymnasium",
     "paddock.sources.gymnasium_spaces": "gymnasium",
+    "paddock.adapters.sb3_vec_env": "stable_baselines3",
+    "paddock.adapters.tianshou_lanes": "tianshou",
+    "paddock.adapters.torchrl_env": "torchrl",
+    "paddock.adapters.torchrl_specs": "torchrl",
 }
 
 

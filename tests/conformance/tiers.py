@@ -28,6 +28,7 @@ from paddock.hosting.walled_channel import WalledChannel
 from paddock.vector import SyncVectorEnv
 from paddock.vector.asynchronous import AsyncVectorEnv
 from paddock.vector.processes import ProcessVectorEnv
+from paddock.vector.threads import ThreadVectorEnv
 from tests.conformance.envs import counting
 from tests.conformance.one_lane import OneLane, beside_idle
 from tests.conformance.remote_server import SuiteServer
@@ -174,6 +175,10 @@ def _loop(factory, spaces=None):
     return OneLane(SyncVectorEnv(beside_idle(factory, LANE), autoreset_mode="Disabled"), LANE)
 
 
+def _threads(factory, spaces=None):
+    return OneLane(ThreadVectorEnv(beside_idle(factory, LANE), autoreset_mode="Disabled", threads=2), LANE)
+
+
 def _processes(factory, spaces=None):
     # Three lanes in two workers: 0, then 1 and 2.
     lanes = ProcessVectorEnv(beside_idle(factory, LANE), workers=2, autoreset_mode="Disabled", launcher=fork)
@@ -210,6 +215,7 @@ TIERS = [
     Tier("sandbox", _sandbox, far=True, hosted=True, walled=True),
     Tier("remote", _remote, far=True, hosted=True, walled=True),
     Tier("loop", _loop, lanes=True),
+    Tier("threads", _threads, lanes=True),
     Tier("processes", _processes, far=True, hosted=True, lanes=True),
     Tier("async", _async, far=True, hosted=True, lanes=True),
 ]

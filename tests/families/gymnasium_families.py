@@ -13,6 +13,7 @@ from gymnasium.utils.env_checker import check_env
 import paddock
 from paddock.errors import InvalidSnapshot, SnapshotUnsupported
 from paddock.sources import from_gymnasium
+from tests.families.playing import actions, going_on, played, same_numbers
 from tests.serving import serving
 from tests.spaces.twins import same
 
@@ -24,28 +25,13 @@ MUJOCO = ["HalfCheetah-v5", "Ant-v5", "Hopper-v4", "Humanoid-v5", "Pusher-v5"]
 ATARI = ["ALE/Pong-v5", "ALE/Boxing-v5", "PongNoFrameskip-v4"]
 MINIGRID = ["MiniGrid-Empty-5x5-v0", "MiniGrid-Fetch-5x5-N2-v0"]
 ONE_EACH = ["LunarLander-v3", "HalfCheetah-v5", "ALE/Pong-v5", "MiniGrid-Fetch-5x5-N2-v0"]
+TWENTY = ["CartPole-v1", "Acrobot-v1", "MountainCar-v0", "MountainCarContinuous-v0", "Pendulum-v1"]
+TWENTY += ["Blackjack-v1", "CliffWalking-v1", "FrozenLake-v1", "FrozenLake8x8-v1", "Taxi-v4"]
+TWENTY += ["LunarLanderContinuous-v3", "BipedalWalker-v3", "Ant-v5", "Hopper-v5", "Walker2d-v5"]
+TWENTY += ["InvertedPendulum-v5", "Reacher-v5", "ALE/Breakout-v5", "ALE/Freeway-v5", "MiniGrid-Empty-5x5-v0"]
 STEPS = {"CarRacing-v3": 8}
 
 pytestmark = [pytest.mark.filterwarnings("ignore::DeprecationWarning"), pytest.mark.filterwarnings("ignore:.*Box obs")]
-
-
-def actions(space, count):
-    space.seed(11)
-    return [space.sample() for _ in range(count)]
-
-
-def played(env, seed, chosen):
-    """All results of an episode, and of the next ones where it ends."""
-    return [env.reset(seed=seed), *going_on(env, chosen)]
-
-
-def going_on(env, chosen):
-    results = []
-    for action in chosen:
-        results.append(env.step(action))
-        if results[-1][2] or results[-1][3]:
-            results.append(env.reset())
-    return results
 
 
 @pytest.mark.parametrize("id", [*BOX2D, *MUJOCO, *ATARI, *MINIGRID])
@@ -123,14 +109,6 @@ def test_apart_from_this_process_it_is_the_same(id, isolation):
         assert same_numbers(played(env, 5, chosen), played(native, 5, chosen))
 
 
-def same_numbers(one, other):
-    """A reward that crosses is a float, whatever number the library used."""
-    return len(one) == len(other) and all(
-        equal(a[0], b[0]) and [*map(float, a[1:4])] == [*map(float, b[1:4])] if len(a) == 5 else equal(a[0], b[0])
-        for a, b in zip(one, other, strict=True)
-    )
-
-
 def test_a_server_has_them_too(tmp_path):
     with serving(*ONE_EACH[:-1], f"gymnasium:{ONE_EACH[-1]}", cwd=tmp_path) as server:
         assert server.environments == ONE_EACH
@@ -140,6 +118,17 @@ def test_a_server_has_them_too(tmp_path):
                 chosen = actions(env.action_space, 8)
                 assert same_numbers(played(env, 5, chosen), played(native, 5, chosen))
                 assert env.state().step_count == 8
+
+
+@pytest.mark.full
+def test_twenty_more_through_one_server(tmp_path):
+    """Gymnasium's own where paddock has one of that name: by the prefix."""
+    with serving(*(f"gymnasium:{id}" for id in TWENTY), cwd=tmp_path) as server:
+        for id in TWENTY:
+            native = gymnasium.make(id)
+            with paddock.make(server.with_token(f"/{quote(id, safe='')}")) as env:
+                chosen = actions(env.action_space, 40)
+                assert same_numbers(played(env, 7, chosen), played(native, 7, chosen)), id
 
 
 @pytest.mark.parametrize("id", [*MUJOCO, *ATARI])

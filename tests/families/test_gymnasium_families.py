@@ -3,6 +3,8 @@
 from tests.peers import ROOT, pytest_with_peer
 
 
-def test_families_of_gymnasium(tmp_path):
+def test_families_of_gymnasium(tmp_path, pytestconfig):
     # In a folder of its own: MuJoCo writes its warnings into a file where it stands.
-    assert "passed" in pytest_with_peer("families", ROOT / "tests/families/gymnasium_families.py", cwd=tmp_path)
+    marks = ["-m", pytestconfig.option.markexpr]  # the long ones too, where this suite runs them
+    found = pytest_with_peer("families", ROOT / "tests/families/gymnasium_families.py", *marks, cwd=tmp_path)
+    assert "passed" in found

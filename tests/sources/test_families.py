@@ -72,7 +72,7 @@ def test_a_plan_says_where_it_comes_from(monkeypatch):
     monkeypatch.setattr("paddock.sources.families.is_installed", lambda module: module == "gymnasium")
     rows = dict(plan(locate("Ant-v5"), num_envs=3).lines())
     assert rows["target"] == "Ant-v5 (source)"
-    assert rows["library"] == "MuJoCo through Gymnasium, not installed: pip install gymnasium mujoco"
+    assert rows["library"] == "MuJoCo through Gymnasium, not installed: pip install 'gymnasium[mujoco]'"
     assert dict(plan(locate("gymnasium:Maze-v0")).lines())["library"] == "Gymnasium"
 
 

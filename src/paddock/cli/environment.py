@@ -20,7 +20,14 @@ def plan_target(text: str, **options: Any) -> Plan:
     """What ``make(text, **options)`` would build. Runs no environment code."""
     from paddock.making import locate, plan
 
-    return plan(locate(text), **options)
+    located = locate(text)
+    if options.get("backend") == "envpool":
+        from paddock.making.through_envpool import through_envpool
+
+        limits = {name: options.get(name) for name in ("num_envs", "isolation")}
+        located = through_envpool(located, **limits, wrappers=options.get("wrappers", ()))
+        options["backend"] = "auto"
+    return plan(located, **options)
 
 
 def granted(text: str, isolation: str | None) -> Policy:

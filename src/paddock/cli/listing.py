@@ -38,14 +38,19 @@ def run(arguments: Namespace, output: Output) -> int:
 
 def _print_families(output: Output) -> None:
     """What other packages bring; their ids are known only by importing them, so here stand their names."""
-    from paddock.sources.families import FAMILIES
+    from paddock.sources.families import FAMILIES, LIBRARIES
 
-    output.line("")
-    output.line("By name too, from packages that register in Gymnasium (any other: gymnasium:ID):")
-    output.table(
-        ["ids", "from", "here"],
-        [[one.shown, one.name, f"pip install {one.install}" if one.missing else "installed"] for one in FAMILIES],
-    )
+    by_prefix = [one for families in LIBRARIES.values() for one in families]
+    for words, families in (
+        ("By name too, from packages that register in Gymnasium (any other: gymnasium:ID):", FAMILIES),
+        ("By the prefix of other libraries:", by_prefix),
+    ):
+        output.line("")
+        output.line(words)
+        output.table(
+            ["ids", "from", "here"],
+            [[one.shown, one.name, f"pip install {one.install}" if one.missing else "installed"] for one in families],
+        )
 
 
 def entries() -> list[dict[str, Any]]:

@@ -25,21 +25,24 @@ def episode_info(lanes: Lanes, over: Array) -> dict[str, Any]:
 
 def final_info(lanes: Lanes, over: Array, episode: dict[str, Any], *, tuple_valued: bool) -> dict[str, Any]:
     """The last observation and info of the lanes that ended and have begun anew."""
-    parts = [lanes.columns[f"final_obs_{at}"] for at in range(len(lanes.layout.observation))]
-    last = np.full(lanes.count, None, dtype=object)
-    for lane in np.flatnonzero(over):
-        rows = tuple(_owned(part[lane]) for part in parts)
-        last[lane] = rows if tuple_valued else rows[0]
+    # Hot where episodes are short: the rows of all lanes that ended are copied at once.
+    parts = [_rows(lanes.columns[f"final_obs_{at}"][over]) for at in range(len(lanes.layout.observation))]
+    last = np.empty(lanes.count, dtype=object)
+    rows = zip(*parts, strict=True) if tuple_valued else parts[0]
+    for lane, row in zip(over.nonzero()[0].tolist(), rows, strict=True):
+        last[lane] = row
     inner = _masked({c.name: lanes.columns[f"final_info_{c.name}"] for c in lanes.layout.info}, over)
     return {"final_obs": last, "_final_obs": over, "final_info": {**inner, **episode}, "_final_info": over.copy()}
 
 
-def _owned(row: Any) -> Any:
-    return row.copy() if isinstance(row, np.ndarray) and row.ndim else row.item()
+def _rows(part: Array) -> list[Any]:
+    return list(part) if part.ndim > 1 else part.tolist()
 
 
 def _masked(columns: dict[str, Array], mask: Array) -> dict[str, Any]:
     found: dict[str, Any] = {}
+    if not columns:
+        return found
     everywhere = mask.all()
     for name, column in columns.items():
         rows = column.copy()

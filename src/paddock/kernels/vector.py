@@ -202,7 +202,7 @@ class KernelVectorEnv(VectorEnv[Any, Any, Array]):
         if self.render_mode == "human":
             self.render()
         lanes = self._lanes
-        infos = lane_infos(lanes, lanes.columns["mask"])
+        infos = lane_infos(lanes, lanes.columns["mask"]) if lanes.layout.info else {}
         if count:
             over = self._views[2] | self._views[3]
             episode = episode_info(lanes, over) if self.statistics else {}

@@ -195,6 +195,31 @@ def _build_loop(plan: Plan, num_envs: int) -> VectorEnv[Any, Any, Any]:
     return with_vector_spec(env, plan, num_envs)
 
 
+def _build_threads(plan: Plan, num_envs: int) -> VectorEnv[Any, Any, Any]:
+    from paddock.sources.mujoco_lanes import mujoco_lanes
+    from paddock.vector.threads import ThreadVectorEnv
+
+    lanes = plan.lanes
+    env = ThreadVectorEnv(
+        [partial(build_one, plan)] * num_envs,
+        lanes.copy,
+        autoreset_mode=lanes.autoreset,
+        on_fault=lanes.on_fault,
+        threads=lanes.threads,
+        recogniser=mujoco_lanes,
+    )
+    return with_vector_spec(env, plan, num_envs)
+
+
+def _build_ale(plan: Plan, num_envs: int) -> VectorEnv[Any, Any, Any]:
+    from paddock.sources.atari_lanes import AtariLanes
+
+    spec, kwargs = _spec_and_kwargs(plan)
+    lanes = plan.lanes
+    how = {"num_envs": num_envs, "autoreset_mode": lanes.autoreset, "threads": lanes.threads}
+    return with_vector_spec(_construct(AtariLanes, spec, {**kwargs, **how}, VectorEnv), plan, num_envs)
+
+
 def _build_compiled(plan: Plan, num_envs: int) -> VectorEnv[Any, Any, Any]:
     spec, kwargs = _spec_and_kwargs(plan)
     if plan.render_mode is not None:
@@ -220,7 +245,8 @@ def _lane_arguments(plan: Plan, creator: Callable[..., Any]) -> dict[str, Any]:
         given = [name for name in asked if name in plan.env_kwargs]
         if given and plan.strict:
             raise PlanError(f"{given[0]}= is an option of the lanes. Pass it as lanes=LaneOptions(...).")
-        return {name: value for name, value in {**asked, "strict": plan.strict}.items() if name not in given}
+        own = {**asked, "threads": plan.lanes.threads or 1, "strict": plan.strict}
+        return {name: value for name, value in own.items() if name not in given}
     usual = _as_arguments(LaneOptions())
     return {name: value for name, value in asked.items() if value != usual[name]}
 
@@ -240,7 +266,9 @@ def with_vector_spec(env: VectorEnv[Any, Any, Any], plan: Plan, num_envs: int) -
     spec = getattr(env, "lane_spec", None) or (None if plan.target.spec is None else _unmade_spec(plan))
     if spec is None:  # made behind a wall by code that did not say
         return env
-    mode = {"compiled": "vector_entry_point", "processes": "async"}.get(plan.backend, "sync")
+    mode = {"compiled": "vector_entry_point", "ale": "vector_entry_point", "processes": "async"}.get(
+        plan.backend, "sync"
+    )
     kwargs = {**spec.kwargs, "num_envs": num_envs, "vectorization_mode": mode}
     env.unwrapped.spec = replace(spec, kwargs=kwargs)
     return env
@@ -255,7 +283,13 @@ def _unmade_spec(plan: Plan) -> EnvSpec:
     return replace(_made_spec(spec, kwargs, plan), additional_wrappers=wrappers)
 
 
-_LANES = {"loop": _build_loop, "compiled": _build_compiled, "processes": _build_processes}
+_LANES = {
+    "loop": _build_loop,
+    "threads": _build_threads,
+    "ale": _build_ale,
+    "compiled": _build_compiled,
+    "processes": _build_processes,
+}
 
 
 def resolve(target: Target, isolation: Isolation = None) -> Target:

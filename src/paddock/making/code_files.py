@@ -54,7 +54,7 @@ def _path_of(module: str, name: str) -> str:
             f"No module named {name!r}. Environment registration via importing a module failed. "
             f"Check whether '{module}' contains env registration and can be imported."
         )
-    if found.submodule_search_locations is not None:
+    if found.submodule_search_locations:  # empty for a file that acts as a package, as six
         return str(_folder_of(found, module).resolve())
     if found.origin is None or not Path(found.origin).is_file():
         raise PlanError(f"The code of {name!r} is not a file ({found.origin}), so it can't be shown to a sandbox.")

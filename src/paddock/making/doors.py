@@ -57,9 +57,15 @@ def make(
     >>> observation, info = env.reset(seed=42)
     >>> observation, reward, terminated, truncated, info = env.step(1)
     """
+    located = locate(target)
+    if backend == "envpool":
+        from paddock.making.through_envpool import through_envpool
+
+        located = through_envpool(located, num_envs=num_envs, isolation=isolation, wrappers=wrappers)
+        backend = "auto"
     return build(
         plan(
-            resolve(locate(target), isolation),
+            resolve(located, isolation),
             num_envs=num_envs,
             isolation=isolation,
             backend=backend,

@@ -8,14 +8,14 @@ from typing import get_args
 from paddock.core.vector_env import AutoresetMode, OnFault
 from paddock.errors import PlanError
 
-# Options that only one kind of lanes has.
+# Options that only some kinds of lanes have.
 _ONLY_FOR = {
-    "threads": "compiled",
-    "statistics": "compiled",
-    "workers": "processes",
-    "deadline_s": "processes",
-    "max_concurrency": "processes",
-    "batch_size": "processes",
+    "threads": ("compiled", "threads", "ale"),
+    "statistics": ("compiled",),
+    "workers": ("processes",),
+    "deadline_s": ("processes",),
+    "max_concurrency": ("processes",),
+    "batch_size": ("processes",),
 }
 _WAY_OUT = {
     "compiled": "are for compiled lanes; drop them",
@@ -23,6 +23,8 @@ _WAY_OUT = {
 }
 _STEPPED = {
     "loop": "stepped in a loop",
+    "threads": "stepped by threads",
+    "ale": "stepped by the ALE itself",
     "compiled": "compiled",
     "processes": "in worker processes",
     "remote": "at a server",
@@ -37,7 +39,8 @@ class LaneOptions:
     Compiled lanes have no faults of their own: an error in a kernel is raised.
     In worker processes: ``workers`` (as many as cores), ``deadline_s`` for a lane's step, ``max_concurrency`` of
     workers, and ``batch_size`` < n to receive the lanes that are ready first.
-    Compiled: ``threads``, and ``statistics`` (return and length of ended episodes in the info).
+    Compiled: ``threads`` (one), and ``statistics`` (return and length of ended episodes in the info).
+    In threads, and the ALE's own: ``threads`` (as many as cores).
     At a server: ``autoreset`` and ``on_fault``.
     """
 
@@ -48,20 +51,20 @@ class LaneOptions:
     deadline_s: float | None = None
     max_concurrency: int | None = None
     batch_size: int | None = None
-    threads: int = 1
+    threads: int | None = None
     statistics: bool = False
 
     def check(self, backend: str) -> None:
         """PlanError if an option was given that lanes of this backend do not have."""
         self._check_values()
         for option in fields(self):
-            place = _ONLY_FOR.get(option.name, backend)
-            if place != backend and getattr(self, option.name) != option.default:
-                same = ", ".join(f"{name}=…" for name, where in _ONLY_FOR.items() if where == place)
-                raise PlanError(f"LaneOptions({same}) {_WAY_OUT[place]}. These lanes are {_STEPPED[backend]}.")
-        if backend == "compiled" and self.on_fault == "mask":
+            places = _ONLY_FOR.get(option.name, (backend,))
+            if backend not in places and getattr(self, option.name) != option.default:
+                same = ", ".join(f"{name}=…" for name, where in _ONLY_FOR.items() if places[0] in where)
+                raise PlanError(f"LaneOptions({same}) {_WAY_OUT[places[0]]}. These lanes are {_STEPPED[backend]}.")
+        if backend in ("compiled", "ale") and self.on_fault == "mask":
             raise PlanError(
-                "LaneOptions(on_fault='mask') freezes lanes that fail; compiled lanes run in one call and do not fail "
+                "LaneOptions(on_fault='mask') freezes lanes that fail; these lanes run in one call and do not fail "
                 "singly. Drop it, or pass backend='loop' or isolation='process'."
             )
 

@@ -12,15 +12,16 @@ from paddock.kernels.installed import numba_installed
 from paddock.making.isolation import Isolation, Tier, tier_of, wall_for
 from paddock.making.lane_options import LaneOptions
 from paddock.making.remote_options import RemoteOptions
+from paddock.making.simulators import check_ale, is_atari, steps_in_threads
 from paddock.making.target import Target
 from paddock.making.wrapper_stack import WrapperLike, name_of
 
 if TYPE_CHECKING:
     from paddock.sandbox.policy import Policy
 
-_BACKENDS = ("auto", "loop", "compiled")
+_BACKENDS = ("auto", "loop", "threads", "compiled", "ale")
 
-Backend: TypeAlias = Literal["one", "loop", "compiled", "processes", "remote"]
+Backend: TypeAlias = Literal["one", "loop", "threads", "compiled", "ale", "processes", "remote"]
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,7 @@ class Plan:
         entry_point = spec.vector_entry_point if own else spec.entry_point
         rows.append(("entry point", "none" if entry_point is None else entry_point_text(entry_point)))
         rows.append(("arguments", _arguments_text(spec, self.env_kwargs)))
+        own = own or self.backend == "ale"
         rows.append(("order of calls", "enforced" if own or spec.order_enforce else "not enforced"))
         rows.append(("actions", "validated" if own or self.validates() else "not validated"))
         rows.append(("time limit", _limit_text(self.max_steps())))
@@ -96,9 +98,14 @@ class Plan:
         return rows
 
     def _steps(self) -> str:
-        if self.backend == "loop":
-            return f"stepped in a loop, on a fault {self.lanes.on_fault}"
         lanes = self.lanes
+        if self.backend == "loop":
+            return f"stepped in a loop, on a fault {lanes.on_fault}"
+        if self.backend in ("threads", "ale"):
+            threads = "as many threads as cores" if lanes.threads is None else f"{lanes.threads} threads"
+            if self.backend == "ale":
+                return f"stepped together by the ALE in {threads}, pictures scaled and stacked"
+            return f"stepped by {threads}, on a fault {lanes.on_fault}"
         workers = "as many workers as cores" if lanes.workers is None else f"{lanes.workers} workers"
         deadline = "no deadline" if lanes.deadline_s is None else f"{lanes.deadline_s} s a step"
         return f"in {workers}, {deadline}, on a fault {lanes.on_fault}"
@@ -158,7 +165,7 @@ def plan(
         wall = wall_for(target, isolation)
         tier = tier_of(isolation, wall)
         _check_count(num_envs)
-        resolved = _resolve_backend(target, num_envs, tier, backend, wrappers)
+        resolved = _resolve_backend(target, num_envs, tier, backend, wrappers, max_episode_steps, render_mode)
     _check_lane_options(lanes, resolved)
     return Plan(
         target=target,
@@ -200,8 +207,14 @@ def _without_lane_arguments(
     if mode == "async":
         return target, num_envs, isolation or "process", backend
     if backend == "auto" and isolation in (None, "none"):
-        backend = "compiled" if mode == "vector_entry_point" else "loop"
+        backend = _backend_of(mode, target)
     return target, num_envs, isolation, backend
+
+
+def _backend_of(mode: str, target: Target) -> str:
+    if mode == "vector_entry_point":
+        return "ale" if is_atari(target) else "compiled"
+    return "threads" if steps_in_threads(target, (), None) else "loop"
 
 
 def _check_lane_options(lanes: LaneOptions | None, backend: str) -> None:
@@ -232,7 +245,13 @@ def _check_count(num_envs: int | None) -> None:
 
 
 def _resolve_backend(
-    target: Target, num_envs: int | None, isolation: str, backend: str, wrappers: Sequence[WrapperLike]
+    target: Target,
+    num_envs: int | None,
+    isolation: str,
+    backend: str,
+    wrappers: Sequence[WrapperLike],
+    limit: int | None,
+    render_mode: str | None,
 ) -> Backend:
     if backend not in _BACKENDS:
         raise PlanError(f"backend={backend!r} is not one of {', '.join(_BACKENDS)}.")
@@ -253,7 +272,13 @@ def _resolve_backend(
         raise PlanError(f"{target.text!r} has no vector entry point to compile. Use backend='auto' or 'loop'.")
     if backend == "compiled" and wrapped:
         raise PlanError("backend='compiled' steps all lanes in one call, so wrappers of one lane can't be put inside.")
-    return "compiled" if backend == "compiled" or (backend == "auto" and compiled and not wrapped) else "loop"
+    if backend == "ale":
+        check_ale(target, wrappers, limit, render_mode)
+        return "ale"
+    if backend == "compiled" or (backend == "auto" and compiled and not wrapped):
+        return "compiled"
+    by_itself = backend == "auto" and steps_in_threads(target, wrappers, render_mode)
+    return "threads" if backend == "threads" or by_itself else "loop"
 
 
 _ISOLATION = {

@@ -7,6 +7,11 @@ from typing import Any
 
 _HOMES = {
     "from_gymnasium": "paddock.sources.gymnasium",
+    "from_dm_env": "paddock.sources.dm_env",
+    "from_gym3": "paddock.sources.gym3",
+    "from_gymnax": "paddock.sources.gymnax",
+    "from_gym": "paddock.sources.old_gym",
+    "from_pettingzoo": "paddock.sources.pettingzoo",
 }
 
 __all__ = list(_HOMES)

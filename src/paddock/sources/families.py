@@ -10,12 +10,20 @@ import re
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
+from typing import Any
 
 from paddock.errors import DependencyNotInstalled
 
 # ``prefix:name`` as a target, and the function that makes an EnvSpec of the name, once its code may be imported.
 SOURCES = {
     "gymnasium": "paddock.sources.gymnasium:spec_of",
+    "dm_control": "paddock.sources.dm_control:spec_of",
+    "dm_env": "paddock.sources.dm_env:spec_of",
+    "gym3": "paddock.sources.gym3:spec_of",
+    "gymnax": "paddock.sources.gymnax:spec_of",
+    "gym": "paddock.sources.old_gym:spec_of",
+    "pettingzoo": "paddock.sources.pettingzoo:spec_of",
+    "envpool": "paddock.sources.envpool:spec_of",
 }
 
 
@@ -24,7 +32,9 @@ class Family:
     """Environments that one package brings.
 
     ``ids`` is a pattern for the whole id. ``module`` is imported so that Gymnasium learns of them; empty where it
-    knows them by itself. ``needs`` are the modules that must be there; ``install`` are the packages that bring them.
+    knows them by itself. ``needs`` are the modules that must be there, beside the ``library`` that all of them are
+    written for; ``install`` are the packages that bring them. ``lets_go``: most of a step leaves the interpreter's lock
+    to other threads.
     """
 
     name: str
@@ -33,11 +43,13 @@ class Family:
     module: str
     needs: tuple[str, ...]
     install: str
+    library: str = "gymnasium"
+    lets_go: bool = False
 
     @property
     def missing(self) -> list[str]:
         """The modules that are not installed. The finders look at files; nothing is imported."""
-        return [name for name in ("gymnasium", *self.needs) if not is_installed(name)]
+        return [name for name in (self.library, *self.needs) if not is_installed(name)]
 
     def check_installed(self, id: str) -> None:
         """Raise DependencyNotInstalled with the command that helps, if a module is missing."""
@@ -67,8 +79,9 @@ FAMILIES = (
         f"{_MUJOCO.replace('|', ', ')}: -v4, -v5",
         rf"({_MUJOCO})(-v\d+)?",
         "",
-        ("mujoco",),
-        "gymnasium mujoco",
+        ("mujoco", "imageio", "packaging"),
+        "'gymnasium[mujoco]'",
+        lets_go=True,
     ),
     Family(
         "Atari",
@@ -96,6 +109,7 @@ FAMILIES = (
         "gymnasium_robotics",
         ("gymnasium_robotics",),
         "gymnasium-robotics",
+        lets_go=True,
     ),
     Family("Meta-World", "Meta-World/*", r"Meta-World/.+", "metaworld", ("metaworld",), "metaworld packaging"),
     Family("NetHack", "NetHack*-v0", r"NetHack\w*-v\d+", "nle", ("nle",), "nle"),
@@ -126,10 +140,53 @@ FAMILIES = (
 
 _GYMNASIUM = Family("Gymnasium", "gymnasium:*", r".+", "", (), "gymnasium")
 
+# By the prefix of a target, the particular ones first. What a package forgot to declare is in ``install`` too.
+LIBRARIES = {
+    "dm_control": (
+        Family(
+            "dm_control",
+            "dm_control:cartpole/balance, dm_control:manipulation/reach_site_features, …",
+            r".+",
+            "",
+            ("mujoco", "packaging"),
+            "dm-control 'mujoco<4' packaging",
+            library="dm_control",
+        ),
+    ),
+    "dm_env": (Family("dm_env", "dm_env:module:function", r".+", "", (), "dm-env", library="dm_env"),),
+    "gym3": (
+        Family("Procgen", "gym3:procgen/coinrun, …", r"procgen/.+", "", ("procgen",), "procgen2 gym3", library="gym3"),
+        Family("gym3", "gym3:module:function", r".+", "", (), "gym3", library="gym3"),
+    ),
+    "gymnax": (
+        Family("functional", "gymnax:module:function", r".+:.+", "", (), "jax", library="jax"),
+        Family("gymnax", "gymnax:CartPole-v1, …", r".+", "", ("jax", "six"), "gymnax six", library="gymnax"),
+    ),
+    "gym": (Family("Gym", "gym:CartPole-v1, gym:module:Id-v0 (0.21 to 0.26)", r".+", "", (), "gym", library="gym"),),
+    "pettingzoo": (
+        Family(
+            "PettingZoo",
+            "pettingzoo:classic/tictactoe_v3, pettingzoo:butterfly/pistonball_v6, …",
+            r".+",
+            "",
+            ("gymnasium",),
+            "pettingzoo pygame-ce",
+            library="pettingzoo",
+        ),
+    ),
+    "envpool": (Family("EnvPool", "envpool:Pong-v5, …", r".+", "", (), "envpool", library="envpool"),),
+}
+
 
 def family_of(id: str) -> Family | None:
     """The family that this id belongs to, as far as its name tells."""
     return next((one for one in FAMILIES if _pattern(one.ids).fullmatch(id)), None)
+
+
+def family_in_gymnasium(source: str | None, id: str | None, entry_point: Any) -> Family | None:
+    """The family of a target, or of its spec, if it is made by Gymnasium."""
+    made_there = source == "gymnasium" or entry_point == "paddock.sources.gymnasium:FromGymnasium"
+    return family_of(id.rpartition(":")[2]) if made_there and id is not None else None
 
 
 def family_or_any(id: str) -> Family:
@@ -137,24 +194,35 @@ def family_or_any(id: str) -> Family:
     return family_of(id) or _GYMNASIUM
 
 
+def library_family(source: str, id: str) -> Family | None:
+    """The family that ``source:id`` belongs to, as far as its name tells."""
+    if source == "gymnasium":
+        return family_or_any(id)
+    return next((one for one in LIBRARIES.get(source, ()) if _pattern(one.ids).fullmatch(id)), None)
+
+
 def in_words(source: str, id: str) -> str:
     """Where an id comes from and whether that is here, for ``explain``."""
-    family = family_or_any(id) if source == "gymnasium" else None
+    family = library_family(source, id)
     if family is None:
         return source if is_installed(source) else f"{source}, not installed"
-    return (family.name if family is _GYMNASIUM else f"{family.name} through Gymnasium") + (
+    through = _THROUGH.get(family.library, family.library)
+    return (family.name if family.name == through else f"{family.name} through {through}") + (
         f", not installed: pip install {family.install}" if family.missing else ""
     )
 
 
+_THROUGH = {"gymnasium": "Gymnasium", "gym": "Gym", "pettingzoo": "PettingZoo", "envpool": "EnvPool"}
+
+
 def modules_of(source: str, id: str) -> list[str]:
     """The modules that hold the code of ``source:id``; DependencyNotInstalled if one is missing. Imports nothing."""
-    if source != "gymnasium":
+    family = library_family(source, id)
+    if family is None:
         return [source]
-    family = family_or_any(id)
     family.check_installed(id)
     own, _, _ = id.rpartition(":")
-    return [name for name in ("gymnasium", *family.needs, own) if name]
+    return [name for name in (family.library, *family.needs, own) if name]
 
 
 def is_installed(module: str) -> bool:

@@ -119,6 +119,22 @@ class Guard(Wrapper[ObsType, ActType, ObsType, ActType]):
         self._begin_countdown(taken=taken, left=self._steps_allowed - taken if running else 0)
 
     @property
+    def in_stride(self) -> bool:
+        """Whether the next step is of the common kind: not the first, not the last before the limit, not too late."""
+        return self._left > 1
+
+    @property
+    def checks_bounds(self) -> bool:
+        """Whether an action outside its Box is refused."""
+        return self._validate and self._strict
+
+    def count_step(self, *, ended: bool) -> None:
+        """Take note of a step in stride that lanes took together, past this guard, with an action that it admits."""
+        self._left -= 1
+        if ended and self._strict:
+            self._end()
+
+    @property
     def has_reset(self) -> bool:
         """Whether ``reset`` was ever called."""
         return self._phase != _IDLE

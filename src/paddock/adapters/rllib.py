@@ -1,0 +1,67 @@
+"""Train with RLlib: register environments there, single ones and lanes. Importing this imports no Ray.
+
+The name is Ray's, not Gymnasium's: ``config.environment("paddock/CartPole-v1")`` finds it in every env runner.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+from paddock.adapters.gymnasium_doors import to_gymnasium, to_gymnasium_vector
+from paddock.core.env import Env
+from paddock.core.spec import EnvSpec
+from paddock.errors import DependencyNotInstalled, WrongClass
+from paddock.making import make
+
+if TYPE_CHECKING:
+    from typing import TypeAlias
+
+    import gymnasium
+
+    AnyEnv: TypeAlias = gymnasium.Env[Any, Any] | gymnasium.vector.VectorEnv[Any, Any, Any]
+
+Target = str | os.PathLike[str] | EnvSpec
+
+__all__ = ["Maker", "register"]
+
+
+def register(target: Target, *, name: str | None = None, **make_kwargs: Any) -> str:
+    """Register what ``make(target, **make_kwargs)`` makes with Ray, and return its name: ``paddock/`` and the id.
+
+    ``env_config`` of RLlib's configuration is further keywords of ``make``. With
+    ``env_runners(num_envs_per_env_runner=n, gym_env_vectorize_mode="vector_entry_point")`` the n environments are lanes
+    that one call steps, else n single ones in RLlib's loop.
+    """
+    if find_spec("ray") is None or find_spec("ray.rllib") is None:
+        raise DependencyNotInstalled('RLlib is not installed. To install: pip install "paddock[rllib]"')
+    from ray.tune import register_env
+
+    name = _default_name(target) if name is None else name
+    register_env(name, Maker(target, make_kwargs))
+    return name
+
+
+@dataclass(frozen=True)
+class Maker:
+    """What RLlib calls with a configuration, in whichever process an env runner is."""
+
+    target: Target
+    make_kwargs: dict[str, Any] = field(default_factory=dict)
+
+    def __call__(self, config: Mapping[str, Any]) -> AnyEnv:
+        """One environment, or the lanes that RLlib asks for by adding ``num_envs``."""
+        env = make(self.target, **{**self.make_kwargs, **config})
+        if isinstance(env, Env):
+            return to_gymnasium(env)
+        if "num_envs" not in config:
+            raise WrongClass(f"{self.target} made a {type(env).__name__}, which is no paddock.Env.")
+        return to_gymnasium_vector(env)
+
+
+def _default_name(target: Target) -> str:
+    text = target.id if isinstance(target, EnvSpec) else os.fspath(target)
+    return text if text.startswith("paddock/") else f"paddock/{text}"

@@ -1,0 +1,55 @@
+"""Train with TorchRL: paddock's lanes as an ``EnvBase``, a batch of n. Importing this imports no torch; calling does.
+
+Indices count from 0 on TorchRL's side: action 0 is the first one of ``Discrete(3, start=-1)`` too.
+"""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+from paddock.adapters.lanes_to_reset import Lanes, Target, checked, lanes_to_reset
+from paddock.errors import DependencyNotInstalled
+from paddock.making import LaneOptions
+
+if TYPE_CHECKING:
+    import torch
+
+    from paddock.adapters.torchrl_env import LanesEnv
+
+__all__ = ["as_batched_env", "batched_env"]
+
+
+def batched_env(
+    target: Target,
+    num_envs: int = 1,
+    *,
+    device: torch.device | str | None = None,
+    seed: int | None = None,
+    lanes: LaneOptions | None = None,
+    **make_kwargs: Any,
+) -> LanesEnv:
+    """``num_envs`` lanes of what ``make`` makes, as a TorchRL environment with ``batch_size=[num_envs]``.
+
+    All other keywords are those of ``make``. ``seed``: lane i begins its first episode with seed + i.
+    """
+    need_torchrl()
+    return as_batched_env(lanes_to_reset(target, num_envs, lanes=lanes, **make_kwargs), device=device, seed=seed)
+
+
+def as_batched_env(lanes: Lanes, *, device: torch.device | str | None = None, seed: int | None = None) -> LanesEnv:
+    """These lanes, made without autoreset, as a TorchRL environment; ``.lanes`` are the lanes inside.
+
+    Observations are under ``"observation"``, those of a Dict space under its keys. On the CPU they share the memory of
+    the lanes' arrays, unless the lanes were made with ``LaneOptions(copy=False)``.
+    """
+    need_torchrl()
+    from paddock.adapters.torchrl_env import LanesEnv
+
+    return LanesEnv(checked(lanes, "as_batched_env"), device=device, seed=seed)
+
+
+def need_torchrl() -> None:
+    """Raise DependencyNotInstalled with the command that helps, if TorchRL is missing."""
+    if find_spec("torchrl") is None:
+        raise DependencyNotInstalled('TorchRL is not installed. To install: pip install "paddock[torchrl]"')

@@ -1,0 +1,115 @@
+"""Snapshots of dm_control's suite: MuJoCo's state and model, the task's fields, and its random stream.
+
+A reader would leave the model out. But tasks write into it when an episode begins: where the target is, how large a
+joint's damping is, how high the ground. Never pickled: what was saved may come from anywhere.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from paddock.core.snapshot import opened, sealed
+from paddock.errors import BadFrame, InvalidSnapshot, NotTransferable, SnapshotUnsupported
+from paddock.hosting.values import from_wire, to_wire
+from paddock.sources.simulators import MuJoCo
+
+_LAYER = "dm_control"
+_CONSTANTS = frozenset(("_task", "_physics", "_random"))
+# Megabytes of shapes and pictures, which no task changes.
+_SHAPES = ("bvh_", "flex_", "mesh_", "oct_", "skin_", "tex_")
+
+
+def saved(env: Any) -> bytes:
+    """All that an episode changes, as bytes; SnapshotUnsupported for what is not of the suite."""
+    simulator = _required(env)
+    value = {
+        "who": _identity(env),
+        "state": simulator.state(),
+        "model": {name: np.array(array) for name, array in _model_arrays(env).items()},
+        "fields": [_fields(layer) for layer in (env, env.task)],
+        "random": list(env.task.random.get_state(legacy=True)),
+    }
+    pieces: list[Any] = []
+    try:
+        plain = to_wire(value, pieces, name=type(env.task).__name__)
+    except NotTransferable as error:
+        raise SnapshotUnsupported(f"{type(env.task).__name__} can't be saved: {error}") from None
+    return sealed(_LAYER, plain, b"".join(pieces))
+
+
+def restore(env: Any, snapshot: bytes) -> None:
+    """Go on from what ``saved`` returned for such an environment; anything else is refused and changes nothing."""
+    simulator = _required(env)
+    plain, body = opened(_LAYER, snapshot, Any)
+    try:
+        value = from_wire(plain, bytearray(body))
+    except BadFrame as error:
+        raise InvalidSnapshot(f"This snapshot is malformed: {error}") from None
+    model = _model_arrays(env)
+    _check(value, env, model)
+    checked = simulator.check(value["state"])
+    env.task.random.set_state(tuple(value["random"]))
+    for name, array in value["model"].items():
+        model[name][...] = array
+    simulator.enter(checked)
+    for layer, fields in zip((env, env.task), value["fields"], strict=True):
+        vars(layer).update(fields)
+
+
+def _required(env: Any) -> MuJoCo:
+    try:
+        import mujoco
+        from dm_control.rl.control import Environment
+    except ImportError:
+        mujoco, Environment = None, None  # noqa: N806 - a class, where it is
+    if Environment is None or not isinstance(env, Environment) or not hasattr(env.task, "random"):
+        raise SnapshotUnsupported(
+            f"{type(env).__name__} can't save its state: among dm_env's environments those of dm_control's suite can. "
+            f"Repeat the actions from the seed instead."
+        )
+    return MuJoCo(mujoco, env.physics.model.ptr, env.physics.data.ptr)
+
+
+def _model_arrays(env: Any) -> dict[str, Any]:
+    model = env.physics.model.ptr
+    names = [name for name in dir(model) if not name.startswith(("_", *_SHAPES))]
+    found = {name: getattr(model, name, None) for name in names}
+    return {name: one for name, one in found.items() if isinstance(one, np.ndarray) and one.dtype.kind == "f"}
+
+
+def _fields(layer: Any) -> dict[str, Any]:
+    return {name: value for name, value in vars(layer).items() if name not in _CONSTANTS}
+
+
+def _check(value: Any, env: Any, model: dict[str, Any]) -> None:
+    arrays, fields = (value.get("model"), value.get("fields")) if isinstance(value, dict) else (None, None)
+    fits = (
+        isinstance(arrays, dict)
+        and arrays.keys() == model.keys()
+        and all(_alike(arrays[name], like) for name, like in model.items())
+        and isinstance(fields, list)
+        and [one.keys() if isinstance(one, dict) else None for one in fields]
+        == [_fields(layer).keys() for layer in (env, env.task)]
+        and isinstance(value.get("state"), dict)
+        and _is_stream(value.get("random"))
+    )
+    if not fits or value["who"] != _identity(env):
+        raise InvalidSnapshot(f"This is no snapshot of {type(env.task).__name__} with this model.")
+
+
+def _is_stream(state: Any) -> bool:
+    """NumPy does not check: a place past the end would let it read memory that is not its own."""
+    match state:
+        case ["MT19937", np.ndarray() as key, int(place), int(has_gauss), float()]:
+            return key.dtype == np.uint32 and key.shape == (624,) and 0 <= place <= 624 and has_gauss in (0, 1)
+    return False
+
+
+def _alike(array: Any, like: Any) -> bool:
+    return isinstance(array, np.ndarray) and array.dtype == like.dtype and array.shape == like.shape
+
+
+def _identity(env: Any) -> list[str]:
+    return [f"{type(one).__module__}.{type(one).__qualname__}" for one in (env, env.task, env.physics)]

@@ -1,0 +1,72 @@
+"""Targets of libraries that are not here: what they need is told by name, and nothing is imported to find out."""
+
+import pytest
+
+import paddock
+from paddock.errors import DependencyNotInstalled, InvalidSeed
+from paddock.making import locate, plan
+from paddock.sources.families import LIBRARIES, library_family
+from paddock.sources.given_function import fitting, seed_argument
+
+COMMANDS = {
+    "dm_control:cartpole/balance": "pip install dm-control 'mujoco<4' packaging",
+    "dm_env:my_module:make": "pip install dm-env",
+    "gym3:procgen/coinrun": "pip install procgen2 gym3",
+    "gym3:my_module:make": "pip install gym3",
+    "gymnax:CartPole-v1": "pip install gymnax six",
+    "gymnax:my_module:make": "pip install jax",
+}
+
+
+@pytest.fixture
+def nothing_installed(monkeypatch):
+    monkeypatch.setattr("paddock.sources.families.is_installed", lambda module: False)
+
+
+@pytest.mark.usefixtures("nothing_installed")
+@pytest.mark.parametrize("isolation", [None, "process", "sandbox"])
+@pytest.mark.parametrize("target", COMMANDS)
+def test_make_tells_what_to_install(target, isolation):
+    with pytest.raises(DependencyNotInstalled) as raised:
+        paddock.make(target, isolation=isolation)
+    assert str(raised.value).endswith(f"To install: {COMMANDS[target]}")
+
+
+@pytest.mark.usefixtures("nothing_installed")
+@pytest.mark.parametrize("target", COMMANDS)
+def test_a_plan_says_where_it_comes_from(target):
+    found = locate(target)
+    assert found.kind == "source"
+    family = library_family(found.module, found.id)
+    words = dict(plan(found).lines())["library"]
+    assert words.startswith(family.name)
+    assert words.endswith(f", not installed: {COMMANDS[target]}")
+
+
+def test_the_particular_family_comes_first():
+    assert [one.name for one in LIBRARIES["gym3"]] == ["Procgen", "gym3"]
+    assert library_family("gym3", "procgen/maze").name == "Procgen"
+    assert library_family("gymnax", "CartPole-v1").name == "gymnax"
+
+
+@pytest.mark.parametrize("name", ["from_dm_env", "from_gym3", "from_gymnax"])
+def test_the_door_for_objects_is_found_without_the_library(name):
+    assert callable(getattr(paddock.sources, name))
+
+
+@pytest.mark.parametrize("bits", [31, 32])
+def test_a_seed_that_fits_stays_and_a_larger_one_is_mixed_down(bits):
+    largest = (1 << bits) - 1
+    assert [fitting(seed, bits) for seed in (0, 5, largest)] == [0, 5, largest]
+    mixed = [fitting((1 << bits) + number, bits) for number in range(50)]
+    assert len(set(mixed)) == 50
+    assert all(0 <= seed <= largest for seed in mixed)
+    with pytest.raises(InvalidSeed):
+        fitting(-1, bits)
+
+
+def test_the_argument_for_a_seed_is_found_by_its_name():
+    assert seed_argument(lambda level, seed=None: None) == "seed"
+    assert seed_argument(lambda *, random=None: None) == "random"
+    assert seed_argument(lambda level: None) is None
+    assert seed_argument(dict.fromkeys) is None
