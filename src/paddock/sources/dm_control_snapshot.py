@@ -1,7 +1,7 @@
 """Snapshots of dm_control's suite: MuJoCo's state and model, the task's fields, and its random stream.
 
 A reader would leave the model out. But tasks write into it when an episode begins: where the target is, how large a
-joint's damping is, how high the ground. Never pickled: what was saved may come from anywhere.
+joint's damping is, how high the ground.
 """
 
 from __future__ import annotations
@@ -10,10 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from paddock.core.snapshot import opened, sealed
-from paddock.errors import BadFrame, InvalidSnapshot, NotTransferable, SnapshotUnsupported
-from paddock.hosting.values import from_wire, to_wire
+from paddock.errors import InvalidSnapshot, SnapshotUnsupported
 from paddock.sources.simulators import MuJoCo
+from paddock.sources.snapshot_value import class_of, fits_in, opened_value, sealed_value
 
 _LAYER = "dm_control"
 _CONSTANTS = frozenset(("_task", "_physics", "_random"))
@@ -31,22 +30,13 @@ def saved(env: Any) -> bytes:
         "fields": [_fields(layer) for layer in (env, env.task)],
         "random": list(env.task.random.get_state(legacy=True)),
     }
-    pieces: list[Any] = []
-    try:
-        plain = to_wire(value, pieces, name=type(env.task).__name__)
-    except NotTransferable as error:
-        raise SnapshotUnsupported(f"{type(env.task).__name__} can't be saved: {error}") from None
-    return sealed(_LAYER, plain, b"".join(pieces))
+    return sealed_value(_LAYER, value, name=type(env.task).__name__)
 
 
 def restore(env: Any, snapshot: bytes) -> None:
     """Go on from what ``saved`` returned for such an environment; anything else is refused and changes nothing."""
     simulator = _required(env)
-    plain, body = opened(_LAYER, snapshot, Any)
-    try:
-        value = from_wire(plain, bytearray(body))
-    except BadFrame as error:
-        raise InvalidSnapshot(f"This snapshot is malformed: {error}") from None
+    value = opened_value(_LAYER, snapshot)
     model = _model_arrays(env)
     _check(value, env, model)
     checked = simulator.check(value["state"])
@@ -88,7 +78,7 @@ def _check(value: Any, env: Any, model: dict[str, Any]) -> None:
     fits = (
         isinstance(arrays, dict)
         and arrays.keys() == model.keys()
-        and all(_alike(arrays[name], like) for name, like in model.items())
+        and all(fits_in(arrays[name], like) for name, like in model.items())
         and isinstance(fields, list)
         and [one.keys() if isinstance(one, dict) else None for one in fields]
         == [_fields(layer).keys() for layer in (env, env.task)]
@@ -107,9 +97,5 @@ def _is_stream(state: Any) -> bool:
     return False
 
 
-def _alike(array: Any, like: Any) -> bool:
-    return isinstance(array, np.ndarray) and array.dtype == like.dtype and array.shape == like.shape
-
-
 def _identity(env: Any) -> list[str]:
-    return [f"{type(one).__module__}.{type(one).__qualname__}" for one in (env, env.task, env.physics)]
+    return [class_of(one) for one in (env, env.task, env.physics)]

@@ -1,7 +1,7 @@
 """Snapshots and copies of Gymnasium's environments: the simulator, the fields of each layer, the random stream.
 
 Gymnasium's own ``deepcopy`` and ``pickle`` make many environments anew, at their beginning; these go on from where the
-environment is, or say that it can't be done. Never pickled: what was saved may come from anywhere.
+environment is, or say that it can't be done.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ from collections.abc import Iterator
 from types import FunctionType, MethodType, ModuleType
 from typing import Any
 
-from paddock.core.snapshot import opened, sealed
-from paddock.errors import BadFrame, InvalidSnapshot, NotTransferable, SnapshotUnsupported
-from paddock.hosting.values import from_wire, to_wire
+import numpy as np
+
+from paddock.errors import InvalidSnapshot, SnapshotUnsupported
 from paddock.sources.simulators import Simulator, prepare_snapshots, simulator_of
+from paddock.sources.snapshot_value import class_of, opened_value, sealed_value
 
 _LAYER = "gymnasium"
 # Set when it is made, and not by what happens in an episode.
@@ -30,22 +31,13 @@ def saved(env: Any) -> bytes:
         "fields": [_fields(layer, simulator) for layer in _layers(env)],
         "random": env.unwrapped._np_random,
     }
-    pieces: list[Any] = []
-    try:
-        plain = to_wire(value, pieces, name=type(env.unwrapped).__name__)
-    except NotTransferable as error:
-        raise SnapshotUnsupported(f"{_name(env)} can't be saved: {error}") from None
-    return sealed(_LAYER, plain, b"".join(pieces))
+    return sealed_value(_LAYER, value, name=_name(env))
 
 
 def restore(env: Any, snapshot: bytes) -> None:
     """Go on from what ``saved`` returned for such an environment; anything else is refused and changes nothing."""
     simulator = _required(env)
-    plain, body = opened(_LAYER, snapshot, Any)
-    try:
-        value = from_wire(plain, bytearray(body))
-    except BadFrame as error:
-        raise InvalidSnapshot(f"This snapshot is malformed: {error}") from None
+    value = opened_value(_LAYER, snapshot)
     layers = list(_layers(env))
     _check(value, env, layers)
     checked = simulator.check(value["state"])
@@ -115,8 +107,6 @@ def _kept(name: Any, value: Any, simulator: Simulator) -> bool:
 
 
 def _check(value: Any, env: Any, layers: list[Any]) -> None:
-    import numpy as np
-
     fields = value.get("fields") if isinstance(value, dict) else None
     fits = (
         isinstance(fields, list)
@@ -130,7 +120,7 @@ def _check(value: Any, env: Any, layers: list[Any]) -> None:
 
 
 def _identity(env: Any) -> list[str]:
-    return [f"{type(layer).__module__}.{type(layer).__qualname__}" for layer in _layers(env)]
+    return [class_of(layer) for layer in _layers(env)]
 
 
 def _name(env: Any) -> str:

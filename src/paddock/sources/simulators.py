@@ -12,6 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from paddock.errors import InvalidSnapshot
+from paddock.sources.snapshot_value import fits_in
 from paddock.sources.sticky_actions import watch, watched
 
 State = dict[str, Any]
@@ -70,10 +71,10 @@ class MuJoCo:
         wanted = {name: getattr(self._data, name) for name in self._names()}
         fits = (
             state.get("simulator") == "MuJoCo"
-            and _alike(numbers, np.empty(size))
+            and fits_in(numbers, np.empty(size))
             and isinstance(arrays, dict)
             and arrays.keys() == wanted.keys()
-            and all(_alike(arrays[name], like) for name, like in wanted.items())
+            and all(fits_in(arrays[name], like) for name, like in wanted.items())
         )
         if not fits:
             raise InvalidSnapshot("This snapshot is of another model, or of another version of MuJoCo.")
@@ -130,7 +131,3 @@ class Ale:
     @property
     def _game(self) -> str:
         return str(getattr(self._env, "_game", ""))
-
-
-def _alike(array: Any, like: Any) -> bool:
-    return isinstance(array, np.ndarray) and array.dtype == like.dtype and array.shape == like.shape
