@@ -37,7 +37,7 @@ def registered(monkeypatch):
     tune.register_env = found.__setitem__
     monkeypatch.setitem(sys.modules, "ray", types.ModuleType("ray"))
     monkeypatch.setitem(sys.modules, "ray.tune", tune)
-    monkeypatch.setattr(rllib, "find_spec", lambda name: object())
+    monkeypatch.setattr("paddock.adapters.needed.find_spec", lambda name: object())
     return found
 
 

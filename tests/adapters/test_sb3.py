@@ -23,7 +23,7 @@ def test_stable_baselines3_masters_cart_pole_in_one_environment():
 
 
 def test_missing_package_is_told_with_the_command_that_helps(monkeypatch):
-    monkeypatch.setattr(sb3, "find_spec", lambda name: None)
+    monkeypatch.setattr("paddock.adapters.needed.find_spec", lambda name: None)
     for ask in (lambda: sb3.vec_env("CartPole-v1", 2), lambda: sb3.as_vec_env(paddock.make_vec("CartPole-v1", 2))):
         with pytest.raises(DependencyNotInstalled, match=r'pip install "paddock\[sb3\]"'):
             ask()

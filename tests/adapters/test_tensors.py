@@ -16,7 +16,7 @@ def test_environments_of_tensors():
 
 @pytest.mark.parametrize("missing", [{}, {"num_envs": 2}])
 def test_missing_torch_is_told_with_the_command_that_helps(missing, monkeypatch):
-    monkeypatch.setattr(tensors, "find_spec", lambda name: None)
+    monkeypatch.setattr("paddock.adapters.needed.find_spec", lambda name: None)
     env = paddock.make("CartPole-v1", **missing)
     for ask in (lambda: tensors.make("CartPole-v1", **missing), lambda: tensors.as_tensors(env)):
         with pytest.raises(DependencyNotInstalled, match=r'pip install "paddock\[torch\]"'):

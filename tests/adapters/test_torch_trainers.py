@@ -5,8 +5,10 @@ import sys
 
 import pytest
 
+import paddock
 from paddock.adapters import rllib, tianshou, torchrl
-from paddock.errors import DependencyNotInstalled
+from paddock.adapters.trainer_lanes import handed_over
+from paddock.errors import DependencyNotInstalled, NoArrayForm
 from tests.peers import ROOT, pytest_with_peer
 
 
@@ -16,21 +18,31 @@ def test_torchrl_and_tianshou_take_lanes(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("module", "call", "command"),
+    ("call", "command"),
     [
-        (torchrl, lambda: torchrl.batched_env("CartPole-v1", 2), 'pip install "paddock[torchrl]"'),
-        (torchrl, lambda: torchrl.as_batched_env(None), 'pip install "paddock[torchrl]"'),
-        (tianshou, lambda: tianshou.vector_env("CartPole-v1", 2), 'pip install "paddock[tianshou]"'),
-        (tianshou, lambda: tianshou.as_vector_env(None), 'pip install "paddock[tianshou]"'),
-        (rllib, lambda: rllib.register("CartPole-v1"), 'pip install "paddock[rllib]"'),
+        (lambda: torchrl.batched_env("CartPole-v1", 2), 'pip install "paddock[torchrl]"'),
+        (lambda: torchrl.as_batched_env(None), 'pip install "paddock[torchrl]"'),
+        (lambda: tianshou.vector_env("CartPole-v1", 2), 'pip install "paddock[tianshou]"'),
+        (lambda: tianshou.as_vector_env(None), 'pip install "paddock[tianshou]"'),
+        (lambda: rllib.register("CartPole-v1"), 'pip install "paddock[rllib]"'),
     ],
     ids=["TorchRL", "TorchRL's lanes", "Tianshou", "Tianshou's lanes", "RLlib"],
 )
-def test_a_missing_package_is_named_with_its_command(monkeypatch, module, call, command):
-    monkeypatch.setattr(module, "find_spec", lambda name: None)
+def test_a_missing_package_is_named_with_its_command(monkeypatch, call, command):
+    monkeypatch.setattr("paddock.adapters.needed.find_spec", lambda name: None)
     with pytest.raises(DependencyNotInstalled) as raised:
         call()
     assert str(raised.value).endswith(f"To install: {command}")
+
+
+def test_lanes_that_an_adapter_refuses_are_closed():
+    def refuse(lanes):
+        raise NoArrayForm("no tensors of this")
+
+    lanes = paddock.make("CartPole-v1", num_envs=2)
+    with pytest.raises(NoArrayForm):
+        handed_over(lanes, refuse)
+    assert lanes.closed
 
 
 def test_looking_at_the_adapters_imports_no_framework():

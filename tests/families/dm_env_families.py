@@ -10,7 +10,7 @@ import paddock
 from paddock.errors import DependencyNotInstalled, InvalidSnapshot, NameNotFound, SnapshotUnsupported, UnsupportedMode
 from paddock.sources import from_dm_env
 from paddock.spaces import Box, Discrete, Tuple
-from tests.families.other_libraries import actions, equal, going_on, played
+from tests.families.playing import actions, equal, going_on, played
 from tests.families.toy_dm_env import hidden, walk
 
 # A model that is drawn too, a target that is part of the model, and numbers that are no arrays.

@@ -11,7 +11,8 @@ import paddock
 from paddock.errors import InvalidLanes, InvalidSnapshot, ResetNeeded, SnapshotUnsupported
 from paddock.sources import from_gym3
 from paddock.spaces import Box, Discrete, MultiDiscrete
-from tests.families.other_libraries import actions, equal, going_on, native_procgen, played
+from tests.families.other_libraries import native_procgen
+from tests.families.playing import actions, equal, going_on, played
 from tests.families.toy_gym3 import Guess
 
 TOY = "gym3:tests.families.toy_gym3:guess"

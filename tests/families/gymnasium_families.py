@@ -13,7 +13,15 @@ from gymnasium.utils.env_checker import check_env
 import paddock
 from paddock.errors import InvalidSnapshot, SnapshotUnsupported
 from paddock.sources import from_gymnasium
-from tests.families.playing import actions, going_on, played, same_numbers
+from tests.families.playing import (
+    actions,
+    check_guard_of_three_steps,
+    equal,
+    going_on,
+    lane_of,
+    played,
+    same_numbers,
+)
 from tests.serving import serving
 from tests.spaces.twins import same
 
@@ -51,12 +59,7 @@ def test_the_guard_alone_limits_orders_and_validates(id):
     while theirs is not theirs.unwrapped:
         assert type(theirs).__name__ not in ("TimeLimit", "OrderEnforcing", "PassiveEnvChecker")
         theirs = theirs.env
-    with pytest.raises(paddock.errors.ResetNeeded):
-        env.step(env.action_space.sample())
-    env.reset(seed=np.int64(1))
-    with pytest.raises(paddock.InvalidAction):
-        env.step("left")
-    assert [env.step(action)[3] for action in actions(env.action_space, 3)] == [False, False, True]
+    check_guard_of_three_steps(env)
 
 
 def native_lanes(id, count, chosen):
@@ -68,11 +71,6 @@ def native_lanes(id, count, chosen):
         found.append([observations[0], *(env.step(action)[:4] for action in chosen)])
         env.close()
     return found
-
-
-def lane_of(batch, lane):
-    """One lane's observation."""
-    return {key: lane_of(part, lane) for key, part in batch.items()} if isinstance(batch, dict) else batch[lane]
 
 
 @pytest.mark.parametrize("kind", ["loop", "process", "sandbox"])
@@ -91,13 +89,6 @@ def test_lanes_are_single_environments(id, kind):
         for batch, (seen, reward, terminated, truncated) in zip(results[1:], expected[1:], strict=True):
             assert equal(lane_of(batch[0], lane), seen)
             assert [part[lane] for part in batch[1:4]] == [reward, terminated, truncated]
-
-
-def equal(one, other):
-    """As ``same``, but for Python and NumPy numbers and texts that are equal."""
-    if isinstance(one, dict):
-        return one.keys() == other.keys() and all(equal(one[key], other[key]) for key in one)
-    return np.array_equal(one, other)
 
 
 @pytest.mark.parametrize("isolation", ["process", "sandbox"])

@@ -12,7 +12,7 @@ from paddock.errors import ResetNeeded, UnsupportedMode
 from paddock.sources import from_gymnax
 from paddock.sources.gymnax import FromGymnax
 from paddock.spaces import Box, Discrete
-from tests.families.other_libraries import actions, equal, going_on, played
+from tests.families.playing import actions, equal, going_on, played
 from tests.families.toy_functional import Drift, Endless, Params, played_by_functions
 
 TOY = "gymnax:tests.families.toy_functional:drift"

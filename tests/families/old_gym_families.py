@@ -11,7 +11,16 @@ import paddock
 from paddock.errors import DependencyNotInstalled, PaddockError, SnapshotUnsupported, UnsupportedMode, WrongClass
 from paddock.sources import from_gym
 from paddock.testing import check_env
-from tests.families.playing import actions, equal, going_on, played, played_in_lanes, played_with_pauses, same_numbers
+from tests.families.playing import (
+    actions,
+    check_guard_of_three_steps,
+    equal,
+    going_on,
+    played,
+    played_in_lanes,
+    played_with_pauses,
+    same_numbers,
+)
 from tests.families.relics import Relic, Stubborn
 from tests.serving import serving
 
@@ -65,14 +74,7 @@ def test_trajectories_are_the_librarys_own(id):
 
 @pytest.mark.parametrize("id", ["CartPole-v1", RELIC])
 def test_the_guard_alone_limits_orders_and_validates(id):
-    env = paddock.make(f"gym:{id}", max_episode_steps=3)
-    with pytest.raises(paddock.errors.ResetNeeded):
-        env.step(env.action_space.sample())
-    env.reset(seed=np.int64(1))
-    with pytest.raises(paddock.InvalidAction):
-        env.step("left")
-    assert [env.step(action)[3] for action in actions(env.action_space, 3)] == [False, False, True]
-    assert env.state().step_count == 3
+    check_guard_of_three_steps(paddock.make(f"gym:{id}", max_episode_steps=3))
 
 
 def test_a_limit_of_gyms_own_truncates():

@@ -17,6 +17,7 @@ import paddock
 from paddock.errors import InvalidSnapshot
 from paddock.testing import check_env
 from paddock.wrappers import TimeAwareObservation, TransformReward
+from tests.families.playing import actions, check_guard_of_three_steps, equal, going_on, lane_of, played
 from tests.families.toy_functional import played_by_functions
 from tests.serving import ROOT, serving
 
@@ -91,33 +92,6 @@ every_library_in_time = pytest.mark.parametrize(
 )
 
 
-def actions(space, count):
-    space.seed(11)
-    return [space.sample() for _ in range(count)]
-
-
-def played(env, seed, chosen):
-    return [env.reset(seed=seed), *going_on(env, chosen)]
-
-
-def going_on(env, chosen):
-    results = []
-    for action in chosen:
-        results.append(env.step(action))
-        if results[-1][2] or results[-1][3]:
-            results.append(env.reset())
-    return results
-
-
-def equal(one, other):
-    """The same keys, shapes and bits; a number may be Python's or NumPy's."""
-    if isinstance(one, dict):
-        return one.keys() == other.keys() and all(equal(one[key], other[key]) for key in one)
-    if isinstance(one, (list, tuple)):
-        return len(one) == len(other) and all(map(equal, one, other))
-    return np.array_equal(one, other)
-
-
 @every_library
 def test_trajectories_are_the_librarys_own(library):
     with library.make() as env:
@@ -132,13 +106,7 @@ def test_trajectories_are_the_librarys_own(library):
 @every_library
 def test_the_guard_orders_limits_and_validates(library):
     env = library.make(max_episode_steps=3)
-    with pytest.raises(paddock.errors.ResetNeeded):
-        env.step(env.action_space.sample())
-    env.reset(seed=np.int64(1))
-    with pytest.raises(paddock.InvalidAction):
-        env.step("left")
-    assert [env.step(action)[3] for action in actions(env.action_space, 3)] == [False, False, True]
-    assert env.state().step_count == 3
+    check_guard_of_three_steps(env)
     first = env.reset()[0]
     assert first in env.observation_space
     env.close(), env.close()
@@ -183,10 +151,6 @@ def check_lanes(library, isolation):
         for batch, one in zip(results[1:], expected[1:], strict=True):
             assert equal(lane_of(batch[0], lane), one[0])
             assert [part[lane] for part in batch[1:4]] == list(one[1:4])
-
-
-def lane_of(batch, lane):
-    return {key: lane_of(part, lane) for key, part in batch.items()} if isinstance(batch, dict) else batch[lane]
 
 
 @every_library

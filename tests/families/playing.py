@@ -1,6 +1,9 @@
-"""Episodes to compare: of an environment, of lanes, of the library's own. Needs NumPy alone: it runs in every venv."""
+"""Episodes to compare: of an environment, of lanes, of the library's own. Imports no library: it runs in every venv."""
 
 import numpy as np
+import pytest
+
+from paddock.errors import InvalidAction, ResetNeeded
 
 
 def actions(space, count):
@@ -43,6 +46,17 @@ def same_numbers(one, other):
     )
 
 
+def check_guard_of_three_steps(env):
+    """The guard alone orders, validates and limits; ``env`` was made with max_episode_steps=3."""
+    with pytest.raises(ResetNeeded):
+        env.step(env.action_space.sample())
+    env.reset(seed=np.int64(1))
+    with pytest.raises(InvalidAction):
+        env.step("left")
+    assert [env.step(action)[3] for action in actions(env.action_space, 3)] == [False, False, True]
+    assert env.state().step_count == 3
+
+
 def batch(lanes, action):
     """One action for all lanes."""
     from paddock.spaces.batch import concatenate, create_empty_array
@@ -55,7 +69,7 @@ def lane_of(value, lane):
     """One lane's part of a batch."""
     if isinstance(value, dict):
         return {key: lane_of(part, lane) for key, part in value.items()}
-    if isinstance(value, tuple):
+    if isinstance(value, tuple) and not isinstance(value[0], str):  # a batch of texts is a tuple, with one a lane
         return tuple(lane_of(part, lane) for part in value)
     return value[lane]
 

@@ -128,6 +128,16 @@ def test_what_is_no_environment_is_refused():
         env.unwrapped.step(1)
 
 
+def test_spaces_of_gymnasium_keep_all_that_they_say():
+    class Moved(Lamp):
+        action_space = theirs.MultiDiscrete([3, 2], start=[-1, 4])
+        observation_space = theirs.Sequence(theirs.Box(0, 1), stack=True)
+
+    env = from_gym(Moved())
+    assert env.action_space.start.tolist() == [-1, 4]
+    assert env.observation_space.stack
+
+
 def test_metadata_gets_the_newer_names():
     assert modern({"render.modes": ("ansi",), "video.frames_per_second": 3})["render_modes"] == ["ansi"]
     assert modern({"render.modes": ("ansi",), "video.frames_per_second": 3})["render_fps"] == 3

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 import paddock.envs.catalog  # noqa: F401 - the built-in ids
 from paddock.adapters.gymnasium_doors import (
     from_gymnasium_space,
-    need_gymnasium,
     to_gymnasium,
     to_gymnasium_space,
     to_gymnasium_vector,
 )
+from paddock.adapters.needed import need
 from paddock.core.env import Env
 from paddock.core.registry import registry
 from paddock.core.spec import EnvSpec
@@ -88,7 +88,7 @@ def register_in_gymnasium() -> list[str]:
     The namespace is ``paddock``; an id that has one of its own keeps it in the name, as ``paddock/phys2d.CartPole-v1``.
     Importing this module does it; call it again for ids that were registered since.
     """
-    need_gymnasium()
+    need("gymnasium")
     import gymnasium
 
     names = []

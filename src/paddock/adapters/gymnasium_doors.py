@@ -5,12 +5,11 @@ Users find them in ``paddock.adapters.gymnasium``; ``paddock.to_gymnasium`` is h
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+from paddock.adapters.needed import need
 from paddock.core.env import Env
 from paddock.core.vector_env import VectorEnv
-from paddock.errors import DependencyNotInstalled
 from paddock.spaces import Space
 
 if TYPE_CHECKING:
@@ -22,7 +21,7 @@ def to_gymnasium(env: Env[Any, Any]) -> gymnasium.Env[Any, Any]:
 
     Its ``spec`` can be made again by ``gymnasium.make``. One that is a ``gymnasium.Env`` already is returned as it is.
     """
-    need_gymnasium()
+    need("gymnasium")
     from paddock.adapters.gymnasium_env import adapted
 
     return adapted(env)
@@ -33,7 +32,7 @@ def to_gymnasium_vector(env: VectorEnv[Any, Any, Any]) -> gymnasium.vector.Vecto
 
     Arrays are passed on as they are: with ``LaneOptions(copy=False)`` the next step writes into the same ones.
     """
-    need_gymnasium()
+    need("gymnasium")
     from paddock.adapters.gymnasium_vector import adapted_lanes
 
     return adapted_lanes(env)
@@ -41,7 +40,7 @@ def to_gymnasium_vector(env: VectorEnv[Any, Any, Any]) -> gymnasium.vector.Vecto
 
 def to_gymnasium_space(space: Space[Any]) -> gymnasium.Space[Any]:
     """Gymnasium's space with the same members. It is not seeded, and shares no random stream with ``space``."""
-    need_gymnasium()
+    need("gymnasium")
     from paddock.sources.gymnasium_spaces import to_theirs
 
     return to_theirs(space)
@@ -49,13 +48,7 @@ def to_gymnasium_space(space: Space[Any]) -> gymnasium.Space[Any]:
 
 def from_gymnasium_space(space: gymnasium.Space[Any]) -> Space[Any]:
     """Our space with the same members. It is not seeded, and shares no random stream with ``space``."""
-    need_gymnasium()
+    need("gymnasium")
     from paddock.sources.gymnasium_spaces import to_ours
 
     return to_ours(space)
-
-
-def need_gymnasium() -> None:
-    """Raise DependencyNotInstalled with the command that helps, if Gymnasium is missing."""
-    if find_spec("gymnasium") is None:
-        raise DependencyNotInstalled('Gymnasium is not installed. To install: pip install "paddock[gymnasium]"')

@@ -8,13 +8,14 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from paddock.adapters.gymnasium_doors import to_gymnasium, to_gymnasium_vector
+from paddock.adapters.needed import need
+from paddock.adapters.trainer_lanes import Target
 from paddock.core.env import Env
 from paddock.core.spec import EnvSpec
-from paddock.errors import DependencyNotInstalled, WrongClass
+from paddock.errors import WrongClass
 from paddock.making import make
 
 if TYPE_CHECKING:
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     import gymnasium
 
     AnyEnv: TypeAlias = gymnasium.Env[Any, Any] | gymnasium.vector.VectorEnv[Any, Any, Any]
-
-Target = str | os.PathLike[str] | EnvSpec
 
 __all__ = ["Maker", "register"]
 
@@ -36,8 +35,7 @@ def register(target: Target, *, name: str | None = None, **make_kwargs: Any) -> 
     ``env_runners(num_envs_per_env_runner=n, gym_env_vectorize_mode="vector_entry_point")`` the n environments are lanes
     that one call steps, else n single ones in RLlib's loop.
     """
-    if find_spec("ray") is None or find_spec("ray.rllib") is None:
-        raise DependencyNotInstalled('RLlib is not installed. To install: pip install "paddock[rllib]"')
+    need("ray.rllib")
     from ray.tune import register_env
 
     name = _default_name(target) if name is None else name

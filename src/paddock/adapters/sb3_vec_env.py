@@ -14,6 +14,7 @@ import numpy as np
 from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env import VecEnv
 
+from paddock.adapters.trainer_lanes import reuses_buffers
 from paddock.core.env import Info
 from paddock.core.vector_env import AutoresetMode, VectorEnv
 from paddock.errors import InvalidLanes, WrongClass
@@ -22,8 +23,8 @@ from paddock.wrappers.vector.info_list import info_list
 
 Array = np.ndarray[Any, Any]
 Indices = int | Iterable[int] | None
-_OF_THE_LAST = ("final_obs", "final_info")  # all other keys tell of the episode that goes on or has just begun
-_ONLY_LAST = {"final_obs", "_final_obs", "final_info", "_final_info"}
+# All other keys tell of the episode that goes on or has just begun.
+_OF_THE_LAST = {"final_obs", "_final_obs", "final_info", "_final_info"}
 _NOTHING_TOLD = {"TimeLimit.truncated": False}
 _LOOP = "make them with backend='loop', which steps one environment a lane, to have those."
 
@@ -59,7 +60,7 @@ class LanesVecEnv(VecEnv):  # type: ignore[misc]  # seen without types
         )
         self._every_lane = range(self.num_envs)
         self._by_hand = lanes.metadata["autoreset_mode"] is AutoresetMode.DISABLED
-        self._lent = getattr(lanes.unwrapped, "copy", True) is False  # the next step would overwrite observations
+        self._lent = reuses_buffers(lanes)
         self._recv = lanes.recv
         self._returns: Array = np.zeros(self.num_envs)
         self._steps = 0
@@ -106,7 +107,7 @@ class LanesVecEnv(VecEnv):  # type: ignore[misc]  # seen without types
 
     def _infos(self, told: Info) -> list[Info]:
         """A dict for each lane: of its new episode, where one began."""
-        if not told or told.keys() <= _ONLY_LAST:
+        if not told or told.keys() <= _OF_THE_LAST:
             return list(map(dict.copy, repeat(_NOTHING_TOLD, self.num_envs)))
         infos = info_list({key: rows for key, rows in told.items() if key not in _OF_THE_LAST}, self.num_envs)
         for info in infos:

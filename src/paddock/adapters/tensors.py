@@ -6,18 +6,17 @@ same tensors in every step: clone what you keep.
 
 from __future__ import annotations
 
-import os
-from importlib.util import find_spec
 from operator import is_not
 from typing import Any, overload
 
 import numpy as np
 
+from paddock.adapters.needed import need
+from paddock.adapters.trainer_lanes import Target
 from paddock.core.env import Env
-from paddock.core.spec import EnvSpec
 from paddock.core.vector_env import VectorEnv
 from paddock.core.vector_wrapper import Result
-from paddock.errors import DependencyNotInstalled, PlanError, WrongClass
+from paddock.errors import PlanError, WrongClass
 from paddock.making import make as make_of_arrays
 from paddock.wrappers import NumpyToTorch
 from paddock.wrappers.array_conversion import jax_to_numpy as to_numpy
@@ -56,11 +55,11 @@ class TensorLanes(LanesToTorch):
 
 
 @overload
-def make(target: str | os.PathLike[str] | EnvSpec, *, num_envs: None = None, **options: Any) -> NumpyToTorch: ...
+def make(target: Target, *, num_envs: None = None, **options: Any) -> NumpyToTorch: ...
 @overload
-def make(target: str | os.PathLike[str] | EnvSpec, *, num_envs: int, **options: Any) -> TensorLanes: ...
+def make(target: Target, *, num_envs: int, **options: Any) -> TensorLanes: ...
 def make(
-    target: str | os.PathLike[str] | EnvSpec,
+    target: Target,
     *,
     num_envs: int | None = None,
     device: Device | None = None,
@@ -98,8 +97,7 @@ def _as_tensors(env: Any, device: Device | None) -> NumpyToTorch | TensorLanes:
 
 def _check_torch_has(device: Device | None) -> None:
     """Before an environment is made, which would have to be closed again."""
-    if find_spec("torch") is None:
-        raise DependencyNotInstalled('PyTorch is not installed. To install: pip install "paddock[torch]"')
+    need("torch")
     import torch
 
     try:

@@ -5,11 +5,11 @@ One environment needs no door of its own: Tianshou's DummyVectorEnv takes ``padd
 
 from __future__ import annotations
 
-from importlib.util import find_spec
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from paddock.adapters.lanes_to_reset import Lanes, Target, checked, lanes_to_reset
-from paddock.errors import DependencyNotInstalled
+from paddock.adapters.needed import need
+from paddock.adapters.trainer_lanes import Lanes, Target, checked, handed_over, lanes_to_reset
 from paddock.making import LaneOptions
 
 if TYPE_CHECKING:
@@ -25,19 +25,14 @@ def vector_env(
 
     All other keywords are those of ``make``. ``seed``: lane i begins its first episode with seed + i.
     """
-    need_tianshou()
-    return as_vector_env(lanes_to_reset(target, num_envs, lanes=lanes, **make_kwargs), seed=seed)
+    need("tianshou")
+    made = lanes_to_reset(target, num_envs, lanes=lanes, **make_kwargs)
+    return handed_over(made, partial(as_vector_env, seed=seed))
 
 
 def as_vector_env(lanes: Lanes, *, seed: int | None = None) -> LanesVectorEnv:
     """These lanes, made without autoreset, as a vector environment of Tianshou; ``.lanes`` are the lanes inside."""
-    need_tianshou()
+    need("tianshou")
     from paddock.adapters.tianshou_lanes import LanesVectorEnv
 
     return LanesVectorEnv(checked(lanes, "as_vector_env"), seed=seed)
-
-
-def need_tianshou() -> None:
-    """Raise DependencyNotInstalled with the command that helps, if Tianshou is missing."""
-    if find_spec("tianshou") is None:
-        raise DependencyNotInstalled('Tianshou is not installed. To install: pip install "paddock[tianshou]"')

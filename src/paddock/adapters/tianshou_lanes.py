@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 from tianshou.env import BaseVectorEnv
 
-from paddock.adapters.lanes_to_reset import Lanes, reuses_buffers
+from paddock.adapters.trainer_lanes import Lanes, reuses_buffers
 from paddock.core.env import Info
 from paddock.core.lane_arguments import lane_seeds
 from paddock.errors import ClosedEnvironmentError, InvalidAction, InvalidLanes, NoArrayForm
 from paddock.sources.gymnasium_spaces import to_theirs
 from paddock.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space
+from paddock.spaces.batch import row
 from paddock.wrappers.vector.info_list import info_list
 
 Array = np.ndarray[Any, Any]
@@ -84,7 +85,7 @@ class LanesVectorEnv(BaseVectorEnv):  # type: ignore[misc]  # Tianshou has no ty
         """The rows of these lanes; as Tianshou wants it, dicts where the space is a Dict."""
         if self._by_key:
             rows = np.empty(len(ids), dtype=object)
-            rows[:] = [_row(seen, lane) for lane in ids.tolist()]
+            rows[:] = [row(self.lanes.single_observation_space, seen, lane) for lane in ids.tolist()]
             return rows
         if self._is_all(ids):
             return seen.copy() if self._copy else seen
@@ -147,12 +148,6 @@ class LanesVectorEnv(BaseVectorEnv):  # type: ignore[misc]  # Tianshou has no ty
         """Close the lanes; a second time is fine."""
         self.is_closed = True
         self.lanes.close()
-
-
-def _row(batch: Any, lane: int) -> Any:
-    if isinstance(batch, dict):
-        return {key: _row(part, lane) for key, part in batch.items()}
-    return batch[lane]
 
 
 def _check_arrays(space: Space[Any], where: str, *, dicts: bool) -> None:

@@ -5,11 +5,11 @@ Indices count from 0 on TorchRL's side: action 0 is the first one of ``Discrete(
 
 from __future__ import annotations
 
-from importlib.util import find_spec
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from paddock.adapters.lanes_to_reset import Lanes, Target, checked, lanes_to_reset
-from paddock.errors import DependencyNotInstalled
+from paddock.adapters.needed import need
+from paddock.adapters.trainer_lanes import Lanes, Target, checked, handed_over, lanes_to_reset
 from paddock.making import LaneOptions
 
 if TYPE_CHECKING:
@@ -33,8 +33,9 @@ def batched_env(
 
     All other keywords are those of ``make``. ``seed``: lane i begins its first episode with seed + i.
     """
-    need_torchrl()
-    return as_batched_env(lanes_to_reset(target, num_envs, lanes=lanes, **make_kwargs), device=device, seed=seed)
+    need("torchrl")
+    made = lanes_to_reset(target, num_envs, lanes=lanes, **make_kwargs)
+    return handed_over(made, partial(as_batched_env, device=device, seed=seed))
 
 
 def as_batched_env(lanes: Lanes, *, device: torch.device | str | None = None, seed: int | None = None) -> LanesEnv:
@@ -43,13 +44,7 @@ def as_batched_env(lanes: Lanes, *, device: torch.device | str | None = None, se
     Observations are under ``"observation"``, those of a Dict space under its keys. On the CPU they share the memory of
     the lanes' arrays, unless the lanes were made with ``LaneOptions(copy=False)``.
     """
-    need_torchrl()
+    need("torchrl")
     from paddock.adapters.torchrl_env import LanesEnv
 
     return LanesEnv(checked(lanes, "as_batched_env"), device=device, seed=seed)
-
-
-def need_torchrl() -> None:
-    """Raise DependencyNotInstalled with the command that helps, if TorchRL is missing."""
-    if find_spec("torchrl") is None:
-        raise DependencyNotInstalled('TorchRL is not installed. To install: pip install "paddock[torchrl]"')

@@ -13,8 +13,8 @@ from tensordict import TensorDict, TensorDictBase
 from torchrl.data import Categorical, Composite, Unbounded
 from torchrl.envs import EnvBase
 
-from paddock.adapters.lanes_to_reset import Lanes, reuses_buffers
 from paddock.adapters.torchrl_specs import translated
+from paddock.adapters.trainer_lanes import Lanes, reuses_buffers
 from paddock.core.env import Info
 from paddock.core.lane_arguments import lane_seeds
 from paddock.errors import InvalidSpace

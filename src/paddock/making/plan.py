@@ -254,7 +254,7 @@ def _resolve_backend(
     render_mode: str | None,
 ) -> Backend:
     if backend not in _BACKENDS:
-        raise PlanError(f"backend={backend!r} is not one of {', '.join(_BACKENDS)}.")
+        raise PlanError(f"backend={backend!r} is not one of {', '.join(_BACKENDS)}, envpool.")
     compiled = target.spec is not None and target.spec.vector_entry_point is not None
     wrapped = bool(wrappers) or (target.spec is not None and bool(target.spec.additional_wrappers))
     if num_envs is None:

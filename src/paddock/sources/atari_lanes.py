@@ -17,10 +17,9 @@ from paddock.core.env import Info
 from paddock.core.lane_arguments import ended, lane_seeds, reset_mask
 from paddock.core.state import State
 from paddock.core.vector_env import AutoresetMode, VectorEnv
-from paddock.errors import ClosedEnvironmentError, InvalidAction, InvalidSeed, PlanError, ResetNeeded
-from paddock.spaces import Discrete
+from paddock.errors import ClosedEnvironmentError, InvalidSeed, PlanError, ResetNeeded
+from paddock.sources.batched_actions import admitted
 from paddock.spaces.batch import batch_space
-from paddock.spaces.conform import Nonconforming, conform
 
 Array = np.ndarray[Any, Any]
 
@@ -89,7 +88,7 @@ class AtariLanes(VectorEnv[Any, Any, Array]):
             raise ResetNeeded("Cannot call env.step() before calling env.reset()")
         if self.autoreset_mode is AutoresetMode.DISABLED and self._ended.any():
             raise ended(int(np.argmax(self._ended)))
-        checked = self._checked(actions)
+        checked = admitted(self, actions)
         self._take_back()
         self._ale.send(checked)
         self._sent = checked
@@ -118,22 +117,6 @@ class AtariLanes(VectorEnv[Any, Any, Array]):
         """Forget a step that was sent and that nobody received."""
         if self._sent is not None:
             self.recv()
-
-    def _checked(self, actions: Any) -> Array:
-        space = self.single_action_space
-        if isinstance(space, Discrete):
-            array = np.asarray(actions)
-            fits = array.shape == (self.num_envs,) and array.dtype.kind in "iu"
-            if fits and array.min() >= 0 and array.max() < space.n:
-                return array.astype(np.int64, copy=False)
-            raise InvalidAction(
-                f"{actions!r}: expected {self.num_envs} integers of {space}.", action=actions, space=self.action_space
-            )
-        try:
-            admitted: Array = conform(self.action_space, actions)
-        except Nonconforming as error:
-            raise InvalidAction(f"{error}", action=actions, space=self.action_space) from None
-        return admitted
 
     def state(self) -> tuple[State, ...]:
         return tuple(

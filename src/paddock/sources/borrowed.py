@@ -26,6 +26,9 @@ class Borrowed(Env[Any, Any]):
         self._closed = False
         self._seed_is_due = False
 
+    def render(self) -> Any:
+        return self.inner.render()
+
     def close(self) -> None:
         if not self._closed:  # not all of them can be closed twice
             self._closed = True

@@ -15,11 +15,9 @@ from typing import Any
 from paddock.core.spec import EnvSpec
 from paddock.errors import NameNotFound
 from paddock.sources.dm_env import FromDmEnv
-from paddock.sources.families import LIBRARIES
-from paddock.sources.given_function import importing
+from paddock.sources.families import installed_family
 from paddock.sources.headless import import_mujoco
-
-_FAMILY = LIBRARIES["dm_control"][0]
+from paddock.sources.their_errors import importing
 
 
 class FromDmControl(FromDmEnv):
@@ -28,12 +26,12 @@ class FromDmControl(FromDmEnv):
     @classmethod
     def for_spec(cls, spec: EnvSpec) -> Callable[..., FromDmControl]:
         """What makes the environment that this spec's id names."""
-        return Suite(spec.id)
+        return ByName(spec.id)
 
 
 def spec_of(id: str) -> EnvSpec:
     """For ``domain/task`` of the suite, or ``manipulation/name``."""
-    known = _known()
+    known = _known(id)
     if id not in known:
         domain = id.partition("/")[0]
         tasks = [one for one in known if one.startswith(f"{domain}/")]
@@ -44,7 +42,7 @@ def spec_of(id: str) -> EnvSpec:
 
 
 @dataclass(frozen=True)
-class Suite:
+class ByName:
     """Makes the environment with this name. ``task_kwargs`` are the task's own, as ``time_limit``."""
 
     id: str
@@ -77,9 +75,9 @@ class Suite:
         return FromDmControl(load(), remake=remake, render_mode=render_mode, render_kwargs=render_kwargs)
 
 
-def _known() -> list[str]:
-    """All names, once its code may be imported."""
-    with importing(_FAMILY, "dm_control"):
+def _known(id: str) -> list[str]:
+    """All names, once the code of ``id`` may be imported."""
+    with importing(installed_family("dm_control", id), id):
         manipulation, suite = _imported()
     return ["/".join(one) for one in suite.ALL_TASKS] + [f"manipulation/{one}" for one in manipulation.ALL]
 

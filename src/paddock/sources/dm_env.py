@@ -19,12 +19,13 @@ from paddock.core.spec import EnvSpec
 from paddock.core.warning import warn_user
 from paddock.errors import SnapshotUnsupported, UnsupportedMode, WrongClass
 from paddock.sources.dm_env_spaces import as_arrays, needs_arrays, space_of
-from paddock.sources.families import LIBRARIES
-from paddock.sources.given_function import fitting, given_function, importing, seed_argument
+from paddock.sources.families import installed_family
+from paddock.sources.given_function import fitting, given_function, seed_argument
+from paddock.sources.their_errors import importing
 from paddock.wrappers.guard import Guard
 
-_FAMILY = LIBRARIES["dm_env"][0]
 _SEED_BITS = 32  # of NumPy's RandomState, which these libraries draw from
+_STREAMS = ("random_state", "_rng")  # where an environment keeps its own
 
 
 class FromDmEnv(Env[Any, Any]):
@@ -138,7 +139,7 @@ def from_dm_env(env: Any, *, render_mode: str | None = None, validate: bool = Tr
 
 def spec_of(id: str) -> EnvSpec:
     """For ``module:function``; the function is called with the arguments of ``make``."""
-    _FAMILY.check_installed(id)
+    installed_family("dm_env", id)
     given_function(id, "dm_env")
     return EnvSpec(id, entry_point="paddock.sources.dm_env:FromDmEnv")
 
@@ -149,10 +150,7 @@ class ByFunction:
 
     id: str
 
-    @property
-    def metadata(self) -> dict[str, Any]:
-        """What it may be asked for; whether it can is known only when it is made."""
-        return {"render_modes": ["rgb_array"]}
+    metadata = {"render_modes": ["rgb_array"]}  # what it may be asked for; if it can is known when it is made
 
     def __call__(
         self, *, render_mode: str | None = None, render_kwargs: dict[str, Any] | None = None, **kwargs: Any
@@ -169,9 +167,6 @@ def random_stream(env: Any) -> np.random.RandomState | None:
     return next((one for one in found if isinstance(one, np.random.RandomState)), None)
 
 
-_STREAMS = ("random_state", "_rng")
-
-
 def _metadata(env: Any) -> dict[str, Any]:
     if not hasattr(env, "physics"):
         return {"render_modes": []}
@@ -180,7 +175,7 @@ def _metadata(env: Any) -> dict[str, Any]:
 
 def checked(env: Any) -> Any:
     """``env`` if it is an environment of dm_env."""
-    with importing(_FAMILY, "dm_env"):
+    with importing(installed_family("dm_env", "dm_env"), "dm_env"):
         import dm_env
     if not isinstance(env, dm_env.Environment):
         raise WrongClass(f"Expected a dm_env.Environment, got {type(env).__name__}.")

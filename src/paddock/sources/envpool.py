@@ -24,7 +24,6 @@ from paddock.errors import (
     ClosedEnvironmentError,
     CustomSpaceError,
     DependencyNotInstalled,
-    InvalidAction,
     InvalidLanes,
     InvalidSeed,
     NameNotFound,
@@ -32,12 +31,11 @@ from paddock.errors import (
     ResetNeeded,
 )
 from paddock.seeding import np_random
+from paddock.sources.batched_actions import admitted
 from paddock.sources.borrowed import Borrowed
-from paddock.sources.envpool_arrays import as_space, known_bounds, row, with_rows
-from paddock.sources.families import library_family
-from paddock.spaces import Discrete
-from paddock.spaces.batch import batch_space
-from paddock.spaces.conform import Nonconforming, conform
+from paddock.sources.envpool_arrays import as_space, known_bounds, with_rows
+from paddock.sources.families import installed_family
+from paddock.spaces.batch import batch_space, row
 
 Array = np.ndarray[Any, Any]
 
@@ -150,7 +148,7 @@ class EnvPoolLanes(VectorEnv[Any, Any, Array]):
     def send(self, actions: Any) -> None:
         if self._pool is None:
             raise ResetNeeded("Cannot call env.step() before calling env.reset()")
-        self._sent = self._checked(actions)
+        self._sent = admitted(self, actions)
         if self._held is None:
             self._pool.send(self._sent)
         else:
@@ -180,22 +178,6 @@ class EnvPoolLanes(VectorEnv[Any, Any, Array]):
         if len(held) == self.num_envs:
             raise InvalidLanes("hold() leaves no lane that moves. Do not step then.")
         self._held = np.flatnonzero(~lanes).astype(np.int32) if held else None
-
-    def _checked(self, actions: Any) -> Array:
-        space = self.single_action_space
-        if isinstance(space, Discrete):
-            array = np.asarray(actions)
-            fits = array.shape == (self.num_envs,) and array.dtype.kind in "iu"
-            if fits and array.min() >= space.start and array.max() < space.start + space.n:
-                return array
-            raise InvalidAction(
-                f"{actions!r}: expected {self.num_envs} integers of {space}.", action=actions, space=self.action_space
-            )
-        try:
-            admitted: Array = conform(self.action_space, actions)
-        except Nonconforming as error:
-            raise InvalidAction(f"{error}", action=actions, space=self.action_space) from None
-        return admitted
 
     def _taken(self, seen: Any, lanes: Array | None) -> Any:
         if lanes is None or len(lanes) == self.num_envs:
@@ -243,27 +225,23 @@ class EnvPoolLanes(VectorEnv[Any, Any, Array]):
 class EnvPoolEnv(Borrowed):
     """One environment of EnvPool's: a pool of one lane. For wrappers, walls and servers; a pool of many is faster."""
 
-    metadata: dict[str, Any] = {
-        "render_modes": ["rgb_array"]
-    }  # paddock shows it to people: EnvPool needs OpenCV for it
+    metadata: dict[str, Any] = {"render_modes": ["rgb_array"]}  # paddock shows them: EnvPool needs OpenCV for that
 
     def __init__(self, task: str, render_mode: str | None = None, **arguments: Any) -> None:
         super().__init__(EnvPoolLanes(task, 1, render_mode=render_mode, **{"num_threads": 1, **arguments}))
         self.render_mode = render_mode
-        self.observation_space, self.action_space = (
-            self.inner.single_observation_space,
-            self.inner.single_action_space,
-        )
+        self.observation_space = self.inner.single_observation_space
+        self.action_space = self.inner.single_action_space
 
     def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Any, Info]:
         seen, infos = self.inner.reset(seed=self._seed_now(seed), options=options)
-        return row(self.inner.observation_space, seen), _own(infos)
+        return row(self.observation_space, seen, 0), _own(infos)
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, Info]:
         # The guard has looked at it; as an array of one it is looked at again, for EnvPool reads memory by it.
         seen, rewards, terminations, truncations, infos = self.inner.step(np.asarray(action)[None])
         ended = bool(terminations[0]), bool(truncations[0])
-        return row(self.inner.observation_space, seen), float(rewards[0]), *ended, _own(infos)
+        return row(self.observation_space, seen, 0), float(rewards[0]), *ended, _own(infos)
 
     def render(self) -> Any:
         frames = self.inner.render()
@@ -298,9 +276,7 @@ def _check(task: str, mode: AutoresetMode, statistics: bool, arguments: Info) ->
 
 
 def _task_spec(task: str, arguments: Info) -> Any:
-    family = library_family("envpool", task)
-    assert family is not None
-    family.check_installed(task)
+    installed_family("envpool", task)
     import envpool
 
     if task not in envpool.list_all_envs():

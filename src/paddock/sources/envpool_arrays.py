@@ -12,7 +12,6 @@ import numpy as np
 
 import paddock.spaces as ours
 from paddock.errors import CustomSpaceError
-from paddock.spaces.batch import iterate
 
 Array = np.ndarray[Any, Any]
 
@@ -56,8 +55,3 @@ def with_rows(batch: Any, lanes: Any, rows: Any, num_envs: int = 0) -> Any:
     whole = np.zeros((num_envs, *rows.shape[1:]), rows.dtype) if batch is None else batch.copy()
     whole[lanes] = rows.reshape(len(lanes), *whole.shape[1:])
     return whole
-
-
-def row(space: ours.Space[Any], batch: Any) -> Any:
-    """The first lane's observation."""
-    return next(iter(iterate(space, batch)))

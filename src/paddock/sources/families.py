@@ -26,6 +26,8 @@ SOURCES = {
     "envpool": "paddock.sources.envpool:spec_of",
 }
 
+_THROUGH = {"gymnasium": "Gymnasium", "gym": "Gym", "pettingzoo": "PettingZoo", "envpool": "EnvPool"}
+
 
 @dataclass(frozen=True)
 class Family:
@@ -45,6 +47,11 @@ class Family:
     install: str
     library: str = "gymnasium"
     lets_go: bool = False
+
+    @property
+    def through(self) -> str:
+        """The library, as people write it."""
+        return _THROUGH.get(self.library, self.library)
 
     @property
     def missing(self) -> list[str]:
@@ -140,7 +147,8 @@ FAMILIES = (
 
 _GYMNASIUM = Family("Gymnasium", "gymnasium:*", r".+", "", (), "gymnasium")
 
-# By the prefix of a target, the particular ones first. What a package forgot to declare is in ``install`` too.
+# By the prefix of a target: the particular ones, then the one for all other ids. What a package forgot to declare is in
+# ``install`` too.
 LIBRARIES = {
     "dm_control": (
         Family(
@@ -194,33 +202,31 @@ def family_or_any(id: str) -> Family:
     return family_of(id) or _GYMNASIUM
 
 
-def library_family(source: str, id: str) -> Family | None:
-    """The family that ``source:id`` belongs to, as far as its name tells."""
+def library_family(source: str, id: str) -> Family:
+    """The family that ``source:id`` belongs to, as far as its name tells. ``source`` is one of SOURCES."""
     if source == "gymnasium":
         return family_or_any(id)
-    return next((one for one in LIBRARIES.get(source, ()) if _pattern(one.ids).fullmatch(id)), None)
+    *particular, rest = LIBRARIES[source]
+    return next((one for one in particular if _pattern(one.ids).fullmatch(id)), rest)
+
+
+def installed_family(source: str, id: str) -> Family:
+    """As ``library_family``; DependencyNotInstalled if a module of it is missing."""
+    family = library_family(source, id)
+    family.check_installed(id)
+    return family
 
 
 def in_words(source: str, id: str) -> str:
     """Where an id comes from and whether that is here, for ``explain``."""
     family = library_family(source, id)
-    if family is None:
-        return source if is_installed(source) else f"{source}, not installed"
-    through = _THROUGH.get(family.library, family.library)
-    return (family.name if family.name == through else f"{family.name} through {through}") + (
-        f", not installed: pip install {family.install}" if family.missing else ""
-    )
-
-
-_THROUGH = {"gymnasium": "Gymnasium", "gym": "Gym", "pettingzoo": "PettingZoo", "envpool": "EnvPool"}
+    name = family.name if family.name == family.through else f"{family.name} through {family.through}"
+    return f"{name}, not installed: pip install {family.install}" if family.missing else name
 
 
 def modules_of(source: str, id: str) -> list[str]:
     """The modules that hold the code of ``source:id``; DependencyNotInstalled if one is missing. Imports nothing."""
-    family = library_family(source, id)
-    if family is None:
-        return [source]
-    family.check_installed(id)
+    family = installed_family(source, id)
     own, _, _ = id.rpartition(":")
     return [name for name in (family.library, *family.needs, own) if name]
 

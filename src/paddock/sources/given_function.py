@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import importlib
 import inspect
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from paddock.errors import DependencyNotInstalled, InvalidId, NameNotFound
+from paddock.errors import InvalidId, NameNotFound
 from paddock.seeding import to_seed
-from paddock.sources.families import Family
 
 _SEEDS = ("seed", "random_state", "random", "rand_seed")
 
@@ -48,15 +46,3 @@ def fitting(seed: Any, bits: int) -> int:
     if value < 1 << bits:
         return value
     return int(np.random.SeedSequence(value).generate_state(1)[0]) >> (32 - bits)
-
-
-@contextmanager
-def importing(family: Family, id: str) -> Iterator[None]:
-    """A family that can't be imported, for what it did not declare, as DependencyNotInstalled with the command."""
-    family.check_installed(id)
-    try:
-        yield
-    except (ImportError, AttributeError) as error:  # AttributeError: beside a version that it does not know
-        raise DependencyNotInstalled(
-            f"{id!r} can't be imported: {error}. To install what {family.name} needs: pip install {family.install}"
-        ) from error

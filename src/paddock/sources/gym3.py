@@ -21,9 +21,10 @@ from paddock.core.spec import EnvSpec
 from paddock.core.vector_env import VectorEnv
 from paddock.core.warning import warn_user
 from paddock.errors import NameNotFound, SnapshotUnsupported, UnsupportedMode, WrongClass
-from paddock.sources.families import library_family
-from paddock.sources.given_function import fitting, given_function, importing, seed_argument
+from paddock.sources.families import installed_family
+from paddock.sources.given_function import fitting, given_function, seed_argument
 from paddock.sources.gym3_spaces import batch_of, first_of, space_of
+from paddock.sources.their_errors import importing
 from paddock.wrappers.guard import Guard
 
 _ENTRY_POINT = "paddock.sources.gym3:FromGym3"
@@ -71,12 +72,16 @@ class FromGym3(Env[Any, Any]):
             self._begin_with(seed)
         elif not self._at_beginning:
             self._end_early()
-        _, batch, first = self.gym3_env.observe()
-        info = self.gym3_env.get_info()[0]
-        self._frame = info.pop("rgb", None)
-        self._at_beginning = bool(first[0])
-        self._seen = first_of(batch)
+        info = self._look()
         return self._seen, info
+
+    def _look(self) -> Info:
+        """Take in where the environment is; its info."""
+        _, batch, first = self.gym3_env.observe()
+        info: Info = self.gym3_env.get_info()[0]
+        self._frame = info.pop("rgb", None)
+        self._seen, self._at_beginning = first_of(batch), bool(first[0])
+        return info
 
     def _begin_with(self, seed: int) -> None:
         if self._remake is None:
@@ -88,12 +93,12 @@ class FromGym3(Env[Any, Any]):
                 self._end_early()
             return
         old, self.gym3_env = self.gym3_env, self._remake(fitting(seed, _SEED_BITS))
-        _close(old)  # after the new one is there: with its last environment Procgen unloads its pictures
+        close(old)  # after the new one is there: with its last environment Procgen unloads its pictures
 
     def _end_early(self) -> None:
-        if is_procgen(self.gym3_env):
-            self.gym3_env.act(np.full(1, _BEGIN_ANEW, np.int32))
-        elif self._remake is not None:
+        if end_early(self.gym3_env):
+            return
+        if self._remake is not None:
             self._begin_with(int(self.np_random.integers(1 << _SEED_BITS)))
         else:
             warn_user("gym3 can't end an episode early: reset() goes on with the one that runs.")
@@ -104,7 +109,7 @@ class FromGym3(Env[Any, Any]):
         return self._frame
 
     def close(self) -> None:
-        _close(self.gym3_env)
+        close(self.gym3_env)
 
     def snapshot(self) -> bytes:
         """The game's whole state, its random streams included; for Procgen."""
@@ -117,9 +122,7 @@ class FromGym3(Env[Any, Any]):
         from paddock.sources.procgen_snapshot import restore
 
         restore(self.gym3_env, snapshot)
-        _, batch, first = self.gym3_env.observe()
-        self._seen, self._at_beginning = first_of(batch), bool(first[0])
-        self._frame = self.gym3_env.get_info()[0].get("rgb")
+        self._look()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> FromGym3:
         snapshot = self.snapshot()
@@ -169,10 +172,8 @@ class ByName:
 
 def maker_of(id: str) -> Callable[..., Any]:
     """The function that makes what the id names, once its code may be imported."""
-    family = library_family("gym3", id)
-    assert family is not None  # the last pattern fits all
+    family = installed_family("gym3", id)
     if family.name != "Procgen":
-        family.check_installed(id)
         return given_function(id, "gym3")
     with importing(family, id):
         from procgen import ProcgenGym3Env
@@ -212,6 +213,15 @@ def is_procgen(env: Any) -> bool:
     return type(innermost(env)).__module__.partition(".")[0] == "procgen"
 
 
-def _close(env: Any) -> None:
+def end_early(env: Any) -> bool:
+    """Begin the next episode in all lanes now, where the library can; whether it did."""
+    if not is_procgen(env):
+        return False
+    env.act(np.full(env.num, _BEGIN_ANEW, np.int32))
+    return True
+
+
+def close(env: Any) -> None:
+    """Close it, where that means something: gym3's own wrappers do not pass it on."""
     if hasattr(innermost(env), "close"):
         innermost(env).close()

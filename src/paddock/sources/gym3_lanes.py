@@ -6,6 +6,7 @@ An episode's last observation is never seen: ``info["final_obs"]`` is the one be
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
@@ -16,9 +17,9 @@ from paddock.core.state import State
 from paddock.core.vector_env import AutoresetMode, VectorEnv
 from paddock.core.warning import warn_user
 from paddock.errors import InvalidAction, InvalidLanes, ResetNeeded
-from paddock.sources.gym3 import FPS, is_procgen
+from paddock.sources.gym3 import FPS, close, end_early
 from paddock.sources.gym3_spaces import rows_of, space_of
-from paddock.spaces.batch import batch_space
+from paddock.spaces.batch import batch_space, row
 from paddock.spaces.conform import conform
 
 Array = np.ndarray[Any, Any]
@@ -48,11 +49,8 @@ class Gym3Lanes(VectorEnv[Any, Any, Array]):
         if seed is not None:
             warn_user("reset(seed=) seeds nothing: gym3 takes a seed when an environment is made.")
         env = self.gym3_env
-        if not env.observe()[2].all():
-            if not is_procgen(env):
-                warn_user("gym3 can't end an episode early: reset() goes on with those that run.")
-            else:
-                env.act(np.full(env.num, -1, np.int32))
+        if not env.observe()[2].all() and not end_early(env):
+            warn_user("gym3 can't end an episode early: reset() goes on with those that run.")
         _, self._seen, _ = env.observe()
         self._names = [random_name() for _ in range(env.num)]
         self._steps[:] = 0
@@ -75,7 +73,8 @@ class Gym3Lanes(VectorEnv[Any, Any, Array]):
         infos = self._infos()
         self._steps += 1
         for lane in np.flatnonzero(first).tolist():
-            infos = self._add_info(infos, {"final_obs": _lane(before, lane), "final_info": {}}, lane)
+            last = deepcopy(row(self.single_observation_space, before, lane))
+            infos = self._add_info(infos, {"final_obs": last, "final_info": {}}, lane)
             self._names[lane], self._steps[lane] = random_name(), 0
         return self._seen, rewards.astype(np.float64), first, np.zeros(self.num_envs, np.bool_), infos
 
@@ -93,9 +92,4 @@ class Gym3Lanes(VectorEnv[Any, Any, Array]):
         return None if self.render_mode is None else tuple(info["rgb"] for info in self.gym3_env.get_info())
 
     def close_extras(self, **kwargs: Any) -> None:
-        if hasattr(self.gym3_env, "close"):
-            self.gym3_env.close()
-
-
-def _lane(batch: Any, lane: int) -> Any:
-    return {key: _lane(part, lane) for key, part in batch.items()} if isinstance(batch, dict) else batch[lane].copy()
+        close(self.gym3_env)

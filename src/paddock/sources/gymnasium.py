@@ -8,21 +8,19 @@ the id is registered with.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator
-from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, SupportsFloat, cast
 
 import numpy as np
 
-import paddock.errors as errors
 from paddock.core.env import Env, Info
 from paddock.core.spec import EnvSpec
-from paddock.errors import DependencyNotInstalled, InvalidSpec, NameNotFound, WrongClass
+from paddock.errors import InvalidId, InvalidSpec, WrongClass
 from paddock.sources.families import family_or_any
 from paddock.sources.headless import import_mujoco, refuse_windows
 from paddock.sources.simulators import prepare_snapshots
+from paddock.sources.their_errors import our_errors
 from paddock.wrappers.guard import Guard
 
 if TYPE_CHECKING:
@@ -180,18 +178,18 @@ class Registered:
         from gymnasium.envs.registration import load_env_creator
 
         entry_point = _registered(self.id).entry_point
-        with _our_errors(self.id):
+        with our_errors(family_or_any(self.id), self.id):
             creator = load_env_creator(entry_point) if isinstance(entry_point, str) else entry_point
         return cast("dict[str, Any]", getattr(creator, "metadata", {}))
 
     def __call__(self, **kwargs: Any) -> FromGymnasium:
         import gymnasium
 
-        spec = _registered(self.id)
-        if "mujoco" in family_or_any(self.id).needs:
+        spec, family = _registered(self.id), family_or_any(self.id)
+        if "mujoco" in family.needs:
             refuse_windows(self.id, kwargs.get("render_mode"))
         bare = replace(deepcopy(spec), max_episode_steps=None, order_enforce=False, disable_env_checker=True)
-        with _our_errors(self.id):
+        with our_errors(family, self.id):
             env = gymnasium.make(bare, **kwargs)
         return _as_env(env)
 
@@ -223,7 +221,7 @@ def _known_spec(theirs: Any) -> EnvSpec | None:
             order_enforce=theirs.order_enforce,
             kwargs=deepcopy(theirs.kwargs),
         )
-    except (InvalidSpec, errors.InvalidId):
+    except (InvalidSpec, InvalidId):
         return None
 
 
@@ -234,7 +232,7 @@ def _registered(id: str) -> Any:
     family.check_installed(id)
     import gymnasium
 
-    with _our_errors(id):
+    with our_errors(family, id):
         if "mujoco" in family.needs:
             import_mujoco()
         for wanted in (family.module, module):
@@ -242,32 +240,6 @@ def _registered(id: str) -> Any:
                 importlib.import_module(wanted)
         versions = [one for one in gymnasium.registry.values() if one.id == f"{name}-v{one.version}"]
         return max(versions, key=lambda one: one.version) if versions else gymnasium.spec(name)
-
-
-@contextmanager
-def _our_errors(id: str) -> Iterator[None]:
-    """Gymnasium's errors and missing modules as ours of the same name; what the environment itself raises stays."""
-    try:
-        yield
-    except Exception as error:
-        ours = _translated(error, id)
-        if ours is None:
-            raise
-        raise ours from error
-
-
-def _translated(error: Exception, id: str) -> Exception | None:
-    family = family_or_any(id)
-    if isinstance(error, ImportError) or type(error).__name__ == "DependencyNotInstalled":
-        return DependencyNotInstalled(
-            f"{id!r} can't be imported: {error}. To install what {family.name} needs: pip install {family.install}"
-        )
-    if type(error).__module__ == "gymnasium.error":
-        ours: Any = getattr(errors, type(error).__name__, None)
-        if isinstance(ours, type) and issubclass(ours, errors.PaddockError):
-            return ours(f"Gymnasium: {error}")
-        return NameNotFound(f"Gymnasium: {error}")
-    return None
 
 
 def _with_graphs(library: str, value: Any) -> Any:

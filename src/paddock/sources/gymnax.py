@@ -17,9 +17,10 @@ import numpy as np
 from paddock.core.env import Env, Info
 from paddock.core.spec import EnvSpec
 from paddock.errors import NameNotFound, ResetNeeded, UnsupportedMode, WrongClass
-from paddock.sources.families import LIBRARIES, library_family
-from paddock.sources.given_function import fitting, given_function, importing
+from paddock.sources.families import installed_family
+from paddock.sources.given_function import fitting, given_function
 from paddock.sources.gymnax_spaces import plain, space_of, to_numpy
+from paddock.sources.their_errors import importing
 from paddock.spaces import Discrete
 from paddock.wrappers.guard import Guard
 
@@ -27,6 +28,7 @@ _SEED_BITS = 32  # of a key, without JAX's 64-bit mode
 # How an environment counts and limits its steps, where it does not tell a cut-off from an end: gymnax before 1.0, and
 # Craftax.
 _COUNTS = (("time", "max_steps_in_episode"), ("timestep", "max_timesteps"))
+_NO_PICTURES = "Environments of gymnax are not drawn: drop render_mode, or draw env.unwrapped.env_state yourself."
 
 
 class FromGymnax(Env[Any, Any]):
@@ -89,9 +91,6 @@ class FromGymnax(Env[Any, Any]):
         other.observation_space, other.action_space = deepcopy((self.observation_space, self.action_space), memo)
         other.spec, other._np_random = deepcopy((self.spec, self._np_random), memo)
         return other
-
-
-_NO_PICTURES = "Environments of gymnax are not drawn: drop render_mode, or draw env.unwrapped.env_state yourself."
 
 
 class Functions:
@@ -178,10 +177,8 @@ class ByName:
 
 def maker_of(id: str) -> Callable[..., Any]:
     """The function that makes what the id names, once its code may be imported."""
-    family = library_family("gymnax", id)
-    assert family is not None  # the last pattern fits all
+    family = installed_family("gymnax", id)
     if family.library == "jax":
-        family.check_installed(id)
         return given_function(id, "gymnax")
     with importing(family, id):
         import gymnax
@@ -192,7 +189,7 @@ def maker_of(id: str) -> Callable[..., Any]:
 
 def checked(env: Any) -> Any:
     """``env`` if it has the functions of one."""
-    LIBRARIES["gymnax"][0].check_installed("gymnax")
+    installed_family("gymnax", "module:function")
     wanted = ("reset_env", "step_env", "default_params", "observation_space", "action_space")
     missing = [name for name in wanted if not hasattr(env, name)]
     if missing:

@@ -9,20 +9,18 @@ from __future__ import annotations
 import importlib
 import inspect
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from copy import copy, deepcopy
 from dataclasses import dataclass
 from typing import Any, SupportsFloat
 
-import paddock.errors as errors
 from paddock.core.env import Env, Info
 from paddock.core.spec import EnvSpec
 from paddock.core.warning import warn_user
-from paddock.errors import DependencyNotInstalled, InvalidSeed, NameNotFound, UnsupportedMode, WrongClass
+from paddock.errors import InvalidId, InvalidSeed, InvalidSpec, UnsupportedMode, WrongClass
 from paddock.sources.borrowed import Borrowed
-from paddock.sources.families import library_family
+from paddock.sources.families import installed_family, library_family
 from paddock.sources.old_gym_spaces import to_ours
+from paddock.sources.their_errors import our_errors
 from paddock.wrappers.guard import Guard
 
 _ENTRY_POINT = "paddock.sources.old_gym:FromGym"
@@ -172,7 +170,7 @@ class Registered:
         converted = getattr(bare, "apply_api_compatibility", False)
         if mode is not None and (converted or "render_mode" in _parameters(creator)):
             kwargs["render_mode"] = mode
-        with _our_errors(self.id):
+        with our_errors(library_family("gym", self.id), self.id):
             env = bare.make(**kwargs)
         return FromGym(env, mode)
 
@@ -180,7 +178,7 @@ class Registered:
         if not isinstance(spec.entry_point, str):
             return spec.entry_point
         module, _, name = spec.entry_point.partition(":")
-        with _our_errors(self.id):
+        with our_errors(library_family("gym", self.id), self.id):
             return getattr(importlib.import_module(module), name)
 
 
@@ -227,7 +225,7 @@ def _known_spec(env: Any) -> EnvSpec | None:
     theirs = getattr(env, "spec", None)
     try:
         return None if theirs is None else _our_spec(theirs.id, theirs)
-    except (errors.InvalidSpec, errors.InvalidId):
+    except (InvalidSpec, InvalidId):
         return None
 
 
@@ -245,10 +243,7 @@ def _our_spec(id: str, theirs: Any) -> EnvSpec:
 def _registered(id: str) -> Any:
     """Gym's spec; without a version the newest."""
     module, _, name = id.rpartition(":")
-    family = library_family("gym", id)
-    assert family is not None
-    family.check_installed(id)
-    with _our_errors(id):
+    with our_errors(installed_family("gym", id), id):
         import gym
 
         if module:
@@ -257,22 +252,3 @@ def _registered(id: str) -> Any:
         known = registry if isinstance(registry, dict) else registry.env_specs
         versions = [int(match[2]) for one in known if (match := _ID.fullmatch(one)) and match[1] == name]
         return gym.spec(f"{name}-v{max(versions)}" if versions else name)
-
-
-@contextmanager
-def _our_errors(id: str) -> Iterator[None]:
-    """Gym's errors and missing modules as ours of the same name; what the environment itself raises stays."""
-    try:
-        yield
-    except ImportError as error:
-        raise DependencyNotInstalled(
-            f"{id!r} can't be imported: {error}. Install what the environment needs beside gym."
-        ) from error
-    except Exception as error:
-        if type(error).__module__ != "gym.error":
-            raise
-        if type(error).__name__ == "DependencyNotInstalled":
-            raise DependencyNotInstalled(f"Gym: {error}") from error
-        ours: Any = getattr(errors, type(error).__name__, None)
-        known = isinstance(ours, type) and issubclass(ours, errors.PaddockError)
-        raise (ours if known else NameNotFound)(f"Gym: {error}") from error

@@ -10,12 +10,14 @@ from typing import Any
 import paddock.spaces as ours
 from paddock.errors import CustomSpaceError
 
-_LIBRARIES = ("gym", "gymnasium")  # the latter where a package has moved on with its spaces alone
-
 
 def to_ours(space: Any) -> ours.Space[Any]:
     """Our space with the same members and dtype."""
-    match kind_of(space):
+    if _kind(space, "gymnasium") is not None:  # of a package that has moved on with its spaces alone
+        from paddock.sources.gymnasium_spaces import to_ours as newer_to_ours
+
+        return newer_to_ours(space)
+    match _kind(space, "gym"):
         case "Box":
             return ours.Box(space.low, space.high, space.shape, space.dtype)
         case "Discrete":
@@ -38,7 +40,7 @@ def to_ours(space: Any) -> ours.Space[Any]:
     )
 
 
-def kind_of(space: Any) -> str | None:
+def _kind(space: Any, library: str) -> str | None:
     """The name of the library's own class that this is, or is derived from."""
-    found = (one for one in type(space).__mro__ if one.__module__.partition(".")[0] in _LIBRARIES)
+    found = (one for one in type(space).__mro__ if one.__module__.partition(".")[0] == library)
     return next((one.__name__ for one in found), None)

@@ -17,7 +17,7 @@ from paddock.core.env import Env, Info
 from paddock.core.spec import EnvSpec
 from paddock.errors import DependencyNotInstalled, NameNotFound, PlanError, WrongClass
 from paddock.sources.borrowed import Borrowed
-from paddock.sources.families import library_family
+from paddock.sources.families import installed_family
 from paddock.sources.pettingzoo_agents import OneAgent, Policy
 from paddock.sources.pettingzoo_faces import AllAgents, Turns
 from paddock.wrappers.guard import Guard
@@ -44,7 +44,7 @@ def from_pettingzoo(
 
 def spec_of(id: str) -> EnvSpec:
     """Ours for ``classic/tictactoe_v3``, as PettingZoo's modules or its registry name it, or ``module:name``."""
-    Made(id).check()
+    ByName(id).check()
     return EnvSpec(id, entry_point=_ENTRY_POINT)
 
 
@@ -52,13 +52,13 @@ class FromPettingZoo:
     """The entry point of all of them; the spec's id says which."""
 
     @classmethod
-    def for_spec(cls, spec: EnvSpec) -> Made:
+    def for_spec(cls, spec: EnvSpec) -> ByName:
         """What makes the environment that this spec's id names."""
-        return Made(spec.id)
+        return ByName(spec.id)
 
 
 @dataclass(frozen=True)
-class Made:
+class ByName:
     """Makes what an id of PettingZoo's names."""
 
     id: str
@@ -88,9 +88,7 @@ class Made:
             return _face(made[api](**kwargs), agent, opponents)
 
     def _factories(self) -> dict[str, Any]:
-        family = library_family("pettingzoo", self.id)
-        assert family is not None
-        family.check_installed(self.id)
+        installed_family("pettingzoo", self.id)
         try:
             with warnings.catch_warnings():
                 # Since 1.27 each module says that the registry is the newer way to it; both lead to the same code.

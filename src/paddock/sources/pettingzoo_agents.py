@@ -11,7 +11,7 @@ import numpy as np
 from paddock.core.env import Info
 from paddock.errors import InvalidState, MissingArgument
 from paddock.sources.borrowed import Borrowed
-from paddock.sources.pettingzoo_faces import action_mask, numbers, spaces_of
+from paddock.sources.pettingzoo_faces import numbers, spaces_of, told_at_turn
 
 # (observation, info) -> action; the info has "agent", and "action_mask" where there is one.
 Policy: TypeAlias = "Callable[[Any, Info], Any]"
@@ -59,10 +59,7 @@ class OneAgent(Borrowed):
         while True:
             agent = env.agent_selection
             seen, reward, terminated, truncated, info = env.last()
-            info = {**info, "agent": agent}
-            mask = action_mask(seen, info)
-            if mask is not None:
-                info["action_mask"] = mask
+            info = told_at_turn(agent, seen, info)
             if agent == me:
                 return numbers(self.observation_space, seen), float(reward), bool(terminated), bool(truncated), info
             env.step(None if terminated or truncated else self._opponents(seen, info))
@@ -70,6 +67,3 @@ class OneAgent(Borrowed):
     def _by_chance(self, seen: Any, info: Info) -> Any:
         mask, space = info.get("action_mask"), self._drawn_from[info["agent"]]
         return space.sample() if mask is None else space.sample(np.asarray(mask, np.int8))
-
-    def render(self) -> Any:
-        return self.inner.render()

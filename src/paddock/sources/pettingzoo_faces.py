@@ -14,7 +14,7 @@ from paddock.core.env import Info
 from paddock.errors import CustomSpaceError, ResetNeeded
 from paddock.sources.borrowed import Borrowed
 from paddock.spaces import Dict, Discrete, Space
-from paddock.spaces.batch import batch_space, create_empty_array, iterate
+from paddock.spaces.batch import create_empty_array, row
 
 
 class AllAgents(Borrowed):
@@ -65,9 +65,6 @@ class AllAgents(Borrowed):
             info["action_mask"] = {agent: mask for agent, mask in masks.items() if mask is not None}
         return info
 
-    def render(self) -> Any:
-        return self.inner.render()
-
 
 class Turns(Borrowed):
     """An AEC environment, of which all agents have the same spaces: each step is the move of the one whose turn it is.
@@ -93,7 +90,7 @@ class Turns(Borrowed):
         self.inner.reset(seed=self._seed_now(seed), options=options)
         agent = self.inner.agent_selection
         seen = self._seen_by(agent)
-        return seen, self._told(agent, seen)
+        return seen, told_at_turn(agent, seen, self.inner.infos[agent])
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, Info]:
         env = self.inner
@@ -106,7 +103,7 @@ class Turns(Borrowed):
         while env.agents:
             agent = env.agent_selection
             seen = self._seen_by(agent)
-            info = self._told(agent, seen)
+            info = told_at_turn(agent, seen, env.infos[agent])
             if not (env.terminations[agent] or env.truncations[agent]):
                 break
             env.step(None)  # how one leaves
@@ -116,16 +113,6 @@ class Turns(Borrowed):
 
     def _seen_by(self, agent: str) -> Any:
         return numbers(self.observation_space, self.inner.observe(agent))
-
-    def _told(self, agent: str, seen: Any) -> Info:
-        info: Info = {**self.inner.infos[agent], "agent": agent}
-        mask = action_mask(seen, info)
-        if mask is not None:
-            info["action_mask"] = mask
-        return info
-
-    def render(self) -> Any:
-        return self.inner.render()
 
 
 def spaces_of(env: Any) -> tuple[dict[str, Space[Any]], dict[str, Space[Any]]]:
@@ -141,7 +128,7 @@ def spaces_of(env: Any) -> tuple[dict[str, Space[Any]], dict[str, Space[Any]]]:
 
 def _empty(space: Space[Any]) -> Any:
     """For an agent that was never there: zeros."""
-    return next(iter(iterate(batch_space(space, 1), create_empty_array(space, 1))))
+    return row(space, create_empty_array(space, 1), 0)
 
 
 def _ended(terminations: dict[str, bool], truncations: dict[str, bool]) -> tuple[bool, bool]:
@@ -160,3 +147,9 @@ def action_mask(seen: Any, info: Info) -> Any:
     if isinstance(seen, dict) and "action_mask" in seen:
         return seen["action_mask"]
     return info.get("action_mask")
+
+
+def told_at_turn(agent: str, seen: Any, info: Info) -> Info:
+    """The agent's info, with who it is and, where that is said, what it may choose."""
+    mask = action_mask(seen, info)
+    return {**info, "agent": agent, **({} if mask is None else {"action_mask": mask})}

@@ -29,7 +29,7 @@ from paddock.spaces.struct import Struct
 from paddock.spaces.text import Text
 from paddock.spaces.tuple import Tuple
 
-__all__ = ["batch_differing_spaces", "batch_space", "concatenate", "create_empty_array", "iterate"]
+__all__ = ["batch_differing_spaces", "batch_space", "concatenate", "create_empty_array", "iterate", "row"]
 
 
 def _not_a_space(function: str, space: Any) -> InvalidSpace:
@@ -232,8 +232,17 @@ def _iterate_tuple(space: Tuple, items: Any) -> Iterator[Any]:
 @iterate.register(Dict)
 def _iterate_dict(space: Dict, items: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     columns = [iterate(part, items[key]) for key, part in space.spaces.items()]
-    for row in zip(*columns, strict=True):
-        yield dict(zip(space.spaces, row, strict=True))
+    for each in zip(*columns, strict=True):
+        yield dict(zip(space.spaces, each, strict=True))
+
+
+def row(space: Space[Any], batch: Any, lane: int) -> Any:
+    """One lane's member of a batch of the single ``space``; tuples and dicts have their lanes inside their parts."""
+    if isinstance(space, Tuple):
+        return tuple(row(part, rows, lane) for part, rows in zip(space.spaces, batch, strict=True))
+    if isinstance(space, Dict):
+        return {key: row(part, batch[key], lane) for key, part in space.spaces.items()}
+    return batch[lane]
 
 
 @singledispatch

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from paddock.errors import CustomSpaceError, InvalidLanes, InvalidSpace
+from paddock.spaces.batch import row
 from paddock.spaces.box import Box
 from paddock.spaces.dict import Dict
 from paddock.spaces.discrete import Discrete
@@ -135,16 +136,7 @@ def _read_one_of(space: OneOf, shared_memory: Any, n: int = 1) -> tuple[tuple[np
     alternatives = [
         read_from_shared_memory(part, memory, n=n) for part, memory in zip(space.spaces, shared_memory[1:], strict=True)
     ]
-    return tuple((index, _row(space.spaces[index], alternatives[index], lane)) for lane, index in enumerate(chosen))
-
-
-def _row(space: Space[Any], batch: Any, lane: int) -> Any:
-    """One lane's member of a batch; tuples and dicts have their lanes inside their parts."""
-    if isinstance(space, Tuple):
-        return tuple(_row(part, rows, lane) for part, rows in zip(space.spaces, batch, strict=True))
-    if isinstance(space, Dict):
-        return {key: _row(part, batch[key], lane) for key, part in space.spaces.items()}
-    return batch[lane]
+    return tuple((index, row(space.spaces[index], alternatives[index], lane)) for lane, index in enumerate(chosen))
 
 
 @singledispatch

@@ -1,10 +1,14 @@
-"""Lanes for trainers that begin episodes themselves. They must not begin anew on their own: what ended stays ended."""
+"""Lanes as trainers take them: what all of them ask of lanes, and what those do that begin episodes themselves.
+
+For the latter lanes must not begin anew on their own: what ended stays ended.
+"""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from paddock.core.spec import EnvSpec
 from paddock.core.vector_env import AutoresetMode, VectorEnv
@@ -13,6 +17,7 @@ from paddock.making import LaneOptions, make
 
 Target = str | os.PathLike[str] | EnvSpec
 Lanes = VectorEnv[Any, Any, Any]
+Adapted = TypeVar("Adapted")
 
 
 def lanes_to_reset(target: Target, num_envs: int, *, lanes: LaneOptions | None, **make_kwargs: Any) -> Lanes:
@@ -43,6 +48,15 @@ def checked(lanes: Any, door: str) -> Lanes:
     if getattr(lanes.unwrapped, "batch_size", None) not in (None, lanes.num_envs):
         raise InvalidLanes(f"{door}() takes lanes that step together; these have batch_size, see LaneOptions. Drop it.")
     return lanes
+
+
+def handed_over(lanes: Lanes, adapt: Callable[[Lanes], Adapted]) -> Adapted:
+    """What ``adapt`` makes of lanes that nobody else holds: they are closed if it refuses them."""
+    try:
+        return adapt(lanes)
+    except BaseException:
+        lanes.close()
+        raise
 
 
 def reuses_buffers(lanes: Lanes) -> bool:
