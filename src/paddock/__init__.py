@@ -51,7 +51,7 @@ _HOMES = {
     "Policy": "paddock.sandbox",
     "register": "paddock.core.registry",
     "registry": "paddock.core.registry",
-    "spec": "paddock.core.lookup",
+    "spec": "paddock.sources.lookup",
     "pprint_registry": "paddock.core.listing",
     "check_env": "paddock.testing",
     "to_gymnasium": "paddock.adapters.gymnasium_doors",
@@ -110,7 +110,6 @@ if TYPE_CHECKING:  # for type checkers and editors, which do not run __getattr__
     from paddock.adapters.gymnasium_doors import to_gymnasium as to_gymnasium
     from paddock.core.env import Env as Env
     from paddock.core.listing import pprint_registry as pprint_registry
-    from paddock.core.lookup import spec as spec
     from paddock.core.registry import register as register
     from paddock.core.registry import registry as registry
     from paddock.core.spec import EnvSpec as EnvSpec
@@ -133,5 +132,6 @@ if TYPE_CHECKING:  # for type checkers and editors, which do not run __getattr__
     from paddock.making import permissions as permissions
     from paddock.making.doors import warm as warm
     from paddock.sandbox import Policy as Policy
+    from paddock.sources.lookup import spec as spec
     from paddock.spaces import Space as Space
     from paddock.testing import check_env as check_env

@@ -18,9 +18,11 @@ import paddock
 from paddock import LaneOptions
 from paddock.adapters.sb3 import as_vec_env, vec_env
 from paddock.core.vector_env import AutoresetMode
+from paddock.core.vector_wrapper import VectorWrapper
 from paddock.errors import InvalidLanes, WrongClass
 from paddock.spaces import Dict, Discrete
 from paddock.vector import SyncVectorEnv
+from paddock.vector.threads import ThreadVectorEnv
 from paddock.wrappers import ClipReward
 from tests.adapters.trainer_pages import run_section
 from tests.peers import ROOT
@@ -227,6 +229,41 @@ def test_attributes_of_lanes_in_a_loop():
     (first,) = env.env_method("reset", seed=7, indices=2)
     assert first[0].tolist() == paddock.make("CartPole-v1").reset(seed=7)[0].tolist()
     assert [callable(method) for method in env.get_attr("reset")] == [True] * 3
+
+
+def test_a_change_to_one_lane_is_told_to_lanes_that_step_together():
+    looks = []
+    made = [lambda: paddock.make("Pendulum-v1")] * 2
+    env = as_vec_env(
+        ThreadVectorEnv(made, autoreset_mode="SameStep", recogniser=lambda envs, _: looks.append(envs[1].unwrapped.g))
+    )
+    env.set_attr("g", 1.6, indices=[1])
+    assert looks[-1] == 1.6
+    env.env_method("set_wrapper_attr", "g", 3.7, indices=1)
+    assert looks[-1] == 3.7
+    before = len(looks)
+    with pytest.raises(TypeError):
+        env.env_method("set_wrapper_attr", indices=1)
+    assert len(looks) == before + 1
+    env.close()
+
+
+class Untold(VectorWrapper):
+    """As the ALE's own lanes: nothing is told of the episode that ended but its last observation."""
+
+    def recv(self):
+        *result, infos = super().recv()
+        return *result, {key: value for key, value in infos.items() if "final_info" not in key}
+
+
+def test_lanes_that_tell_no_last_info():
+    env = as_vec_env(Untold(SyncVectorEnv([Pair] * 2, autoreset_mode=AutoresetMode.SAME_STEP)))
+    env.reset()
+    for _ in range(4):
+        *_, dones, infos = env.step(np.ones(2, int))
+    assert dones.all()
+    assert infos[0].keys() == {"terminal_observation", "TimeLimit.truncated", "episode"}
+    assert env.reset_infos == [{"began": True}] * 2
 
 
 def test_options_go_to_all_lanes():

@@ -80,3 +80,9 @@ def test_lanes_that_nobody_asked_for_are_refused(registered):
     maker = registered[rllib.register("CartPole-v1", num_envs=2)]
     with pytest.raises(WrongClass, match="CartPole-v1 made a"):
         maker({})
+
+
+def test_an_environment_that_was_made_is_refused_with_what_to_pass(registered):
+    with pytest.raises(WrongClass, match=r"got \w+\. Of an environment that was made: register\(env\.spec\)"):
+        rllib.register(paddock.make("CartPole-v1"))
+    assert registered == {}

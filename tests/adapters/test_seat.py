@@ -19,6 +19,7 @@ from paddock.errors import (
     ClosedEnvironmentError,
     EpisodeFailed,
     InvalidTask,
+    NotTransferable,
     PlanError,
     ToolFailed,
     WorkerLost,
@@ -105,6 +106,27 @@ def test_step_after_the_end_has_words_for_the_model_and_changes_nothing():
     with pytest.raises(ToolFailed, match="over"):
         step(seat)
     assert seat.episode.reward == 1.5
+
+
+@pytest.mark.parametrize("arguments", [{"\ud800": 1}, {"message": 10**4200}])
+def test_what_a_model_wrote_and_no_wall_lets_through_is_told_to_it_and_the_episode_goes_on(arguments):
+    failures = Failures()
+    seat = Seat(lambda: make_for_async("paddock/Echo", isolation="sandbox"), SeatRules(), failures)
+    reset(seat)
+    with pytest.raises(ToolFailed, match="can't be sent to the environment"):
+        LOOP.wait(seat.step({"type": "call_tool", "tool_name": "echo_message", "arguments": arguments}))
+    assert (seat.episode.failure, failures.failed) == (None, 0)
+    told = LOOP.wait(seat.step({"type": "call_tool", "tool_name": "echo_message", "arguments": {"message": "hi"}}))
+    assert told["content"][0]["text"] == "hi"
+    LOOP.wait(seat.close())
+
+
+def test_what_an_environment_can_not_send_back_is_not_the_models_fault():
+    seat, _, failures = seat_of([None, NotTransferable("observation is a socket")])
+    reset(seat)
+    with pytest.raises(ToolFailed, match="does not count"):
+        step(seat)
+    assert (seat.episode.reward, failures.failed) == (None, 1)
 
 
 def test_reset_is_tried_again_in_a_new_environment():

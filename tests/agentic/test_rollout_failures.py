@@ -7,8 +7,10 @@ import threading
 import pytest
 
 import paddock
-from paddock.agentic import CallTool, rollout
+from paddock.agentic import CallTool, Say, rollout
 from paddock.agentic.rollouts import crew
+from paddock.hosting.codec import encode
+from paddock.hosting.messages import Step
 from paddock.record.trace import TraceReader
 from tests.agentic.rollout_envs import Guess, Moody, Slow, Watched, hang_in_making
 
@@ -92,6 +94,31 @@ def test_an_answer_that_is_none_is_the_policys_error(answer, code):
 def test_an_action_outside_the_space_is_the_policys_error():
     (done,) = rollout("CartPole-v1", lambda turn: 7, 1)
     assert (done.error.code, done.error.where) == ("INVALID_ACTION", "policy")
+
+
+class Far(Guess):
+    """As one behind a wall: an action that can't be sent does not reach it."""
+
+    def step(self, action):
+        encode(Step([0], [action]))
+        return super().step(action)
+
+
+def test_what_a_model_wrote_and_can_not_be_sent_is_told_to_it_and_it_may_try_again():
+    def policy(turn):
+        said.append(turn.messages[-1]["content"])
+        arguments = ['{"\\ud800": 1}', f'{{"number": 1{"0" * 4200}}}', f'{{"number": {turn.number - 1}}}'][
+            min(turn.number, 2)
+        ]
+        function = {"name": "guess", "arguments": arguments}
+        return {"role": "assistant", "tool_calls": [{"id": "1", "type": "function", "function": function}]}
+
+    said = []
+    (done,) = rollout(Far, policy, 1)
+    assert (done.error, done.total_return) == (None, 1.0)
+    assert all(text.startswith("Error: This can't be sent to the environment") for text in said[1:3])
+    (done,) = rollout(Far, lambda turn: Say("\ud800"), 1)
+    assert (done.error.code, done.error.where) == ("NOT_TRANSFERABLE", "policy")
 
 
 def test_an_async_policy_that_raises_or_cancels_itself_is_kept():

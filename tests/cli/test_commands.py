@@ -9,6 +9,7 @@ import pytest
 from paddock import __version__
 from paddock.cli import demo, doctor
 from paddock.cli.commands import COMMANDS
+from tests.toys import Counter
 
 ALL = [
     ["list"],
@@ -239,3 +240,44 @@ def test_json_of_a_mistake_is_one_document_too(paddock):
     found = paddock("run", "CartPol-v1", "--json")
     assert found.code == 2
     assert json.loads(found.out)["error"]["code"] == "NAME_NOT_FOUND"
+
+
+def test_info_tells_what_the_table_of_families_knows(paddock, monkeypatch):
+    monkeypatch.setattr("paddock.sources.families.is_installed", lambda module: module == "gymnasium")
+    for id, family in (("LunarLander-v3", "Box2D"), ("ALE/Pong-v5", "Atari"), ("dm_control:a/b", "dm_control")):
+        document = paddock("info", id, "--json").document
+        assert (document["id"], document["family"], document["installed"]) == (id, family, False)
+        assert document["install"].startswith("pip install ")
+        assert document["spec_and_spaces"] == f"paddock info --make {id}"
+    assert "pip install gymnasium box2d pygame-ce" in paddock("info", "LunarLander-v3").out
+
+
+def test_list_shows_every_family(paddock):
+    from paddock.sources.families import FAMILIES, LIBRARIES
+
+    text = paddock("list").out
+    assert all(one.name in text for one in (*FAMILIES, *(one for each in LIBRARIES.values() for one in each)))
+
+
+class Masked(Counter):
+    """Raises when it is given what its last info did not allow: each time one action is allowed, the next one."""
+
+    def _allowed(self):
+        return {"action_mask": np.eye(3, dtype=np.int8)[self.count % 3]}
+
+    def reset(self, *, seed=None, options=None):
+        return super().reset(seed=seed)[0], self._allowed()
+
+    def step(self, action):
+        if action != self.count % 3:
+            raise ValueError(f"{action} is not allowed")
+        return (*super().step(action)[:4], self._allowed())
+
+
+def test_random_actions_keep_to_the_mask(paddock):
+    import paddock as package
+
+    package.register("me/Masked-v0", Masked, max_episode_steps=40)
+    assert paddock("run", "me/Masked-v0", "--episodes", "3").code == 0
+    checked = paddock("check", "me/Masked-v0")
+    assert checked.code == 0, checked.out

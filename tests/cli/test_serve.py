@@ -167,6 +167,8 @@ def test_it_prints_one_line_and_the_token_for_people():
     ("words", "says"),
     [
         (["CartPol-v1"], "Did you mean: `CartPole`"),
+        (["nowhere_at_all:X-v0"], "No module named 'nowhere_at_all'"),
+        (["json:X-v0"], "Environment `X` doesn't exist"),
         (["CartPole-v1", "CartPole-v1"], "named twice"),
         (["CartPole-v1", "--isolation", "none"], "without one"),
         (["CartPole-v1", "--isolation", "glass"], "is not one of"),
@@ -189,6 +191,16 @@ def test_a_mistake_is_one_line_before_anything_is_started(paddock, monkeypatch, 
     result = paddock("serve", *words)
     assert result.code == 2
     assert says in result.err
+    assert len(result.err.splitlines()) == 1
+
+
+def test_an_environment_that_can_not_be_made_is_one_line(paddock, tmp_path):
+    (tmp_path / "paddock.toml").write_text(MANIFEST)
+    broken = MODULE.replace("self.side, self.books = side, books", "raise KeyError('no shelf')")
+    (tmp_path / "shelf_env.py").write_text(broken)
+    result = paddock("serve", f"{tmp_path}:Left-v0", "--port", "0")
+    assert result.code == 2
+    assert result.err.endswith("the environment can't be made: KeyError: 'no shelf'\n")
     assert len(result.err.splitlines()) == 1
 
 

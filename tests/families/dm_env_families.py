@@ -2,6 +2,7 @@
 
 import copy
 
+import mujoco
 import numpy as np
 import pytest
 from dm_control import manipulation, suite
@@ -10,6 +11,7 @@ import paddock
 from paddock.errors import DependencyNotInstalled, InvalidSnapshot, NameNotFound, SnapshotUnsupported, UnsupportedMode
 from paddock.sources import from_dm_env
 from paddock.spaces import Box, Discrete, Tuple
+from tests.families.forging import filled, forged, integers_of, setting, without
 from tests.families.playing import actions, equal, going_on, played
 from tests.families.toy_dm_env import hidden, walk
 
@@ -73,6 +75,42 @@ def test_a_snapshot_of_another_task_or_a_wrong_stream_is_refused():
     with pytest.raises(InvalidSnapshot):
         env.unwrapped.restore(broken)
     assert env.unwrapped.snapshot() == before
+
+
+def test_no_address_count_or_setting_comes_from_a_snapshot():
+    env = paddock.make("dm_control:ball_in_cup/catch").unwrapped
+    env.reset(seed=1)
+    good, integers = env.snapshot(), integers_of(env.dm_env.physics.data.ptr)
+    assert "moment_rowadr" in integers
+    changes = [setting("state", "arrays", name, to=np.full_like(one, 100)) for name, one in integers.items()]
+    shapes = integers_of(env.dm_env.physics.model.ptr)
+    changes += [setting("model", name, to=shapes[name]) for name in ("jnt_dofadr", "wrap_objid")]
+    changes += [filled("model", "geom_size", to=np.nan), filled("state", "numbers", to=np.inf)]
+    wrong = {"_step_count": "x", "_n_sub_steps": 20_000_000, "_reset_next_step": None, "step": 1, "task": None}
+    changes += [setting("fields", 0, name, to=value) for name, value in wrong.items()]
+    changes += map(without, ("who", "state", "model", "fields", "random"))
+    for change in changes:
+        with pytest.raises(InvalidSnapshot):
+            env.restore(forged("dm_control", good, change))
+    assert env.snapshot() == good
+
+
+def test_a_model_that_mujoco_can_not_compute_is_put_back(monkeypatch):
+    env = paddock.make("dm_control:reacher/easy").unwrapped
+    env.reset(seed=1)
+    first = env.snapshot()
+    env.reset(seed=2)
+    before, forward, calls = env.snapshot(), mujoco.mj_forward, []
+
+    def failing(model, data):
+        calls.append(forward(model, data))
+        if len(calls) == 1:
+            raise mujoco.FatalError("no")
+
+    monkeypatch.setattr(mujoco, "mj_forward", failing)
+    with pytest.raises(InvalidSnapshot, match="can't go on from this snapshot: no"):
+        env.restore(first)
+    assert env.snapshot() == before
 
 
 def test_pictures_are_the_librarys_own():

@@ -1,6 +1,7 @@
 """Run by test_envpool.py where EnvPool is: its own pools, step by step the same, and everything around them."""
 
 import copy
+from functools import partial
 
 import envpool
 import numpy as np
@@ -136,6 +137,10 @@ def test_one_environment_is_one_lane(id):
         env.snapshot()
     with pytest.raises(SnapshotUnsupported, match="can't be copied"):
         copy.deepcopy(env)
+    with lanes_of(id, 2) as lanes:
+        for ask in (lanes.snapshot, partial(lanes.restore, b"")):
+            with pytest.raises(SnapshotUnsupported, match="Repeat the actions from the seed"):
+                ask()
 
 
 def test_backend_envpool_is_envpools_environment_of_that_name():

@@ -1,11 +1,13 @@
 """Run by test_gymnasium_families.py where the packages are: the same numbers as the library's own, everywhere."""
 
 import copy
+import re
 from urllib.parse import quote
 
 import ale_py
 import gymnasium
 import minigrid
+import mujoco
 import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
@@ -13,6 +15,8 @@ from gymnasium.utils.env_checker import check_env
 import paddock
 from paddock.errors import InvalidSnapshot, SnapshotUnsupported
 from paddock.sources import from_gymnasium
+from paddock.sources.snapshot_value import opened_value
+from tests.families.forging import filled, forged, integers_of, setting, without
 from tests.families.playing import (
     actions,
     check_guard_of_three_steps,
@@ -217,6 +221,109 @@ def test_no_broken_snapshot_is_taken(id):
         with pytest.raises(InvalidSnapshot):
             env.restore(bad)
     env.step(env.action_space.sample())
+
+
+@pytest.mark.parametrize("id", ["Humanoid-v5", "HalfCheetah-v5"])
+def test_no_address_or_count_of_mujocos_comes_from_a_snapshot(id):
+    """It would follow them out of its memory."""
+    env = paddock.make(id).unwrapped
+    env.reset(seed=1)
+    good, integers = env.snapshot(), integers_of(env.data)
+    assert "ten_wrapnum" in integers
+    for name, array in integers.items():
+        bad = forged("gymnasium", good, setting("state", "arrays", name, to=np.full_like(array, 100)))
+        with pytest.raises(InvalidSnapshot, match="another model"):
+            env.restore(bad)
+    assert env.snapshot() == good
+
+
+@pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("path", [("numbers",), ("arrays", "xpos")])
+def test_a_state_that_is_not_finite_is_refused(path, number):
+    env = paddock.make("Hopper-v5").unwrapped
+    env.reset(seed=1)
+    good = env.snapshot()
+    with pytest.raises(InvalidSnapshot, match=f"not finite, in .*{path[-1][:2] if len(path) > 1 else 'state'}"):
+        env.restore(forged("gymnasium", good, filled("state", *path, to=number)))
+    assert env.snapshot() == good
+
+
+def test_what_sleeps_is_not_saved():
+    """By the number of its neighbour, which no snapshot may tell."""
+    env = paddock.make("Hopper-v5").unwrapped
+    env.reset(seed=1)
+    good = env.snapshot()
+    env.model.opt.enableflags |= int(mujoco.mjtEnableBit.mjENBL_SLEEP)
+    for use in (env.snapshot, lambda: env.restore(good)):
+        with pytest.raises(SnapshotUnsupported, match="sleeping"):
+            use()
+
+
+def test_what_mujoco_can_not_compute_from_is_refused_and_changes_nothing(monkeypatch):
+    env = paddock.make("Hopper-v5").unwrapped
+    env.reset(seed=1)
+    first = env.snapshot()
+    env.step(env.action_space.sample())
+    before, forward, calls = env.snapshot(), mujoco.mj_forward, []
+
+    def failing(model, data):
+        calls.append(forward(model, data))
+        if len(calls) == 1:
+            raise mujoco.FatalError("no")
+
+    monkeypatch.setattr(mujoco, "mj_forward", failing)
+    with pytest.raises(InvalidSnapshot, match="can't go on from this snapshot: no"):
+        env.restore(first)
+    assert env.snapshot() == before
+
+
+@pytest.mark.parametrize(("id", "counted"), [("HalfCheetah-v5", "frame_skip"), ("ALE/Pong-v5", "_frameskip")])
+def test_fields_are_those_that_it_has_and_of_their_kinds(id, counted):
+    env = paddock.make(id).unwrapped
+    env.reset(seed=1)
+    good = env.snapshot()
+    hidden = ["step", "reset", "close", "unwrapped", "np_random", "_np_random", "spec", "action_space", "__class__"]
+    changes = [setting("fields", 0, name, to="boo") for name in [*hidden, "_np_random_seed", counted]]
+    changes += [setting("fields", 0, name, to=None) for name in hidden]
+    changes += [setting("fields", 0, counted, to=number) for number in (20_000, None, True)]
+    changes += [setting("fields", 0, to={}), setting("fields", to=[]), *map(without, ("who", "state", "fields"))]
+    for change in changes:
+        with pytest.raises(InvalidSnapshot):
+            env.restore(forged("gymnasium", good, change))
+    assert env.snapshot() == good
+
+
+def test_a_field_that_the_first_reset_makes_comes_with_a_snapshot():
+    env, fresh = paddock.make("Reacher-v5").unwrapped, paddock.make("Reacher-v5").unwrapped
+    env.reset(seed=1)
+    fresh.restore(env.snapshot())
+    assert same(fresh.step(np.ones(2, np.float32)), env.step(np.ones(2, np.float32)))
+
+
+def broken_states(bits):
+    """A stream that can't be read, a length, a count of memory, a device's own numbers, a bank; and less or more."""
+    count, number, bank = (bits.index(name) + len(name) for name in (b"M6532", b"TIASound", b"CartridgeF8"))
+    text = re.search(rb"(?:\d+ ){624}", bits).start()
+    far = (200 << 8).to_bytes(4, "little")
+    for place, new in [(text + 100, b"x"), (text - 4, far), (count, far), (bank, far), (number - 12, far)]:
+        yield bits[:place] + new + bits[place + len(new) :]
+    at = bits.index(b"M6502Low") + 8 + 6 * 4  # a yes or no, which it raises about when half is read
+    yield bits[:at] + b"\0" + bits[at + 1 :]
+    yield from (bits[:-1], bits * 2, bytes(len(bits)), b"")
+
+
+@pytest.mark.parametrize("chance", [0.0, 0.25])
+def test_a_broken_state_of_the_ale_is_refused_and_changes_nothing(chance):
+    env = paddock.make("ALE/Asteroids-v5", repeat_action_probability=chance).unwrapped
+    env.reset(seed=1)
+    first = env.snapshot()
+    for _ in range(30):
+        env.step(2)
+    before, bits = env.snapshot(), opened_value("gymnasium", first)["state"]["bits"]
+    for number, bad in enumerate(broken_states(bits)):
+        with pytest.raises(InvalidSnapshot):
+            env.restore(forged("gymnasium", first, setting("state", "bits", to=bad)))
+        assert env.snapshot() == before, number
 
 
 def test_a_wrapper_of_gymnasiums_between_is_saved_with_it():

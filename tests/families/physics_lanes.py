@@ -11,7 +11,7 @@ from ale_py.vector_env import AtariVectorEnv
 
 import paddock
 from paddock import LaneOptions
-from paddock.errors import InvalidAction, InvalidSeed, PlanError, ResetNeeded
+from paddock.errors import InvalidAction, InvalidSeed, PlanError, ResetNeeded, SnapshotUnsupported
 from paddock.sources import mujoco_lanes
 from paddock.sources.atari_lanes import AtariLanes
 from paddock.vector.threads import ThreadVectorEnv
@@ -138,6 +138,62 @@ def test_lanes_that_are_set_up_differently_later_go_their_own_ways():
     assert_alike(*runs)
 
 
+def dear_cost(action):
+    return 100.0
+
+
+@pytest.mark.parametrize(
+    ("id", "name", "values"),
+    [
+        ("HalfCheetah-v5", "_ctrl_cost_weight", [np.float32(0.1), np.float32(5), np.float32(0.1)]),
+        ("HalfCheetah-v5", "_ctrl_cost_weight", [np.array(0.1), np.array(5.0), np.array(0.1)]),
+        ("HalfCheetah-v5", "_ctrl_cost_weight", [1, True, 1.0]),
+        ("Ant-v5", "_healthy_z_range", [[0.2, 1.0], [5.0, 6.0], [0.2, 1.0]]),
+        ("HalfCheetah-v5", "_ctrl_cost_weight", "heavy"),
+        ("HalfCheetah-v5", "control_cost", dear_cost),
+        ("HalfCheetah-v5", "step", lambda action: (np.zeros(17), 1.0, False, False, {})),
+    ],
+    ids=["scalars", "arrays", "kinds", "lists", "useless", "method", "step"],
+)
+def test_settings_of_any_kind_are_seen(id, name, values):
+    runs = []
+    for make in (lanes, loop):
+        env = make(id, validate=False)
+        env.reset(seed=1)
+        env.set_attr(name, values)
+        assert getattr(env, "_simulation", None) is None
+        runs.append([env.reset(seed=1), *map(env.step, chosen(env.action_space, 5))])
+        env.close()
+    assert_alike(*runs)
+
+
+def test_lanes_that_are_all_set_up_otherwise_still_step_together():
+    runs = []
+    for make in (lanes, loop):
+        env = make("Ant-v5")
+        env.set_attr("_healthy_z_range", [[0.5, 0.7]] * 3)
+        env.set_attr("_ctrl_cost_weight", np.float32(0.3))
+        assert getattr(env, "_simulation", True) is not None
+        runs.append(played(env, "NextStep", chosen(env.action_space, 30), 3))
+    assert_alike(*runs)
+
+
+def test_settings_that_come_with_a_snapshot_are_seen():
+    source = loop("HalfCheetah-v5")
+    source.set_attr("_ctrl_cost_weight", [0.1, 5.0, 0.1])
+    source.reset(seed=1)
+    saved, runs = source.snapshot(), []
+    source.close()
+    for make in (lanes, loop):
+        env = make("HalfCheetah-v5")
+        env.reset(seed=7)
+        env.step(chosen(env.action_space, 1)[0])
+        env.restore(saved)
+        runs.append([env.step(action) for action in chosen(env.action_space, 4)])
+        env.close()
+    assert_alike(*runs)
+
+
 def test_a_snapshot_goes_on_in_lanes_of_either_kind():
     first, second = lanes("Ant-v5", 2), loop("Ant-v5", 2)
     actions = chosen(first.action_space, 20)
@@ -151,6 +207,7 @@ def test_a_snapshot_goes_on_in_lanes_of_either_kind():
     onward = [first.step(action) for action in actions[9:]]
     assert_alike(onward, [second.step(action) for action in actions[9:]])
     first.restore(saved)
+    assert first._simulation is not None
     assert_alike(onward, [first.step(action) for action in actions[9:]])
     first.close(), second.close()
 
@@ -251,6 +308,10 @@ def test_what_the_ales_lanes_have_not_is_refused():
             make(**options)
     with make() as env, pytest.raises(InvalidSeed, match="2147483648"):
         env.reset(seed=2**31 - 1)
+    with make() as env:
+        for ask in (env.snapshot, partial(env.restore, b"")):
+            with pytest.raises(SnapshotUnsupported, match="backend='loop'"):
+                ask()
 
 
 def test_a_spec_of_the_ales_lanes_makes_them_again():

@@ -8,7 +8,7 @@ import pytest
 
 import paddock
 from paddock.core.spec import EnvSpec
-from paddock.errors import PlanError
+from paddock.errors import DependencyNotInstalled, PlanError
 from paddock.making import locate, plan
 from paddock.making.code_files import code_of
 from paddock.making.crossing import crossing
@@ -57,6 +57,16 @@ def test_what_comes_with_the_interpreter_needs_no_showing(module):
 def test_a_module_that_does_not_exist_is_named():
     with pytest.raises(ModuleNotFoundError, match="nowhere_at_all"):
         code_of("nowhere_at_all.envs")
+
+
+def test_a_module_of_gymnasiums_that_does_not_exist_is_the_same_error_on_both_sides_of_the_wall():
+    pytest.importorskip("gymnasium")
+    told = []
+    for isolation in (None, "sandbox"):
+        with pytest.raises(DependencyNotInstalled) as raised:
+            paddock.make("gymnasium:nowhere_at_all:X-v0", isolation=isolation)
+        told.append(str(raised.value))
+    assert "No module named 'nowhere_at_all'" in told[0] and told[0] == told[1]
 
 
 def test_the_programs_own_file_does_not_cross():

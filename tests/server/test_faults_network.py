@@ -73,7 +73,8 @@ def test_peers_that_vanish_are_noticed_parked_and_let_go(tmp_path, seed):
         with SwallowingProxy(server.port) as proxy, Client(server.address(), 1) as other:
             other.reset()
             clients = together(lambda canary: Client(server.address(port=proxy.port), canary).reset(), range(20))
-            assert sum(one["connected"] for one in server.sessions()) == 21
+            # On a busy machine one may have been taken for gone already, and comes back.
+            wait_until(lambda: sum(one["connected"] for one in server.sessions()) == 21, 20.0)
             proxy.swallow()
 
             def left():

@@ -1,6 +1,7 @@
 """JSON-RPC and tool calls by strangers: any message costs its sender an answer, never the session, and little time."""
 
 import json
+import time
 
 import pytest
 from hypothesis import given, settings
@@ -29,9 +30,18 @@ class Session:
     def __init__(self, server):
         self.server, self.client = server, Client(server, path="/mcp")
         self.ids, self.steps = iter(range(1_000_000_000, 2_000_000_000)), 0
+        self.used_s = time.monotonic()
+
+    def dial(self):
+        """A connection that was silent for long is closed by the server, and another test may take long."""
+        if time.monotonic() - self.used_s > 30:
+            self.client.peer.sock.close()
+            self.client.peer = self.server.peer("agent")
+        self.used_s = time.monotonic()
 
     def send(self, body, carried=1, **headers):
         """``carried``: how much more it may take than a refusal does, for one that is carried out."""
+        self.dial()
         with self.server.busy_at_most(carried * (LIMIT_S + len(body) * LIMIT_S_PER_BYTE), body):
             answer = self.client.send(body, **headers)
         assert answer.status in STATUSES, (body[:200], answer)

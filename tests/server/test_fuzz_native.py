@@ -88,6 +88,11 @@ def bad_frames(number):
         "a kwarg that is not declared": b"".join(encode(m.Make(0, {"kwargs": {"x": 1}}), number)),
         "another environment": b"".join(encode(m.Make(1, {}), number)),
         "with autoreset": b"".join(encode(m.Make(0, {}, "NEXT_STEP"), number)),
+        "make in a call": frame(number, pack({"name": "make", "type": "call", "env": 0})),
+        "make and a call": frame(number, b"\x84\xa4type\xa4make\xa3env\x00\xa4what\x80\xa4type\xa4call"),
+        "a make that says so late": frame(
+            number, pack({"env": 0, "what": {"entry_point": "os:system"}, "type": "make"})
+        ),
         "its own": b"".join(encode(m.Call(0, "_fail", ["x"]), number)),
         "dunder": b"".join(encode(m.Call(0, "__class__", how="get"), number)),
         "dotted": b"".join(encode(m.Call(0, "unwrapped._fail", ["x"]), number)),

@@ -12,6 +12,8 @@ from paddock.hosting.codec import decode_frame, encode
 from paddock.server.crew import Crew
 from paddock.server.served import Served
 
+REQUEST_S = 100.0  # what one request may take: more than to start
+
 
 class Peer:
     """A session's end, without a server."""
@@ -45,9 +47,9 @@ def run():
 
     def run(test):
         async def alone():
-            served, crew = Served("CartPole-v1", share_built_in=True), Crew()
+            served, crew = Served("CartPole-v1", deadline_s=REQUEST_S, share_built_in=True), Crew()
             try:
-                await asyncio.wait_for(test(served, crew), 30)
+                await asyncio.wait_for(test(served, crew), 3 * REQUEST_S)
             finally:
                 await served.shared.close()
                 crew.close()
@@ -115,13 +117,35 @@ def test_a_session_that_ends_leaves_the_process_to_the_others(run):
     run(test)
 
 
-def test_a_process_that_is_stuck_is_ended_when_one_of_its_sessions_is(run):
+@pytest.mark.parametrize(("overdue", "past_s"), [(False, REQUEST_S + 1), (True, 2)])
+def test_a_process_that_is_stuck_is_ended_when_one_of_its_sessions_is(run, overdue, past_s):
     async def test(served, crew):
         first, second = await Peer.of(served, crew), await Peer.of(served, crew)
         assert isinstance(await first.ask(m.Make(0, first.what)), m.Done)
         os.kill(_worker_of(first), signal.SIGSTOP)
-        await first.link.end()
+        first.link.overdue = overdue
+        ending = first.link.end()
+        await _pass(past_s)
+        await ending
         assert await second.lost and not first.lost.done()
+
+    run(test)
+
+
+def test_a_session_that_ends_waits_for_what_another_asked_before(run):
+    async def test(served, crew):
+        first, second = await Peer.of(served, crew), await Peer.of(served, crew)
+        for peer in (first, second):
+            assert isinstance(await peer.ask(m.Make(0, peer.what)), m.Done)
+        os.kill(_worker_of(first), signal.SIGSTOP)  # as long as it takes to do what the second asks for
+        second.send(m.Reset(0), 2)
+        ending = first.link.end()
+        await _pass(REQUEST_S - 1)
+        os.kill(_worker_of(first), signal.SIGCONT)
+        assert decode_frame(await second.replies.get())[0] == 2
+        await ending
+        assert isinstance(await second.ask(m.Step([0], [1]), 3), m.Done)
+        assert not second.lost.done()
 
     run(test)
 
@@ -146,6 +170,16 @@ def test_only_paddocks_own_environments_share_and_only_when_asked(tmp_path):
     (tmp_path / "own.py").write_text("")
     assert Served("CartPole-v1").shared is None
     assert Served(f"{tmp_path}:Own-v0", share_built_in=True).shared is None
+
+
+async def _pass(seconds):
+    """So many seconds pass for the loop, in no time."""
+    await asyncio.sleep(0)  # what was begun sets its timers
+    loop = asyncio.get_running_loop()
+    now = loop.time
+    loop.time = lambda: now() + seconds
+    for _ in range(5):  # they are due, and who waits for them goes on
+        await asyncio.sleep(0)
 
 
 def _worker_of(peer):

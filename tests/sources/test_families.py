@@ -1,11 +1,14 @@
 """Which ids belong to which package, by name alone: nothing is imported to find out."""
 
+import sys
+
 import pytest
 
 import paddock
-from paddock.errors import DependencyNotInstalled, NameNotFound
+from paddock.errors import DependencyNotInstalled, DeprecatedEnv, NameNotFound, NamespaceNotFound
 from paddock.making import locate, plan
 from paddock.sources.families import FAMILIES, family_of
+from paddock.sources.their_errors import our_errors
 
 
 @pytest.mark.parametrize(
@@ -79,3 +82,86 @@ def test_a_plan_says_where_it_comes_from(monkeypatch):
 def test_a_name_that_nobody_has_is_an_error_of_ours():
     with pytest.raises(NameNotFound, match="List all: paddock list"):
         paddock.make("LunarLandr-v3")
+
+
+@pytest.mark.parametrize("find", [paddock.spec, paddock.gym.spec])
+@pytest.mark.parametrize(("id", "family"), [("LunarLander-v3", "Box2D"), ("ALE/Pong-v5", "Atari")])
+def test_the_spec_of_a_familys_id_is_told_how_to_be_had(find, id, family, monkeypatch):
+    monkeypatch.setattr("paddock.sources.families.is_installed", lambda module: False)
+    with pytest.raises((NameNotFound, NamespaceNotFound)) as raised:
+        find(id)
+    told = f"one of {family}'s environments", f"paddock info --make {id}", f"pip install {family_of(id).install}"
+    for words in told:
+        assert words in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("typo", "meant"),
+    [
+        ("LunarLandr-v3", "`LunarLander`"),
+        ("HalfCheeta-v5", "`HalfCheetah`"),
+        ("AEL/Pong-v5", "`ALE`"),
+        ("Cartpol-v1", "`CartPole`"),
+    ],
+)
+def test_a_typo_of_a_known_name_gets_a_suggestion(typo, meant):
+    with pytest.raises((NameNotFound, NamespaceNotFound), match=f"Did you mean: {meant}"):
+        paddock.make(typo)
+
+
+@pytest.mark.parametrize(
+    ("target", "meant"),
+    [("dmcontrol:cartpole/balance", "dm_control:cartpole/balance"), ("procgen:coinrun", "gym3:procgen/coinrun")],
+)
+def test_a_prefix_that_is_none_gets_a_suggestion(target, meant):
+    with pytest.raises(ModuleNotFoundError, match=f"Did you mean '{meant}'"):
+        paddock.make(target)
+
+
+def test_another_missing_module_gets_no_suggestion():
+    with pytest.raises(ModuleNotFoundError) as raised:
+        paddock.make("my_own_maze:Maze-v0")
+    assert "Did you mean" not in str(raised.value)
+
+
+@pytest.mark.parametrize("here", [True, False])
+@pytest.mark.parametrize("id", ["HalfCheetah-v3", "Ant-v2"])
+def test_mujocos_old_versions_name_the_new_one(id, here, monkeypatch):
+    monkeypatch.setattr("paddock.sources.families.is_installed", lambda module: here)
+    with pytest.raises(DeprecatedEnv, match=f"use `{id[:-1]}5` instead"):
+        paddock.make(id)
+
+
+def test_gymnasium_robotics_says_which_mujoco_it_needs():
+    family = family_of("FetchReach-v4")
+    assert "'mujoco<3.4'" in family.install
+    with pytest.raises(DependencyNotInstalled, match="MuJoCo 3.4 and later.*'mujoco<3.4'"), our_errors(family, "x"):
+        raise AssertionError
+    with pytest.raises(AssertionError), our_errors(family_of("Ant-v5"), "x"):
+        raise AssertionError
+
+
+@pytest.mark.parametrize(
+    ("target", "module"), [("gymnasium:no_such_mod:Foo-v0", "no_such_mod"), ("gymnasium:phys2d/CartPole-v1", "jax")]
+)
+def test_what_is_missing_beside_gymnasium_is_named(target, module, monkeypatch):
+    monkeypatch.setitem(sys.modules, "jax", None)
+    for name in [name for name in sys.modules if name.startswith("gymnasium.envs.phys2d")]:
+        monkeypatch.delitem(sys.modules, name)
+    with pytest.raises(DependencyNotInstalled) as raised:
+        paddock.make(target)
+    assert f"pip install {module}" in str(raised.value)
+    assert "pip install gymnasium" not in str(raised.value)
+
+
+def test_a_wrapper_of_ours_says_how_to_take_an_environment_of_gymnasium():
+    import gymnasium
+
+    with pytest.raises(TypeError, match=r"paddock\.sources\.from_gymnasium\(env\)"):
+        paddock.gym.wrappers.TimeLimit(gymnasium.make("CartPole-v1"), 5)
+
+
+def test_a_wrong_keyword_is_told_of_once():
+    with pytest.raises(TypeError) as raised:
+        paddock.make("gymnasium:CartPole-v1", gravty=3)
+    assert str(raised.value).count("was raised from the environment creator") == 1

@@ -70,3 +70,27 @@ def test_the_argument_for_a_seed_is_found_by_its_name():
     assert seed_argument(lambda *, random=None: None) == "random"
     assert seed_argument(lambda level: None) is None
     assert seed_argument(dict.fromkeys) is None
+
+
+@pytest.mark.usefixtures("nothing_installed")
+def test_a_missing_package_is_told_with_the_whole_id():
+    with pytest.raises(DependencyNotInstalled, match="^'dm_control:cartpole/balance' is one of dm_control's"):
+        paddock.make("dm_control:cartpole/balance")
+
+
+@pytest.mark.usefixtures("nothing_installed")
+@pytest.mark.parametrize(
+    ("name", "command"),
+    [("from_gymnasium", "gymnasium"), ("from_dm_env", "dm-env"), ("from_gym3", "gym3"), ("from_gymnax", "jax")],
+)
+def test_a_door_for_objects_tells_what_to_install(name, command):
+    with pytest.raises(DependencyNotInstalled, match=rf"^{name}\(\) needs .*To install: pip install {command}$"):
+        getattr(paddock.sources, name)(object())
+
+
+def test_what_a_dm_control_task_takes_is_told_where_to_go(monkeypatch):
+    from paddock.sources import dm_control
+
+    monkeypatch.setattr(dm_control, "spec_of", lambda id: None)
+    with pytest.raises(TypeError, match=r"argument 'time_limit' \(for the task: task_kwargs=\{'time_limit': 5\}\)"):
+        dm_control.ByName("cartpole/balance")(time_limit=5)

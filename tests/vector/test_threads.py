@@ -10,7 +10,7 @@ import pytest
 
 import paddock
 from paddock import LaneOptions
-from paddock.errors import InvalidAction, PlanError
+from paddock.errors import ClosedEnvironmentError, InvalidAction, PlanError
 from paddock.making import locate, plan
 from paddock.spaces import Box, Discrete
 from paddock.vector import SyncVectorEnv
@@ -194,8 +194,46 @@ def test_closing_ends_the_threads_and_twice_is_fine():
     assert len(helpers()) == len(before) + 2
     env.close(), env.close()
     assert helpers() == before
-    env.step(pushes(1)[0])
-    assert helpers() == before
+
+
+@pytest.mark.parametrize("simulated", [False, True])
+def test_closed_lanes_say_so(simulated):
+    for env in both_ways(slide, simulated=simulated):
+        env.reset(seed=0)
+        env.step(pushes(1)[0])
+        env.send(pushes(1)[0])
+        env.close()
+        asked = [env.reset, env.recv, env.render, env.snapshot, partial(env.step, pushes(1)[0])]
+        for ask in (*asked, partial(env.send, pushes(1)[0]), partial(env.restore, b"")):
+            with pytest.raises(ClosedEnvironmentError, match="Make them anew"):
+                ask()
+
+
+class Trail(Slide):
+    """A Slide that can be saved, but for places beyond 9."""
+
+    def snapshot(self):
+        return str(self.place).encode()
+
+    def restore(self, snapshot):
+        self.place = float(snapshot)
+        if self.place > 9:
+            raise ValueError("too far out")
+
+
+@pytest.mark.parametrize("far", [1, 10])
+def test_lanes_are_looked_at_anew_after_a_restore(far):
+    looks = []
+    with ThreadVectorEnv([lambda: Guard(Trail())] * 2, recogniser=lambda envs, make_one: looks.append(envs)) as env:
+        env.reset(seed=0)
+        env.envs[1].unwrapped.place = far
+        saved, before = env.snapshot(), len(looks)
+        if far > 9:
+            with pytest.raises(ValueError, match="too far out"):
+                env.restore(saved)
+        else:
+            env.restore(saved)
+        assert len(looks) == before + 1
 
 
 def test_lanes_that_nobody_holds_end_their_threads():
@@ -235,6 +273,23 @@ def test_after_an_interrupt_at_any_line_the_next_step_neither_hangs_nor_fails(si
             in_threads.step(chosen[2])
             assert_alike([in_threads.reset(seed=1), *map(in_threads.step, chosen)], expected)
         assert line > 20
+
+
+def test_a_lane_that_ends_in_a_step_that_is_interrupted_begins_anew(monkeypatch):
+    env = both_ways(slide, simulated=True)[0]
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    with env:
+        env.reset(seed=0)
+        for _ in range(2):
+            env.step(np.full((LANES, 1), 0.9, np.float32))
+        with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+            patched.setattr(env, "_spread", interrupted)
+            env.step(np.full((LANES, 1), 0.9, np.float32))
+        seen, rewards, terminations, *_ = env.step(np.zeros((LANES, 1), np.float32))
+        assert np.abs(seen[:, 0]).max() <= 0.1 and not rewards.any() and not terminations.any()
 
 
 @pytest.mark.parametrize("allowed", [0, 1])
@@ -295,6 +350,8 @@ def test_a_plan_takes_threads_where_the_simulator_lets_others_run(target, option
     ("target", "options", "words"),
     [
         ("CartPole-v1", {"backend": "loop", "lanes": LaneOptions(threads=2)}, "stepped in a loop"),
+        ("LunarLander-v3", {"lanes": LaneOptions(threads=2)}, "pass backend='threads'"),
+        ("LunarLander-v3", {"lanes": LaneOptions(statistics=True)}, r"LaneOptions\(statistics=…\) are for compiled"),
         ("Ant-v5", {"lanes": LaneOptions(workers=2)}, "stepped by threads"),
         ("Ant-v5", {"backend": "threads", "isolation": "process"}, "Drop one of them"),
         ("CartPole-v1", {"backend": "ale"}, "Atari games"),

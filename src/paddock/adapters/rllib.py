@@ -36,6 +36,11 @@ def register(target: Target, *, name: str | None = None, **make_kwargs: Any) -> 
     that one call steps, else n single ones in RLlib's loop.
     """
     need("ray.rllib")
+    if not isinstance(target, (str, os.PathLike, EnvSpec)):
+        raise WrongClass(
+            f"register() takes an id, a path or an EnvSpec, by which each env runner makes its own; got "
+            f"{type(target).__name__}. Of an environment that was made: register(env.spec)."
+        )
     from ray.tune import register_env
 
     name = _default_name(target) if name is None else name

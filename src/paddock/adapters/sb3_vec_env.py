@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import repeat
 from typing import Any
 
@@ -19,6 +20,7 @@ from paddock.core.env import Info
 from paddock.core.vector_env import AutoresetMode, VectorEnv
 from paddock.errors import InvalidLanes, WrongClass
 from paddock.sources.gymnasium_spaces import to_theirs
+from paddock.vector import SyncVectorEnv
 from paddock.wrappers.vector.info_list import info_list
 
 Array = np.ndarray[Any, Any]
@@ -116,7 +118,7 @@ class LanesVecEnv(VecEnv):  # type: ignore[misc]  # seen without types
 
     def _tell_last(self, lanes: list[int], told: Info, infos: list[Info]) -> None:
         """Put in place what was told of the episodes that ended; what was told of the new ones goes to reset_infos."""
-        last, inner = told["final_obs"], told["final_info"]
+        last, inner = told["final_obs"], told.get("final_info")  # the ALE's own lanes tell nothing of the end
         inners = info_list(inner, self.num_envs) if inner else None
         for lane in lanes:
             began, infos[lane] = infos[lane], {} if inners is None else inners[lane]
@@ -169,6 +171,15 @@ class LanesVecEnv(VecEnv):  # type: ignore[misc]  # seen without types
         """The environment of each lane, where each has one in this process."""
         return getattr(self.lanes.unwrapped, "envs", None)
 
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
+        """What is done here may change some environments alone, which lanes that step them together must know."""
+        try:
+            yield
+        finally:
+            if isinstance(lanes := self.lanes.unwrapped, SyncVectorEnv):
+                lanes.look_at_lanes()
+
     def get_attr(self, attr_name: str, indices: Indices = None) -> list[Any]:
         """The attribute of each lane."""
         chosen = list(self._get_indices(indices))
@@ -194,8 +205,9 @@ class LanesVecEnv(VecEnv):  # type: ignore[misc]  # seen without types
         """Set the attribute of each lane; compiled lanes share what is a parameter."""
         chosen, envs = set(self._get_indices(indices)), self._envs
         if envs is not None:
-            for lane in chosen:
-                envs[lane].set_wrapper_attr(attr_name, value)
+            with self._changing():
+                for lane in chosen:
+                    envs[lane].set_wrapper_attr(attr_name, value)
             return
         # A list with one for each, always: a value that is itself a list or tuple would be dealt out.
         others: Sequence[Any] = () if len(chosen) == self.num_envs else self.lanes.get_attr(attr_name)  # type: ignore[attr-defined]
@@ -207,7 +219,8 @@ class LanesVecEnv(VecEnv):  # type: ignore[misc]  # seen without types
         chosen, envs = list(self._get_indices(indices)), self._envs
         if envs is not None:
             found = [envs[lane].get_wrapper_attr(method_name) for lane in chosen]
-            return [method(*method_args, **method_kwargs) for method in found]
+            with self._changing():
+                return [method(*method_args, **method_kwargs) for method in found]
         if method_name in ("reset", "step", "close"):
             raise InvalidLanes(f"These lanes {method_name} together, not by env_method(): {_LOOP}")
         if chosen != list(self._every_lane):

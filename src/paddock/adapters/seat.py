@@ -15,13 +15,12 @@ from typing import Any
 
 from paddock.adapters.async_env import AsyncEnv
 from paddock.adapters.background_loop import LOOP
-from paddock.agentic.chat_form import plain_observation
+from paddock.agentic.chat_form import plain_observation, refused
 from paddock.core.env import Info
 from paddock.errors import (
     DependencyNotInstalled,
     EpisodeFailed,
     Forbidden,
-    InvalidAction,
     InvalidManifest,
     InvalidPolicy,
     InvalidSeed,
@@ -190,9 +189,9 @@ class Seat:
             try:
                 known = env.action_space.validate(action) if hasattr(env.action_space, "validate") else action
                 observation, reward, episode.terminated, episode.truncated, info = await self._in_time(env.step(known))
-            except (InvalidAction, InvalidValue) as error:
-                raise ToolFailed(str(error)) from None
             except Exception as error:
+                if (words := refused(error)) is not None:
+                    raise ToolFailed(words) from None
                 if not (isinstance(error, PaddockError) and error.session_alive):
                     self._drop()
                 self._broke(error)

@@ -11,12 +11,12 @@ from typing import Any, overload
 
 import numpy as np
 
-from paddock.adapters.needed import need
+from paddock.adapters.torch_device import check_torch_has
 from paddock.adapters.trainer_lanes import Target
 from paddock.core.env import Env
 from paddock.core.vector_env import VectorEnv
 from paddock.core.vector_wrapper import Result
-from paddock.errors import PlanError, WrongClass
+from paddock.errors import WrongClass
 from paddock.making import make as make_of_arrays
 from paddock.wrappers import NumpyToTorch
 from paddock.wrappers.array_conversion import jax_to_numpy as to_numpy
@@ -73,7 +73,7 @@ def make(
         observations, infos = envs.reset(seed=0)
         observations, rewards, terminations, truncations, infos = envs.step(policy(observations))
     """
-    _check_torch_has(device)
+    check_torch_has(device)
     return _as_tensors(make_of_arrays(target, num_envs=num_envs, **options), device)
 
 
@@ -85,7 +85,7 @@ def as_tensors(
     env: Env[Any, Any] | VectorEnv[Any, Any, Any], device: Device | None = None
 ) -> NumpyToTorch | TensorLanes:
     """``env``, one environment or lanes, with its arrays as tensors on ``device``; None leaves them on the CPU."""
-    _check_torch_has(device)
+    check_torch_has(device)
     return _as_tensors(env, device)
 
 
@@ -93,14 +93,3 @@ def _as_tensors(env: Any, device: Device | None) -> NumpyToTorch | TensorLanes:
     if not isinstance(env, (Env, VectorEnv)):
         raise WrongClass(f"as_tensors() takes a paddock.Env or paddock.VectorEnv, got {type(env).__name__}.")
     return TensorLanes(env, device) if isinstance(env, VectorEnv) else NumpyToTorch(env, device)
-
-
-def _check_torch_has(device: Device | None) -> None:
-    """Before an environment is made, which would have to be closed again."""
-    need("torch")
-    import torch
-
-    try:
-        torch.empty(0, device=device)
-    except (RuntimeError, AssertionError) as error:
-        raise PlanError(f"device={device!r}: {error}. Expected one that Torch has here, such as 'cpu'.") from error

@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from paddock.adapters.needed import need
+from paddock.adapters.torch_device import check_torch_has
 from paddock.adapters.trainer_lanes import Lanes, Target, checked, handed_over, lanes_to_reset
 from paddock.making import LaneOptions
 
@@ -34,6 +35,7 @@ def batched_env(
     All other keywords are those of ``make``. ``seed``: lane i begins its first episode with seed + i.
     """
     need("torchrl")
+    check_torch_has(device)
     made = lanes_to_reset(target, num_envs, lanes=lanes, **make_kwargs)
     return handed_over(made, partial(as_batched_env, device=device, seed=seed))
 
@@ -45,6 +47,7 @@ def as_batched_env(lanes: Lanes, *, device: torch.device | str | None = None, se
     the lanes' arrays, unless the lanes were made with ``LaneOptions(copy=False)``.
     """
     need("torchrl")
+    check_torch_has(device)
     from paddock.adapters.torchrl_env import LanesEnv
 
     return LanesEnv(checked(lanes, "as_batched_env"), device=device, seed=seed)

@@ -9,6 +9,8 @@ from typing import Any
 
 import msgspec
 
+from paddock.errors import InvalidAction, InvalidValue, NotTransferable
+
 _SHOWN = 200  # characters of what a model wrote, in words about it
 
 
@@ -35,6 +37,16 @@ def call_tool(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
 def say(text: str) -> dict[str, Any]:
     """The plain form of Say."""
     return {"type": "say", "text": text}
+
+
+def refused(error: Exception) -> str | None:
+    """Why an action can't be carried out, in words for who chose it; None for errors that are not the action's."""
+    if isinstance(error, (InvalidAction, InvalidValue)):
+        return str(error)
+    # What an environment elsewhere can't send back is its own fault: that has no path in a Step.
+    if isinstance(error, NotTransferable) and error.path.startswith("actions"):
+        return f"This can't be sent to the environment: {error}"
+    return None
 
 
 def plain_observation(observation: Any) -> dict[str, Any]:

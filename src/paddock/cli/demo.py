@@ -85,7 +85,7 @@ def run(arguments: Namespace, output: Output) -> int:
 
 def balance(env: Env[Any, Any], seed: int) -> Choose:
     """Push the cart to the side to which the pole falls."""
-    return lambda observation: int(observation[2] + observation[3] / 2 > 0)
+    return lambda observation, info: int(observation[2] + observation[3] / 2 > 0)
 
 
 def _visit(stop: Stop, output: Output) -> Play:

@@ -7,7 +7,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from paddock.cli.failures import environment_code
-from paddock.cli.policies import PolicyMaker
+from paddock.cli.policies import Choose, PolicyMaker
 from paddock.errors import NoCanonicalForm
 from paddock.record import TrajectoryDigest
 
@@ -72,7 +72,7 @@ def play(
 class _Player:
     """The loop over one environment, and what it sums up."""
 
-    choose: Callable[[Any], Any]
+    choose: Choose
 
     def __init__(self, env: Env[Any, Any], on_step: Callable[[int], None] | None) -> None:
         self._env, self._on_step = env, on_step
@@ -83,10 +83,10 @@ class _Player:
     def episode(self, seed: int) -> Episode:
         length = 0
         with environment_code(lambda: f"step {length + 1} of the episode with seed {seed}"):
-            observation = self._begin(seed)
+            seen = self._begin(seed)
             total, ended = 0.0, ""
             while not ended:
-                observation, reward, ended = self._step(observation)
+                seen, reward, ended = self._step(*seen)
                 total += reward
                 length += 1
                 if self._on_step is not None:
@@ -96,21 +96,21 @@ class _Player:
     def digest(self) -> str | None:
         return None if self.no_digest is not None else self._digest.hexdigest()
 
-    def _begin(self, seed: int) -> Any:
+    def _begin(self, seed: int) -> tuple[Any, Any]:
         with environment_code(lambda: f"reset with seed {seed}"):
             began = perf_counter()
-            observation, _ = self._env.reset(seed=seed)
+            observation, info = self._env.reset(seed=seed)
             self.seconds += perf_counter() - began
             self._record(self._digest.reset, seed, observation)
-            return observation
+            return observation, info
 
-    def _step(self, observation: Any) -> tuple[Any, float, str]:
-        action = self.choose(observation)
+    def _step(self, observation: Any, info: Any) -> tuple[tuple[Any, Any], float, str]:
+        action = self.choose(observation, info)
         began = perf_counter()
-        observation, reward, terminated, truncated, _ = self._env.step(action)
+        observation, reward, terminated, truncated, info = self._env.step(action)
         self.seconds += perf_counter() - began
         self._record(self._digest.step, action, observation, reward, terminated, truncated)
-        return observation, float(reward), _ENDED[bool(terminated), bool(truncated)]
+        return (observation, info), float(reward), _ENDED[bool(terminated), bool(truncated)]
 
     def _record(self, add: Callable[..., None], *values: Any) -> None:
         if self.no_digest is None:

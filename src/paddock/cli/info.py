@@ -9,6 +9,7 @@ from paddock.cli.arguments import add_json
 from paddock.cli.failures import OK, environment_code, mistake
 from paddock.cli.output import Output
 from paddock.cli.printing import shown
+from paddock.errors import NameNotFound, NamespaceNotFound
 
 if TYPE_CHECKING:
     from paddock.core.env import Env
@@ -24,7 +25,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(arguments: Namespace, output: Output) -> int:
     """Print what the spec says, and with ``--make`` what the environment says."""
-    facts = _made_facts(arguments.id) if arguments.make else _spec_facts(_registered(arguments.id))
+    facts = _made_facts(arguments.id) if arguments.make else _known_facts(arguments.id)
     if arguments.json:
         output.document(facts)
     else:
@@ -32,13 +33,45 @@ def run(arguments: Namespace, output: Output) -> int:
     return OK
 
 
-def _registered(id: str) -> EnvSpec:
+def _known_facts(id: str) -> dict[str, Any]:
+    """What the registry says, or the table of other libraries' families."""
     import paddock.envs.catalog  # noqa: F401 - puts the built-in ids into the registry
-    from paddock.core.lookup import find_spec
+    from paddock.sources.families import SOURCES, family_of
+    from paddock.sources.lookup import find_spec
 
-    if ":" in id:
-        raise mistake(f"{id!r} is known only to its module. To import it: paddock info --make {id}")
-    return find_spec(id)
+    source, colon, _ = id.partition(":")
+    if colon:
+        if source not in SOURCES:
+            raise mistake(f"{id!r} is known only to its module. To import it: paddock info --make {id}")
+        return _family_facts(id)
+    try:
+        return _spec_facts(find_spec(id))
+    except (NameNotFound, NamespaceNotFound):
+        if family_of(id) is None:
+            raise
+        return _family_facts(id)
+
+
+def _family_facts(id: str) -> dict[str, Any]:
+    """Of an environment of another library, which knows it once it is imported."""
+    from paddock.making.target import locate
+    from paddock.sources.families import library_family
+
+    target = locate(id)
+    assert target.module is not None
+    assert target.id is not None
+    family = library_family(target.module, target.id)
+    return {
+        "id": id,
+        "origin": "source",
+        "family": family.name,
+        "library": family.through,
+        "installed": not family.missing,
+        "missing": family.missing,
+        "install": f"pip install {family.install}",
+        "note": family.note or None,
+        "spec_and_spaces": f"paddock info --make {id}",
+    }
 
 
 def _spec_facts(spec: EnvSpec) -> dict[str, Any]:

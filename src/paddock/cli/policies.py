@@ -11,15 +11,17 @@ from paddock.cli.failures import mistake
 if TYPE_CHECKING:
     from paddock.core.env import Env
 
-Choose: TypeAlias = Callable[[Any], Any]  # an action for an observation; not the wall's Policy
+Choose: TypeAlias = Callable[[Any, Any], Any]  # an action for an observation and its info; not the wall's Policy
 PolicyMaker: TypeAlias = "Callable[[Env[Any, Any], int], Choose]"
 
 
 def random_policy(env: Env[Any, Any], seed: int) -> Choose:
-    """Samples of the action space, whose stream starts at ``seed``."""
+    """Samples of the action space, whose stream starts at ``seed``; where the info has a mask, of what it allows."""
+    from paddock.core.allowed_actions import sample_allowed
+
     actions = env.action_space
     actions.seed(seed)
-    return lambda observation: actions.sample()
+    return lambda observation, info: sample_allowed(actions, info)
 
 
 POLICIES: dict[str, PolicyMaker] = {"random": random_policy}
@@ -40,8 +42,9 @@ def chosen(name: str, isolation: str | None) -> Iterator[PolicyMaker]:
     def agent(env: Env[Any, Any], seed: int) -> Choose:
         from paddock.making.agents import make_agent
 
-        agents.append(make_agent(name, env.observation_space, env.action_space, seed=seed, isolation=isolation))
-        return agents[-1]  # type: ignore[no-any-return]
+        one = make_agent(name, env.observation_space, env.action_space, seed=seed, isolation=isolation)
+        agents.append(one)
+        return lambda observation, info: one(observation)
 
     try:
         yield agent

@@ -10,6 +10,7 @@ from urllib.parse import quote
 from paddock.cli.arguments import add_json, integer
 from paddock.cli.failures import OK, mistake
 from paddock.cli.output import Output
+from paddock.cli.printing import message_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -61,19 +62,12 @@ def run(arguments: Namespace, output: Output) -> int:
     """Serve until SIGTERM or Ctrl-C."""
     from paddock.making.folder_name import split_folder
     from paddock.server.run import run as serve
-    from paddock.server.served import served_from
 
     if arguments.grant and not any(split_folder(target) for target in arguments.targets):
         raise mistake("--grant is for folders with a paddock.toml, and no target is one. Drop it.")
     settings = _settings(arguments)
     tokens, fresh = _tokens(arguments.token_file)
-    served = served_from(
-        arguments.targets,
-        arguments.isolation,
-        deadline_s=arguments.deadline,
-        share_built_in=arguments.share_built_in,
-        grant=arguments.grant,
-    )
+    served = _served(arguments)
 
     def ready(addresses: Sequence[Any]) -> None:
         _tell(output, served, [url_of(address, secure=settings.tls_cert is not None) for address in addresses], fresh)
@@ -84,6 +78,21 @@ def run(arguments: Namespace, output: Output) -> int:
         place = str(settings.uds) if settings.uds is not None else f"{settings.host}:{settings.port}"
         raise mistake(f"can't serve on {place}: {error.strerror or error}", "OS_ERROR") from error
     return OK
+
+
+def _served(arguments: Namespace) -> list[Served]:
+    from paddock.server.served import served_from
+
+    try:
+        return served_from(
+            arguments.targets,
+            arguments.isolation,
+            deadline_s=arguments.deadline,
+            share_built_in=arguments.share_built_in,
+            grant=arguments.grant,
+        )
+    except ModuleNotFoundError as error:  # nothing of the targets is imported here, only looked for
+        raise mistake(f"can't serve: {message_of(error)}", "MODULE_NOT_FOUND") from error
 
 
 def _settings(arguments: Namespace) -> Settings:

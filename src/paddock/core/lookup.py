@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from paddock.core.ids import EnvId, parse_id
 from paddock.core.plugins import plugin_specs
 from paddock.core.registry import registry, versions_of
@@ -38,18 +40,24 @@ def find_spec(env_id: str) -> EnvSpec:
     return spec(env_id)
 
 
-def not_found(parts: EnvId) -> PaddockError:
-    """The error for an id that nobody registered: which part of it is wrong, and what was perhaps meant."""
-    namespaces = {known.namespace for known in registry.specs()}
-    if parts.namespace is not None and parts.namespace not in namespaces:
-        known = [ns for ns in namespaces if ns is not None]
-        hint = _suggestion(parts.namespace, known) or f" Have you installed the proper package for {parts.namespace}?"
+def not_found(parts: EnvId, *, names: Iterable[str] = (), namespaces: Iterable[str] = ()) -> PaddockError:
+    """The error for an id that nobody registered: which part of it is wrong, and what was perhaps meant.
+
+    ``names`` and ``namespaces``: those that can be made without being registered, and so may be meant too.
+    """
+    registered = {known.namespace for known in registry.specs()}
+    if parts.namespace is not None and parts.namespace not in registered:
+        known = [ns for ns in (*registered, *namespaces) if ns is not None]
+        hint = (
+            _suggestion(parts.namespace, sorted(known))
+            or f" Have you installed the proper package for {parts.namespace}?"
+        )
         by_module = f" Was its module imported? make('module:{parts}') does that."
         return NamespaceNotFound(f"Namespace {parts.namespace} not found.{hint}{by_module}")
-    names = {known.name for known in registry.specs() if known.namespace == parts.namespace}
-    if parts.name not in names:
+    named = {known.name for known in registry.specs() if known.namespace == parts.namespace}
+    if parts.name not in named:
         where = f" in namespace {parts.namespace}" if parts.namespace else ""
-        hint = _suggestion(parts.name, sorted(names))
+        hint = _suggestion(parts.name, sorted({*named, *(() if parts.namespace else names)}))
         return NameNotFound(f"Environment `{parts.name}` doesn't exist{where}.{hint} List all: paddock list")
     return _version_error(parts)
 

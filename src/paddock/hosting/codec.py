@@ -127,7 +127,8 @@ def encode(
     if len(head) > limits.head_bytes:
         raise NotTransferable(
             f"This {type(message).__name__} has {len(head)} bytes beside its arrays; {limits.head_bytes} may cross. "
-            "Put many numbers into one array, or many texts into one."
+            "Put many numbers into one array, or many texts into one.",
+            path="actions" if type(message) is Step else "",
         )
     prefix = PREFIX.pack(_MAGIC, len(head), number, body_bytes)
     if body_bytes <= _JOINED_BYTES:

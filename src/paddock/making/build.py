@@ -299,7 +299,7 @@ def resolve(target: Target, isolation: Isolation = None) -> Target:
     if target.kind == "module":
         assert target.module is not None
         assert target.id is not None
-        _import_registering(target.module)
+        _import_registering(target.module, target.id)
         return replace(target, spec=_openenv_spec(target.module, target.id) or find_spec(target.id))
     if target.kind == "source":
         assert target.module is not None
@@ -313,13 +313,16 @@ def resolve(target: Target, isolation: Isolation = None) -> Target:
     return target
 
 
-def _import_registering(module: str) -> None:
+def _import_registering(module: str, id: str) -> None:
     try:
         importlib.import_module(module)
     except ModuleNotFoundError as error:
+        from paddock.sources.lookup import perhaps_meant
+
         raise ModuleNotFoundError(
             f"{error}. Environment registration via importing a module failed. "
             f"Check whether '{module}' contains env registration and can be imported."
+            f"{perhaps_meant(module, id) if error.name == module else ''}"
         ) from error
 
 
@@ -372,9 +375,9 @@ def _construct(creator: Callable[..., Any], spec: EnvSpec, kwargs: dict[str, Any
     except TypeError as error:
         options = [field.name for field in fields(LaneOptions) if f"'{field.name}'" in str(error)]
         hint = f". Options of lanes: lanes=LaneOptions({options[0]}=…)" if options else ""
-        raise type(error)(
-            f"{error} was raised from the environment creator for {spec.id} with kwargs ({kwargs}){hint}"
-        ) from error
+        said, place, _ = str(error).partition(" was raised from the environment creator for ")
+        words = f"{said}{place or ' was raised from the environment creator for '}"  # Gymnasium says it too: once
+        raise type(error)(f"{words}{spec.id} with kwargs ({kwargs}){hint}") from error
     if not isinstance(env, kind):
         raise TypeError(
             f"The environment must inherit from paddock.{kind.__name__} (paddock.gym.{kind.__name__} is the same "

@@ -16,8 +16,9 @@ from paddock.making.plan import Plan
 from paddock.making.target import Target
 from paddock.making.wrapper_stack import as_data, name_of
 from paddock.sandbox.policy import Policy
-from paddock.sources.families import modules_of
+from paddock.sources.families import is_installed, library_family, modules_of
 from paddock.sources.openenv_classes import RECORD_CLASSES
+from paddock.sources.their_errors import importing
 
 
 @dataclass(frozen=True)
@@ -116,10 +117,19 @@ def _check_crosses(value: Any, name: str) -> None:
         ) from None
 
 
+def _modules_of_source(source: str, id: str) -> list[str]:
+    own = id.rpartition(":")[0].partition(".")[0]
+    named = modules_of(source, id)
+    with importing(library_family(source, id), id):
+        if own and not is_installed(own):  # as an import on this side of the wall would say
+            raise ModuleNotFoundError(f"No module named {own!r}", name=own)
+    return named
+
+
 def _modules(target: Target, wrappers: list[list[Any]]) -> dict[str, str]:
     named = [] if target.module is None else [target.module]
     if target.kind == "source" and target.id is not None:
-        named = modules_of(named[0], target.id)
+        named = _modules_of_source(named[0], target.id)
     if target.spec is not None and target.spec.entry_point is not None:
         named.append(entry_point_text(target.spec.entry_point).partition(":")[0])
     if target.spec is not None and (vector := _vector_text(target.spec)) is not None:

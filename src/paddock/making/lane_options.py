@@ -9,7 +9,7 @@ from paddock.core.vector_env import AutoresetMode, OnFault
 from paddock.errors import PlanError
 
 # Options that only some kinds of lanes have.
-_ONLY_FOR = {
+_ONLY_FOR: dict[str, tuple[str, ...]] = {
     "threads": ("compiled", "threads", "ale"),
     "statistics": ("compiled",),
     "workers": ("processes",),
@@ -18,8 +18,10 @@ _ONLY_FOR = {
     "batch_size": ("processes",),
 }
 _WAY_OUT = {
-    "compiled": "are for compiled lanes; drop them",
-    "processes": "are for lanes in worker processes; pass isolation='process', or drop them",
+    ("compiled", "threads", "ale"): "are for compiled lanes, lanes in threads and the ALE's own; pass "
+    "backend='threads', or drop them",
+    ("compiled",): "are for compiled lanes; drop them",
+    ("processes",): "are for lanes in worker processes; pass isolation='process', or drop them",
 }
 _STEPPED = {
     "loop": "stepped in a loop",
@@ -60,8 +62,8 @@ class LaneOptions:
         for option in fields(self):
             places = _ONLY_FOR.get(option.name, (backend,))
             if backend not in places and getattr(self, option.name) != option.default:
-                same = ", ".join(f"{name}=…" for name, where in _ONLY_FOR.items() if places[0] in where)
-                raise PlanError(f"LaneOptions({same}) {_WAY_OUT[places[0]]}. These lanes are {_STEPPED[backend]}.")
+                same = ", ".join(f"{name}=…" for name, where in _ONLY_FOR.items() if where == places)
+                raise PlanError(f"LaneOptions({same}) {_WAY_OUT[places]}. These lanes are {_STEPPED[backend]}.")
         if backend in ("compiled", "ale") and self.on_fault == "mask":
             raise PlanError(
                 "LaneOptions(on_fault='mask') freezes lanes that fail; these lanes run in one call and do not fail "

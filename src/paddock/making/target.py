@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from paddock.core.ids import parse_id
-from paddock.core.lookup import find_spec
 from paddock.core.registry import origin_of
 from paddock.core.spec import EnvSpec
 from paddock.errors import InvalidId, NameNotFound, NamespaceNotFound, PlanError, VersionNotFound
 from paddock.making.declared import declared
+from paddock.sources.lookup import find_spec
 
 if TYPE_CHECKING:
     from paddock.sandbox.policy import Policy

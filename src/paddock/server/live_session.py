@@ -102,6 +102,8 @@ class LiveSession:
         link = self._links.get(worker)
         if self.session.refusal[0] == WorkerLost.code:
             self._on_lost(self, cause, _printed(link))
+            if isinstance(link, SharedLink):
+                link.overdue = True
 
     def drain(self, within_s: float) -> None:
         """The server is going to stop."""

@@ -138,7 +138,7 @@ def _operation(route: Route, served: Served | None, owner: str) -> dict[str, Any
     if body is not None:
         operation["requestBody"] = {
             "content": {"application/json": {"schema": body}},
-            "required": route.name == "step",
+            "required": route.name in ("step", "mcp"),
         }
     return operation
 

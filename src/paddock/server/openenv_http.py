@@ -105,7 +105,8 @@ class OpenEnvHttp:
             data = parse_bounded(request.body)
         except NotJson:
             wrong = json_rpc.failure(None, json_rpc.PARSE_ERROR, "Parse error")
-            return Response(400 if tools is not None and is_mcp(None, request.headers) else 200, json_rpc.body(wrong))
+            refused = not request.body or (tools is not None and is_mcp(None, request.headers))
+            return Response(400 if refused else 200, json_rpc.body(wrong))
         if tools is not None and is_mcp(data, request.headers):
             return await self._mcp.post(data, served, principal, request)
         asked = json_rpc.read_data(data)

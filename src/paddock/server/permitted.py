@@ -22,7 +22,7 @@ MAY: dict[Role, tuple[type, ...]] = {
 CLOSED_IN_PRODUCTION = (m.Reset, m.Step, m.State, m.Snapshot, m.Restore, m.Call)
 # Methods of environments that get the name of an attribute, as Gymnasium has them.
 _FIND_OTHERS = ("get_wrapper_attr", "has_wrapper_attr", "set_wrapper_attr", "call", "get_attr", "set_attr")
-_MAKE = b"\xa4make"
+_MAKE = b"\xa4type\xa4make"  # behind the byte that begins a map
 
 
 def read_request(frame: bytes, served: Served, role: Role, *, production: bool) -> m.Request:
@@ -32,12 +32,14 @@ def read_request(frame: bytes, served: Served, role: Role, *, production: bool) 
         raise NotPermitted(f"The role {role!r} may not ask for {type(message).__name__.lower()}.")
     if production and isinstance(message, CLOSED_IN_PRODUCTION):
         raise NotPermitted(f"In production mode {type(message).__name__.lower()} is closed.")
+    if is_make(frame) != isinstance(message, m.Make):
+        raise BadFrame("The type of a Make comes first, and a message has one type.")
     if type(message) is m.Step:
         return message
     if isinstance(message, m.Call) and (_is_private(message) or not message.name.isidentifier()):
         raise NotPermitted("A call names one attribute; those that begin with an underscore are the environment's own.")
-    if isinstance(message, m.Make) and (not is_make(frame) or message.autoreset is not None or message.env):
-        raise BadFrame("A Make is for environment 0, without autoreset, and its type comes first.")
+    if isinstance(message, m.Make) and (message.autoreset is not None or message.env):
+        raise BadFrame("A Make is for environment 0, without autoreset.")
     if isinstance(message, m.Make):
         served.what(message.what)  # says what must not pass
     return message  # type: ignore[return-value]
@@ -53,8 +55,8 @@ def _is_private(call: m.Call) -> bool:
 
 
 def is_make(frame: bytes) -> bool:
-    """Whether the frame says so at its beginning; ``read_request`` lets no other Make pass."""
-    return _MAKE in frame[PREFIX_BYTES : PREFIX_BYTES + 16]
+    """Whether the frame says so at its beginning; ``read_request`` lets no other Make pass, and nothing else as one."""
+    return frame.startswith(_MAKE, PREFIX_BYTES + 1)
 
 
 def for_worker(frame: bytes, served: Served, seed: int) -> bytes:

@@ -13,10 +13,11 @@ from typing import Any, get_args
 from paddock.core.spec import EnvSpec
 from paddock.core.spec_json import decode_spec
 from paddock.core.vector_env import AutoresetMode, OnFault
-from paddock.errors import NotPermitted, PlanError
+from paddock.errors import DependencyNotInstalled, NotPermitted, PaddockError, PlanError, UnregisteredEnv
 from paddock.hosting import messages as m
 from paddock.hosting.openenv.tool_form import Tools
 from paddock.hosting.wall_description import checked_description, checked_spaces
+from paddock.hosting.wall_failure import walled_error
 from paddock.hosting.wall_rules import WallRules
 from paddock.hosting.walled_channel import WalledChannel
 from paddock.making.code_files import loaded_beside
@@ -78,7 +79,8 @@ class Served:
         self.shared: SharedWorker | None = None  # with one, sessions have no process of their own
         # Workspaces are one environment's: a worker that many share has no door to ask for them.
         if share_built_in and target.kind == "built in" and not self.policy.workspaces:
-            self.shared = SharedWorker(shared_launcher(self.policy), self.rules.frames)
+            longest_s = max(self.policy.call_s, self.policy.start_s)
+            self.shared = SharedWorker(shared_launcher(self.policy), self.rules.frames, request_s=longest_s)
         self._described: Description | None = None
 
     @property
@@ -127,8 +129,8 @@ class Served:
     def describe(self) -> Description:
         """What it is; asked of a worker once. Blocks."""
         if self._described is None:
-            started: tuple[socket.socket, Any] = self._launch()
-            near, child = started
+            # Whoever starts a server is told what went wrong; peers, whose workers are discreet, are not.
+            near, child = walled_launcher(self._sent.modules, self._sent.folder, self.policy)()
             channel = WalledChannel(near, child, self.rules)
             try:
                 channel.send(m.Make(0, self.what({})))
@@ -136,9 +138,17 @@ class Served:
             finally:
                 channel.close()
             if isinstance(reply, m.Failed):
-                raise PlanError(f"{self.text}: the environment can't be made: {reply.message}\n{child.output}")
+                raise self._unmade(walled_error(reply))
             self._described = self._read(reply.value)
         return self._described
+
+    def _unmade(self, error: PaddockError) -> PaddockError:
+        if isinstance(error, (UnregisteredEnv, DependencyNotInstalled)):
+            return error  # says what to write instead, or to install
+        kind = getattr(error, "error_type", "") or type(error).__name__
+        unmade = PlanError(f"{self.text}: the environment can't be made: {kind}: {error}")
+        unmade.__cause__ = error
+        return unmade
 
     def _read(self, value: Any) -> Description:
         described = checked_description(value, self.rules)

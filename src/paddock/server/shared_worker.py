@@ -22,15 +22,18 @@ from paddock.making.inside_shared import ID_BYTES
 from paddock.server.crew import Crew
 from paddock.server.link import WorkerLink, nobody
 
-_LET_GO_S = 1.0  # for the worker to close one session's environments; one that takes longer is stuck
+_OVERDUE_S = 1.0  # for the goodbye of a session whose own request is past its deadline: more than it had
 _GOODBYE = frame_of(Close(), HANDSHAKE)  # a number that no request has: replies to those may still be under way
 
 
 class SharedWorker:
-    """Sessions in the worker that ``launch`` starts. One that has ended is replaced when the next session begins."""
+    """Sessions in the worker that ``launch`` starts. One that has ended is replaced when the next session begins.
 
-    def __init__(self, launch: Callable[[], tuple[socket.socket, Any]], limits: Limits) -> None:
-        self._launch, self._limits = launch, limits
+    ``request_s``: how long one request may take. A worker that answers nobody for so long is stuck.
+    """
+
+    def __init__(self, launch: Callable[[], tuple[socket.socket, Any]], limits: Limits, *, request_s: float) -> None:
+        self._launch, self._limits, self._request_s = launch, limits, request_s
         self._starting = asyncio.Lock()
         self._now: _Process | None = None
 
@@ -45,7 +48,8 @@ class SharedWorker:
         """A session's part of the process, which is started if there is none. As WorkerLink and ``Crew.start``."""
         async with self._starting:
             if self._now is None or self._now.over:
-                self._now = _Process(*await crew.start(self._launch, wanted), self._limits, crew)
+                near, child = await crew.start(self._launch, wanted)
+                self._now = _Process(near, child, self._limits, crew, self._request_s)
             return self._now.admit(on_frame, on_lost)
 
     async def close(self) -> None:
@@ -57,7 +61,7 @@ class SharedWorker:
 class _Process:
     """The process and the sessions in it."""
 
-    def __init__(self, near: socket.socket, child: Any, limits: Limits, crew: Crew) -> None:
+    def __init__(self, near: socket.socket, child: Any, limits: Limits, crew: Crew, request_s: float) -> None:
         self._link = WorkerLink(
             near, child, limits=limits, crew=crew, on_frame=self._replied, on_lost=self._lost, lead=ID_BYTES
         )
@@ -65,7 +69,8 @@ class _Process:
         self._numbers = itertools.count(1)
         self._held: dict[bytes, SharedLink] = {}
         self._unsent: list[bytes] = []
-        self.child, self.over = child, False
+        self.child, self.over, self.request_s = child, False, request_s
+        self.replies = 0
 
     def admit(self, on_frame: Callable[[bytes], None], on_lost: Callable[[str], Any]) -> SharedLink:
         """Another session."""
@@ -85,6 +90,7 @@ class _Process:
         self._link.send(data)
 
     def _replied(self, data: bytes) -> None:
+        self.replies += 1
         link = self._held.get(data[:ID_BYTES])
         if link is not None:
             link.replied(data[ID_BYTES:])
@@ -117,6 +123,7 @@ class SharedLink:
         self.replied = on_frame
         self.child = _Part(process.child.pid)
         self.cause: str | None = None  # why it is lost, once that was told
+        self.overdue = False  # whether it is ended because its request is past its deadline
         self._gone: asyncio.Future[None] | None = None
 
     def send(self, frame: bytes) -> None:
@@ -134,7 +141,7 @@ class SharedLink:
         self._has_gone()
 
     def end(self) -> asyncio.Future[Any]:
-        """End the session there, nobody hears of it again. A process that does not answer is ended as a whole."""
+        """End the session there, nobody hears of it again. A process that answers nobody is ended as a whole."""
         self._on_lost = nobody
         return asyncio.ensure_future(self._end())
 
@@ -144,8 +151,12 @@ class SharedLink:
         self._gone = asyncio.get_running_loop().create_future()
         self.replied = self._replied_at_the_end
         self.send(_GOODBYE)
-        done, _ = await asyncio.wait([self._gone], timeout=_LET_GO_S)
-        if not done:
+        # It is answered after what the others asked before, and each of those may take its time.
+        heard, wait_s = -1, _OVERDUE_S if self.overdue else self._process.request_s
+        while not self._gone.done() and heard != self._process.replies:
+            heard = self._process.replies
+            await asyncio.wait([self._gone], timeout=wait_s)
+        if not self._gone.done():
             await self._process.end()
         self._process.let_go(self._number)
 

@@ -17,7 +17,7 @@ from paddock.core.env import Info
 from paddock.core.lane_arguments import ended, lane_seeds, reset_mask
 from paddock.core.state import State
 from paddock.core.vector_env import AutoresetMode, VectorEnv
-from paddock.errors import ClosedEnvironmentError, InvalidSeed, PlanError, ResetNeeded
+from paddock.errors import ClosedEnvironmentError, InvalidSeed, PlanError, ResetNeeded, SnapshotUnsupported
 from paddock.sources.batched_actions import admitted
 from paddock.spaces.batch import batch_space
 
@@ -123,6 +123,12 @@ class AtariLanes(VectorEnv[Any, Any, Array]):
             State(f"{self._name}-{lane}-{self._episodes[lane]}" if self._begun else None, int(self._steps[lane]))
             for lane in range(self.num_envs)
         )
+
+    def snapshot(self) -> bytes:
+        raise SnapshotUnsupported("The ALE's own lanes can't be saved: it has no form for them. Pass backend='loop'.")
+
+    def restore(self, snapshot: bytes) -> None:
+        raise SnapshotUnsupported("The ALE's own lanes can't go on from a snapshot. Pass backend='loop'.")
 
     def name_episodes(self, names: Callable[[], str]) -> None:
         """Where the lanes' names come from, in place of chance."""

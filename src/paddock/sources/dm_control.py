@@ -57,9 +57,13 @@ class ByName:
         visualize_reward: bool = False,
         render_mode: str | None = None,
         render_kwargs: dict[str, Any] | None = None,
+        **unknown: Any,
     ) -> FromDmControl:
         spec_of(self.id)
         domain, _, task = self.id.partition("/")
+        for name, value in unknown.items():
+            hint = "" if domain == "manipulation" else f" (for the task: task_kwargs={{{name!r}: {value!r}}})"
+            raise TypeError(f"dm_control got an unexpected keyword argument {name!r}{hint}")
 
         def load(seed: int | None = None) -> Any:
             if domain == "manipulation":

@@ -12,38 +12,50 @@ import numpy as np
 
 from paddock.errors import InvalidSnapshot, SnapshotUnsupported
 from paddock.sources.simulators import MuJoCo
-from paddock.sources.snapshot_value import class_of, fits_in, opened_value, sealed_value
+from paddock.sources.snapshot_value import class_of, fields_fit, fits_in, is_finite, opened_value, sealed_value
 
 _LAYER = "dm_control"
 _CONSTANTS = frozenset(("_task", "_physics", "_random"))
+_SETTINGS = frozenset(("_n_sub_steps", "_step_limit", "_flat_observation"))
 # Megabytes of shapes and pictures, which no task changes.
 _SHAPES = ("bvh_", "flex_", "mesh_", "oct_", "skin_", "tex_")
 
 
 def saved(env: Any) -> bytes:
     """All that an episode changes, as bytes; SnapshotUnsupported for what is not of the suite."""
-    simulator = _required(env)
-    value = {
+    return sealed_value(_LAYER, _value(env, _required(env)), name=type(env.task).__name__)
+
+
+def _value(env: Any, simulator: MuJoCo) -> dict[str, Any]:
+    return {
         "who": _identity(env),
         "state": simulator.state(),
         "model": {name: np.array(array) for name, array in _model_arrays(env).items()},
         "fields": [_fields(layer) for layer in (env, env.task)],
         "random": list(env.task.random.get_state(legacy=True)),
     }
-    return sealed_value(_LAYER, value, name=type(env.task).__name__)
 
 
 def restore(env: Any, snapshot: bytes) -> None:
     """Go on from what ``saved`` returned for such an environment; anything else is refused and changes nothing."""
     simulator = _required(env)
     value = opened_value(_LAYER, snapshot)
+    _check(value, env, _model_arrays(env))
+    simulator.check(value["state"])
+    before = _value(env, simulator)
+    try:
+        _enter(env, simulator, value)
+    except Exception:  # of MuJoCo, about such a model: see MuJoCo.enter
+        _enter(env, simulator, before)
+        raise
+
+
+def _enter(env: Any, simulator: MuJoCo, value: dict[str, Any]) -> None:
     model = _model_arrays(env)
-    _check(value, env, model)
-    checked = simulator.check(value["state"])
-    env.task.random.set_state(tuple(value["random"]))
     for name, array in value["model"].items():
         model[name][...] = array
-    simulator.enter(checked)
+    simulator.enter((value["state"]["numbers"], value["state"]["arrays"]))
+    env.task.random.set_state(tuple(value["random"]))
     for layer, fields in zip((env, env.task), value["fields"], strict=True):
         vars(layer).update(fields)
 
@@ -75,18 +87,19 @@ def _fields(layer: Any) -> dict[str, Any]:
 
 def _check(value: Any, env: Any, model: dict[str, Any]) -> None:
     arrays, fields = (value.get("model"), value.get("fields")) if isinstance(value, dict) else (None, None)
+    layers = (env, env.task)
     fits = (
         isinstance(arrays, dict)
         and arrays.keys() == model.keys()
-        and all(fits_in(arrays[name], like) for name, like in model.items())
+        and all(fits_in(arrays[name], like) and is_finite(arrays[name]) for name, like in model.items())
         and isinstance(fields, list)
-        and [one.keys() if isinstance(one, dict) else None for one in fields]
-        == [_fields(layer).keys() for layer in (env, env.task)]
+        and len(fields) == 2
+        and all(fields_fit(one, layer, _fields(layer), _SETTINGS) for one, layer in zip(fields, layers, strict=True))
         and isinstance(value.get("state"), dict)
         and _is_stream(value.get("random"))
     )
-    if not fits or value["who"] != _identity(env):
-        raise InvalidSnapshot(f"This is no snapshot of {type(env.task).__name__} with this model.")
+    if not fits or value.get("who") != _identity(env):
+        raise InvalidSnapshot(f"This is no snapshot of {type(env.task).__name__} with this model and these settings.")
 
 
 def _is_stream(state: Any) -> bool:

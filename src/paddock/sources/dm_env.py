@@ -19,7 +19,7 @@ from paddock.core.spec import EnvSpec
 from paddock.core.warning import warn_user
 from paddock.errors import SnapshotUnsupported, UnsupportedMode, WrongClass
 from paddock.sources.dm_env_spaces import as_arrays, needs_arrays, space_of
-from paddock.sources.families import installed_family
+from paddock.sources.families import installed_family, library_family
 from paddock.sources.given_function import fitting, given_function, seed_argument
 from paddock.sources.their_errors import importing
 from paddock.wrappers.guard import Guard
@@ -175,7 +175,9 @@ def _metadata(env: Any) -> dict[str, Any]:
 
 def checked(env: Any) -> Any:
     """``env`` if it is an environment of dm_env."""
-    with importing(installed_family("dm_env", "dm_env"), "dm_env"):
+    family = library_family("dm_env", "module:function")
+    family.check_installed_for("from_dm_env")
+    with importing(family, "dm_env"):
         import dm_env
     if not isinstance(env, dm_env.Environment):
         raise WrongClass(f"Expected a dm_env.Environment, got {type(env).__name__}.")

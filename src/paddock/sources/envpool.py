@@ -29,6 +29,7 @@ from paddock.errors import (
     NameNotFound,
     PlanError,
     ResetNeeded,
+    SnapshotUnsupported,
 )
 from paddock.seeding import np_random
 from paddock.sources.batched_actions import admitted
@@ -209,6 +210,12 @@ class EnvPoolLanes(VectorEnv[Any, Any, Array]):
     def name_episodes(self, names: Callable[[], str]) -> None:
         """Where the lanes' names come from, in place of chance."""
         self._name = names()
+
+    def snapshot(self) -> bytes:
+        raise SnapshotUnsupported("EnvPool can't save its lanes. Repeat the actions from the seed instead.")
+
+    def restore(self, snapshot: bytes) -> None:
+        raise SnapshotUnsupported("EnvPool's lanes can't go on from a snapshot. Repeat the actions from the seed.")
 
     def render(self) -> tuple[Any, ...] | None:
         if self._pool is None:

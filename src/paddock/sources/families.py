@@ -12,7 +12,7 @@ from functools import cache
 from importlib.util import find_spec
 from typing import Any
 
-from paddock.errors import DependencyNotInstalled
+from paddock.errors import DependencyNotInstalled, DeprecatedEnv
 
 # ``prefix:name`` as a target, and the function that makes an EnvSpec of the name, once its code may be imported.
 SOURCES = {
@@ -36,7 +36,7 @@ class Family:
     ``ids`` is a pattern for the whole id. ``module`` is imported so that Gymnasium learns of them; empty where it
     knows them by itself. ``needs`` are the modules that must be there, beside the ``library`` that all of them are
     written for; ``install`` are the packages that bring them. ``lets_go``: most of a step leaves the interpreter's lock
-    to other threads.
+    to other threads. ``note``: what else one has to know to install it.
     """
 
     name: str
@@ -47,6 +47,7 @@ class Family:
     install: str
     library: str = "gymnasium"
     lets_go: bool = False
+    note: str = ""
 
     @property
     def through(self) -> str:
@@ -60,10 +61,25 @@ class Family:
 
     def check_installed(self, id: str) -> None:
         """Raise DependencyNotInstalled with the command that helps, if a module is missing."""
+        self._check(f"{id!r} is one of {self.name}'s environments and needs")
+
+    def check_installed_for(self, function: str) -> None:
+        """As ``check_installed``, for a function that takes such environments."""
+        self._check(f"{function}() needs")
+
+    def _check(self, who_needs: str) -> None:
         if missing := self.missing:
             raise DependencyNotInstalled(
-                f"{id!r} is one of {self.name}'s environments and needs {', '.join(missing)}, which "
-                f"{'is' if len(missing) == 1 else 'are'} not installed. To install: pip install {self.install}"
+                f"{who_needs} {', '.join(missing)}, which {'is' if len(missing) == 1 else 'are'} not installed. "
+                f"To install: pip install {self.install}"
+            )
+
+    def check_runs(self, id: str) -> None:
+        """Raise DeprecatedEnv for what no library of today can make."""
+        if self.name == "MuJoCo" and (old := _OLD_MUJOCO.fullmatch(id)):
+            raise DeprecatedEnv(
+                f"{id!r} can't be run: it needs mujoco-py, which Gymnasium does not know any more. "
+                f"Please use `{old[1]}-v5` instead."
             )
 
 
@@ -71,6 +87,7 @@ _MUJOCO = (
     "Ant|HalfCheetah|Hopper|Humanoid|HumanoidStandup|InvertedDoublePendulum|InvertedPendulum|Pusher|Reacher|Swimmer|"
     "Walker2d"
 )
+_OLD_MUJOCO = re.compile(r"(\w+)-v[0-3]", re.ASCII)
 
 FAMILIES = (
     Family(
@@ -115,8 +132,9 @@ FAMILIES = (
         r"(Fetch|HandReach|HandManipulate|AdroitHand|PointMaze_|AntMaze_|FrankaKitchen)\w*-v\d+",
         "gymnasium_robotics",
         ("gymnasium_robotics",),
-        "gymnasium-robotics",
+        "gymnasium-robotics 'mujoco<3.4'",
         lets_go=True,
+        note="with MuJoCo 3.4 and later, Fetch* and Hand* fail with an AssertionError",
     ),
     Family("Meta-World", "Meta-World/*", r"Meta-World/.+", "metaworld", ("metaworld",), "metaworld packaging"),
     Family("NetHack", "NetHack*-v0", r"NetHack\w*-v\d+", "nle", ("nle",), "nle"),
@@ -145,7 +163,7 @@ FAMILIES = (
     ),
 )
 
-_GYMNASIUM = Family("Gymnasium", "gymnasium:*", r".+", "", (), "gymnasium")
+GYMNASIUM = Family("Gymnasium", "gymnasium:*", r".+", "", (), "gymnasium")
 
 # By the prefix of a target: the particular ones, then the one for all other ids. What a package forgot to declare is in
 # ``install`` too.
@@ -199,7 +217,7 @@ def family_in_gymnasium(source: str | None, id: str | None, entry_point: Any) ->
 
 def family_or_any(id: str) -> Family:
     """As ``family_of``; for other ids Gymnasium alone, which may know them."""
-    return family_of(id) or _GYMNASIUM
+    return family_of(id) or GYMNASIUM
 
 
 def library_family(source: str, id: str) -> Family:
@@ -213,7 +231,8 @@ def library_family(source: str, id: str) -> Family:
 def installed_family(source: str, id: str) -> Family:
     """As ``library_family``; DependencyNotInstalled if a module of it is missing."""
     family = library_family(source, id)
-    family.check_installed(id)
+    family.check_runs(id)
+    family.check_installed(id if source == "gymnasium" else f"{source}:{id}")
     return family
 
 

@@ -21,7 +21,7 @@ from paddock.core.spec import EnvSpec
 from paddock.core.vector_env import VectorEnv
 from paddock.core.warning import warn_user
 from paddock.errors import NameNotFound, SnapshotUnsupported, UnsupportedMode, WrongClass
-from paddock.sources.families import installed_family
+from paddock.sources.families import installed_family, library_family
 from paddock.sources.given_function import fitting, given_function, seed_argument
 from paddock.sources.gym3_spaces import batch_of, first_of, space_of
 from paddock.sources.their_errors import importing
@@ -190,6 +190,7 @@ def maker_of(id: str) -> Callable[..., Any]:
 
 def checked(env: Any, lanes: int | None = None) -> Any:
     """``env`` if it is an environment of gym3, with so many lanes."""
+    library_family("gym3", "module:function").check_installed_for("from_gym3")
     import gym3
 
     if not isinstance(env, gym3.Env):

@@ -17,7 +17,7 @@ import numpy as np
 from paddock.core.env import Env, Info
 from paddock.core.spec import EnvSpec
 from paddock.errors import InvalidId, InvalidSpec, WrongClass
-from paddock.sources.families import family_or_any
+from paddock.sources.families import GYMNASIUM, family_or_any, installed_family
 from paddock.sources.headless import import_mujoco, refuse_windows
 from paddock.sources.simulators import prepare_snapshots
 from paddock.sources.their_errors import our_errors
@@ -144,6 +144,7 @@ def from_gymnasium(env: gymnasium.Env[Any, Any], *, validate: bool = True) -> En
     inner = getattr(env, "paddock_env", None)
     if isinstance(inner, Env):
         return inner
+    GYMNASIUM.check_installed_for("from_gymnasium")
     return Guard(_as_env(env), validate=validate)
 
 
@@ -228,8 +229,7 @@ def _known_spec(theirs: Any) -> EnvSpec | None:
 def _registered(id: str) -> Any:
     """Gymnasium's spec; without a version the newest."""
     module, _, name = id.rpartition(":")
-    family = family_or_any(id)
-    family.check_installed(id)
+    family = installed_family("gymnasium", id)
     import gymnasium
 
     with our_errors(family, id):

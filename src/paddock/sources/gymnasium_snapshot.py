@@ -15,7 +15,7 @@ import numpy as np
 
 from paddock.errors import InvalidSnapshot, SnapshotUnsupported
 from paddock.sources.simulators import Simulator, prepare_snapshots, simulator_of
-from paddock.sources.snapshot_value import class_of, opened_value, sealed_value
+from paddock.sources.snapshot_value import class_of, fields_fit, opened_value, sealed_value
 
 _LAYER = "gymnasium"
 # Set when it is made, and not by what happens in an episode.
@@ -39,11 +39,11 @@ def restore(env: Any, snapshot: bytes) -> None:
     simulator = _required(env)
     value = opened_value(_LAYER, snapshot)
     layers = list(_layers(env))
-    _check(value, env, layers)
+    _check(value, env, layers, simulator)
     checked = simulator.check(value["state"])
     simulator.enter(checked)
     for layer, fields in zip(layers, value["fields"], strict=True):
-        vars(layer).update({name: new for name, new in fields.items() if _kept(name, vars(layer).get(name), simulator)})
+        vars(layer).update(fields)
     env.unwrapped._np_random = value["random"]
 
 
@@ -106,17 +106,23 @@ def _kept(name: Any, value: Any, simulator: Simulator) -> bool:
     return not (hasattr(value, "sample") and hasattr(value, "contains"))
 
 
-def _check(value: Any, env: Any, layers: list[Any]) -> None:
+def _check(value: Any, env: Any, layers: list[Any], simulator: Simulator) -> None:
     fields = value.get("fields") if isinstance(value, dict) else None
     fits = (
         isinstance(fields, list)
         and len(fields) == len(layers)
-        and all(isinstance(one, dict) and all(isinstance(name, str) for name in one) for one in fields)
+        and all(map(_may_enter, fields, layers, [simulator] * len(layers)))
         and isinstance(value.get("state"), dict)
         and isinstance(value.get("random"), (np.random.Generator, type(None)))
     )
     if not fits or value.get("who") != _identity(env):
-        raise InvalidSnapshot(f"This is no snapshot of {_name(env)} with the same wrappers.")
+        raise InvalidSnapshot(f"This is no snapshot of {_name(env)} with the same wrappers and settings.")
+
+
+def _may_enter(fields: Any, layer: Any, simulator: Simulator) -> bool:
+    if not isinstance(fields, dict) or not all(_kept(name, value, simulator) for name, value in fields.items()):
+        return False
+    return fields_fit(fields, layer, _fields(layer, simulator), simulator.settings)
 
 
 def _identity(env: Any) -> list[str]:

@@ -17,7 +17,7 @@ import numpy as np
 from paddock.core.env import Env, Info
 from paddock.core.spec import EnvSpec
 from paddock.errors import NameNotFound, ResetNeeded, UnsupportedMode, WrongClass
-from paddock.sources.families import installed_family
+from paddock.sources.families import installed_family, library_family
 from paddock.sources.given_function import fitting, given_function
 from paddock.sources.gymnax_spaces import plain, space_of, to_numpy
 from paddock.sources.their_errors import importing
@@ -189,7 +189,7 @@ def maker_of(id: str) -> Callable[..., Any]:
 
 def checked(env: Any) -> Any:
     """``env`` if it has the functions of one."""
-    installed_family("gymnax", "module:function")
+    library_family("gymnax", "module:function").check_installed_for("from_gymnax")
     wanted = ("reset_env", "step_env", "default_params", "observation_space", "action_space")
     missing = [name for name in wanted if not hasattr(env, name)]
     if missing:

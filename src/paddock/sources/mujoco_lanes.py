@@ -17,6 +17,11 @@ from paddock.sources.mujoco_tasks import TASKS, Columns, Result, Task
 
 Array = np.ndarray[Any, Any]
 
+# What each environment has for itself, and what is for show: by none of it two could differ in what they compute.
+_NO_SETTINGS = {
+    *("model", "data", "mujoco_renderer", "spec", "metadata", "action_space", "observation_space"),
+    *("_np_random", "_np_random_seed", "_ezpickle_args", "_ezpickle_kwargs"),
+}
 _TRIED_STEPS = 3
 _tried: dict[tuple[Any, ...], bool] = {}
 
@@ -29,7 +34,7 @@ def mujoco_lanes(envs: Sequence[Env[Any, Any]], make_one: Callable[[], Env[Any, 
     if task is None or any(type(one) is not type(first) for one in natives):
         return None
     settings = _settings(first)
-    if first.render_mode == "human" or any(_settings(one) != settings for one in natives[1:]):
+    if settings is None or first.render_mode == "human" or any(_settings(one) != settings for one in natives[1:]):
         return None
     return MujocoLanes(task, natives) if _is_true(task, first, settings, make_one) else None
 
@@ -80,7 +85,12 @@ def _native(env: Env[Any, Any]) -> Any:
     inner = getattr(env, "env", env)
     if type(inner) is not FromGymnasium or inner.gymnasium_env is not inner.gymnasium_env.unwrapped:
         return None
-    return inner.gymnasium_env
+    return None if any(map(_has_own_methods, (env, inner, inner.gymnasium_env))) else inner.gymnasium_env
+
+
+def _has_own_methods(layer: Any) -> bool:
+    """Whether a method was replaced in this one object, as ``set_attr`` can."""
+    return any(callable(getattr(type(layer), name, None)) for name in vars(layer))
 
 
 def _array(native: Any, name: str) -> Array:
@@ -92,12 +102,36 @@ def _array(native: Any, name: str) -> Array:
     return np.asarray(getattr(native.data, name)).reshape(-1)
 
 
-def _settings(native: Any) -> tuple[Any, ...]:
-    """All by which two environments of one class could differ in what they compute, apart from the model."""
-    fields = {name: value for name, value in vars(native).items() if name != "_np_random_seed"}
-    plain = sorted((name, repr(value)) for name, value in fields.items() if isinstance(value, (int, float, str, tuple)))
+def _settings(native: Any) -> tuple[Any, ...] | None:
+    """All by which two environments of one class could differ in what they compute, apart from the model.
+
+    None where one of their fields is of a kind that can't be compared.
+    """
     shapes = native.model.nq, native.model.nv, native.model.nu, native.model.nbody, native.model.opt.timestep
-    return type(native), native.init_qpos.tobytes(), shapes, tuple(plain)
+    try:
+        return type(native), shapes, _canonical(_fields(native))
+    except (TypeError, RecursionError):
+        return None
+
+
+def _fields(native: Any) -> dict[str, Any]:
+    return {name: value for name, value in vars(native).items() if name not in _NO_SETTINGS}
+
+
+def _canonical(value: Any) -> tuple[Any, ...]:
+    """Equal for two values that compute the same; TypeError for what is no plain data."""
+    kind = type(value)
+    if kind in (float, int, bool, str, type(None)):
+        return kind, repr(value)  # not the value: 1 == 1.0 == True, and nan is not nan
+    if kind in (tuple, list):
+        return kind, *map(_canonical, value)
+    if kind is dict:
+        return kind, *sorted((repr(key), _canonical(one)) for key, one in value.items())
+    if isinstance(value, np.generic) or kind is np.ndarray:
+        if value.dtype.hasobject:
+            raise TypeError("an array of objects")
+        return kind, value.dtype.str, value.shape, value.tobytes()
+    raise TypeError(f"{kind.__name__} is no plain data")
 
 
 def _is_true(task: Task, native: Any, settings: tuple[Any, ...], make_one: Callable[[], Env[Any, Any]]) -> bool:
@@ -105,7 +139,13 @@ def _is_true(task: Task, native: Any, settings: tuple[Any, ...], make_one: Calla
     if settings not in _tried:
         spare = make_one()
         try:
-            _tried[settings] = _agrees(task, _native(spare), native.action_space)
+            other = _native(spare)
+            if alike := type(other) is type(native):
+                vars(other).update(_fields(native))  # what was set since the lanes were made
+                alike = _settings(other) == settings
+            _tried[settings] = alike and _agrees(task, other, native.action_space)
+        except Exception:  # settings that nothing can be computed with: the lanes' own steps will say so
+            _tried[settings] = False
         finally:
             spare.close()
     return _tried[settings]

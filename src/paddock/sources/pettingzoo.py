@@ -7,6 +7,7 @@ An Env has one reward and one pair of flags. A reader would look for a dict of r
 from __future__ import annotations
 
 import importlib
+import pkgutil
 import re
 import warnings
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from paddock.sources.borrowed import Borrowed
 from paddock.sources.families import installed_family
 from paddock.sources.pettingzoo_agents import OneAgent, Policy
 from paddock.sources.pettingzoo_faces import AllAgents, Turns
+from paddock.sources.their_errors import help_for
 from paddock.wrappers.guard import Guard
 
 Api = Literal["parallel", "aec"]
@@ -95,10 +97,15 @@ class ByName:
                 warnings.simplefilter("ignore", DeprecationWarning)
                 return self._registered() or self._of_module()
         except ImportError as error:
-            raise DependencyNotInstalled(
-                f"{self.id!r} can't be imported: {error}. To install what it needs: pip install "
-                f"'pettingzoo[{self._name().partition('/')[0]}]'"
-            ) from error
+            raise DependencyNotInstalled(f"{self.id!r} can't be imported: {self._reason(error)}") from error
+
+    def _reason(self, error: ImportError) -> str:
+        """What was said, and what to install."""
+        module, _, name = self.id.rpartition(":")
+        said = str(error).rstrip(".")
+        if module or "pip install" in said:  # someone's own, or PettingZoo says it better than its extras would
+            return f"{said}.{help_for(error) or ''}"
+        return f"{said}. To install what it needs: pip install 'pettingzoo[{name.partition('/')[0]}]'"
 
     def _registered(self) -> dict[str, Any]:
         """By PettingZoo's registry, where it has one and that knows the id."""
@@ -131,7 +138,20 @@ class ByName:
                 f"or module:name."
             ) from None
         names = {"parallel": "parallel_env", "aec": "env", "raw": "raw_env"}
-        return {api: getattr(found, attribute) for api, attribute in names.items() if hasattr(found, attribute)}
+        made = {api: getattr(found, attribute) for api, attribute in names.items() if hasattr(found, attribute)}
+        if made.keys() <= {"raw"}:
+            raise NameNotFound(
+                f"PettingZoo has no {self.id!r}: the module {place} makes no environment.{self._versions(place)}"
+            )
+        return made
+
+    def _versions(self, place: str) -> str:
+        """A sentence with the names that differ by a version alone."""
+        above, _, last = place.rpartition(".")
+        beside = vars(importlib.import_module(above)).get("__path__", ())
+        own = re.compile(rf"{re.escape(last)}_v\d+", re.ASCII)
+        found = sorted(name for _, name, _ in pkgutil.iter_modules(beside) if own.fullmatch(name))
+        return f" Did you mean {self.id.removesuffix(last)}{found[-1]}?" if found else ""
 
     def _name(self) -> str:
         return self.id.rpartition(":")[2]

@@ -1,7 +1,8 @@
 """The state of a simulator as plain data: all of MuJoCo's, all of the ALE's. Neither is imported here.
 
 A reader would save MuJoCo's positions and velocities alone. But a step's reward often reads what the step before
-computed, and the solver begins where it ended: so every array that the simulator keeps is part of it.
+computed, and the solver begins where it ended: so every array of floats that the simulator keeps is part of it. None of
+integers is: they are addresses and counts, which MuJoCo follows without a look.
 """
 
 from __future__ import annotations
@@ -11,17 +12,22 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from paddock.errors import InvalidSnapshot
-from paddock.sources.snapshot_value import fits_in
+from paddock.errors import InvalidSnapshot, SnapshotUnsupported
+from paddock.sources.ale_state import generators, is_laid_out
+from paddock.sources.snapshot_value import fits_in, is_finite
 from paddock.sources.sticky_actions import watch, watched
 
 State = dict[str, Any]
 
 
 class Simulator(Protocol):
-    """One environment's simulator. ``constants`` are fields of the environment that no snapshot needs."""
+    """One environment's simulator. ``constants`` are fields of the environment that no snapshot needs.
+
+    ``settings`` are those that it was made with: a snapshot of one that was made otherwise is refused.
+    """
 
     constants: frozenset[str]
+    settings: frozenset[str]
 
     def state(self) -> State:
         """All of it, as plain data."""
@@ -30,7 +36,7 @@ class Simulator(Protocol):
         """What ``enter`` takes, or InvalidSnapshot; changes nothing."""
 
     def enter(self, checked: Any) -> None:
-        """Be in that state."""
+        """Be in that state; or, with an InvalidSnapshot, still in the one before."""
 
 
 def simulator_of(env: Any) -> Simulator | None:
@@ -50,15 +56,29 @@ def prepare_snapshots(env: Any) -> None:
 
 
 class MuJoCo:
-    """An ``MjData``. Contacts and constraint forces have no lasting place in it; they are computed anew."""
+    """An ``MjData``. Contacts, constraint forces and whatever is no float are computed anew."""
 
-    constants = frozenset(("model", "data", "mujoco_renderer", "viewer", "_viewers", "observation_structure"))
+    constants = frozenset(
+        (
+            "model",
+            "data",
+            "mujoco_renderer",
+            "viewer",
+            "_viewers",
+            "observation_structure",
+            "fullpath",
+            "width",
+            "height",
+        )
+    )
+    settings = frozenset(("frame_skip",))
 
     def __init__(self, mujoco: Any, model: Any, data: Any) -> None:
         self._mujoco, self._model, self._data = mujoco, model, data
         self._kind = mujoco.mjtState.mjSTATE_INTEGRATION
 
     def state(self) -> State:
+        self._require_no_places()
         size = self._mujoco.mj_stateSize(self._model, self._kind)
         numbers = np.empty(size)
         self._mujoco.mj_getState(self._model, self._data, numbers, self._kind)
@@ -66,7 +86,9 @@ class MuJoCo:
         return {"simulator": "MuJoCo", "numbers": numbers, "arrays": arrays}
 
     def check(self, state: State) -> Any:
-        numbers, arrays = state.get("numbers"), state.get("arrays")
+        self._require_no_places()
+        numbers: Any = state.get("numbers")
+        arrays: Any = state.get("arrays")
         size = self._mujoco.mj_stateSize(self._model, self._kind)
         wanted = {name: getattr(self._data, name) for name in self._names()}
         fits = (
@@ -78,10 +100,20 @@ class MuJoCo:
         )
         if not fits:
             raise InvalidSnapshot("This snapshot is of another model, or of another version of MuJoCo.")
+        unfit = [name for name, array in {"state": numbers, **arrays}.items() if not is_finite(array)]
+        if unfit:
+            raise InvalidSnapshot(f"This snapshot has numbers that are not finite, in {', '.join(unfit)}.")
         return numbers, arrays
 
     def enter(self, checked: Any) -> None:
-        numbers, arrays = checked
+        before = self.state()
+        try:
+            self._write(*checked)
+        except Exception as error:  # mujoco.FatalError, or what a plugin raises
+            self._write(before["numbers"], before["arrays"])
+            raise InvalidSnapshot(f"MuJoCo can't go on from this snapshot: {error}.") from None
+
+    def _write(self, numbers: Any, arrays: dict[str, Any]) -> None:
         self._mujoco.mj_setState(self._model, self._data, numbers, self._kind)
         self._mujoco.mj_forward(self._model, self._data)
         # Over what was just computed: between two steps MuJoCo holds what belongs to the beginning of the last one.
@@ -89,17 +121,25 @@ class MuJoCo:
             getattr(self._data, name)[...] = array
 
     def _names(self) -> list[str]:
-        """Arrays that keep their size: those of a fresh state without contacts. Not the addresses of plugins."""
+        """Arrays of floats that keep their size: those of a fresh state without contacts."""
         fresh = self._mujoco.MjData(self._model)
         names = [name for name in dir(fresh) if not name.startswith(("_", "plugin"))]
         found = {name: getattr(fresh, name, None) for name in names}
-        return [name for name, array in found.items() if isinstance(array, np.ndarray) and array.size]
+        arrays = {name: array for name, array in found.items() if isinstance(array, np.ndarray) and array.size}
+        return [name for name, array in arrays.items() if array.dtype.kind == "f"]
+
+    def _require_no_places(self) -> None:
+        """A delayed signal is kept with its place in a buffer, and what sleeps with the number of its neighbour."""
+        sleep = getattr(self._mujoco.mjtEnableBit, "mjENBL_SLEEP", 0)
+        if getattr(self._model, "nhistory", 0) or self._model.opt.enableflags & int(sleep):
+            raise SnapshotUnsupported("A model with delays or sleeping bodies can't be saved; repeat its actions.")
 
 
 class Ale:
     """An AtariEnv. The picture is drawn by a step: right after ``restore``, ``render`` still shows an older one."""
 
     constants = frozenset(("ale", "_action_set", "step"))
+    settings = frozenset(("_game", "_game_mode", "_game_difficulty", "_frameskip", "_obs_type", "continuous"))
 
     def __init__(self, ale: Any, env: Any) -> None:
         self._ale, self._env = ale, env
@@ -115,17 +155,26 @@ class Ale:
             raise InvalidSnapshot(f"This snapshot is not of {self._game}, which is played here.")
         if held is not None and not (type(held) is int and 0 <= held < len(self._env._action_set)):
             raise InvalidSnapshot("This snapshot holds down an action that there is not.")
+        if not is_laid_out(bits, self._env.ale.cloneState(include_rng=True).serialize()):
+            raise InvalidSnapshot("This is no state of the ALE: it is not laid out as those of this game are.")
         try:
-            return self._ale.ALEState(bits), held
+            return self._ale.ALEState(bits), bits, held
         except Exception as error:  # its C++ raises what it likes
             raise InvalidSnapshot(f"This is no state of the ALE: {error}.") from None
 
     def enter(self, checked: Any) -> None:
-        state, held = checked
-        sticky = watched(self._env)
-        if sticky is None:
-            self._env.ale.restoreState(state)
-        else:
+        state, bits, held = checked
+        ale, sticky = self._env.ale, watched(self._env)
+        before = ale.cloneState(include_rng=True)
+        try:
+            ale.restoreState(state)
+            whole = generators(ale.cloneState(include_rng=True).serialize()) == generators(bits)
+        except Exception:  # its C++ raises what it likes, and has taken half of it by then
+            whole = False
+        if not whole:
+            ale.restoreState(before)
+            raise InvalidSnapshot("The ALE can't go on from this snapshot: its state is broken.")
+        if sticky is not None:
             sticky.hold(held, state)
 
     @property

@@ -27,6 +27,10 @@ def our_errors(family: Family, id: str) -> Iterator[None]:
     except Exception as error:
         if isinstance(error, ImportError) or type(error).__name__ == "DependencyNotInstalled":
             raise _not_importable(family, id, error) from error
+        if isinstance(error, AssertionError) and not error.args and family.note:
+            raise errors.DependencyNotInstalled(
+                f"{id!r} can't be made: {family.note}. To install what works: pip install {family.install}"
+            ) from error
         if type(error).__module__ != f"{family.library}.error":
             raise
         ours: Any = getattr(errors, type(error).__name__, None)
@@ -35,7 +39,19 @@ def our_errors(family: Family, id: str) -> Iterator[None]:
 
 
 def _not_importable(family: Family, id: str, error: Exception) -> errors.DependencyNotInstalled:
-    named = f"To install what {family.name} needs: pip install {family.install}"
-    # A family for all other ids does not know what an environment of someone's own needs.
-    help = named if family.needs else f"Install what the environment needs beside {family.install}."
-    return errors.DependencyNotInstalled(f"{id!r} can't be imported: {error}. {help}")
+    said = str(error).rstrip(".")
+    if family.needs:
+        help = f" To install what {family.name} needs: pip install {family.install}"
+    else:  # a family for all other ids does not know what an environment of someone's own needs
+        help = help_for(error) or f" Install what the environment needs beside {family.install}."
+    return errors.DependencyNotInstalled(f"{id!r} can't be imported: {said}.{help}")
+
+
+def help_for(error: BaseException) -> str | None:
+    """What to install, by the error alone; nothing where it says so itself, None where it does not tell."""
+    if "pip install" in str(error):
+        return ""
+    if not isinstance(error, ModuleNotFoundError) or error.name is None:
+        return None
+    package = error.name.partition(".")[0]
+    return f" Install the package that brings the module {package!r}: pip install {package}, if that is its name too."

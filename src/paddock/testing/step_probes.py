@@ -1,4 +1,7 @@
-"""Probes of step: each runs episodes with random actions. They assume that reset works and returns a pair."""
+"""Probes of step: each runs episodes with random actions, of those that an info allows.
+
+They assume that reset works and returns a pair.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ from collections.abc import Iterator
 from itertools import combinations
 from typing import Any
 
+from paddock.core.allowed_actions import sample_allowed
 from paddock.core.env import Env
 from paddock.core.problem import Problem, brief
 from paddock.core.result_checks import step_result_problems
@@ -20,15 +24,14 @@ _PARTS = ("observations", "rewards", "termination", "truncation", "info")
 def step_results(env: Env[Any, Any], seed: int = SEED, steps: int = STEPS) -> Iterator[Problem]:
     """What each of ``steps`` steps returns, through the ends of episodes."""
     env.action_space.seed(seed)
-    env.reset(seed=seed)
+    _, info = env.reset(seed=seed)
     for number in range(1, steps + 1):
-        result = env.step(env.action_space.sample())
+        result = env.step(sample_allowed(env.action_space, info))
         for problem in step_result_problems(result, env.observation_space):
             yield Problem(problem.rule, f"{problem.message} (step {number})", problem.error)
             if problem.rule == "step-result":
                 return
-        if result[2] or result[3]:
-            env.reset()
+        info = env.reset()[1] if result[2] or result[3] else result[4]
 
 
 def step_determinism(env: Env[Any, Any], seed: int = SEED, steps: int = STEPS) -> Iterator[Problem]:
@@ -50,7 +53,8 @@ def data_reuse(env: Env[Any, Any], seed: int = SEED) -> Iterator[Problem]:
     env.action_space.seed(seed)
     calls: list[tuple[str, Any]] = [("env.reset() (call 1)", env.reset(seed=seed))]
     for _ in range(2):
-        observation, _reward, terminated, truncated, info = env.step(env.action_space.sample())
+        action = sample_allowed(env.action_space, calls[-1][1][1])
+        observation, _reward, terminated, truncated, info = env.step(action)
         calls.append((f"env.step() (call {len(calls) + 1})", (observation, info)))
         if terminated or truncated:
             break
@@ -62,12 +66,13 @@ def data_reuse(env: Env[Any, Any], seed: int = SEED) -> Iterator[Problem]:
 def _episode(env: Env[Any, Any], seed: int, steps: int) -> Iterator[tuple[Any, Any]]:
     """Each step's result and the random stream's state after it."""
     env.action_space.seed(seed)
-    env.reset(seed=seed)
+    _, info = env.reset(seed=seed)
     for _ in range(steps):
-        result = env.step(env.action_space.sample())
+        result = env.step(sample_allowed(env.action_space, info))
         yield own_copy(result), stream_state(env)
         if result[2] or result[3]:
             return
+        info = result[4]
 
 
 def _difference(one: tuple[Any, Any], other: tuple[Any, Any]) -> Iterator[Problem]:

@@ -14,7 +14,7 @@ from paddock.core.lane_arguments import ended, held_lanes, lane_seeds, one_a_lan
 from paddock.core.spec import EnvSpec
 from paddock.core.state import State, state
 from paddock.core.vector_env import AutoresetMode, OnFault, VectorEnv
-from paddock.errors import EnvFailed, PaddockError
+from paddock.errors import ClosedEnvironmentError, EnvFailed, PaddockError
 from paddock.spaces import Space
 from paddock.vector.faults import Faults, is_fault
 from paddock.vector.lane_actions import lane_actions
@@ -79,6 +79,7 @@ class SyncVectorEnv(VectorEnv[Any, Any, Array]):
         return self._lanes[0].env.spec
 
     def reset(self, *, seed: int | Sequence[int | None] | None = None, options: Info | None = None) -> tuple[Any, Info]:
+        self._check_open()
         seeds = lane_seeds(seed, self.num_envs)
         mask, options = reset_mask(options, self.num_envs, begun=self._begun)
         infos: Info = {}
@@ -91,12 +92,14 @@ class SyncVectorEnv(VectorEnv[Any, Any, Array]):
         return self._observations.batch(), self._with_live(infos)
 
     def send(self, actions: Any) -> None:
+        self._check_open()
         self._sent = lane_actions(self.action_space, actions, self.num_envs)
 
     def hold(self, lanes: Array) -> None:
         self._held = held_lanes(lanes, self.num_envs)
 
     def recv(self) -> tuple[Any, Array, Array, Array, Info]:
+        self._check_open()
         sent, held, self._held = self._take_sent(), self._held, frozenset()
         if self.autoreset_mode is AutoresetMode.DISABLED:
             self._check_none_has_ended(held)
@@ -204,6 +207,7 @@ class SyncVectorEnv(VectorEnv[Any, Any, Array]):
         return infos
 
     def render(self) -> tuple[Any, ...]:
+        self._check_open()
         return tuple(env.render() for env in self.envs)
 
     def state(self) -> tuple[State, ...]:
@@ -211,10 +215,12 @@ class SyncVectorEnv(VectorEnv[Any, Any, Array]):
 
     def snapshot(self) -> bytes:
         """All lanes as bytes, for ``restore`` of lanes made alike; each environment must have a ``snapshot``."""
+        self._check_open()
         return sealed_lanes(self._begun, [lane.snapshot() for lane in self._lanes])
 
     def restore(self, snapshot: bytes) -> None:
         """Go on from a snapshot; anything else is refused. The observations come with the next step."""
+        self._check_open()
         begun, each = opened_lanes(snapshot, self.num_envs)
         for number, one in enumerate(each):
             if number in self._faults.anew:
@@ -222,6 +228,13 @@ class SyncVectorEnv(VectorEnv[Any, Any, Array]):
             self._lanes[number].restore(one)
             self._faults.begun(number)
         self._begun = begun
+
+    def _check_open(self) -> None:
+        if self.closed:
+            raise ClosedEnvironmentError("These lanes are closed. Make them anew.")
+
+    def look_at_lanes(self) -> None:
+        """To be called after a change to ``envs`` from outside; for lanes that go other ways if they are alike."""
 
     def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
         """Each lane's attribute, called with the arguments if it is callable."""

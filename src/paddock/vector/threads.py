@@ -73,12 +73,12 @@ class ThreadVectorEnv(SyncVectorEnv):
         self._stepped: list[Info] = [{}] * self.num_envs
         self._broken: dict[int, Exception] = {}
         try:
-            self._look_at_lanes()
+            self.look_at_lanes()
         except BaseException:
             self.close()
             raise
 
-    def _look_at_lanes(self) -> None:
+    def look_at_lanes(self) -> None:
         """Decide anew which way the lanes go: their environments may be others now."""
         guards = [env for env in self.envs if type(env) is Guard]
         self._guards: list[Guard[Any, Any]] = guards
@@ -88,12 +88,14 @@ class ThreadVectorEnv(SyncVectorEnv):
             self._bounded = any(guard.checks_bounds for guard in guards)
 
     def reset(self, *, seed: int | Sequence[int | None] | None = None, options: Info | None = None) -> tuple[Any, Info]:
+        self._check_open()
         if options is None or "reset_mask" not in options:
-            self._look_at_lanes()
+            self.look_at_lanes()
         return super().reset(seed=seed, options=options)
 
     def send(self, actions: Any) -> None:
         if self._simulation is not None and self._admits(actions):
+            self._check_open()
             self._sent = actions.copy()
         else:
             super().send(actions)
@@ -178,9 +180,13 @@ class ThreadVectorEnv(SyncVectorEnv):
                 self._observations.put(lane, observation)
         over = outcome.terminations
         for lane, ended in zip(lanes, over.tolist(), strict=True):
+            if ended:  # before its guard knows: after Ctrl-C in between, the lane still begins anew
+                self._lanes[lane].ended = True
             self._guards[lane].count_step(ended=ended)
         infos = self._spread(outcome.infos, lanes, over)
-        return infos if not over.any() else self._end_lanes(lanes, outcome, infos)
+        if self.autoreset_mode is not AutoresetMode.SAME_STEP or not over.any():
+            return infos
+        return self._begin_next_of_all(lanes, outcome, infos)
 
     def _spread(self, columns: dict[str, Array], lanes: list[int], over: Array) -> Info:
         """The batch of infos. Of an episode that ends and begins anew in one step, another info is told."""
@@ -198,12 +204,9 @@ class ThreadVectorEnv(SyncVectorEnv):
                 infos[key], infos[f"_{key}"] = rows, mask.copy()
         return infos
 
-    def _end_lanes(self, lanes: list[int], outcome: Outcome, infos: Info) -> Info:
+    def _begin_next_of_all(self, lanes: list[int], outcome: Outcome, infos: Info) -> Info:
         for row in np.flatnonzero(outcome.terminations).tolist():
             lane = lanes[row]
-            if self.autoreset_mode is not AutoresetMode.SAME_STEP:
-                self._lanes[lane].ended = True
-                continue
             info = {key: column[row] for key, column in outcome.infos.items()}
             result = outcome.observations[row].copy(), outcome.rewards[row], True, False, info
             infos = add_info(infos, self._begin_next(lane, result), lane, self.num_envs)
@@ -220,19 +223,26 @@ class ThreadVectorEnv(SyncVectorEnv):
 
     def _replace_env(self, number: int) -> None:
         super()._replace_env(number)
-        self._look_at_lanes()
+        self.look_at_lanes()
+
+    def restore(self, snapshot: bytes) -> None:
+        self._check_open()
+        try:
+            super().restore(snapshot)
+        finally:  # settings are part of a snapshot
+            self.look_at_lanes()
 
     def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
         try:
             return super().call(name, *args, **kwargs)
         finally:
-            self._look_at_lanes()
+            self.look_at_lanes()
 
     def set_attr(self, name: str, values: list[Any] | tuple[Any, ...] | Any) -> None:
         try:
             super().set_attr(name, values)
         finally:
-            self._look_at_lanes()
+            self.look_at_lanes()
 
     def close_extras(self, **kwargs: Any) -> None:
         """End the threads, then close the lanes; a helper finishes the step that it is at."""

@@ -15,13 +15,14 @@ from typing import Any
 
 import numpy as np
 
+from paddock.agentic.chat_form import refused
 from paddock.agentic.rollouts.asking import Asking, OutOfTime
 from paddock.agentic.rollouts.conversation import Asked, Conversation
 from paddock.agentic.rollouts.result import Failure, Rollout, Where
 from paddock.agentic.rollouts.turn import Turn
 from paddock.agentic.rollouts.work import Work
 from paddock.core.env import Env, Info
-from paddock.errors import InvalidAction, InvalidValue, PaddockError
+from paddock.errors import PaddockError
 from paddock.record.trace.writer import EpisodeWriter
 from paddock.seeding import derived_seed
 from paddock.spaces import Space
@@ -118,11 +119,13 @@ class Playing:
         self._enter("step")
         try:
             observation, reward, terminated, truncated, info = env.step(asked.action)
-        except (InvalidAction, InvalidValue) as error:
+        except Exception as error:
+            if (words := refused(error)) is None:
+                raise
             self.where = "policy"
             if asked.call is None:
                 raise
-            talk.answer(asked, f"Error: {error}")  # arguments that a model wrote: it may try again
+            talk.answer(asked, f"Error: {words}")  # arguments that a model wrote: it may try again
             return
         self.over, self.info = (bool(terminated), bool(truncated)), info
         self._record(lambda into: into.step(asked.action, observation, reward, terminated, truncated, info))

@@ -17,7 +17,6 @@ from typing import Any
 from paddock.core.env import Env
 from paddock.core.ids import format_id, parse_id
 from paddock.core.listing import pprint_registry
-from paddock.core.lookup import spec
 from paddock.core.registry import current_namespace as _current_namespace
 from paddock.core.registry import full_id, namespace, registry, versions_of
 from paddock.core.registry import register as _register
@@ -29,6 +28,7 @@ from paddock.making.build import build, build_one, resolve, with_vector_spec
 from paddock.making.entry_point import load
 from paddock.making.plan import Plan, plan
 from paddock.making.target import locate
+from paddock.sources.lookup import spec
 from paddock.vector.loop import SyncVectorEnv
 
 __all__ = [

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from paddock.core.allowed_actions import sample_allowed
 from paddock.core.env import Env
 from paddock.errors import EnvironmentViolation
 from paddock.hosting.wall_rules import WallRules
@@ -44,7 +45,7 @@ def _broken(env: Env[Any, Any], policy: Policy, steps: int) -> Iterator[tuple[st
     yield from _info(info, rules, "reset")
     low, high = policy.reward_range
     for number in range(1, steps + 1):
-        _, reward, terminated, truncated, info = env.step(env.action_space.sample())
+        _, reward, terminated, truncated, info = env.step(sample_allowed(env.action_space, info))
         if not low <= float(reward) <= high:
             yield "reward-outside", f"The reward {reward!r} of step {number} is not in [{low:g}, {high:g}]."
         yield from _info(info, rules, f"step {number}")
