@@ -21,9 +21,9 @@ _NOTHING_TO_SAY = Done()
 _DONE = SameFrame(_NOTHING_TO_SAY)
 
 
-def serve(far: socket.socket, host: Host, *, unpickler: Unpickler | None = None) -> None:
-    """Answer until the peer closes its end or every environment; then close what is left."""
-    waiting = Waiting(far)
+def serve(far: socket.socket, host: Host, *, unpickler: Unpickler | None = None, awake_s: float = 0.0) -> None:
+    """Answer until the peer closes its end or every environment; then close what is left. ``awake_s``: see Waiting."""
+    waiting = Waiting(far, awake_s)
     conversation = Conversation(far, host, waiting, unpickler=unpickler)
     try:
         while True:

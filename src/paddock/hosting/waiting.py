@@ -18,23 +18,28 @@ _ASLEEP = 200  # requests until it is tried again
 class Waiting:
     """Waits until ``sock`` is readable; up to ``awake_s`` seconds of that awake."""
 
-    def __init__(self, sock: socket.socket) -> None:
+    def __init__(self, sock: socket.socket, awake_s: float = 0.0) -> None:
         # By poll and not by a blocking read: that one is also woken when the peer has read our reply.
         self._readable = select.poll()
         self._readable.register(sock, select.POLLIN)
-        self.awake_s = 0.0
+        self.awake_s = awake_s
         self._misses = 0
 
     def wait(self) -> None:
         """Return when there is something to read."""
-        if self.awake_s and self._misses < _MISSES:
-            if self._came_while_awake():
-                self._misses = 0
-                return
-            self._misses += 1
-        elif self._misses:
+        if not self.is_soon():
+            self._readable.poll()
+
+    def is_soon(self) -> bool:
+        """Whether there is something to read now, after some waiting awake where that has paid off."""
+        if not self.awake_s:
+            return False
+        if self._misses >= _MISSES:
             self._misses = self._misses + 1 if self._misses < _ASLEEP else 0
-        self._readable.poll()
+            return False
+        came = self._came_while_awake()
+        self._misses = 0 if came else self._misses + 1
+        return came
 
     def _came_while_awake(self) -> bool:
         ends = time.perf_counter() + self.awake_s

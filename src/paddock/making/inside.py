@@ -34,11 +34,12 @@ COMPILED_FROM = 16  # fewer lanes are stepped as fast in a loop as the network b
 _SOCKET_FD = 3
 
 
-def main(door_fd: int | None = None, folder: str | None = None, discreet: bool = False) -> None:
+def main(door_fd: int | None = None, folder: str | None = None, discreet: bool = False, awake_s: float = 0.0) -> None:
     """Serve requests on the one socket that leads out, until the other side closes it.
 
     ``door_fd``: where to ask for workspaces. ``folder``: one with a manifest, whose modules are to be found.
     ``discreet``: the replies go to a peer far away, who is not told what an error of the environment says.
+    ``awake_s``: how long it may stay awake for the next request.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the other side
     os.environ["PADDOCK_CACHE"] = "none"  # the scratch folder ends with this process
@@ -47,7 +48,8 @@ def main(door_fd: int | None = None, folder: str | None = None, discreet: bool =
     lead_through(None if door_fd is None else socket.socket(fileno=door_fd))
     gc.freeze()  # collections need not look through all that was imported
     with socket.socket(fileno=_SOCKET_FD) as far:
-        serve(far, Host(build_described, alone=True, failed=discreetly_failed if discreet else failed))
+        host = Host(build_described, alone=True, failed=discreetly_failed if discreet else failed)
+        serve(far, host, awake_s=awake_s)
 
 
 def build_described(what: dict[str, Any]) -> Env[Any, Any] | VectorEnv[Any, Any, Any]:

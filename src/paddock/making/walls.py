@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -25,6 +26,7 @@ from paddock.sandbox.policy import Policy
 _MAIN = "paddock.making.inside:main"
 _SHARED_MAIN = "paddock.making.inside_shared:main"
 _DOOR_FD = 4  # inside: the first descriptor beyond the socket
+_AWAKE_S = 200e-6  # from a reply to the next request of a client that waits for each
 
 
 def walled_env(
@@ -90,6 +92,11 @@ class _Order:
         """Equal for workers that are started alike."""
         return json.dumps([self.modules, self.folder, self.policy.to_dict(), self.discreet], sort_keys=True)
 
+    @property
+    def awake_s(self) -> float:
+        """How long it may wait awake: at a server, whose clients wait for each step, and where CPU time is not limited."""
+        return _AWAKE_S if self.discreet and self.policy.cpu_s is None and (os.cpu_count() or 1) > 1 else 0.0
+
     def start(self) -> tuple[socket.socket, Any]:
         policy = self.policy
         with ExitStack() as ends, ExitStack() as if_it_fails:
@@ -103,7 +110,7 @@ class _Order:
                 if_it_fails.callback(door.close)
                 ends.callback(inner.close)
                 extra = (inner.fileno(),)
-            call = Call(_MAIN, (_DOOR_FD if extra else None, self.folder, self.discreet), self.modules)
+            call = Call(_MAIN, (_DOOR_FD if extra else None, self.folder, self.discreet, self.awake_s), self.modules)
             child = launch(call, policy, socket_fd=far.fileno(), extra_fds=extra)
             if_it_fails.callback(child.kill)
             ends.close()  # if the worker dies, its ends must be the last ones

@@ -25,6 +25,7 @@ class Crew:
         self._starting = ThreadPoolExecutor(starting or 2 * (os.cpu_count() or 1), "paddock-start")
         self._ending = ThreadPoolExecutor(_ENDING, "paddock-end")
         self._closed = False
+        self.busy: set[object] = set()  # the links on which a reply is due
 
     async def start(self, start: Callable[[], Started], wanted: Callable[[], bool]) -> Started:
         """What ``start`` returns. SessionGone if nobody wants it any more when its turn comes: nothing was started."""

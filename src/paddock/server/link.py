@@ -12,6 +12,7 @@ from typing import Any
 
 from paddock.hosting.frame_cutter import FrameCutter
 from paddock.hosting.limits import Limits
+from paddock.hosting.waiting import Waiting
 from paddock.server.crew import Crew
 
 logger = logging.getLogger("paddock.server")
@@ -20,6 +21,8 @@ logger = logging.getLogger("paddock.server")
 # would get fresh pages from the kernel each time, which takes longer than all else here.
 _ROOM = memoryview(bytearray(1 << 18))
 _LOOK_S = 0.3  # from the closing of a worker's socket to its end; what lives on after that is ended
+# A worker's reply to a cheap step comes sooner than the server would be asleep and awake again.
+_SOON_S = 120e-6
 _TOLD_MOST = 1 << 14  # characters of what one worker prints
 
 
@@ -28,7 +31,9 @@ class WorkerLink:
 
     What it prints goes to the log with ``named``, up to a bound: there the texts of its errors are, which no peer is
     told.
-    ``lead``: so many bytes stand before each frame, see FrameCutter. Hot: ``send`` and ``_readable`` run once a step.
+    ``lead``: so many bytes stand before each frame, see FrameCutter. ``alone``: the process is for one session; while no
+    other owes a reply, the server waits for this one's awake for a moment.
+    Hot: ``send`` and ``_readable`` run once a step.
     """
 
     def __init__(
@@ -42,6 +47,7 @@ class WorkerLink:
         on_lost: Callable[[str], Any],
         named: Mapping[str, Any] = {},
         lead: int = 0,
+        alone: bool = False,
     ) -> None:
         near.setblocking(False)
         self._near, self.child, self._crew = near, child, crew
@@ -51,6 +57,7 @@ class WorkerLink:
         self._unsent: deque[memoryview] = deque()
         self._cutter = FrameCutter(limits, lead)
         self._open = True
+        self._reply = Waiting(near, _SOON_S if alone and (os.cpu_count() or 1) > 1 else 0.0)
         self.cause: str | None = None  # why it is lost, once that was told
         self._telling: asyncio.Future[None] | None = None  # kept, or it might be collected
         self._loop.add_reader(near.fileno(), self._readable)
@@ -73,6 +80,10 @@ class WorkerLink:
                 self._lose(None)
                 return
             if sent == len(frame):
+                busy = self._crew.busy
+                busy.add(self)
+                if len(busy) == 1:
+                    self._reply.is_soon()  # the loop reads it next
                 return
             self._loop.add_writer(self._near.fileno(), self._writable)
         self._unsent.append(memoryview(bytes(frame))[sent:])
@@ -101,6 +112,7 @@ class WorkerLink:
         if not count:
             self._lose(None)
             return False
+        self._crew.busy.discard(self)
         for frame in self._cutter.cut(_ROOM[:count]):
             if not self._open:  # the one before it was the last
                 return True
@@ -154,6 +166,7 @@ class WorkerLink:
     def _let_go(self) -> None:
         if self._open:
             self._open = False
+            self._crew.busy.discard(self)
             for fd in (self._near.fileno(), self.child.fd, self._output_fd):
                 if fd is not None and fd >= 0:
                     self._loop.remove_reader(fd)

@@ -234,6 +234,7 @@ class LiveSession:
             on_frame=took,
             on_lost=lost,
             named=self.named,
+            alone=True,
         )
 
     def _replied(self, worker: int, frame: bytes) -> None:
