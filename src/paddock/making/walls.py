@@ -94,7 +94,7 @@ class _Order:
 
     @property
     def awake_s(self) -> float:
-        """How long it may wait awake: at a server, whose clients wait for each step, and where CPU time is not limited."""
+        """How long it may wait awake: at a server, where clients wait for each step, unless CPU time is limited."""
         return _AWAKE_S if self.discreet and self.policy.cpu_s is None and (os.cpu_count() or 1) > 1 else 0.0
 
     def start(self) -> tuple[socket.socket, Any]:

@@ -31,8 +31,8 @@ class WorkerLink:
 
     What it prints goes to the log with ``named``, up to a bound: there the texts of its errors are, which no peer is
     told.
-    ``lead``: so many bytes stand before each frame, see FrameCutter. ``alone``: the process is for one session; while no
-    other owes a reply, the server waits for this one's awake for a moment.
+    ``lead``: so many bytes stand before each frame, see FrameCutter. ``alone``: the process is for one session; while
+    no other owes a reply, the server waits for this one's awake for a moment.
     Hot: ``send`` and ``_readable`` run once a step.
     """
 
