@@ -5,6 +5,7 @@ import pytest
 
 from paddock.core.allowed_actions import fitting_mask, sample_allowed
 from paddock.spaces import Box, Dict, Discrete
+from tests.case_names import case_name
 
 THREE = Discrete(3, start=5)
 
@@ -22,7 +23,7 @@ def test_a_dict_is_masked_by_key_and_one_without_a_mask_is_free():
 
 
 @pytest.mark.parametrize(
-    "mask", [None, [1, 1], [0, 0, 0], [0, 1, 2], "abc", [[1], [1, 2]], [[0, 1, 1]], {"a": 1}, object()], ids=repr
+    "mask", [None, [1, 1], [0, 0, 0], [0, 1, 2], "abc", [[1], [1, 2]], [[0, 1, 1]], {"a": 1}, object()], ids=case_name
 )
 def test_what_does_not_fit_is_no_mask(mask):
     assert fitting_mask(THREE, mask) is None
