@@ -31,6 +31,14 @@ def pytest_collection_finish():
 
 
 @pytest.fixture
+def interruptible():
+    """Ctrl-C raises, whatever started this process thinks of it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.fixture
 def seed():
     """The seed for tests that draw their own random cases; the report's first lines show it."""
     return SEED

@@ -244,6 +244,7 @@ def test_a_first_environment_that_never_comes_is_raised(monkeypatch):
         rollout(hang_in_making, lambda turn: 0, 3, timeout_s=0.2)
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_closes_everything_and_is_raised():
     once = threading.Lock()
 
@@ -257,6 +258,7 @@ def test_an_interrupt_closes_everything_and_is_raised():
     assert Watched.open == []
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_while_steps_hang_returns_at_once_and_they_close_when_they_can():
     def interrupt():
         Slow.waiting.wait(10)

@@ -1,9 +1,9 @@
 """The async client: the same session, messages and errors as the blocking one, and many tasks at once."""
 
 import asyncio
-import dataclasses
 import time
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -138,7 +138,7 @@ def test_failures_are_those_of_the_blocking_channel(server):
         run(connect(other))
     with native_server(subprotocols=None) as other, pytest.raises(OtherWire):
         run(connect(other))
-    quick = dataclasses.replace(QUICK, begin_s=0.1)
+    quick = msgspec.structs.replace(QUICK, begin_s=0.1)
     with pytest.raises(Unreachable, match="refused|Connect call failed"):
         run(AsyncRemoteChannel(RemoteAddress("127.0.0.1", 1, False), patience=quick).connect())
 
