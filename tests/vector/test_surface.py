@@ -604,7 +604,9 @@ def test_slow_lanes_do_not_hold_up_fast_ones(pipe):
     env = gated(pipe, 4, partial(ProcessVectorEnv, workers=4, launcher=fork), batch_size=2)
     env.async_reset(seed=1)
     slow, seen, sent = 1, [], dict.fromkeys(range(4), 0)
-    for value in range(2, 32):
+    for value in range(2, 100_000):  # as long as a busy machine lets one of the others wait
+        if value > 32 and min(seen.count(lane) for lane in (0, 2, 3)) > 1:
+            break
         observations, rewards, terminations, _, info = env.recv()
         lanes = info["env_id"].tolist()
         assert observations.shape == rewards.shape == terminations.shape == (2,)
@@ -618,7 +620,7 @@ def test_slow_lanes_do_not_hold_up_fast_ones(pipe):
     assert min(seen.count(lane) for lane in (0, 2, 3)) > 1
     pipe.entered(1)
     pipe.release()
-    for _ in range(50):
+    for _ in range(100_000):
         _, rewards, *_, info = env.recv()
         assert rewards.tolist() == [sent[lane] for lane in info["env_id"].tolist()]
         if slow in info["env_id"]:
