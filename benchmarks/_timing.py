@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable
+from typing import Any
 
 
 def rates(cases: dict[str, Callable[[int], int]], *, rounds: int = 9, seconds: float = 0.08) -> dict[str, float]:
@@ -20,6 +21,21 @@ def rates(cases: dict[str, Callable[[int], int]], *, rounds: int = 9, seconds: f
             done = run(calls[name])
             found[name].append(done / (time.perf_counter() - began))
     return {name: statistics.median(values) for name, values in found.items()}
+
+
+def playing(env: Any, actions: list[Any]) -> Callable[[int], int]:
+    """Steps of one environment with 4,096 actions in turn, and a reset where an episode ends."""
+    step, reset = env.step, env.reset
+    reset(seed=0)
+
+    def run(calls: int) -> int:
+        for at in range(calls):
+            result = step(actions[at % 4096])
+            if result[2] or result[3]:
+                reset()
+        return calls
+
+    return run
 
 
 def _calls_for(run: Callable[[int], int], seconds: float) -> int:

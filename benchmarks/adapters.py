@@ -19,7 +19,7 @@ import envpool
 import gymnasium
 import numpy as np
 from _adapters_sb3 import add_rows
-from _timing import Table, rates
+from _timing import Table, playing, rates
 
 import paddock
 from paddock import LaneOptions
@@ -37,25 +37,10 @@ def single():
     """One environment as a trainer gets it."""
     table = Table("to_gymnasium(CartPole) against gymnasium.make")
     cases = {"ours": to_gymnasium(paddock.make("CartPole-v1")), "theirs": gymnasium.make("CartPole-v1")}
-    found = rates({name: playing(env) for name, env in cases.items()}, rounds=ROUNDS)
+    actions = np.random.default_rng(0).integers(0, 2, 4096).tolist()
+    found = rates({name: playing(env, actions) for name, env in cases.items()}, rounds=ROUNDS)
     table.row("CartPole-v1", found["ours"], found["theirs"], 3)
     return table.failed
-
-
-def playing(env):
-    """Steps of one environment, with a reset where an episode ends."""
-    actions = np.random.default_rng(0).integers(0, 2, 4096).tolist()
-    step, reset = env.step, env.reset
-    reset(seed=0)
-
-    def run(calls):
-        for at in range(calls):
-            result = step(actions[at % 4096])
-            if result[2] or result[3]:
-                reset()
-        return calls
-
-    return run
 
 
 def sb3():

@@ -14,7 +14,7 @@ import warnings
 
 import gymnasium
 import numpy as np
-from _timing import Table, rates
+from _timing import Table, playing, rates
 
 WITHOUT = "--without-numba" in sys.argv
 if WITHOUT:
@@ -26,20 +26,6 @@ WITH_BARS = {"CartPole-v1": 5, "MountainCar-v0": 5, "MountainCarContinuous-v0": 
 WITH_BARS |= dict.fromkeys(("Pendulum-v1", "Acrobot-v1", "FrozenLake-v1", "FrozenLake8x8-v1", "CliffWalking-v1"), 3)
 WITH_BARS |= dict.fromkeys(("CliffWalkingSlippery-v1", "Taxi-v4", "Blackjack-v1"), 3)
 WITHOUT_BARS = {"CartPole-v1": 3, "Pendulum-v1": 2.5, "Blackjack-v1": 2.5}
-
-
-def playing(env, actions):
-    step, reset = env.step, env.reset
-    reset(seed=0)
-
-    def run(calls):
-        for at in range(calls):
-            result = step(actions[at % 4096])
-            if result[2] or result[3]:
-                reset()
-        return calls
-
-    return run
 
 
 def actions_for(env):

@@ -313,7 +313,7 @@ def test_the_page_is_true():
     run_section("TorchRL")
 
 
-@pytest.mark.skipif(torch.cuda.is_available(), reason="there is one")
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU; runs wherever there is none")
 def test_a_device_that_is_not_there_is_refused_before_lanes_are_made():
     with pytest.raises(PlanError, match="device='cuda': .*Expected one that Torch has here"):
         batched_env("no-such-env-v0", 2, device="cuda")

@@ -11,7 +11,7 @@ import paddock
 from paddock.errors import DependencyNotInstalled, InvalidSnapshot, NameNotFound, SnapshotUnsupported, UnsupportedMode
 from paddock.sources import from_dm_env
 from paddock.spaces import Box, Discrete, Tuple
-from tests.families.forging import filled, forged, integers_of, setting, without
+from tests.families.forging import failing_once, filled, forged, integers_of, setting, without
 from tests.families.playing import actions, equal, going_on, played
 from tests.families.toy_dm_env import hidden, walk
 
@@ -100,14 +100,8 @@ def test_a_model_that_mujoco_can_not_compute_is_put_back(monkeypatch):
     env.reset(seed=1)
     first = env.snapshot()
     env.reset(seed=2)
-    before, forward, calls = env.snapshot(), mujoco.mj_forward, []
-
-    def failing(model, data):
-        calls.append(forward(model, data))
-        if len(calls) == 1:
-            raise mujoco.FatalError("no")
-
-    monkeypatch.setattr(mujoco, "mj_forward", failing)
+    before = env.snapshot()
+    monkeypatch.setattr(mujoco, "mj_forward", failing_once(mujoco.mj_forward, mujoco.FatalError("no")))
     with pytest.raises(InvalidSnapshot, match="can't go on from this snapshot: no"):
         env.restore(first)
     assert env.snapshot() == before

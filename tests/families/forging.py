@@ -41,3 +41,15 @@ def integers_of(data):
     """Names of a simulator's arrays that are no floats, with what they are."""
     found = {name: getattr(data, name, None) for name in dir(data) if not name.startswith("_")}
     return {name: np.array(one) for name, one in found.items() if isinstance(one, np.ndarray) and one.dtype.kind != "f"}
+
+
+def failing_once(forward, problem):
+    """``forward``, which does its work and then raises, the first time it is called."""
+    calls = []
+
+    def failing(model, data):
+        calls.append(forward(model, data))
+        if len(calls) == 1:
+            raise problem
+
+    return failing

@@ -16,7 +16,7 @@ import paddock
 from paddock.errors import InvalidSnapshot, SnapshotUnsupported
 from paddock.sources import from_gymnasium
 from paddock.sources.snapshot_value import opened_value
-from tests.families.forging import filled, forged, integers_of, setting, without
+from tests.families.forging import failing_once, filled, forged, integers_of, setting, without
 from tests.families.playing import (
     actions,
     check_guard_of_three_steps,
@@ -264,14 +264,8 @@ def test_what_mujoco_can_not_compute_from_is_refused_and_changes_nothing(monkeyp
     env.reset(seed=1)
     first = env.snapshot()
     env.step(env.action_space.sample())
-    before, forward, calls = env.snapshot(), mujoco.mj_forward, []
-
-    def failing(model, data):
-        calls.append(forward(model, data))
-        if len(calls) == 1:
-            raise mujoco.FatalError("no")
-
-    monkeypatch.setattr(mujoco, "mj_forward", failing)
+    before = env.snapshot()
+    monkeypatch.setattr(mujoco, "mj_forward", failing_once(mujoco.mj_forward, mujoco.FatalError("no")))
     with pytest.raises(InvalidSnapshot, match="can't go on from this snapshot: no"):
         env.restore(first)
     assert env.snapshot() == before

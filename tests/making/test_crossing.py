@@ -60,7 +60,7 @@ def test_a_module_that_does_not_exist_is_named():
 
 
 def test_a_module_of_gymnasiums_that_does_not_exist_is_the_same_error_on_both_sides_of_the_wall():
-    pytest.importorskip("gymnasium")
+    pytest.importorskip("gymnasium", reason="needs Gymnasium; runs with the test extra, which has it")
     told = []
     for isolation in (None, "sandbox"):
         with pytest.raises(DependencyNotInstalled) as raised:

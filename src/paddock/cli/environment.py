@@ -19,15 +19,12 @@ if TYPE_CHECKING:
 def plan_target(text: str, **options: Any) -> Plan:
     """What ``make(text, **options)`` would build. Runs no environment code."""
     from paddock.making import locate, plan
+    from paddock.making.through_envpool import through_envpool
 
-    located = locate(text)
-    if options.get("backend") == "envpool":
-        from paddock.making.through_envpool import through_envpool
-
-        limits = {name: options.get(name) for name in ("num_envs", "isolation")}
-        located = through_envpool(located, **limits, wrappers=options.get("wrappers", ()))
-        options["backend"] = "auto"
-    return plan(located, **options)
+    limits = {name: options.get(name) for name in ("num_envs", "isolation")}
+    asked = options.pop("backend", "auto")
+    located, backend = through_envpool(locate(text), asked, **limits, wrappers=options.get("wrappers", ()))
+    return plan(located, backend=backend, **options)
 
 
 def granted(text: str, isolation: str | None) -> Policy:

@@ -21,9 +21,9 @@ class FarTrace(Exception):
 
 def failed(error: BaseException) -> Failed:
     """What a Host says of an error."""
-    code = error.code if isinstance(error, PaddockError) else EnvFailed.code
     import traceback  # when something failed: a client of a server never needs it
 
+    code = error.code if isinstance(error, PaddockError) else EnvFailed.code
     trace = "".join(traceback.format_exception(error))
     kind = error.error_type if isinstance(error, EnvFailed) else type(error).__name__
     return Failed(code, _text(error)[:MESSAGE_LIMIT], kind, trace[-TRACE_LIMIT:])

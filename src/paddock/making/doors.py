@@ -16,6 +16,7 @@ from paddock.making.lane_options import LaneOptions
 from paddock.making.plan import plan
 from paddock.making.remote_options import RemoteOptions
 from paddock.making.target import locate
+from paddock.making.through_envpool import through_envpool
 from paddock.making.warm import WarmPool
 from paddock.making.wrapper_stack import WrapperLike
 
@@ -57,12 +58,9 @@ def make(
     >>> observation, info = env.reset(seed=42)
     >>> observation, reward, terminated, truncated, info = env.step(1)
     """
-    located = locate(target)
-    if backend == "envpool":
-        from paddock.making.through_envpool import through_envpool
-
-        located = through_envpool(located, num_envs=num_envs, isolation=isolation, wrappers=wrappers)
-        backend = "auto"
+    located, backend = through_envpool(
+        locate(target), backend, num_envs=num_envs, isolation=isolation, wrappers=wrappers
+    )
     return build(
         plan(
             resolve(located, isolation),

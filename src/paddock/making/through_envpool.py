@@ -13,8 +13,15 @@ from paddock.errors import PlanError
 from paddock.making.target import Target
 
 
-def through_envpool(target: Target, *, num_envs: int | None, isolation: Any, wrappers: Sequence[Any]) -> Target:
-    """EnvPool's task for an id; PlanError where EnvPool could not be what was asked for."""
+def through_envpool(
+    target: Target, backend: str, *, num_envs: int | None, isolation: Any, wrappers: Sequence[Any]
+) -> tuple[Target, str]:
+    """EnvPool's task for an id, and the backend to plan it with; both as they are if another backend was asked for.
+
+    PlanError where EnvPool could not be what was asked for.
+    """
+    if backend != "envpool":
+        return target, backend
     if target.id is None or target.folder is not None or target.kind == "url":
         raise PlanError(f"backend='envpool' is for ids that EnvPool has, and {target.text!r} is a {target.kind}.")
     if num_envs is None:
@@ -29,4 +36,4 @@ def through_envpool(target: Target, *, num_envs: int | None, isolation: Any, wra
             "lanes: paddock.wrappers.vector has most of them."
         )
     task = target.id.removeprefix("ALE/")
-    return Target(f"envpool:{task}", "source", module="envpool", id=task)
+    return Target(f"envpool:{task}", "source", module="envpool", id=task), "auto"
