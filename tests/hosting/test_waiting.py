@@ -1,0 +1,53 @@
+"""Waiting awake: only where it was allowed, and only while it pays off."""
+
+import socket
+
+import pytest
+
+from paddock.hosting import waiting
+from paddock.hosting.waiting import Waiting
+
+
+@pytest.fixture
+def ends():
+    near, far = socket.socketpair()
+    with near, far:
+        yield near, far
+
+
+@pytest.fixture
+def looks(monkeypatch):
+    """How often it has waited awake, on a clock that lets it look twice each time."""
+    clock, begun = iter(range(1_000_000)), []
+    came = Waiting._came_while_awake
+    monkeypatch.setattr(waiting.time, "perf_counter", lambda: next(clock))
+    monkeypatch.setattr(Waiting, "_came_while_awake", lambda self: begun.append(1) or came(self))
+    return begun
+
+
+def test_nobody_waits_awake_unasked(ends, looks):
+    near, far = ends
+    far.send(b"x")
+    assert not Waiting(near).is_soon()
+    Waiting(near).wait()
+    assert looks == []
+
+
+def test_what_is_there_or_comes_is_seen(ends, looks):
+    near, far = ends
+    one = Waiting(near, awake_s=3.0)
+    assert not one.is_soon()
+    far.send(b"x")
+    assert one.is_soon() and one.is_soon()
+    assert len(looks) == 3
+
+
+def test_three_misses_in_a_row_are_enough_until_later(ends, looks):
+    near, far = ends
+    one = Waiting(near, awake_s=3.0)
+    assert not any(one.is_soon() for _ in range(190))
+    assert len(looks) == 3
+    far.send(b"x")
+    assert [one.is_soon() for _ in range(30)].index(True) > 0, "it tries again some time"
+    near.recv(1)
+    assert not one.is_soon() and len(looks) < 30, "one that paid off counts"
