@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.server.serving import Client, serving
+from tests.server.serving import Client, serving, wait_until
 
 
 @pytest.fixture(scope="module")
@@ -16,6 +16,7 @@ def server(tmp_path_factory):
 def test_sessions_are_shown_as_a_table_and_as_json(paddock, server):
     with Client(server.address(), 1) as client:
         client.reset().step(1)
+        wait_until(lambda: server.health() == "healthy")  # a server that the machine has just kept waiting says so
         shown = paddock("ps", "--url", server.url, "--token", server.token)
         assert shown.code == 0, shown.err
         assert "healthy; sessions: 1" in shown.out
