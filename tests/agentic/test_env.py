@@ -233,6 +233,52 @@ def test_from_outside_a_task_is_the_task_api_and_nothing_hidden(env):
 # What is told of it
 
 
+class Threads(ToolEnv):
+    """Tells in which thread its code runs."""
+
+    def begin(self, task):
+        self.begun_in = threading.current_thread()
+
+    @tool
+    def where(self) -> bool:
+        """Whether the caller's thread runs this."""
+        assert self.begun_in is threading.current_thread(), "all of an environment's code runs in one thread"
+        return threading.current_thread() is threading.main_thread()
+
+    @tool
+    async def where_async(self) -> bool:
+        """The same of a coroutine."""
+        return threading.current_thread() is threading.main_thread()
+
+
+class Limited(Threads):
+    @tool(timeout_s=5.0)
+    def limited(self) -> str:
+        """It has a limit of its own."""
+        return ""
+
+
+@pytest.mark.parametrize(
+    ("cls", "limits", "in_callers"),
+    [
+        (Threads, {}, False),
+        (Threads, {"timeout_s": None}, False),
+        (Threads, {"begin_timeout_s": None}, False),
+        (Threads, {"timeout_s": None, "begin_timeout_s": None}, True),
+        (Limited, {"timeout_s": None, "begin_timeout_s": None}, False),
+    ],
+)
+def test_an_environment_without_any_limit_runs_in_the_callers_thread(cls, limits, in_callers):
+    env = cls()
+    vars(env).update(limits)
+    try:
+        env.reset(seed=0)
+        assert env.step(CallTool("where"))[0].result is in_callers
+        assert env.step(CallTool("where_async"))[0].result is False
+    finally:
+        env.close()
+
+
 def test_metadata_tells_tools_splits_and_description():
     told = Guess.metadata
     assert told["render_modes"] == [] and told["description"] == "Find a number between 1 and 10."

@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import pickle
+import sys
 import threading
 import weakref
 from copy import deepcopy
@@ -33,6 +34,24 @@ def test_all_calls_run_in_one_thread_that_is_not_the_callers(thread):
 
     seen = {thread.run(threading.get_ident), thread.run(here), thread.run(threading.get_ident)}
     assert len(seen) == 1 and threading.get_ident() not in seen
+
+
+def test_in_place_sync_code_runs_where_it_is_called_unless_it_has_a_limit():
+    thread = HelperThread(in_place=True)
+    try:
+        assert thread.run(threading.current_thread) is threading.current_thread()
+        assert thread.run(threading.current_thread, 5.0) is not threading.current_thread()
+        with pytest.raises(SystemExit):
+            thread.run(sys.exit)
+
+        async def waits():
+            return threading.current_thread(), asyncio.get_running_loop()
+
+        (first, loop), (second, again) = thread.run(waits), thread.run(waits)
+        assert first is second is not threading.current_thread() and loop is again
+        assert deepcopy(thread).in_place and pickle.loads(pickle.dumps(thread)).in_place
+    finally:
+        thread.close()
 
 
 def test_what_a_coroutine_opened_lives_on_in_the_next(thread):

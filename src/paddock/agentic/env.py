@@ -185,6 +185,8 @@ class ToolEnv(Env[Observation, Action]):
         self._awarded, self._terminated, self._truncated = None, False, False
         self._begin_rubric()
         self._thread.settle(self.timeout_s)
+        self._thread.in_place = self._limits() == {None}  # all in one thread or none: SQLite, for one, keeps to its own
+        self._grader.in_place = self.rubric_timeout_s is None
         begun = self._own_code("begin", partial(self.begin, task), self.begin_timeout_s)
         try:
             messages, content = opening(task.prompt or self.description if begun is None else begun)
@@ -298,6 +300,10 @@ class ToolEnv(Env[Observation, Action]):
         graded = grade(self.rubric, action, seen, timeout_s=self.rubric_timeout_s, thread=self._grader)
         self.info = {**self.info, "rubric": graded.provenance()}
         return graded.score
+
+    def _limits(self) -> set[Any]:
+        own = {tool.options.timeout_s for tool in self.tools.values()} - {"default"}
+        return own | {self.timeout_s, self.begin_timeout_s}
 
     def _infos(self) -> list[Any]:
         return [tool.info for tool in self.tools.values()]

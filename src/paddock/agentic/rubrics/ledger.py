@@ -6,8 +6,6 @@
 from __future__ import annotations
 
 from asyncio import CancelledError
-from collections.abc import Iterator
-from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
@@ -28,26 +26,9 @@ class Ledger:
         self._cancelled: list[Rubric] = []
         self._origins: list[tuple[BaseException, Rubric]] = []
 
-    @contextmanager
-    def asking(self, rubric: Rubric) -> Iterator[None]:
+    def asking(self, rubric: Rubric) -> _Asking:
         """Around the work of the rubric."""
-        key = object()
-        self._asked[id(rubric)] = self._running[key] = rubric
-        self.replayable = self.replayable and rubric.replayable
-        try:
-            yield
-        except CancelledError:
-            self._cancelled.append(rubric)
-            raise
-        except SystemExit as stop:  # the rubric may end its grading, never the process
-            error = NoScore("it called sys.exit()")
-            self._origins.append((error, rubric))
-            raise error from stop
-        except Exception as error:
-            self._origins.append((error, rubric))
-            raise
-        finally:
-            del self._running[key]
+        return _Asking(self, rubric)
 
     def enter(self, rubric: Rubric, score: float) -> None:
         """The rubric gave this score; of several in one grading the last counts."""
@@ -66,14 +47,46 @@ class Ledger:
         named = root.named_rubrics()
         return {name: self._scores[id(rubric)] for name, rubric in named if id(rubric) in self._scores}
 
-    @contextmanager
-    def open(self) -> Iterator[None]:
+    def open(self) -> _Opened:
         """Rubrics that are asked meanwhile, in this context and those copied from it, write here."""
-        token = _current.set(self)
-        try:
-            yield
-        finally:
-            _current.reset(token)
+        return _Opened(self)
+
+
+# Classes and no generators: these are a good part of what grading a cheap step costs.
+class _Asking:
+    __slots__ = ("_ledger", "_rubric")
+
+    def __init__(self, ledger: Ledger, rubric: Rubric) -> None:
+        self._ledger, self._rubric = ledger, rubric
+
+    def __enter__(self) -> None:
+        ledger, rubric = self._ledger, self._rubric
+        ledger._asked[id(rubric)] = ledger._running[self] = rubric
+        ledger.replayable = ledger.replayable and rubric.replayable
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        del self._ledger._running[self]
+        if isinstance(error, CancelledError):
+            self._ledger._cancelled.append(self._rubric)
+        elif isinstance(error, SystemExit):  # the rubric may end its grading, never the process
+            no_score = NoScore("it called sys.exit()")
+            self._ledger._origins.append((no_score, self._rubric))
+            raise no_score from error
+        elif isinstance(error, Exception):
+            self._ledger._origins.append((error, self._rubric))
+
+
+class _Opened:
+    __slots__ = ("_ledger", "_token")
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+
+    def __enter__(self) -> None:
+        self._token = _current.set(self._ledger)
+
+    def __exit__(self, *exc: object) -> None:
+        _current.reset(self._token)
 
 
 _current: ContextVar[Ledger | None] = ContextVar("paddock_rubric_ledger", default=None)

@@ -61,7 +61,7 @@ class Rubric(ABC):
             for before in self._forward_pre_hooks:
                 yield before(self, action, observation)
             score = finite((yield self.forward(action, observation)))
-            self.last_score = score
+            object.__setattr__(self, "last_score", score)  # no child: there is nothing to look for
             for after in self._forward_hooks:
                 yield after(self, action, observation, score)
             ledger.enter(self, score)
