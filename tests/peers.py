@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+import tempfile
 import textwrap
 from pathlib import Path
 
@@ -32,4 +33,6 @@ def _python(name):
 
 def _run(command, *, timeout, cwd=None):
     environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}", "OMP_NUM_THREADS": "1"}
-    return subprocess.run(command, capture_output=True, text=True, timeout=timeout, env=environment, cwd=cwd)
+    with tempfile.TemporaryDirectory(prefix="peer-") as scratch:  # some of them leave folders behind
+        environment["TMPDIR"] = scratch
+        return subprocess.run(command, capture_output=True, text=True, timeout=timeout, env=environment, cwd=cwd)
