@@ -77,6 +77,15 @@ def test_a_folder_serves_all_ids_of_its_manifest_beside_other_targets(server):
     assert get(server, "/list_environments") == server.environments
 
 
+def test_a_module_in_the_working_folder_is_found(tmp_path):
+    register = '\npaddock.register("Here-v0", entry_point="shelf_here:Shelf", kwargs={"side": "left"})\n'
+    (tmp_path / "shelf_here.py").write_text(MODULE + register)
+    # As for the installed command: Python itself does not look there then.
+    with serving("shelf_here:Here-v0", cwd=tmp_path, env={"PYTHONSAFEPATH": "1"}) as server:
+        with paddock.make(server.with_token("/Here-v0")) as env:
+            assert env.reset(seed=0) == (1, {"side": "left"})
+
+
 def test_every_environment_has_its_routes_under_its_id(server):
     assert get(server, "/Right-v0/metadata")["name"] == "Right-v0"
     assert "action" in get(server, "/CartPole-v1/schema")

@@ -81,8 +81,12 @@ def run(arguments: Namespace, output: Output) -> int:
 
 
 def _served(arguments: Namespace) -> list[Served]:
+    from paddock.cli.environment import find_modules_here
+    from paddock.making.folder_name import split_folder
     from paddock.server.served import served_from
 
+    if any(":" in target and split_folder(target) is None for target in arguments.targets):
+        find_modules_here()
     try:
         return served_from(
             arguments.targets,
