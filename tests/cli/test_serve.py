@@ -81,9 +81,11 @@ def test_a_module_in_the_working_folder_is_found(tmp_path):
     register = '\npaddock.register("Here-v0", entry_point="shelf_here:Shelf", kwargs={"side": "left"})\n'
     (tmp_path / "shelf_here.py").write_text(MODULE + register)
     # As for the installed command: Python itself does not look there then.
-    with serving("shelf_here:Here-v0", cwd=tmp_path, env={"PYTHONSAFEPATH": "1"}) as server:
-        with paddock.make(server.with_token("/Here-v0")) as env:
-            assert env.reset(seed=0) == (1, {"side": "left"})
+    with (
+        serving("shelf_here:Here-v0", cwd=tmp_path, env={"PYTHONSAFEPATH": "1"}) as server,
+        paddock.make(server.with_token("/Here-v0")) as env,
+    ):
+        assert env.reset(seed=0) == (1, {"side": "left"})
 
 
 def test_every_environment_has_its_routes_under_its_id(server):

@@ -51,3 +51,24 @@ def test_three_misses_in_a_row_are_enough_until_later(ends, looks):
     assert [one.is_soon() for _ in range(30)].index(True) > 0, "it tries again some time"
     near.recv(1)
     assert not one.is_soon() and len(looks) < 30, "one that paid off counts"
+
+
+def test_one_thread_of_a_process_waits_awake_and_the_others_sleep(ends, looks):
+    near, far = ends
+    far.send(b"x")
+    one, other = Waiting(near, awake_s=3.0), []
+
+    class Meanwhile(Waiting):
+        def _came_while_awake(self):
+            other.append(one.is_soon())
+            return super()._came_while_awake()
+
+    assert Meanwhile(near, awake_s=3.0).is_soon() and other == [False]
+    assert one.is_soon(), "it is free again"
+
+
+def test_without_another_core_nobody_waits_awake(ends, looks, monkeypatch):
+    near, far = ends
+    far.send(b"x")
+    monkeypatch.setattr(waiting, "_CORES", 1)
+    assert not Waiting(near, awake_s=3.0).is_soon() and looks == []

@@ -1,7 +1,8 @@
-"""Waiting for the next request: awake for a moment where that has paid off lately, else asleep.
+"""Waiting for the next request or reply: awake for a moment where that has paid off lately, else asleep.
 
-A process that falls asleep costs tens of microseconds when it wakes: as much as a cheap environment's steps. One that
-stays awake costs a core, so it does so only while a core is free for it and requests keep coming at once.
+A process that falls asleep costs tens of microseconds when it wakes, and begins with cold caches: more than a cheap
+environment's steps. One that stays awake costs a core, so it does so only where there is another one, in one thread at
+a time, and while what it waits for keeps coming at once.
 """
 
 from __future__ import annotations
@@ -9,10 +10,13 @@ from __future__ import annotations
 import os
 import select
 import socket
+import threading
 import time
 
 _MISSES = 3  # in a row: then requests come too late to wait for them awake
-_ASLEEP = 200  # requests until it is tried again
+_ASLEEP = 200  # waits until it is tried again
+_CORES = os.cpu_count() or 1
+_turn = threading.Lock()  # two threads of a process that wait awake would wait for each other
 
 
 class Waiting:
@@ -32,12 +36,17 @@ class Waiting:
 
     def is_soon(self) -> bool:
         """Whether there is something to read now, after some waiting awake where that has paid off."""
-        if not self.awake_s:
+        if not self.awake_s or _CORES == 1:
             return False
         if self._misses >= _MISSES:
             self._misses = self._misses + 1 if self._misses < _ASLEEP else 0
             return False
-        came = self._came_while_awake()
+        if not _turn.acquire(blocking=False):
+            return False
+        try:
+            came = self._came_while_awake()
+        finally:
+            _turn.release()
         self._misses = 0 if came else self._misses + 1
         return came
 

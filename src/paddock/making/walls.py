@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import socket
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -26,7 +25,7 @@ from paddock.sandbox.policy import Policy
 _MAIN = "paddock.making.inside:main"
 _SHARED_MAIN = "paddock.making.inside_shared:main"
 _DOOR_FD = 4  # inside: the first descriptor beyond the socket
-_AWAKE_S = 200e-6  # from a reply to the next request of a client that waits for each
+_AWAKE_S = 400e-6  # from a reply to the next request of a client that waits for each
 
 
 def walled_env(
@@ -95,7 +94,7 @@ class _Order:
     @property
     def awake_s(self) -> float:
         """How long it may wait awake: at a server, where clients wait for each step, unless CPU time is limited."""
-        return _AWAKE_S if self.discreet and self.policy.cpu_s is None and (os.cpu_count() or 1) > 1 else 0.0
+        return _AWAKE_S if self.discreet and self.policy.cpu_s is None else 0.0
 
     def start(self) -> tuple[socket.socket, Any]:
         policy = self.policy

@@ -57,7 +57,7 @@ class WorkerLink:
         self._unsent: deque[memoryview] = deque()
         self._cutter = FrameCutter(limits, lead)
         self._open = True
-        self._reply = Waiting(near, _SOON_S if alone and (os.cpu_count() or 1) > 1 else 0.0)
+        self._reply = Waiting(near, _SOON_S if alone else 0.0)
         self.cause: str | None = None  # why it is lost, once that was told
         self._telling: asyncio.Future[None] | None = None  # kept, or it might be collected
         self._loop.add_reader(near.fileno(), self._readable)

@@ -17,6 +17,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from paddock.hosting.frames import wait_for
+from paddock.hosting.waiting import Waiting
 from paddock.hosting.websocket.connection import ClientConnection
 from paddock.hosting.websocket.dialing import dial
 from paddock.hosting.websocket.endpoint import Endpoint
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 TICK_S = 0.5
 _KERNEL_WAITS = sys.platform != "win32"
 _HAS_POLL = hasattr(select, "poll")
+_SOON_S = 400e-6  # a server on this machine has replied by then
 
 
 class BlockingConnection:
@@ -53,6 +55,7 @@ class BlockingConnection:
         self._abandoned = weakref.finalize(self, self._sock.close)
         # TLS may have read what is not asked for yet, and may have to write to read: it is polled.
         self._kernel_waits = _KERNEL_WAITS and not endpoint.secure
+        self._reply = Waiting(self._sock, _SOON_S) if self._kernel_waits and _HAS_POLL else None
         self._alone: Binary | None = None  # the message of the last read, if it was one and nothing else
         try:
             if self._kernel_waits:
@@ -133,6 +136,8 @@ class BlockingConnection:
         if self._kernel_waits:
             if ends_s is not None and not _ready(self._sock, ends_s - time.monotonic()):
                 return False
+            if ends_s is None and self._reply is not None:
+                self._reply.is_soon()
             try:
                 count = self._sock.recv_into(self._ws.buffer())
             except BlockingIOError:
