@@ -64,7 +64,8 @@ class _Job:
 class HelperThread:
     """Starts at the first call, and again where it was copied or forked. Sync and async code run in this one thread.
 
-    ``in_place``: no call has a limit, so sync code runs where it is called; going to a thread and back takes 30 µs.
+    ``in_place``: sync code whose call has no limit runs where it is called; to a thread and back takes as long as a
+    cheap tool.
     """
 
     def __init__(self, *, in_place: bool = False) -> None:
