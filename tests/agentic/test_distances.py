@@ -125,3 +125,33 @@ def test_the_command_takes_it(folder, words):
 
 def _source():
     return str(Path(paddock.__file__).parents[1])
+
+
+FIRST_USE = """
+import importlib, sys, threading
+import msgspec
+from paddock.agentic import observations
+from paddock.agentic.content import Text
+
+def first_use(barrier, written, read):
+    barrier.wait()
+    read.append(msgspec.msgpack.Decoder(observations.Observation).decode(written))
+
+sys.setswitchinterval(1e-6)
+for _ in range(30):
+    importlib.reload(observations)  # classes that nobody has used
+    written = msgspec.msgpack.encode(observations.Observation(content=[Text("x")]))
+    barrier, read = threading.Barrier(4), []
+    threads = [threading.Thread(target=first_use, args=(barrier, written, read)) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(read) == 4
+"""
+
+
+def test_observations_may_be_used_for_the_first_time_in_several_threads():
+    """As a server does that learns what several environments are; msgspec alone would crash in most of such runs."""
+    done = subprocess.run([sys.executable, "-c", FIRST_USE], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr[-2000:]

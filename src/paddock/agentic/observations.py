@@ -70,3 +70,8 @@ class GradedObservation(Observation, kw_only=True):
             truncated=truncated,
             info=info,
         )
+
+
+# Whole before anyone can use it: where a second thread meets a class of classes that msgspec (0.22) is still preparing,
+# the process crashes.
+msgspec.msgpack.Decoder(Observation)

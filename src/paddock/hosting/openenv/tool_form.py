@@ -122,6 +122,9 @@ class Seen(msgspec.Struct):
         return "\n".join(block.text for block in told if block.type == "text")
 
 
+msgspec.msgpack.Decoder(Seen)  # prepared before any thread can use it: see agentic.observations
+
+
 def _of_openenv(found: dict[str, Any]) -> Seen:
     """OpenEnv's own CallToolObservation, whose result is that of FastMCP's client."""
     seen, sent = msgspec.convert({**found, "content": []}, Seen), found.get("result")
