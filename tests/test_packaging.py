@@ -1,6 +1,7 @@
 """The wheel that users install: the same bytes from the same sources, and nothing in it that they did not ask for."""
 
 import hashlib
+import importlib.metadata
 import os
 import re
 import shutil
@@ -78,10 +79,10 @@ def test_wheel_has_what_init_writes_from(names):
     assert len(wanted) >= 10 and wanted <= set(names)
 
 
-def test_base_dependencies_are_three_and_one_on_old_pythons(metadata):
+def test_base_dependencies_are_four_and_one_on_old_pythons(metadata):
     base = [line for line in metadata.get_all("Requires-Dist") if "extra ==" not in line]
     always = [line for line in base if ";" not in line]
-    assert sorted(re.match(r"[\w-]+", line).group() for line in always) == ["msgspec", "numpy", "rich"]
+    assert sorted(re.match(r"[\w-]+", line).group() for line in always) == ["cloudpickle", "msgspec", "numpy", "rich"]
     # Python 3.11 brings a TOML parser.
     assert [line.replace('"', "'") for line in base if ";" in line] == ["tomli>=2; python_version < '3.11'"]
 
@@ -93,3 +94,38 @@ def test_python_before_3_10_is_refused(metadata):
 def test_command_is_installed(wheel, names):
     (path,) = (name for name in names if name.endswith("entry_points.txt"))
     assert "paddock = paddock.cli:main" in zipfile.ZipFile(wheel).read(path).decode().splitlines()
+
+
+@pytest.fixture(scope="module")
+def base_python(wheel, metadata, tmp_path_factory):
+    """The Python of a venv that has the wheel and its base dependencies, and no extra."""
+    home = tmp_path_factory.mktemp("base")
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", home], check=True, timeout=120)
+    (packages,) = home.glob("lib/python*/site-packages")
+    zipfile.ZipFile(wheel).extractall(packages)
+    wanted, found = metadata.get_all("Requires-Dist"), set()
+    while wanted:
+        line = wanted.pop()
+        name = re.match(r"[\w.-]+", line).group()
+        if ";" in line or name in found:  # an extra, or for other Pythons
+            continue
+        found.add(name)
+        here = importlib.metadata.distribution(name)
+        for top in {path.parts[0] for path in here.files} - {"..", "__pycache__"}:
+            (packages / top).symlink_to(here.locate_file(top))
+        wanted += here.requires or ()
+    return home / "bin" / "python"
+
+
+def test_lambdas_reach_worker_lanes_with_the_base_install_alone(base_python, tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import importlib.util\n"
+        "import paddock.gym as gym\n"
+        "assert importlib.util.find_spec('numba') is None and '/base' in gym.__file__\n"
+        "envs = gym.vector.AsyncVectorEnv([lambda: gym.make('CartPole-v1') for _ in range(2)])\n"
+        "print(envs.reset(seed=1)[0].shape)\n"
+        "envs.close()\n"
+    )
+    done = subprocess.run([base_python, "-I", script], capture_output=True, text=True, timeout=120)
+    assert done.stdout == "(2, 4)\n", done.stderr

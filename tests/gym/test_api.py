@@ -16,7 +16,6 @@ import gymnasium
 import pytest
 
 import paddock.gym as gym
-from paddock.errors import DependencyNotInstalled
 from tests.gym.surface import WITH_ARRAYS, check_name, public_names
 
 KNOWN_GAPS: dict[str, str] = {}
@@ -112,19 +111,10 @@ def test_submodules_are_attributes_after_one_import():
 
 
 def test_a_closure_can_be_pickled_in_a_cloudpickle_wrapper():
-    pytest.importorskip("cloudpickle")
     render_mode = "rgb_array"
     for library in (gym, gymnasium):
         wrapper = library.vector.utils.CloudpickleWrapper(lambda: render_mode)
         assert pickle.loads(pickle.dumps(wrapper))() == wrapper() == wrapper.fn() == "rgb_array"
-
-
-def test_without_cloudpickle_the_wrapper_names_the_extra(monkeypatch):
-    monkeypatch.setitem(sys.modules, "cloudpickle", None)
-    wrapper = gym.vector.utils.CloudpickleWrapper(lambda: 1)
-    assert wrapper() == 1
-    with pytest.raises(DependencyNotInstalled, match=r'pip install "paddock\[process\]"'):
-        pickle.dumps(wrapper)
 
 
 @pytest.mark.parametrize("library", [gym, gymnasium], ids=["ours", "theirs"])

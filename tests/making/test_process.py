@@ -10,8 +10,7 @@ import pytest
 import paddock
 import paddock.gym as gym
 from paddock import LaneOptions
-from paddock.errors import DependencyNotInstalled, PlanError
-from paddock.hosting import factories
+from paddock.errors import PlanError
 from paddock.vector.processes import ProcessVectorEnv
 from tests.toys import Counter
 
@@ -80,13 +79,6 @@ def test_wishes_that_clash_are_a_plan_error_with_a_way_out(options, said):
 def test_bad_lane_options_start_nothing(option):
     with pytest.raises(ValueError, match=next(iter(option))):
         paddock.make_vec("CartPole-v1", 2, isolation="process", lanes=LaneOptions(**option))
-
-
-def test_without_cloudpickle_importable_factories_still_cross(monkeypatch):
-    monkeypatch.setitem(sys.modules, "cloudpickle", None)
-    assert factories.loads(factories.dumps(Counter)) is Counter
-    with pytest.raises(DependencyNotInstalled, match='pip install "paddock\\[process\\]"'):
-        factories.dumps(lambda: Counter())
 
 
 def test_a_class_of_the_main_script_reaches_the_worker(tmp_path):

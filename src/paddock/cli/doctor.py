@@ -14,11 +14,10 @@ from paddock.cli.doctor_walls import examine_walls, print_walls
 from paddock.cli.failures import FAILED, OK
 from paddock.cli.output import Output
 
-BASE = ("numpy", "msgspec", "rich")
+BASE = ("numpy", "msgspec", "rich", "cloudpickle")
 # extra: (what it is for, the module to look for, the distributions that bring it)
 EXTRAS = {
     "fast": ("compiled lanes", "numba", ("numba",)),
-    "process": ("classes of your script in worker processes", "cloudpickle", ("cloudpickle",)),
     "video": ("recording videos", "av", ("av",)),
     "resize": ("resizing pictures", "cv2", ("opencv-python-headless", "opencv-python")),
     "render": ("drawing and windows", "pygame", ("pygame-ce", "pygame")),

@@ -35,15 +35,12 @@ _LENT_BYTES = 1 << 14
 _INTEGER_BITS = 13_600  # fewer than INTEGER_DIGITS decimal digits
 _PADDING = [b"\0" * n for n in range(8)]
 
-_WHAT_CROSSES = (
-    "Only None, bool, numbers, str, bytes, lists, tuples, dicts, NumPy arrays and scalars of numbers, bools or text, "
-    "GraphInstance, dataclasses, pydantic models, msgspec structs, spaces, specs and PCG64 generators cross between "
-    "processes"
-)
+_PLAIN = "can't cross between processes. Use plain data, NumPy arrays or a dataclass instead, or leave it out."
+_UNPICKLED = "Leave out what can't be sent, such as an open file or a lock, and create it in the environment."
 
 
 class _Refused(Exception):
-    """``value`` can't cross; ``reason`` goes on from its place: "is …"."""
+    """``value`` can't cross; ``reason`` goes on from its place, "is …", and says what to do."""
 
     def __init__(self, value: Any, reason: str) -> None:
         self.value, self.reason = value, reason
@@ -75,8 +72,7 @@ class Writer:
             return self.write(value, 1)
         except _Refused as refused:
             path = place_of(refused.value, value, name) or name
-            message = f"{path} {refused.reason}. {_WHAT_CROSSES}: give it as one of these, or leave it out."
-            raise NotTransferable(message, path=path, kind=kind_of(refused.value)) from None
+            raise NotTransferable(f"{path} {refused.reason}", path=path, kind=kind_of(refused.value)) from None
         except _TooLarge as error:
             raise NotTransferable(f"{name} {error}.", path=name, kind=kind_of(value)) from None
 
@@ -115,11 +111,12 @@ class Writer:
     def _refuse(self, value: Any, reason: str) -> dict[str, Any]:
         """Pickle the value, if the far end may be given code, or raise."""
         if self._pickler is None:
-            raise _Refused(value, reason)
+            raise _Refused(value, f"{reason} and {_PLAIN}")
         try:
             data = self._pickler(value)
         except Exception as error:  # whatever the value's own __reduce__ raises
-            raise _Refused(value, f"{reason}, and pickle can't carry it: {type(error).__name__}: {error}") from error
+            why = f"{type(error).__name__}: {error}".rstrip(".")
+            raise _Refused(value, f"{reason}, and pickle can't carry it: {why}. {_UNPICKLED}") from error
         return {"$": "pickled", "offset": self._append(data, len(data)), "size": len(data)}
 
     def _int(self, value: int, depth: int) -> Any:
@@ -138,7 +135,7 @@ class Writer:
         try:
             data = value.encode()
         except UnicodeEncodeError as error:
-            return self._refuse(value, f"is a str with a lone surrogate at {error.start}, which is no Unicode text")
+            return self._refuse(value, f"is a str with a lone surrogate at {error.start}, not Unicode text,")
         if len(data) < LONG_BYTES:
             return value
         self._text_left -= len(data)
