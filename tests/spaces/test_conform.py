@@ -1,9 +1,12 @@
 """`conform` gives the environment what it expects, or refuses with a sentence."""
 
+import re
+
 import numpy as np
 import pytest
 
 from paddock.spaces import Box, Dict, Discrete, MultiBinary, Nonconforming, OneOf, Text, Tuple, conform
+from tests.case_names import case_name
 from tests.spaces.hostile import hostile_objects
 from tests.spaces.twins import CATALOGUE, same
 
@@ -81,6 +84,47 @@ def test_what_does_not_fit_is_refused_with_a_reason(space, value, reason):
     with pytest.raises(Nonconforming, match=reason) as caught:
         conform(space, value, path="action")
     assert str(caught.value).startswith("action")
+
+
+class Tensor:
+    """As of Torch: no array of NumPy's, with an element to take out."""
+
+    def __init__(self, element, shape=()):
+        self.element, self.shape = element, shape
+
+    def item(self):
+        return self.element
+
+
+@pytest.mark.parametrize(
+    ("value", "advice"),
+    [
+        (Tensor(1), "it is a Tensor, a Discrete takes an integer. Pass action.item() or int(action)"),
+        (Tensor(1, (1,)), "its shape is (1,), a Discrete takes an integer. Pass action.item()"),
+        (Tensor(1.0), "it is a Tensor, a Discrete takes an integer. Pass int(action.item())"),
+        (np.array([1]), "its shape is (1,), a Discrete takes an integer. Pass action[0] or action.item()"),
+        (np.array([[1]]), "its shape is (1, 1), a Discrete takes an integer. Pass action.item()"),
+        (np.float32(1), "it is a float32, a Discrete takes an integer. Pass int(action.item())"),
+        (1.0, "it is a float, a Discrete takes an integer. Pass int(action)"),
+        (Tensor(2), "expected an integer from 0 to 1"),
+        (np.array([0, 1]), "expected an integer from 0 to 1"),
+        (2, "expected an integer from 0 to 1"),
+        ("1", "expected an integer from 0 to 1"),
+    ],
+    ids=case_name,
+)
+def test_a_discrete_action_of_another_kind_is_refused_with_the_way_to_an_integer(value, advice):
+    for space, action, name in ((Discrete(2), value, "action"), (Dict(a=Discrete(2)), {"a": value}, "action['a']")):
+        with pytest.raises(Nonconforming) as caught:
+            conform(space, action)
+        assert str(caught.value).endswith(advice.replace("action", name))
+
+
+def test_the_advice_about_a_discrete_action_works():
+    for value, take in ((np.array([1]), "action[0]"), (np.array([1]), "action.item()"), (Tensor(1), "action.item()")):
+        with pytest.raises(Nonconforming, match=re.escape(take)):
+            conform(Discrete(2), value)
+        assert conform(Discrete(2), eval(take, {"action": value})) == 1
 
 
 def test_bounds_can_be_left_to_the_environment_but_nan_never():

@@ -5,6 +5,7 @@ Hot path: `make()` calls this at every step.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -34,8 +35,7 @@ def conform(space: Space[Any], value: Any, *, bounds: bool = True, path: str = "
     Box: any array or list of real numbers of the right shape; other dtypes are cast where no more than precision is
     lost, an array of the right dtype comes back as the same object. ``bounds=False`` lets finite or infinite values
     outside the bounds through, never NaN. Tuple, Dict and OneOf do this part by part. A Struct
-    makes a record of a dict with its fields. All other spaces ask `contains`
-    and give the value back as it is.
+    makes a record of a dict with its fields. All other spaces ask `contains` and give the value back as it is.
     """
     if type(space) is Box:
         # The common case, first and with the fewest calls: an array of the right dtype.
@@ -157,6 +157,30 @@ def _conform_struct(space: Struct, value: Any, bounds: bool, path: str) -> Any:
         raise Nonconforming(f"{_at(path)}{_show(value)} is not in {_show(space)}") from None
 
 
+def _conform_discrete(space: Discrete[Any], value: Any, bounds: bool, path: str) -> Any:
+    if not space.contains(value):
+        raise Nonconforming(f"{_at(path)}{_show(value)} is not in {_show(space)}{_integer_wanted(space, value, path)}")
+    return value
+
+
+def _integer_wanted(space: Discrete[Any], value: Any, path: str) -> str:
+    """How to get the integer out of a tensor, an array of one element or a float that holds one; else the range."""
+    name = path if path and not path.startswith("[") else f"action{path}"
+    with suppress(Exception):  # the value's own code may raise anything
+        shape = tuple(getattr(value, "shape", ()))
+        number, item = (value.item(), f"{name}.item()") if hasattr(value, "item") else (value, name)
+        if int(number) == number and space.contains(int(number)):
+            what = f"its shape is {shape}" if shape else f"it is a {type(value).__name__}"
+            if not isinstance(number, int):
+                item = f"int({item})"
+            elif shape == (1,) and isinstance(value, np.ndarray):
+                item = f"{name}[0] or {item}"
+            elif not shape:
+                item = f"{item} or int({name})"
+            return f": {what}, a Discrete takes an integer. Pass {item}"
+    return f", expected an integer from {space.start} to {int(space.start) + int(space.n) - 1}"
+
+
 def _conform_member(space: Space[Any], value: Any, bounds: bool, path: str) -> Any:
     if not space.contains(value):
         raise Nonconforming(f"{_at(path)}{_show(value)} is not in {_show(space)}")
@@ -164,7 +188,7 @@ def _conform_member(space: Space[Any], value: Any, bounds: bool, path: str) -> A
 
 
 _RULES: dict[type, Any] = {
-    Discrete: _conform_member,
+    Discrete: _conform_discrete,
     MultiDiscrete: _conform_member,
     MultiBinary: _conform_member,
     Box: _conform_box,
@@ -177,7 +201,7 @@ _RULES: dict[type, Any] = {
 
 def _find_rule(kind: type) -> Any:
     """The rule of the class that ``kind`` extends, unless it has an idea of its own of what its members are."""
-    for parent in (Box, Tuple, Dict, OneOf):
+    for parent in (Box, Discrete, Tuple, Dict, OneOf):
         if issubclass(kind, parent) and kind.contains is parent.contains:
             return _RULES[parent]
     return _conform_member
