@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import threading
 from io import StringIO
 
 import numpy as np
@@ -10,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from paddock.agentic.rollouts import Failure, Rollout, Rollouts
-from paddock.agentic.rollouts.progress import Tally, bar
+from paddock.agentic.rollouts import Failure, Rollout, Rollouts, progress, rollout
+from paddock.agentic.rollouts.progress import Tally, reporting
 from paddock.agentic.rollouts.statistics import mean_of, pass_at_k
 
 
@@ -87,6 +88,46 @@ def test_attempts_at_one_task_count_as_one_draw():
     assert (agreeing.low, agreeing.high) == (alone.low, alone.high)
 
 
+def test_shares_have_wilsons_interval_and_some_width_at_both_ends():
+    """By hand for 0 of 6: high = z^2 / (n + z^2) with z = 1.95996."""
+    none, all_six = mean_of([[0.0]] * 6), mean_of([[1.0]] * 6)
+    assert (none.low, none.high) == (0.0, pytest.approx(0.39033, abs=1e-5))
+    assert (all_six.low, all_six.high) == (pytest.approx(1 - 0.39033, abs=1e-5), 1.0)
+    two = mean_of([[1.0]] * 2 + [[0.0]] * 4)
+    assert (two.low, two.high) == (pytest.approx(0.09677, abs=1e-5), pytest.approx(0.70001, abs=1e-5))
+    assert pass_at_k([[False]] * 6, 1) == none
+    assert pass_at_k([[False] * 8] * 6, 8) == none
+    assert mean_of([[0.0]] * 6, confidence=0.8).high < none.high
+
+
+def test_attempts_that_never_passed_say_no_more_of_other_tasks_than_one_each():
+    assert mean_of([[0.0] * 8] * 6) == mean_of([[0.0]] * 6)
+    assert mean_of([[1.0] * 8] * 6) == mean_of([[1.0]] * 6)
+
+
+def test_attempts_that_differ_within_a_task_narrow_the_interval_of_a_share():
+    alone, many = mean_of([[float(task % 2)] for task in range(20)]), mean_of([[0.0, 1.0] * 4] * 20)
+    assert (many.high - many.low) / (alone.high - alone.low) == pytest.approx(8**-0.5, rel=0.1)
+    assert (many.low, many.high) == (pytest.approx(0.4237, abs=1e-3), pytest.approx(0.5763, abs=1e-3))  # 80 of 160
+
+
+def test_the_interval_of_a_share_covers_the_truth_when_tasks_differ():
+    """Tasks with chances of their own, from Beta(0.5, 1.5): a mean of 0.25. Two attempts to eight at each."""
+    rng = np.random.default_rng(1)
+    covered = 0
+    for _ in range(300):
+        chances, attempts = rng.beta(0.5, 1.5, 12), rng.integers(2, 9, 12)
+        groups = [(rng.random(n) < p).astype(float).tolist() for p, n in zip(chances, attempts, strict=True)]
+        found = mean_of(groups)
+        covered += found.low <= 0.25 <= found.high
+    assert 0.88 <= covered / 300 <= 0.99
+
+
+def test_other_returns_keep_the_bootstrap_over_tasks():
+    assert (mean_of([[2.0], [3.0]]).low, mean_of([[2.0], [3.0]]).high) == (2.0, 3.0)
+    assert (mean_of([[0.5]] * 4).low, mean_of([[0.5]] * 4).high) == (0.5, 0.5)
+
+
 def test_large_numbers_of_tasks_take_little_memory():
     found = mean_of([[1.0]] * 50_000 + [[0.0]] * 50_000)
     assert found.value == 0.5
@@ -138,6 +179,16 @@ def test_the_table_has_figures_and_rows(rollouts):
     assert "and 2 more" in shown(rollouts.table(2))
 
 
+def test_a_table_can_be_printed(rollouts, monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    print(rollouts.table())
+    printed = capsys.readouterr().out
+    assert "4 rollouts, mean return 0.500" in printed and "DEADLINE: too late" in printed
+    assert "\x1b" not in printed and printed.endswith("┘\n") and max(map(len, printed.splitlines())) <= 100
+    assert shown(rollouts.table()) == shown(rollouts)
+
+
 def test_words_of_strangers_can_not_drive_the_terminal():
     bad = Failure("ENV_ERROR", "\x1b[2J[bold red]gone[/] \x9b31m\nnew line", "step", 0)
     text = shown(Rollouts([one(error=bad), Rollout(1, "\x1b]0;title\x07[link=x]y[/link]", {}, 0, 0)]))
@@ -174,7 +225,7 @@ def test_slices_are_rollouts_too(rollouts):
     assert [r.place for r in rollouts[:2]] == [0, 0]
 
 
-def test_the_tally_of_the_bar_keeps_errors_apart():
+def test_the_tally_keeps_errors_apart():
     tally = Tally()
     assert tally.words() == "no return yet"
     tally.add(None)
@@ -191,14 +242,67 @@ def test_the_bar_is_drawn_on_a_terminal_alone(monkeypatch, capsys):
 
     tally = Tally()
     tally.add(1.0)
-    with bar(1, True) as show:
+    with reporting(1, True) as show:
         show(tally)
     assert capsys.readouterr() == ("", "")
     terminal = Terminal()
     monkeypatch.setattr("sys.stderr", terminal)
-    with bar(1, False) as show:
+    with reporting(1, False) as show:
         show(tally)
     assert terminal.getvalue() == ""
-    with bar(1, True) as show:
+    with reporting(1, True) as show:
         show(tally)
     assert "mean return 1.000" in terminal.getvalue()
+
+
+def test_elsewhere_than_on_a_terminal_a_line_is_written_every_ten_seconds(capsys):
+    clock = iter((100.0, 101.0, 109.9, 110.0, 111.0, 119.9, 120.0, 121.0, 121.0, 121.0))
+    tally = Tally()
+    with reporting(3, True, clock=lambda: next(clock)) as show:
+        for _ in range(5):
+            show(tally)
+        assert capsys.readouterr().err == "0 of 3 rollouts, no return yet, 10 s\n"
+        tally.add(1.0)
+        show(tally)
+        show(tally)
+        assert capsys.readouterr().err == "1 of 3 rollouts, mean return 1.000, 20 s\n"
+        tally.add(None)
+        tally.add(0.0)
+        show(tally)
+        show(tally)
+        assert capsys.readouterr() == ("", "3 of 3 rollouts, mean return 0.500, 1 errors, 21 s\n")
+
+
+def test_a_short_run_and_an_unwanted_one_write_no_line(capsys):
+    now = 0.0
+    tally = Tally()
+    tally.add(1.0)
+    with reporting(1, True, clock=lambda: now) as show:
+        now = 9.9
+        show(tally)
+    with reporting(1, False, clock=lambda: now) as show:
+        now = 99.0
+        show(tally)
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_closed_log_does_not_stop_rollouts(monkeypatch):
+    log = StringIO()
+    monkeypatch.setattr("sys.stderr", log)
+    now = 0.0
+    with reporting(1, True, clock=lambda: now) as show:
+        log.close()
+        now = 10.0
+        show(Tally())
+
+
+def test_lines_come_while_no_rollout_ends(monkeypatch, capsys):
+    """The policy answers only once a line was written."""
+    log = StringIO()
+    written = threading.Event()
+    monkeypatch.setattr(log, "flush", written.set)
+    monkeypatch.setattr("sys.stderr", log)
+    monkeypatch.setattr(progress, "LINE_S", 0.1)
+    played = rollout("CartPole-v1", lambda turn: int(written.wait(60)), tasks=1, max_turns=1)
+    assert log.getvalue().startswith("0 of 1 rollouts, no return yet, ")
+    assert not played.errors and written.is_set()

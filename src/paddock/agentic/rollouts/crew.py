@@ -66,13 +66,13 @@ class Crew:
         self._hire()
         return self._await_plan()
 
-    def results(self) -> Iterator[Rollout]:
-        """Each as it comes."""
+    def results(self) -> Iterator[list[Rollout]]:
+        """Those that came since the last look, until all are there; none, now and then, while nothing happens."""
         heard = 0
         while heard < (self._planned or 0):
-            for rollout in self._news(heard):
-                yield rollout
-                heard += 1
+            news = self._news(heard)
+            heard += len(news)
+            yield news
 
     def in_order(self) -> list[Rollout]:
         """All results so far, by their numbers."""

@@ -1,17 +1,18 @@
-"""A bar while rollouts run: on a terminal, and on no other stream. What it says is numbers alone."""
+"""How far rollouts are: a bar on a terminal, elsewhere a line now and then. What it says is numbers alone."""
 
 from __future__ import annotations
 
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 _REDRAW_S = 0.1
+LINE_S = 10.0
 
 
 class Tally:
-    """Done so far, for the bar."""
+    """Done so far."""
 
     def __init__(self) -> None:
         self.done = self.failed = 0
@@ -33,11 +34,38 @@ class Tally:
 
 
 @contextmanager
-def bar(total: int, shown: bool) -> Iterator[Callable[[Tally], None]]:
-    """What shows a tally."""
-    if not shown or sys.stderr is None or not sys.stderr.isatty():
+def reporting(
+    total: int, wanted: bool, *, clock: Callable[[], float] = time.monotonic
+) -> Iterator[Callable[[Tally], None]]:
+    """What shows a tally on stderr; call it often. It decides by ``clock`` when something is written."""
+    if not wanted or sys.stderr is None:
         yield lambda tally: None
-        return
+    elif not sys.stderr.isatty():
+        yield _lines(total, clock)
+    else:
+        with _bar(total, clock) as show:
+            yield show
+
+
+def _lines(total: int, clock: Callable[[], float]) -> Callable[[Tally], None]:
+    """A line every LINE_S, for a log; one more at the end of a run that had any."""
+    began = clock()
+    due, written = began + LINE_S, -1
+
+    def show(tally: Tally) -> None:
+        nonlocal due, written
+        now = clock()
+        if now >= due or (written not in (-1, total) and tally.done >= total):
+            due, written = now + LINE_S, tally.done
+            with suppress(OSError, ValueError):  # a log that is full or closed is no reason to lose rollouts
+                sys.stderr.write(f"{tally.done} of {total} rollouts, {tally.words()}, {now - began:.0f} s\n")
+                sys.stderr.flush()
+
+    return show
+
+
+@contextmanager
+def _bar(total: int, clock: Callable[[], float]) -> Iterator[Callable[[Tally], None]]:
     from rich.console import Console
     from rich.progress import (
         BarColumn,
@@ -59,8 +87,8 @@ def bar(total: int, shown: bool) -> Iterator[Callable[[Tally], None]]:
 
     def show(tally: Tally) -> None:
         nonlocal due
-        if time.monotonic() >= due or tally.done >= total:
-            due = time.monotonic() + _REDRAW_S
+        if clock() >= due or tally.done >= total:
+            due = clock() + _REDRAW_S
             drawn.update(line, completed=tally.done, description=tally.words())
 
     with drawn:

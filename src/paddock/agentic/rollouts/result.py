@@ -105,18 +105,21 @@ class Rollouts(Sequence[Rollout]):
         return len(self.errors) / len(self._all) if self._all else 0.0
 
     def mean_return(self, *, confidence: float = 0.95) -> Estimate | None:
-        """Over those that did not fail, with a bootstrap interval over tasks; None if there is none."""
+        """Over those that did not fail; None if there is none. Tasks are what its interval draws from.
+
+        The interval is Wilson's where all returns are 0 or 1, a bootstrap over tasks elsewhere.
+        """
         return mean_of(self._by_task(), confidence=confidence, seed=self._seed)
 
     def pass_at(self, k: int, *, at_least: float = 1.0, confidence: float = 0.95) -> Estimate | None:
         """pass@k, where a return of ``at_least`` or more is a pass; None if no task has k attempts that did not fail.
 
-        Unbiased: of n attempts at a task with c passes, 1 - C(n-c, k) / C(n, k).
+        Unbiased: of n attempts at a task with c passes, 1 - C(n-c, k) / C(n, k). The interval is Wilson's.
         """
         if k < 1:
             raise ValueError(f"pass_at({k}): expected 1 or more attempts.")
         passed = [[total >= at_least for total in totals] for totals in self._by_task()]
-        return pass_at_k(passed, k, confidence=confidence, seed=self._seed)
+        return pass_at_k(passed, k, confidence=confidence)
 
     def summary(self) -> dict[str, Any]:
         """The figures as plain data."""
@@ -136,7 +139,7 @@ class Rollouts(Sequence[Rollout]):
         }
 
     def table(self, rows: int = 20) -> Table:
-        """A table for a terminal, by Rich: the first ``rows`` rollouts under the figures of all."""
+        """A table of Rich, which ``print`` shows too: the first ``rows`` rollouts under the figures of all."""
         from paddock.agentic.rollouts.table import table_of
 
         return table_of(self, rows)

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from paddock.agentic.rollouts.asking import Asking, Policy
 from paddock.agentic.rollouts.crew import Crew
 from paddock.agentic.rollouts.playing import Job
-from paddock.agentic.rollouts.progress import Tally, bar
+from paddock.agentic.rollouts.progress import Tally, reporting
 from paddock.agentic.rollouts.result import Rollouts
 from paddock.agentic.rollouts.supply import Supply
 from paddock.agentic.rollouts.work import work_of
@@ -50,6 +50,7 @@ def rollout(
     first split. For an environment without tasks: a count, or a list of seeds.
     ``timeout_s``: for one rollout; then it is an error, and its environment is left behind and replaced.
     ``max_turns``: how often the policy is asked in one rollout. ``trace``: where to record all steps, as JSON lines.
+    ``progress``: a bar on stderr; where that is not a terminal, a line every 10 seconds.
 
     A rollout that fails is kept with its error and without a reward. The same ``seed`` gives the same episodes.
 
@@ -75,10 +76,11 @@ def rollout(
             trace=writer,
             name=name,
         ) as crew,
-        bar(crew.begin(), progress) as show,
+        reporting(crew.begin(), progress) as show,
     ):
-        for one in crew.results():
-            tally.add(one.total_return)
+        for news in crew.results():
+            for one in news:
+                tally.add(one.total_return)
             show(tally)
     return Rollouts(crew.in_order(), seed=seed)
 

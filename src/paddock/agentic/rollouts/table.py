@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from io import StringIO
 from typing import TYPE_CHECKING
 
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -16,9 +18,18 @@ _COLUMNS = ("task", "attempt", "return", "steps", "turns", "seconds", "ended")
 _CELL = 80
 
 
+class PrintableTable(Table):
+    """A table of Rich that ``print`` shows too, as plain text of the terminal's width."""
+
+    def __str__(self) -> str:
+        text = StringIO()
+        Console(file=text, color_system=None).print(self)
+        return text.getvalue().rstrip("\n")
+
+
 def table_of(rollouts: Rollouts, rows: int) -> Table:
     """The figures as its title, a row for each of the first rollouts, and how many more there are."""
-    table = Table(title=Text(_title(rollouts)), title_justify="left", header_style="bold")
+    table = PrintableTable(title=Text(_title(rollouts)), title_justify="left", header_style="bold")
     for name in _COLUMNS:
         table.add_column(name, justify="left" if name in ("task", "ended") else "right", overflow="fold")
     for rollout in rollouts[:rows]:
