@@ -1,10 +1,11 @@
 """The official SDK's client against ``paddock serve``: both of its generations, which differ in handshake and names."""
 
 import json
+import re
 
 import pytest
 
-from tests.peers import run_with_peer
+from tests.peers import ROOT, run_with_peer
 from tests.server.paddock_serve import paddock_serve
 from tests.server.test_tools import call, rpc
 
@@ -72,6 +73,18 @@ CLIENTS = {
     "mcp 2": ("mcp", NEW.replace("MODE", "'legacy'")),
     "mcp 2, which asks for a newer protocol first": ("mcp", NEW.replace("MODE", "'auto'")),
 }
+
+
+@pytest.mark.parametrize("peer", ["mcp1", "mcp"])
+def test_the_page_shows_a_client_that_works_with_both(tmp_path, peer):
+    page = (ROOT / "docs" / "serving.md").read_text(encoding="utf-8")
+    (program,) = (block for block in re.findall(r"```py\n(.*?)```", page, re.DOTALL) if "ClientSession" in block)
+    with paddock_serve(tmp_path, "paddock/Echo") as server:
+        program = program.replace("127.0.0.1:8000", f"127.0.0.1:{server.port}").replace('"TOKEN"', repr(server.token))
+        assert server.token in program and str(server.port) in program
+        told = "import io, json, sys\nsys.stdout = told = io.StringIO()\n"
+        said = run_with_peer(peer, f"{told}{program}\nprint(json.dumps(told.getvalue()), file=sys.__stdout__)")
+        assert said == "['echo_message', 'echo_with_length']\nhello\n"
 
 
 @pytest.fixture(scope="module", params=CLIENTS)
