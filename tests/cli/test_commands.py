@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from paddock import __version__
-from paddock.cli import demo, doctor
+from paddock.cli import doctor
 from paddock.cli.commands import COMMANDS
 from tests.toys import Counter
 
@@ -178,29 +178,6 @@ def test_check_warnings_do_not_fail(paddock):
     found = paddock("check", "CartPole-v1", "--sarif")
     assert found.code == 0
     assert all(result["level"] != "error" for result in found.document["runs"][0]["results"])
-
-
-def test_demo_keeps_the_pole_up_and_repeats_exactly(paddock):
-    one, other = paddock("demo", "--json").document, paddock("demo", "--json").document
-    assert [stop["distance"] for stop in one["stops"]] == ["in process", "1024 lanes", "another process"]
-    assert {(stop["steps"], stop["return"]) for stop in one["stops"]} == {(500, 500.0)}
-    assert one["same_trajectory"]
-    stop = one["stops"][0]
-    assert other["stops"][0]["trajectory_digest"] == stop["trajectory_digest"]
-    assert stop["trajectory_digest"][:16] in paddock("demo").out
-
-
-def test_demo_fails_when_a_stop_gives_other_numbers(paddock, monkeypatch):
-    def elsewhere():
-        from paddock.cli.environment import made
-
-        return made("CartPole-v1", max_episode_steps=30)
-
-    monkeypatch.setattr(demo, "STOPS", (*demo.STOPS, demo.Stop("elsewhere", elsewhere)))
-    found = paddock("demo")
-    assert found.code == 1
-    assert "the trajectories differ" in found.err
-    assert paddock("demo", "--json").document["same_trajectory"] is False
 
 
 def test_doctor_reports_what_is_missing(paddock, monkeypatch):

@@ -223,6 +223,6 @@ def test_page_of_the_command_line_has_every_command_and_option(command):
 def test_picture_shows_the_demo_of_today():
     drawing = (DOCS / "demo.svg").read_text(encoding="utf-8").partition("</style>")[2]
     shown = html.unescape(re.sub(r"<[^>]+>", "", drawing)).replace("\xa0", " ")
-    expected = [demo.HEADER, *(stop.distance for stop in demo.STOPS), *demo.NEXT]
+    expected = [*demo.HEADER, *demo.FOOTER, *(stop.name for stop in demo.STOPS), "agentic", *demo.NEXT]
     assert [text for text in expected if text not in shown] == [], "record it again: scripts/record-demo"
     assert "http" not in drawing

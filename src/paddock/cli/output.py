@@ -52,10 +52,14 @@ class Output:
             self.document({"error": {"code": code, "message": text}})
 
     def table(self, columns: Sequence[str], rows: Sequence[Sequence[object]], *, title: str | None = None) -> None:
-        """Rows under headings. Numbers stand on the right."""
-        heads, cells = list(map(printable, columns)), [[_cell(value) for value in row] for row in rows]
+        """Rows under headings. Numbers stand on the right, None is an empty cell."""
+        heads = list(map(printable, columns))
+        cells = [["" if value is None else _cell(value) for value in row] for row in rows]
         title = None if title is None else printable(title)
-        right = [bool(rows) and all(isinstance(row[at], (int, float)) for row in rows) for at in range(len(columns))]
+        right = [
+            bool(rows) and all(row[at] is None or isinstance(row[at], (int, float)) for row in rows)
+            for at in range(len(columns))
+        ]
         if self.stdout.isatty():
             from paddock.cli.terminal import print_table
 

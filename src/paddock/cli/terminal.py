@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 _REDRAW_S = 0.1
+_SHORT = 16
 
 
 def console(stream: TextIO) -> Console:
@@ -25,8 +26,10 @@ def print_table(
 ) -> None:
     """A table of printable cells."""
     table = Table(title=None if title is None else Text(title), title_justify="left", header_style="bold")
-    for name, on_the_right in zip(columns, right, strict=True):
-        table.add_column(Text(name), justify="right" if on_the_right else "left", overflow="fold")
+    for at, (name, on_the_right) in enumerate(zip(columns, right, strict=True)):
+        # A narrow terminal may break sentences, not numbers, names and digests.
+        short = all(len(row[at]) <= _SHORT and " " not in row[at] for row in rows)
+        table.add_column(Text(name), justify="right" if on_the_right else "left", overflow="fold", no_wrap=short)
     for row in rows:
         table.add_row(*map(Text, row))
     console(stream).print(table)
