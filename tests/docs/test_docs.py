@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 import paddock
+import paddock.gym
 from paddock.cli import demo, main
 from paddock.cli.commands import COMMANDS
 
@@ -206,6 +207,22 @@ def test_readme_speaks_truly_of_to_gymnasium():
     readme = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
     assert "Trainers which test for `gymnasium.Env` take `paddock.to_gymnasium(env)`." in readme
     assert ("This function arrives with" in readme) is not hasattr(paddock, "to_gymnasium")
+
+
+def test_readme_speaks_truly_of_what_the_door_of_gymnasium_checks():
+    readme = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+    assert "it checks the type and shape of actions, NaN, and the range of a Discrete;" in readme
+    assert "the bounds of a Box are checked by `paddock.make` alone." in readme
+    pendulum, cart = paddock.gym.make("Pendulum-v1"), paddock.gym.make("CartPole-v1")
+    pendulum.reset(seed=1)
+    pendulum.step([5.0])  # outside Box(-2, 2), as in Gymnasium
+    for env, action in ((pendulum, [1.0, 1.0]), (pendulum, ["a"]), (pendulum, [float("nan")]), (cart, 2), (cart, 0.5)):
+        env.reset(seed=1)
+        with pytest.raises(paddock.InvalidAction):
+            env.step(action)
+    with paddock.make("Pendulum-v1") as env, pytest.raises(paddock.InvalidAction, match="bounds"):
+        env.reset(seed=1)
+        env.step([5.0])
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
