@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -124,8 +125,9 @@ def server_of(process, within_s=60.0):
         assert process.poll() is None, "the demo ended before it had a server"
         children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
         for child in children.read_text().split():
-            if b"serve" in Path(f"/proc/{child}/cmdline").read_bytes():
-                return int(child)
+            with suppress(ProcessLookupError, FileNotFoundError):  # a worker of an earlier row, which just ended
+                if b"serve" in Path(f"/proc/{child}/cmdline").read_bytes():
+                    return int(child)
         time.sleep(0.01)
     raise AssertionError("no server within a minute")
 
