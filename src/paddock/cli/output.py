@@ -51,15 +51,22 @@ class Output:
         if self.json:
             self.document({"error": {"code": code, "message": text}})
 
-    def table(self, columns: Sequence[str], rows: Sequence[Sequence[object]], *, title: str | None = None) -> None:
-        """Rows under headings. Numbers stand on the right."""
+    def table(
+        self,
+        columns: Sequence[str],
+        rows: Sequence[Sequence[object]],
+        *,
+        title: str | None = None,
+        droppable: Sequence[str] = (),
+    ) -> None:
+        """Rows under headings. Numbers stand on the right. A narrow terminal may do without ``droppable`` columns."""
         heads, cells = list(map(printable, columns)), [[_cell(value) for value in row] for row in rows]
         title = None if title is None else printable(title)
         right = [bool(rows) and all(isinstance(row[at], (int, float)) for row in rows) for at in range(len(columns))]
         if self.stdout.isatty():
             from paddock.cli.terminal import print_table
 
-            print_table(self.stdout, heads, cells, right, title)
+            print_table(self.stdout, heads, cells, right, title, droppable)
             return
         if title is not None:
             self.line(title)
