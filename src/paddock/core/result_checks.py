@@ -31,9 +31,8 @@ def parameters_of(function: Callable[..., Any]) -> dict[str, inspect.Parameter] 
         return None
 
 
-def reset_signature_problems(reset: Callable[..., Any]) -> Iterator[Problem]:
-    """``reset`` takes ``seed``, None unless given, and ``options``."""
-    why = "`Env.reset` has to take"
+def reset_signature_problems(reset: Callable[..., Any], why: str = "`Env.reset` has to take") -> Iterator[Problem]:
+    """``reset`` takes ``seed``, None unless given, and ``options``. ``why`` is how the messages begin."""
     if not takes_keyword(reset, "seed"):
         text = f"{why} a `seed` instead of using `Env.seed` for resetting the environment random number generator."
         yield Problem("reset-no-seed", text, category=DeprecationWarning)
