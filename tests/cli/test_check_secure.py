@@ -184,8 +184,8 @@ def test_folder_with_several_says_how_to_name_one(paddock, folder):
     with Path(place, "paddock.toml").open("a") as manifest:
         manifest.write("[[env]]\nid = 'Other-v0'\nentry = 'maze_env_of_a_folder:Maze'\n")
     for target in ("./maze", "./maze:Nope-v0"):
-        assert "name one, as ./maze:Maze-v0. There are: Maze-v0, Other-v0." in paddock("run", target).err
-    assert "name one, as ./maze:Maze-v0" in paddock("check", "./maze:Nope-v0").err
+        assert "There are: Maze-v0, Other-v0. The target is then ./maze:Maze-v0." in paddock("run", target).err
+    assert "The target is then ./maze:Maze-v0." in paddock("check", "./maze:Nope-v0").err
     assert "./maze:Maze-v0" in paddock("check", "--help").out
 
 

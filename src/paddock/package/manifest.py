@@ -57,11 +57,11 @@ class Manifest:
         if id is None and len(ids) == 1:
             return self.envs[0]
         if id not in ids:
-            wanted = "has several environments" if id is None else f"has no environment {shown(id)}"
+            wanted = "has several environments; name one" if id is None else f"has no environment {shown(id)}"
             below = os.path.relpath(self.folder)
             place = self.folder if below.startswith("..") else "." if below == "." else f"./{below}"
             raise InvalidManifest(
-                f"{self.folder / FILE} {wanted}; name one, as {place}:{ids[0]}. There are: {', '.join(ids)}."
+                f"{self.folder / FILE} {wanted}. There are: {', '.join(ids)}. The target is then {place}:{ids[0]}."
             )
         return self.envs[ids.index(id)]
 
