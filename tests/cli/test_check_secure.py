@@ -1,6 +1,7 @@
 """``paddock check`` and the rules of docs/secure-environments.md: folders, modules, --strict, SARIF."""
 
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -145,6 +146,69 @@ def test_grant_runs_a_folder_that_asks_for_more(paddock, folder, walled):
     found = paddock("check", folder("processes = 2"), "--grant")
     assert (found.code, found.err) == (0, "")
     assert "SEC021" in found.out
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("1 / 0", "`env.step()` raised ZeroDivisionError('division by zero') at {place}/maze_env_of_a_folder.py:15."),
+        ("import os; os._exit(3)", "`env.step()`: The worker process"),
+        ("import absent_one", "`env.step()` raised ModuleNotFoundError(\"No module named 'absent_one'\") at {place}"),
+        ("print('a\\nb')", "PD040 prints: `env.step()` prints 2 lines per step."),
+        ("return 0, float('nan'), False, False, {{}}", "error PD033 reward-not-finite: `env.step()`: reward: nan is"),
+        (
+            "return 0, __import__('numpy').ones(1), False, False, {{}}",
+            "error PD032 reward-type: `env.step()`: reward: ",
+        ),
+    ],
+    ids=["raises", "exits", "imports", "prints", "nan", "array"],
+)
+def test_what_happens_behind_the_wall_is_told_with_its_place(paddock, folder, walled, tmp_path, code, said):
+    source = SOURCE.replace("        return 0, 0.0", f"        {code.format()}\n        return 0, 0.0")
+    found = paddock("check", folder(source=source % "maze_env_of_a_folder"))
+    assert said.format(place=tmp_path / "maze") in found.out
+    assert "src/paddock" not in found.out
+    assert found.code == (0 if "print" in code else 1)
+    if "_exit" in code:
+        assert "exited with code 3." in found.out
+
+
+def test_missing_package_is_named_with_the_line_that_wants_it(paddock, folder, walled, tmp_path):
+    found = paddock("run", folder(source="import absent_one\n" + SOURCE % "maze_env_of_a_folder"))
+    assert found.code == 2
+    assert f"No module named 'absent_one' at {tmp_path}/maze/maze_env_of_a_folder.py:1. Install it for" in found.err
+
+
+def test_folder_with_several_says_how_to_name_one(paddock, folder):
+    place = folder()
+    with Path(place, "paddock.toml").open("a") as manifest:
+        manifest.write("[[env]]\nid = 'Other-v0'\nentry = 'maze_env_of_a_folder:Maze'\n")
+    for target in ("./maze", "./maze:Nope-v0"):
+        assert "There are: Maze-v0, Other-v0. The target is then ./maze:Maze-v0." in paddock("run", target).err
+    assert "The target is then ./maze:Maze-v0." in paddock("check", "./maze:Nope-v0").err
+    assert "./maze:Maze-v0" in paddock("check", "--help").out
+
+
+def test_module_says_what_it_registers(paddock, module):
+    name = module.partition(":")[0]
+    said = f"{name} registers: Maze-v0. Name one, as {name}:Maze-v0."
+    for words in (
+        ["check", f"{name}:Maze"],
+        ["check", f"{name}:Mase"],
+        ["run", f"{name}.py"],
+        ["check", f"./{name}.py"],
+    ):
+        found = paddock(*words)
+        if words[1] != f"{name}:Maze":  # without a version it is the newest
+            assert (found.code, found.err.rstrip().endswith(said)) == (2, True)
+
+
+def test_draw_is_told_once_under_its_name(paddock, folder):
+    draw = "import numpy as np\n" + SOURCE.replace("time.sleep(0)", "np.random.uniform(-1, 1, 3).astype(np.float32)")
+    found = paddock("check", folder(UNGRANTED, draw % "maze_env_of_a_folder"))
+    assert [line.rpartition(": ")[2] for line in found.out.splitlines() if "SEC007" in line] == [
+        "draws from numpy.random.uniform."
+    ]
 
 
 def test_grant_is_for_folders(paddock):

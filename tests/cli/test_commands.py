@@ -149,6 +149,34 @@ def test_run_shows_the_first_of_many_episodes(paddock):
     assert "and 10 more episodes (--json has all)" in lines
 
 
+def test_run_takes_arguments_of_the_environment_and_writes_a_trace(paddock, tmp_path):
+    from paddock.record.trace import TraceReader
+
+    trace = tmp_path / "run.jsonl"
+    words = (
+        "run",
+        "CartPole-v1",
+        "--kwargs",
+        '{"sutton_barto_reward": true}',
+        "--episodes",
+        "2",
+        "--trace",
+        str(trace),
+    )
+    document = paddock(*words, "--json").document
+    assert [episode["return"] for episode in document["episodes"]] == [-1.0, -1.0]
+    read = list(TraceReader(trace))
+    assert [(episode.seed, episode.total_return) for episode in read] == [(0, -1.0), (1, -1.0)]
+    assert read[0].spec.kwargs["sutton_barto_reward"] is True
+    again = paddock(*words)
+    assert (again.code, "is not overwritten" in again.err) == (2, True)
+
+
+@pytest.mark.parametrize("text", ["{", "[1]", "7"])
+def test_kwargs_are_a_json_object(paddock, text):
+    assert paddock("run", "CartPole-v1", "--kwargs", text).code == 2
+
+
 def test_run_with_a_limit_ends_an_endless_environment(paddock, hostile_ids):
     document = paddock("run", "bad/Endless-v0", "--max-episode-steps", "4", "--json").document
     assert document["episodes"] == [{"seed": 0, "return": 4.0, "length": 4, "ended_by": "truncated"}]

@@ -2,14 +2,17 @@
 
 import io
 import os
+import re
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
 import pytest
 
 from paddock.cli import main, program
 from paddock.cli.output import Output
+from tests.cli import hostile
 
 MISTAKES = {
     "no such command": ["lst"],
@@ -69,6 +72,24 @@ def test_failing_environment_is_one_line_and_exit_code_1(paddock, hostile_ids, i
     assert found.err.splitlines()[-1].startswith("paddock: error: ")
     assert message in found.err.splitlines()[-1]
     assert message in found.document["error"]["message"].replace("\\\\", "\\")
+
+
+def test_run_names_the_line_that_raised(paddock, hostile_ids):
+    found = paddock("run", "bad/FailsAt-v0")
+    text = Path(hostile.__file__).read_text().splitlines()
+    place = f"{hostile.__file__}:{text.index('            raise self.error') + 1}"
+    assert found.err.splitlines()[-1].endswith(f" at {place}")
+
+
+def test_check_shows_the_first_lines_that_an_environment_prints(paddock, hostile_ids):
+    found = paddock("check", "bad/Loud-v0")
+    assert len(found.err.splitlines()) < 30
+    assert re.search(r"\(and \d[\d,]* more lines that the environment printed\)", found.err)
+    assert "PD040 prints: `env.step()` prints 1 line per step." in found.out
+
+
+def test_run_shows_all_that_an_environment_prints(paddock, hostile_ids):
+    assert "more lines" not in paddock("run", "bad/Loud-v0", "--episodes", "20").err
 
 
 @pytest.mark.parametrize("words", [["run", "bad/Loud-v0"], ["check", "bad/Loud-v0"], ["info", "bad/Loud-v0", "--make"]])
@@ -207,6 +228,24 @@ def test_terminal_gets_a_bar_and_a_table(monkeypatch, words):
     assert "CartPole-v1" in err.getvalue()
     assert "━" in err.getvalue()
     assert "│" in out.getvalue()
+
+
+@pytest.mark.parametrize("columns", [40, 60, 80, 100, 200])
+def test_narrow_terminal_gets_fewer_columns_and_whole_words(monkeypatch, columns):
+    out = Terminal()
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", str(columns))
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setattr(sys, "stdout", out)
+    assert main(["list"]) == 0
+    lines = out.getvalue().splitlines()
+    assert max(len(line) for line in lines if "│" in line) <= columns
+    cells = [line.split("│")[1].strip() for line in lines if line.startswith("│")]
+    for whole in ("CliffWalkingSlippery-v1", "MountainCarContinuous-v0", "CartPole-v1"):
+        assert whole in cells
+    assert ("paddock.envs.classic_control.cartpole:CartPoleEnv" in out.getvalue()) == (columns > 150)
+    assert ("pip install" in out.getvalue()) or columns == 40
+    assert "\x1b" not in out.getvalue()
 
 
 def test_bar_is_on_stderr_so_that_json_stays_clean(monkeypatch):

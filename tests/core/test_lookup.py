@@ -1,6 +1,7 @@
 """Looking up an id: the newest version, a plugin, or one error that helps."""
 
 import importlib.metadata
+import warnings
 
 import pytest
 
@@ -101,3 +102,25 @@ def test_malformed_and_doubled_plugins_are_reported_and_left_out(monkeypatch):
 def test_a_plugin_never_replaces_a_registered_id(monkeypatch):
     Plugins(monkeypatch, [("CartPole-v1", "evil:Env")])
     assert paddock.spec("CartPole-v1").entry_point.startswith("paddock.")
+
+
+@pytest.mark.parametrize("id", ["CartPole", "cartpole-v1", "CartPole-v2", "paddock/Echo2-v0", "Paddock/Maze-v0"])
+def test_a_plugin_needs_a_namespace_of_its_own(monkeypatch, id):
+    Plugins(monkeypatch, [(id, "evil:Env")])
+    assert [fault for fault in plugin_faults() if "namespace of its own, as 'acme/" in fault]
+    for look in (paddock.spec, paddock.make):
+        try:
+            with warnings.catch_warnings(action="ignore"):
+                found = look(id)
+        except paddock.PaddockError:
+            continue
+        assert "evil" not in str(getattr(found, "spec", found).entry_point)
+
+
+def test_spec_and_make_mean_the_same_where_a_plugin_offers_an_id_without_a_version(monkeypatch):
+    paddock.register("acme/Maze-v3", "tests.toys:Counter")
+    Plugins(monkeypatch, [("acme/Maze", "evil:Env")])
+    with pytest.warns(UserWarning, match="acme/Maze-v3"):
+        assert paddock.make("acme/Maze").spec.id == "acme/Maze-v3"
+    with pytest.raises(VersionNotFound, match="v3"):
+        paddock.spec("acme/Maze")

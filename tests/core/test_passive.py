@@ -350,3 +350,12 @@ def test_spaces_inside_a_graph_are_checked(place):
     getattr(graph, place).n = 0
     with pytest.raises(CheckFailed, match="number of elements must be positive"):
         check_spaces(Scripted(graph))
+
+
+def test_make_does_not_speak_of_gymnasium_where_reset_takes_no_options():
+    class Older(Scripted):
+        def reset(self, seed=None):
+            return 0, {}
+
+    with pytest.warns(DeprecationWarning, match="^`Env.reset` has to take `options`"), pytest.raises(TypeError):
+        reset_and_check(Older())

@@ -473,3 +473,92 @@ def test_text_spaces_of_any_characters_survive(tmp_path):
 
     (episode,) = TraceReader(record(tmp_path / "s.jsonl", Speaker(), seeds=(0,)))
     assert (episode.observation, episode.steps[0].observation) == ("\n\r\u2028\x85\x1b", "é")
+
+
+def edited(path, change):
+    """The trace with its lines, as data, changed."""
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    path.write_text("".join(json.dumps(line, separators=(",", ":")) + "\n" for line in change(lines)))
+    return path
+
+
+@pytest.mark.parametrize("field", ["digest", "spec"])
+def test_header_whose_digest_is_not_that_of_its_spec_is_refused(tmp_path, field):
+    path = record(tmp_path / "t.jsonl", paddock.make("CartPole-v1"), seeds=(1,))
+
+    def change(lines):
+        if field == "digest":
+            lines[0]["digest"] = "0" * 64
+        else:
+            lines[0]["spec"]["kwargs"]["sutton_barto_reward"] = True
+        return lines
+
+    assert len(list(TraceReader(path))) == 1
+    with pytest.raises(InvalidTrace, match=r"line 1: the digest '.*' is not that of the spec"):
+        list(TraceReader(edited(path, change)))
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda: paddock.make("CartPole-v1", max_episode_steps=7),
+        lambda: paddock.make("Taxi-v4", is_rainy=True),
+        lambda: paddock.make("FrozenLake-v1", desc=["SF", "HG"], success_rate=0.5, reward_schedule=(2, -1, 0)),
+        lambda: paddock.make("Pendulum-v1", wrappers=[paddock.wrappers.ClipReward.wrapper_spec(min_reward=-1.0)]),
+        lambda: paddock.make("paddock/Echo"),
+        lambda: paddock.make("CartPole-v1", isolation="process"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore")
+def test_digest_survives_the_way_through_the_file(tmp_path, made):
+    path = tmp_path / "t.jsonl"
+    with Recorder(made(), path) as env:
+        env.reset(seed=1)
+    (episode,) = TraceReader(path)
+    assert episode.digest is not None and episode.spec is not None
+
+
+def sealed(path):
+    with TraceWriter(path, seal=True) as writer:
+        recorder = Recorder(Camera(), writer)
+        for seed in range(3):
+            recorder.reset(seed=seed)
+            while not any(recorder.step(1)[2:4]):
+                pass
+    return path
+
+
+def test_sealed_trace_is_read_and_says_so(tmp_path, path):
+    reader = TraceReader(sealed(tmp_path / "s.jsonl"))
+    assert [episode.seed for episode in reader] == [0, 1, 2]
+    assert reader.sealed
+    old = TraceReader(path)
+    assert len(list(old)) == 2
+    assert not old.sealed
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda lines: [one for one in lines if one.get("episode") != 2], "over 3 episodes, and 2 are here"),
+        (lambda lines: [*lines[:1], *lines[2:]], "."),
+        (lambda lines: [*lines[:-1], {**lines[-1], "episodes": 2}], "over 2 episodes, and 3 are here"),
+        (lambda lines: [*lines, lines[-1]], "a line after the seal"),
+        (lambda lines: [lines[-1], *lines[:-1]], "over 3 episodes, and 0 are here"),
+        (lambda lines: [{**lines[0], "env": "another"}, *lines[1:]], "changed, moved or left out"),
+    ],
+)
+def test_seal_finds_what_is_left_out_or_changed(tmp_path, change, said):
+    path = edited(sealed(tmp_path / "s.jsonl"), lambda lines: lines)
+    assert len(list(TraceReader(path))) == 3
+    with pytest.raises(InvalidTrace, match=said):
+        list(TraceReader(edited(path, change)))
+
+
+def test_trace_that_broke_off_has_no_seal(tmp_path):
+    path = sealed(tmp_path / "s.jsonl")
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join(lines[:-1]))
+    reader = TraceReader(path)
+    assert len(list(reader)) == 3
+    assert not reader.sealed

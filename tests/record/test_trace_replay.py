@@ -161,3 +161,14 @@ def test_a_trace_from_here_replays_elsewhere(tmp_path, isolation):
     path = record(tmp_path / "t.jsonl", paddock.make("CartPole-v1"), seeds=(1, 2))
     with paddock.make("CartPole-v1", isolation=isolation) as env:
         assert replay(path, env).same
+
+
+def test_replay_says_when_the_environment_has_another_digest(tmp_path):
+    path = tmp_path / "t.jsonl"
+    with Recorder(paddock.make("CartPole-v1"), path) as env:
+        env.reset(seed=1)
+        env.step(0)
+    assert replay(path, paddock.make("CartPole-v1")).other_environment is None
+    again = replay(path, paddock.make("CartPole-v1", max_episode_steps=9))
+    assert again.same
+    assert "Episode 0 was recorded from CartPole-v1 with digest " in again.other_environment

@@ -284,6 +284,13 @@ class GlobalRandom(Good):
         return super().step(action)
 
 
+@breaks("prints")
+class Prints(Good):
+    def step(self, action):
+        print("a step")
+        return super().step(action)
+
+
 @breaks("env-raised")
 class EnvRaised(Good):
     def step(self, action):

@@ -4,6 +4,7 @@ import json
 import sys
 import types
 import warnings
+from contextlib import nullcontext
 from pathlib import Path
 
 import gymnasium
@@ -14,6 +15,7 @@ from gymnasium.utils import env_checker as gymnasium_checker
 
 from paddock import errors
 from paddock.core.env import Env
+from paddock.gym.utils import env_checker as gymnasiums_name
 from paddock.spaces import Box
 from paddock.testing import RULES, check_env, find, report, rules
 from tests.testing import bad_envs
@@ -61,9 +63,10 @@ THEIRS_IS_BLIND = {
 }
 THEIRS_FAILS = {
     "wrapped": "a wrapper without recorded arguments can't be made again from its spec",
-    "reward-not-finite": "NaN is not NaN to Gymnasium, so the reward looks nondeterministic",
     "render-modes": "KeyError",
 }
+# paddock.gym.utils.env_checker.check_env warns, too.
+THEIRS_WARNS = {"reward-type": "an array as reward ends training later, far from its cause"}
 
 
 def gymnasiums_bad_envs():
@@ -89,7 +92,38 @@ def test_errors_are_what_gymnasiums_checker_fails_on():
             failed = True
         if failed != (rule.level == "error"):
             differing.add(rule.name)
-    assert differing == {*THEIRS_IS_BLIND, *THEIRS_FAILS}
+    assert differing == {*THEIRS_IS_BLIND, *THEIRS_FAILS, *THEIRS_WARNS}
+
+
+def rewarding(reward):
+    class Rewarding(Good):
+        def step(self, action):
+            observation, _, *rest = super().step(action)
+            return (observation, reward, *rest)
+
+    return Rewarding()
+
+
+@pytest.mark.parametrize("reward", [np.ones(1), np.inf, None, np.nan], ids=str)
+@pytest.mark.filterwarnings("ignore")
+def test_rewards_fail_here_and_under_gymnasiums_name_as_there(reward):
+    with pytest.raises(errors.CheckFailed, match=r"PD03[23]"):
+        check_env(rewarding(reward), skip_render_check=True)
+    fails = reward is not None and np.isnan(reward).any()  # NaN is not NaN: to Gymnasium it looks nondeterministic
+    with pytest.raises(errors.CheckFailed) if fails else nullcontext():
+        gymnasiums_name.check_env(rewarding(reward), skip_render_check=True)
+
+
+def test_what_steps_print_is_counted(capsys):
+    class Chatty(Good):
+        def step(self, action):
+            print("one\ntwo")
+            print("three", file=sys.stderr)
+            return super().step(action)
+
+    found = [one.message for one in find(Chatty(), skip_render_check=True) if one.rule == "prints"]
+    assert found == ["`env.step()` prints 3 lines per step."]
+    assert "two" in capsys.readouterr().out
 
 
 def test_every_bad_environment_belongs_to_a_rule():

@@ -5,9 +5,10 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from paddock.cli.arguments import add_json, add_target
+from paddock.cli.arguments import add_deadline, add_json, add_target
 from paddock.cli.failures import FAILED, OK, CommandFailed, environment_code
 from paddock.cli.output import Output
 from paddock.cli.printing import message_of
@@ -20,10 +21,10 @@ if TYPE_CHECKING:
     from paddock.testing.rules import Level
 
 LEVELS: tuple[Level, ...] = ("error", "warning", "note")
+PRINTED_LINES = 20  # of what an environment prints: the checks call it hundreds of times
 
-
-# Several environments, more permissions than granted, no wall on this machine: no fault of the environment.
-_NOT_TO_BE_RUN = (InvalidManifest.code, PlanError.code, SandboxUnavailable.code)
+# More permissions than granted, no wall on this machine: no fault of the environment.
+_NOT_TO_BE_RUN = (PlanError.code, SandboxUnavailable.code)
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -31,6 +32,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_target(parser)
     form = parser.add_mutually_exclusive_group()
     add_json(form)
+    add_deadline(parser)
     parser.add_argument("--grant", action="store_true", help="run a folder with all that its paddock.toml asks for")
     parser.add_argument("--strict", action="store_true", help="warnings make the exit code 1 too")
     form.add_argument("--sarif", action="store_true", help="print SARIF 2.1.0, which code hosts show as annotations")
@@ -38,44 +40,63 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(arguments: Namespace, output: Output) -> int:
     """Find, and print the findings."""
+    from paddock.cli.watchdog import watched
     from paddock.testing import report
 
-    found = _find(arguments.target, output, grant=arguments.grant)
-    findings = found.findings
+    with watched(output, arguments.deadline):
+        findings, ran = _find(arguments.target, output, grant=arguments.grant)
     if arguments.json:
         output.document(report.to_json(findings, arguments.target))
     elif arguments.sarif:
         output.document(report.to_sarif(findings, arguments.target))
     else:
-        _print(arguments.target, found, output)
+        _print(arguments.target, findings, output, ran=ran)
     failing = ("error", "warning") if arguments.strict else ("error",)
-    return OK if found.fair and not any(finding.level in failing for finding in findings) else FAILED
+    return FAILED if any(finding.level in failing for finding in findings) else OK
 
 
-class Found(NamedTuple):
-    """``ran``: not the source alone was looked at. ``fair``: it ran, or that it did not is no fault of its own."""
-
-    findings: list[Finding]
-    ran: bool = True
-    fair: bool = True
-
-
-def _find(target: str, output: Output, *, grant: bool) -> Found:
-    """What the source shows, and what a run shows. A folder's source is looked at even if it can't be run here."""
+def _find(target: str, output: Output, *, grant: bool) -> tuple[list[Finding], bool]:
+    """What the source shows and what a run shows; whether there was a run. Of a folder, each environment is run."""
+    from paddock.cli.environment import refuse_file
     from paddock.making.folder_name import split_folder
+    from paddock.package.manifest import read_manifest
     from paddock.testing.secure import find_in_folder
 
+    refuse_file(target)
     named = split_folder(target)
     if named is None:
-        return Found(_find_by_running(target, grant=grant))
+        return _find_by_running(target, grant=grant), True
     findings = find_in_folder(named[0])
     if any(finding.rule == "no-manifest" for finding in findings):
-        return Found(findings, ran=False)
+        return findings, False
+    ids = [env.spec.id for env in read_manifest(named[0]).envs]
+    if named[1] is not None or len(ids) == 1:
+        found, ran = _find_in_one(target, output, grant=grant)
+        return [*findings, *found], ran
+    runs = []
+    with output.progress(target, len(ids)) as on_env:
+        for id in ids:
+            found, ran = _find_in_one(f"{target}:{id}", output, grant=grant)
+            runs.append(ran)
+            findings += [replace(finding, message=f"{id}: {finding.message}") for finding in found]
+            on_env(len(runs))
+    return findings, any(runs)
+
+
+def _find_in_one(target: str, output: Output, *, grant: bool) -> tuple[list[Finding], bool]:
+    """What a run of one environment of a folder shows. One that this machine can't run is no fault of its own."""
+    from paddock.core.problem import Problem
+    from paddock.testing.finding import finding_of
+
     try:
-        return Found([*findings, *_find_by_running(target, grant=grant)])
+        return _find_by_running(target, grant=grant), True
+    except InvalidManifest:  # it names an environment that the folder does not have
+        raise
     except (PaddockError, CommandFailed) as error:
+        if error.code not in _NOT_TO_BE_RUN:
+            return [finding_of(Problem("env-raised", message_of(error)))], False
         output.warning(f"only the source was looked at: {message_of(error)}")
-        return Found(findings, ran=False, fair=error.code in _NOT_TO_BE_RUN)
+        return [], False
 
 
 def _find_by_running(target: str, *, grant: bool) -> list[Finding]:
@@ -115,11 +136,11 @@ def _modules(target: str, spec: EnvSpec | None) -> list[str]:
     return list(dict.fromkeys(name for name in named if name and name.partition(".")[0] != "paddock"))
 
 
-def _print(target: str, found: Found, output: Output) -> None:
-    for finding in sorted(found.findings, key=lambda finding: LEVELS.index(finding.level)):
+def _print(target: str, findings: Sequence[Finding], output: Output, *, ran: bool) -> None:
+    for finding in sorted(findings, key=lambda finding: LEVELS.index(finding.level)):
         output.line(f"{finding.level} {finding.code} {finding.rule}: {finding.message}")
         output.line(f"  fix: {finding.fix}")
-    output.line(f"{target}: {'' if found.ran else 'source only: '}{_summary(found.findings)}")
+    output.line(f"{target}: {'' if ran else 'source only: '}{_summary(findings)}")
 
 
 def _summary(findings: Sequence[Finding]) -> str:

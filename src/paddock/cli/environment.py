@@ -6,9 +6,11 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from paddock.cli.failures import environment_code, mistake, target_code
+from paddock.errors import UnregisteredEnv
 
 if TYPE_CHECKING:
     from paddock.core.env import Env
@@ -57,6 +59,7 @@ def _make(text: str, **options: Any) -> Env[Any, Any]:
     from paddock.core.env import Env
     from paddock.making import build, locate, plan, resolve
 
+    refuse_file(text)
     target = locate(text)
     if target.kind == "module":
         find_modules_here()
@@ -67,6 +70,29 @@ def _make(text: str, **options: Any) -> Env[Any, Any]:
         env = build(decided)
         assert isinstance(env, Env), "a plan without lanes builds one environment"
         return env
+
+
+def refuse_file(text: str) -> None:
+    """A file is not a target: say which are in it. It is imported for that, as ``module:Id`` would be."""
+    path = Path(text)
+    if path.suffix != ".py" or not path.is_file():
+        return
+    from importlib import import_module
+
+    from paddock.core.registry import registry
+    from paddock.making.build import registered_by
+
+    below = os.path.relpath(path)
+    if below.startswith(".."):
+        raise mistake(f"{text} is a file, not a target. In its folder, name its module and an id: {path.stem}:Id.")
+    module = below.removesuffix(".py").replace(os.sep, ".")
+    find_modules_here()
+    before = set(registry)
+    with target_code(module):
+        import_module(module)
+    raise mistake(
+        f"{text} is a file, not a target. {registered_by(module, set(registry) - before)}", UnregisteredEnv.code
+    )
 
 
 def find_modules_here() -> None:

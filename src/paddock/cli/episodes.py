@@ -25,12 +25,16 @@ class Episode(NamedTuple):
 
 
 class Play(NamedTuple):
-    """Episodes, the time spent inside the environment, and the digest of all that passed, or why there is none."""
+    """Episodes, the time spent inside the environment, and the digest of all that passed, or why there is none.
+
+    ``interrupted``: by Ctrl-C, in an episode that is not among them.
+    """
 
     episodes: list[Episode]
     seconds: float
     digest: str | None
     no_digest: str | None
+    interrupted: bool = False
 
     @property
     def steps(self) -> int:
@@ -43,9 +47,10 @@ class Play(NamedTuple):
         return self.steps / self.seconds if self.seconds else 0.0
 
     @property
-    def mean_return(self) -> float:
-        """The mean of the episodes' returns."""
-        return sum(episode.total_return for episode in self.episodes) / len(self.episodes)
+    def mean_return(self) -> float | None:
+        """The mean of the episodes' returns; None if none has ended."""
+        returns = [episode.total_return for episode in self.episodes]
+        return sum(returns) / len(returns) if returns else None
 
 
 def play(
@@ -61,11 +66,14 @@ def play(
     player = _Player(env, on_step)
     with environment_code(lambda: "the action space"):
         player.choose = policy(env, seed)
-    done = []
-    for number in range(episodes):
-        done.append(player.episode(seed + number))
-        if on_episode is not None:
-            on_episode(number + 1)
+    done: list[Episode] = []
+    try:
+        for number in range(episodes):
+            done.append(player.episode(seed + number))
+            if on_episode is not None:
+                on_episode(number + 1)
+    except KeyboardInterrupt:
+        return Play(done, player.seconds, None, "the run was interrupted", interrupted=True)
     return Play(done, player.seconds, player.digest(), player.no_digest)
 
 

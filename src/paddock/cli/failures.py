@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from paddock.cli.printing import described, message_of
-from paddock.errors import DependencyNotInstalled, PaddockError, UnregisteredEnv
+from paddock.errors import DeadlineExceeded, DependencyNotInstalled, PaddockError, UnregisteredEnv
 
 OK, FAILED, MISTAKE, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 130, 141
 
@@ -33,9 +34,15 @@ def environment_code(doing: Callable[[], str]) -> Iterator[None]:
         raise
     except DependencyNotInstalled as error:
         raise mistake(message_of(error), error.code) from error
+    except DeadlineExceeded as error:
+        raise CommandFailed(f"{doing()}: {message_of(error)}", exit_code=FAILED, code=error.code) from error
     except (Exception, SystemExit) as error:
+        from paddock.hosting.failure import place_of  # when something failed: `paddock list` never needs it
+
         code = error.code if isinstance(error, PaddockError) else "ENV_ERROR"
-        raise CommandFailed(f"{doing()} raised {described(error)}", exit_code=FAILED, code=code) from error
+        place = place_of(error)
+        words = f"{doing()} raised {described(error)}{'' if place is None else f' at {place}'}"
+        raise CommandFailed(words, exit_code=FAILED, code=code) from error
 
 
 @contextmanager
@@ -47,4 +54,17 @@ def target_code(text: str) -> Iterator[None]:
         except UnregisteredEnv as error:
             raise mistake(message_of(error), error.code) from error
         except ModuleNotFoundError as error:
-            raise mistake(f"making {text}: {message_of(error)}", "MODULE_NOT_FOUND") from error
+            raise mistake(f"making {text}: {message_of(error)}{_wanted_at(error)}", "MODULE_NOT_FOUND") from error
+
+
+def _wanted_at(error: ModuleNotFoundError) -> str:
+    """Where the environment imports what is missing, and what to do about it."""
+    from paddock.hosting.failure import place_of
+
+    place = place_of(error)
+    if place is None:
+        return ""
+    return (
+        f" at {place}. Install it for {sys.executable}, whose packages are seen behind a wall too; for one that lies "
+        f"elsewhere, add its folder to read under [permissions] in paddock.toml."
+    )

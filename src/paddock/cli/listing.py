@@ -31,6 +31,7 @@ def run(arguments: Namespace, output: Output) -> int:
     output.table(
         ["id", "from", "steps", "entry point"],
         [[row["id"], row["origin"], _limit(row), row["entry_point"]] for row in rows],
+        droppable=["entry point", "from", "steps"],
     )
     _print_families(output)
     return OK
@@ -50,6 +51,7 @@ def _print_families(output: Output) -> None:
         output.table(
             ["ids", "from", "here"],
             [[one.shown, one.name, f"pip install {one.install}" if one.missing else "installed"] for one in families],
+            droppable=["from", "here"],
         )
 
 

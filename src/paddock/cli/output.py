@@ -51,8 +51,18 @@ class Output:
         if self.json:
             self.document({"error": {"code": code, "message": text}})
 
-    def table(self, columns: Sequence[str], rows: Sequence[Sequence[object]], *, title: str | None = None) -> None:
-        """Rows under headings. Numbers stand on the right, None is an empty cell."""
+    def table(
+        self,
+        columns: Sequence[str],
+        rows: Sequence[Sequence[object]],
+        *,
+        title: str | None = None,
+        droppable: Sequence[str] = (),
+    ) -> None:
+        """Rows under headings. Numbers stand on the right, None is an empty cell.
+
+        A narrow terminal may do without ``droppable`` columns.
+        """
         heads = list(map(printable, columns))
         cells = [["" if value is None else _cell(value) for value in row] for row in rows]
         title = None if title is None else printable(title)
@@ -63,7 +73,7 @@ class Output:
         if self.stdout.isatty():
             from paddock.cli.terminal import print_table
 
-            print_table(self.stdout, heads, cells, right, title)
+            print_table(self.stdout, heads, cells, right, title, droppable)
             return
         if title is not None:
             self.line(title)

@@ -64,6 +64,8 @@ class EscapingBytes(io.BufferedIOBase):
         super().__init__()
         self._stream = stream
         self._mid_line = False
+        self.lines_left: int | None = None  # after so many more, the rest is only counted
+        self._left_out = 0
         # Incremental: a character may arrive in two writes.
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="backslashreplace")
 
@@ -77,17 +79,29 @@ class EscapingBytes(io.BufferedIOBase):
 
     def write(self, data: object, /) -> int:
         raw = bytes(memoryview(data))  # type: ignore[arg-type]
-        text = self._decoder.decode(raw)
+        text = self._within(self._decoder.decode(raw))
         if text:
             self._stream.write("".join(c if c in "\n\t" else visible(c) for c in text))
             self._stream.flush()
             self._mid_line = text[-1] != "\n"
         return len(raw)
 
-    def end_line(self) -> None:
-        """Begin a new line, unless the last one is complete."""
+    def _within(self, text: str) -> str:
+        """What of the text still has room."""
+        if self.lines_left is None:
+            return text
+        kept = text.splitlines(keepends=True)[: self.lines_left]
+        self.lines_left -= (shown := "".join(kept)).count("\n")
+        self._left_out += text.count("\n", len(shown))
+        return shown
+
+    def end(self) -> None:
+        """Complete the last line, and say how many were left out."""
+        self.lines_left = None
         if self._mid_line:
             self.write(b"\n")
+        if self._left_out:
+            self.write(f"(and {self._left_out:,} more lines that the environment printed)\n".encode())
 
     def fileno(self) -> int:
         return self._stream.fileno()

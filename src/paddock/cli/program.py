@@ -87,7 +87,7 @@ def _run(words: list[str], output: Output) -> int:
         return OK
     module = import_module(f"paddock.cli.{command.module}")
     arguments = _parser(command, module).parse_args(words)
-    with _contained(output):
+    with _contained(output, getattr(module, "PRINTED_LINES", None)):
         code: int = module.run(arguments, output)
     return code
 
@@ -133,10 +133,11 @@ def _version() -> str:
 
 
 @contextmanager
-def _contained(output: Output) -> Iterator[None]:
-    """While a command runs, what other code prints or warns goes to stderr, escaped."""
+def _contained(output: Output, most_lines: int | None) -> Iterator[None]:
+    """While a command runs, what other code prints or warns goes to stderr, escaped; no more lines than these."""
     stray = escaping_stream(output.stderr)
     into = stray.buffer
+    into.lines_left = most_lines
 
     def show_warning(message: Warning | str, *details: object, **more: object) -> None:
         output.warning(message if isinstance(message, str) else message_of(message))
@@ -146,4 +147,4 @@ def _contained(output: Output) -> Iterator[None]:
         try:
             yield
         finally:
-            into.end_line()
+            into.end()

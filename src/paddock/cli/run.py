@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace
+import json
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from paddock.cli.arguments import add_json, add_target, integer
-from paddock.cli.failures import OK
+from paddock.cli.arguments import add_deadline, add_json, add_target, integer
+from paddock.cli.failures import INTERRUPTED, OK, mistake
 from paddock.cli.output import Output
 from paddock.cli.policies import chosen
 
 if TYPE_CHECKING:
     from paddock.cli.episodes import Play
+    from paddock.core.env import Env
 
 MOST_ROWS = 20
 
@@ -37,27 +41,62 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--max-episode-steps", type=integer(1), metavar="N", help="another time limit than the environment's own"
     )
+    parser.add_argument(
+        "--kwargs", type=_object, default={}, metavar="JSON", help="arguments of the environment, as '{\"size\": 7}'"
+    )
+    parser.add_argument("--trace", metavar="FILE", help="write a trace of the episodes (docs/traces.md)")
+    add_deadline(parser)
     add_json(parser)
+
+
+def _object(text: str) -> dict[str, Any]:
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        raise ArgumentTypeError(f"is not JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise ArgumentTypeError(f"is a {type(value).__name__}, not a JSON object of names and values")
+    return value
 
 
 def run(arguments: Namespace, output: Output) -> int:
     """Play, then print the table."""
     from paddock.cli.environment import granted, made
     from paddock.cli.episodes import play
+    from paddock.cli.watchdog import watched
 
     count = arguments.episodes
     isolation = granted(arguments.target, arguments.isolation) if arguments.grant else arguments.isolation
+    options = {"isolation": isolation, "max_episode_steps": arguments.max_episode_steps, "env_kwargs": arguments.kwargs}
     with (
+        watched(output, arguments.deadline),
         chosen(arguments.policy, arguments.policy_isolation) as policy,
-        made(arguments.target, isolation=isolation, max_episode_steps=arguments.max_episode_steps) as env,
+        made(arguments.target, **options) as env,
+        _recorded(env, arguments) as recorded,
         output.progress(arguments.target, count) as on_episode,
     ):
-        played = play(env, policy, seed=arguments.seed, episodes=count, on_episode=on_episode)
+        played = play(recorded, policy, seed=arguments.seed, episodes=count, on_episode=on_episode)
     if arguments.json:
         output.document(_document(arguments, played))
     else:
         _print(arguments, played, output)
-    return OK
+    return INTERRUPTED if played.interrupted else OK
+
+
+@contextmanager
+def _recorded(env: Env[Any, Any], arguments: Namespace) -> Iterator[Env[Any, Any]]:
+    """The environment, with a recorder around it if there is to be a trace."""
+    if arguments.trace is None:
+        yield env
+        return
+    from paddock.record.trace import Recorder, TraceWriter
+
+    try:
+        writer = TraceWriter(arguments.trace, seal=True)
+    except FileExistsError as error:
+        raise mistake(f"--trace {arguments.trace}: {error}") from None
+    with writer:
+        yield Recorder(env, writer)
 
 
 def _document(arguments: Namespace, played: Play) -> dict[str, Any]:
@@ -67,6 +106,7 @@ def _document(arguments: Namespace, played: Play) -> dict[str, Any]:
         "policy": arguments.policy,
         "seed": arguments.seed,
         "episodes": [dict(zip(names, episode, strict=True)) for episode in played.episodes],
+        **({"interrupted": True} if played.interrupted else {}),
         "mean_return": played.mean_return,
         "steps": played.steps,
         "steps_per_second": played.steps_per_second,
@@ -85,9 +125,11 @@ def _print(arguments: Namespace, played: Play, output: Output) -> None:
     if len(rows) > MOST_ROWS:
         output.line(f"and {len(rows) - MOST_ROWS:,} more episodes (--json has all)")
     output.line()
+    if played.interrupted:
+        output.line(f"interrupted after {len(rows):,} of {arguments.episodes:,} episodes")
     output.facts(
         [
-            ("mean return", played.mean_return),
+            ("mean return", "none" if played.mean_return is None else played.mean_return),
             ("steps", played.steps),
             ("steps/s", f"{played.steps_per_second:,.0f}"),
             ("trajectory digest", played.digest or f"none: {played.no_digest}"),

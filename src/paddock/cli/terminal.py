@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from time import monotonic
@@ -22,17 +23,30 @@ def console(stream: TextIO) -> Console:
 
 
 def print_table(
-    stream: TextIO, columns: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[bool], title: str | None
+    stream: TextIO,
+    columns: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    right: Sequence[bool],
+    title: str | None,
+    droppable: Sequence[str] = (),
 ) -> None:
-    """A table of printable cells."""
-    table = Table(title=None if title is None else Text(title), title_justify="left", header_style="bold")
-    for at, (name, on_the_right) in enumerate(zip(columns, right, strict=True)):
+    """A table of printable cells. Where words would break, columns of ``droppable`` are left out, in that order."""
+    screen = console(stream)
+    kept = list(range(len(columns)))
+    longest = [max(len(word) for row in (columns, *rows) for word in (*row[at].split(), "")) for at in kept]
+    for name in droppable:
+        if sum(longest[at] + 3 for at in kept) + 1 <= screen.width:  # a line and two spaces each, and the last line
+            break
+        kept.remove(columns.index(name))
+    style = "" if os.environ.get("NO_COLOR") else "bold"
+    table = Table(title=None if title is None else Text(title), title_justify="left", header_style=style)
+    for at in kept:
         # A narrow terminal may break sentences, not numbers, names and digests.
         short = all(len(row[at]) <= _SHORT and " " not in row[at] for row in rows)
-        table.add_column(Text(name), justify="right" if on_the_right else "left", overflow="fold", no_wrap=short)
+        table.add_column(Text(columns[at]), justify="right" if right[at] else "left", overflow="fold", no_wrap=short)
     for row in rows:
-        table.add_row(*map(Text, row))
-    console(stream).print(table)
+        table.add_row(*(Text(row[at]) for at in kept))
+    screen.print(table)
 
 
 @contextmanager

@@ -12,6 +12,8 @@ from paddock.core.problem import Problem, brief
 from paddock.errors import CheckFailed
 from paddock.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Tuple
 
+INFINITE_REWARD = "The reward is an inf value."
+
 
 def takes_keyword(function: Callable[..., Any], name: str) -> bool:
     """Whether the function has a parameter of that name, or ``**kwargs``."""
@@ -29,9 +31,8 @@ def parameters_of(function: Callable[..., Any]) -> dict[str, inspect.Parameter] 
         return None
 
 
-def reset_signature_problems(reset: Callable[..., Any]) -> Iterator[Problem]:
-    """``reset`` takes ``seed``, None unless given, and ``options``."""
-    why = "Current gymnasium version requires that `Env.reset` can be passed"
+def reset_signature_problems(reset: Callable[..., Any], why: str = "`Env.reset` has to take") -> Iterator[Problem]:
+    """``reset`` takes ``seed``, None unless given, and ``options``. ``why`` is how the messages begin."""
     if not takes_keyword(reset, "seed"):
         text = f"{why} a `seed` instead of using `Env.seed` for resetting the environment random number generator."
         yield Problem("reset-no-seed", text, category=DeprecationWarning)
@@ -103,7 +104,7 @@ def reward_problems(reward: Any) -> Iterator[Problem]:
     elif reward != reward:
         yield Problem("reward-not-finite", "The reward is a NaN value.")
     elif reward in (float("inf"), float("-inf")):
-        yield Problem("reward-not-finite", f"The reward is an inf value. It is {reward}.")
+        yield Problem("reward-not-finite", f"{INFINITE_REWARD} It is {reward}.")
 
 
 def observation_problems(observation: Any, space: Space[Any], method: str) -> Iterator[Problem]:

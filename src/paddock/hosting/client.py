@@ -110,6 +110,11 @@ class HostedEnv(Env[Any, Any]):
         else:
             self.close()
 
+    def printed(self) -> str:
+        """What its worker has printed, as far as that is kept; behind a wall it is, elsewhere it goes to stderr."""
+        kept = getattr(self._channel, "printed", None)
+        return "" if kept is None else kept()
+
     def state(self) -> State:
         """The state at the far end. See :func:`paddock.state`."""
         return State(*self._ask(m.State(_NUMBER), self._gate.state))

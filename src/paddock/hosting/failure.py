@@ -3,13 +3,34 @@
 from __future__ import annotations
 
 import builtins
+import os
+import re
+from collections.abc import Iterable
 from functools import cache
+from pathlib import Path
+from typing import NamedTuple
 
 from paddock.errors import EnvFailed, PaddockError, table
 from paddock.hosting.messages import Failed
 
 MESSAGE_LIMIT = 4_000
 TRACE_LIMIT = 16_000
+_PADDOCK = f"{Path(__file__).resolve().parents[1]}{os.sep}"
+_LIBRARY = f"{Path(os.__file__).parent}{os.sep}"
+_PACKAGES = ("site-packages", "dist-packages")
+# As in a traceback, and as faulthandler writes it.
+_FRAME = re.compile(r'File "(?P<file>[^"\n]{1,4096})", line (?P<line>\d{1,9}),? in (?P<name>[^\n]{1,200})')
+
+
+class Frame(NamedTuple):
+    """One line of a stack."""
+
+    file: str
+    line: int
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
 
 
 class FarTrace(Exception):
@@ -17,6 +38,38 @@ class FarTrace(Exception):
 
     def __str__(self) -> str:
         return f"\n{self.args[0]}"
+
+
+def place_of(error: BaseException) -> Frame | None:
+    """Where in the environment's own code the error arose, here or at the far end; None if paddock raised it."""
+    import traceback
+
+    at: BaseException | None = error
+    while at is not None:
+        frames = [Frame(one.filename, one.lineno or 0, one.name) for one in traceback.extract_tb(at.__traceback__)]
+        told = [*frames, *frames_in(at.args[0] if isinstance(at, FarTrace) else "")]
+        if (place := own_frame(told)) is not None:
+            return place
+        at = at.__cause__
+    return None
+
+
+def own_frame(frames: Iterable[Frame]) -> Frame | None:
+    """The innermost, last frame of the environment's own code: not of paddock, Python or, if possible, a library."""
+    own = [frame for frame in frames if is_own(frame.file)]
+    authored = [frame for frame in own if not any(part in frame.file for part in _PACKAGES)]
+    return next(reversed(authored or own), None)
+
+
+def is_own(file: str) -> bool:
+    """Whether a file is neither paddock's nor of Python's library."""
+    installed = any(part in file for part in _PACKAGES)
+    return not file.startswith(("<", _PADDOCK)) and (installed or not file.startswith(_LIBRARY))
+
+
+def frames_in(text: str) -> list[Frame]:
+    """The frames that a traceback names, in its order."""
+    return [Frame(found["file"], int(found["line"]), found["name"]) for found in _FRAME.finditer(text)]
 
 
 def failed(error: BaseException) -> Failed:

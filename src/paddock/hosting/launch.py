@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 import weakref
 from collections.abc import Callable
 from contextlib import suppress
@@ -20,6 +21,7 @@ from typing import TypeAlias
 
 from paddock.errors import PlanError
 from paddock.hosting.frames import wait_for
+from paddock.sandbox.child import STACK_PIECE_S, ask_for_stack
 
 Launcher = Callable[[], "tuple[socket.socket, Child]"]
 Process: TypeAlias = "subprocess.Popen[bytes] | BaseProcess"
@@ -30,6 +32,7 @@ _NEAR_ENDS: weakref.WeakSet[socket.socket] = weakref.WeakSet()
 _FORKING = threading.RLock()
 
 _LAST_WORDS_S = 1.0  # from the closing of its descriptors to its end; a core dump takes longer
+_STACK_S = 1.0  # how long a worker may take to say where it stands
 _KILLED_S = 10.0  # a process that the kernel can't end sooner than this is left to it
 
 # The parent's sys.path, so that the worker finds what the parent finds. Nothing may be imported from the current folder
@@ -89,6 +92,15 @@ class Child:
                 # Somebody else reaped it; multiprocessing does whenever it starts another. Its number may be anyone's
                 # now, but a group that has lost its leader is still ours: members keep the number from being reused.
                 os.killpg(self.pid, signal.SIGKILL)
+
+    def stack(self) -> str:
+        """Where its Python code stands, the innermost frame first; empty if it does not answer."""
+        ask_for_stack(self.pid)
+        with suppress(OSError):
+            if wait_for(self._lifeline.fileno(), select.POLLIN, _STACK_S):
+                time.sleep(STACK_PIECE_S)
+                return self._lifeline.recv(1 << 16).decode("utf-8", "replace")
+        return ""
 
     def last_words(self) -> str:
         """How it ended, in words; called when its connection is gone, it ends what had not ended yet."""

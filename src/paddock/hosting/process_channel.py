@@ -13,6 +13,7 @@ from contextlib import suppress
 from paddock.errors import BadFrame, ClosedEnvironmentError, DeadlineExceeded, NoAsyncCallError, WorkerLost
 from paddock.hosting.block import Block
 from paddock.hosting.codec import encode
+from paddock.hosting.failure import Frame, frames_in, own_frame
 from paddock.hosting.frames import FrameReader, SameFrame, wait_for, write_frame, write_same
 from paddock.hosting.launch import Child
 from paddock.hosting.limits import LIMITS, Limits
@@ -202,6 +203,10 @@ class ProcessChannel:
     def last_output(self) -> str:
         """The end of what the worker printed, where that is kept; with a line break before it."""
         return ""
+
+    def where(self) -> Frame | None:
+        """Where in the environment's own code the far end stands now, if it says so. Any thread may ask."""
+        return None if self.child is None else own_frame(reversed(frames_in(self.child.stack())))
 
     def close(self, grace_s: float = CLOSE_GRACE_S) -> None:
         """Let the environments close, for at most ``grace_s`` seconds; then end the process."""

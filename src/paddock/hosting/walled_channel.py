@@ -88,8 +88,10 @@ class WalledChannel(ProcessChannel):
 
     def _end_overdue(self, limit_s: float) -> DeadlineExceeded:
         who = "the worker" if self.child is None else f"the worker process {self.child.pid}"
+        stood = self.where()
         self.lose(f"was ended: no answer within {limit_s:g} s", cause="timeout")
-        return DeadlineExceeded(f"No answer within {limit_s:g} s: {who} was ended.{self.last_output()}")
+        place = "" if stood is None else f" It stood at {stood} in {stood.name}."
+        return DeadlineExceeded(f"No answer within {limit_s:g} s: {who} was ended.{place}{self.last_output()}")
 
     def _wait_for(self, fd: int, event: int, timeout: float | None) -> bool:
         """As ``wait_for``; meanwhile it takes in what is printed. ConnectionError when the process has ended.
@@ -132,13 +134,16 @@ class WalledChannel(ProcessChannel):
         with suppress(OSError, ValueError):
             self.child.drain()  # type: ignore[union-attr]
 
-    def last_output(self) -> str:
+    def printed(self) -> str:
+        """What the worker has printed so far, as far as it is kept."""
         if self.child is None or not hasattr(self.child, "output"):
             return ""
         if self._lost is None:
             self.drain()
-        text = plain(self.child.output).strip()
-        lines = text[-_TAIL_CHARACTERS:]
+        return plain(self.child.output)
+
+    def last_output(self) -> str:
+        lines = self.printed().strip()[-_TAIL_CHARACTERS:]
         return f" It last printed:\n{lines}" if lines else ""
 
     def close(self, grace_s: float = CLOSE_S) -> None:

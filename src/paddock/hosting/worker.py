@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import signal
 import socket
@@ -13,6 +14,7 @@ from paddock.errors import InvalidLanes
 from paddock.hosting.factories import loads
 from paddock.hosting.host import Host
 from paddock.hosting.serve import serve
+from paddock.sandbox.child import STACK_SIGNAL
 
 
 def main() -> None:
@@ -26,6 +28,7 @@ def work(far: socket.socket, watched: socket.socket) -> None:
     signal.set_wakeup_fd(-1)  # a forked worker's signals are none of its parent's event loop
     # Ctrl-C is for the parent, which closes its workers in order.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    faulthandler.register(STACK_SIGNAL, file=watched, all_threads=False)  # for whoever asks where it stands
     _let_others_finish()
     with far, watched:
         serve(far, Host(_build, alone=True), unpickler=loads)

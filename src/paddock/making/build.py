@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from copy import deepcopy
 from dataclasses import fields, replace
 from functools import partial
@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from paddock.core.env import Env
 from paddock.core.lookup import find_spec
-from paddock.core.spec import EnvSpec, WrapperSpec
+from paddock.core.registry import registry
+from paddock.core.spec import EnvSpec, WrapperSpec, entry_point_text
 from paddock.core.vector_env import AutoresetMode, VectorEnv
 from paddock.core.warning import warn_user
-from paddock.errors import InvalidSpec, PlanError, PluginError
+from paddock.errors import InvalidSpec, PlanError, PluginError, UnregisteredEnv
 from paddock.making.entry_point import load, load_object
 from paddock.making.isolation import Isolation, wall_for
 from paddock.making.lane_options import LaneOptions
@@ -299,8 +300,14 @@ def resolve(target: Target, isolation: Isolation = None) -> Target:
     if target.kind == "module":
         assert target.module is not None
         assert target.id is not None
+        before = set(registry)
         _import_registering(target.module, target.id)
-        return replace(target, spec=_openenv_spec(target.module, target.id) or find_spec(target.id))
+        try:
+            return replace(target, spec=_openenv_spec(target.module, target.id) or find_spec(target.id))
+        except UnregisteredEnv as error:
+            raise type(error)(
+                f"{str(error).rstrip('.')}. {registered_by(target.module, set(registry) - before)}"
+            ) from None
     if target.kind == "source":
         assert target.module is not None
         from paddock.sources.families import SOURCES
@@ -324,6 +331,19 @@ def _import_registering(module: str, id: str) -> None:
             f"Check whether '{module}' contains env registration and can be imported."
             f"{perhaps_meant(module, id) if error.name == module else ''}"
         ) from error
+
+
+def registered_by(module: str, new: Iterable[str] = ()) -> str:
+    """A sentence on the ids of a module: those ``new`` since it was imported, and those of code in it or below it."""
+    ids = set(new)
+    for spec in registry.specs():
+        entry = spec.entry_point if spec.entry_point is not None else spec.vector_entry_point
+        code = "" if entry is None else entry_point_text(entry).partition(":")[0]
+        if f"{code}.".startswith(f"{module}."):
+            ids.add(spec.id)
+    if not ids:
+        return f"{module} registers none of its own: call paddock.register('me/Maze-v0', '{module}:Maze') in it."
+    return f"{module} registers: {', '.join(sorted(ids))}. Name one, as {module}:{min(ids)}."
 
 
 def _openenv_spec(module: str, name: str) -> EnvSpec | None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import faulthandler
 import gc
+import io
 import os
 import signal
 import socket
@@ -26,6 +28,7 @@ from paddock.making.build import build, build_one, resolve
 from paddock.making.lane_options import LaneOptions
 from paddock.making.plan import Plan, plan
 from paddock.making.target import Target
+from paddock.sandbox.child import STACK_SIGNAL
 from paddock.sandbox.workspaces import lead_through
 from paddock.vector.hosted_lanes import HostedLanes
 from paddock.vector.loop import SyncVectorEnv
@@ -42,6 +45,9 @@ def main(door_fd: int | None = None, folder: str | None = None, discreet: bool =
     ``awake_s``: how long it may stay awake for the next request.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the other side
+    faulthandler.register(STACK_SIGNAL, all_threads=False)  # to stderr, for whoever asks where it stands
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(line_buffering=True)  # what it printed before it hung or died is what tells why
     os.environ["PADDOCK_CACHE"] = "none"  # the scratch folder ends with this process
     if folder is not None:
         sys.path.append(folder)  # last: it shadows nothing that is installed

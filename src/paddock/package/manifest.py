@@ -58,7 +58,11 @@ class Manifest:
             return self.envs[0]
         if id not in ids:
             wanted = "has several environments; name one" if id is None else f"has no environment {shown(id)}"
-            raise InvalidManifest(f"{self.folder / FILE} {wanted}. There are: {', '.join(ids)}.")
+            below = os.path.relpath(self.folder)
+            place = self.folder if below.startswith("..") else "." if below == "." else f"./{below}"
+            raise InvalidManifest(
+                f"{self.folder / FILE} {wanted}. There are: {', '.join(ids)}. The target is then {place}:{ids[0]}."
+            )
         return self.envs[ids.index(id)]
 
     def spec(self, id: str | None = None) -> EnvSpec:

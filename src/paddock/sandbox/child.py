@@ -12,6 +12,7 @@ import time
 import weakref
 from collections.abc import Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Literal, Protocol
 
 from paddock.sandbox.cgroup import Group
@@ -26,6 +27,10 @@ _LAST_WORDS_S = 1.0  # from the closing of its socket to its end
 _KILLED_S = 10.0  # what the kernel can't end sooner than this is left to it
 _REST_S = 0.3  # how long to look whether all of it is gone
 _READ = 65536
+_STACK_S = 1.0  # how long a worker may take to say where it stands
+STACK_PIECE_S = 0.05
+STACK_SIGNAL = signal.SIGQUIT  # by custom it asks a program for its stacks
+STACK_HEAD = b"(most recent call first):\n"  # faulthandler's
 
 _LIVE: weakref.WeakSet[Child] = weakref.WeakSet()
 
@@ -162,6 +167,30 @@ class Child:
             self._dropped += max(0, len(piece) - room)
         return False
 
+    def stack(self) -> str:
+        """Where its Python code stands, the innermost frame first; asked by a signal, so a busy loop answers too.
+
+        May be called from a second thread. Empty if it does not answer: what runs behind a wall need not.
+        """
+        kept, self._kept = self._kept, bytearray()  # a flood of prints must not leave the answer without room
+        try:
+            ask_for_stack(self.pid)
+            size = -1
+            ends = time.monotonic() + _STACK_S
+            while time.monotonic() < ends and self.fd is not None:
+                with suppress(OSError):
+                    self.drain()
+                before, found, stack = self._kept.partition(STACK_HEAD)
+                if found and len(stack) == size:  # it comes in pieces
+                    return plain(stack.decode("utf-8", "replace"))
+                size = len(stack)
+                if len(before) >= self._keep_bytes:
+                    self._kept.clear()
+                time.sleep(STACK_PIECE_S)
+            return ""
+        finally:
+            self._kept = kept
+
     @property
     def output(self) -> str:
         """What was read of its stdout and stderr so far, without what a terminal would obey."""
@@ -235,6 +264,17 @@ class Child:
         self.fd = self._init_fd = self.output_fd = None
         if self.folder is not None:
             remove_tree(self.folder)
+
+
+def ask_for_stack(pid: int) -> None:
+    """Send STACK_SIGNAL to those of the process and its children that catch it: any other would be ended by it."""
+    with suppress(OSError, ValueError, StopIteration):
+        place = Path("/proc", str(pid))
+        caught = next(line for line in (place / "status").read_text().splitlines() if line.startswith("SigCgt"))
+        if int(caught.partition(":")[2], 16) >> (STACK_SIGNAL - 1) & 1:
+            os.kill(pid, STACK_SIGNAL)
+        for child in (place / "task" / str(pid) / "children").read_text().split():
+            ask_for_stack(int(child))
 
 
 def _ready(fd: int | None, timeout_s: float = 0.0) -> bool:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from paddock.core.problem import Problem
@@ -28,8 +29,14 @@ def check_env(
     """
     if warn is not None:
         warn_user("`check_env(warn=...)` parameter is now ignored.")
-    problems = examine(env, skip_render_check=skip_render_check, skip_close_check=skip_close_check)
-    findings = tuple(map(finding_of, problems))
+    judge(examine(env, skip_render_check=skip_render_check, skip_close_check=skip_close_check))
+
+
+def judge(problems: Sequence[Problem], *, only_warn: Callable[[Problem], bool] = lambda problem: False) -> None:
+    """Warn of what is unwise, and of problems that ``only_warn`` accepts; then raise CheckFailed for the errors."""
+    findings = tuple(
+        replace(finding_of(one), level="warning") if only_warn(one) else finding_of(one) for one in problems
+    )
     for finding in findings:
         if finding.level == "warning":
             warn_user(_told(finding))

@@ -9,6 +9,7 @@ from paddock.core.env import Env
 from paddock.core.passive import missing_space
 from paddock.core.problem import Problem
 from paddock.core.space_checks import space_problems
+from paddock.errors import EnvironmentViolation
 from paddock.testing.finding import Finding, finding_of
 from paddock.testing.in_numpy import in_numpy
 from paddock.testing.remake_probes import closing, raised, remaking, rendering
@@ -73,7 +74,7 @@ def examine(env: Any, *, skip_render_check: bool, skip_close_check: bool, steps:
     for stage in stages:
         for probe in stage:
             found += _survived(probe, watched)
-        if any(problem.rule in _BLOCKING for problem in found):
+        if any(problem.rule in _BLOCKING or isinstance(problem.cause, EnvironmentViolation) for problem in found):
             break
     return _without_echoes([*found, *watched.problems()])
 

@@ -13,8 +13,9 @@ from paddock.core.env import Env
 from paddock.core.frame_checks import frame_problems, render_metadata_problems
 from paddock.core.problem import Problem, brief
 from paddock.core.spec import EnvSpec
-from paddock.errors import DependencyNotInstalled
+from paddock.errors import DeadlineExceeded, DependencyNotInstalled, EnvironmentViolation, WorkerLost
 from paddock.hosting.client import HostedEnv
+from paddock.hosting.failure import Frame, place_of
 
 
 def rendering(env: Env[Any, Any]) -> Iterator[Problem]:
@@ -88,9 +89,24 @@ def remaking(env: Env[Any, Any]) -> Iterator[Problem]:
 
 def raised(call: str, error: Exception) -> Problem:
     """The problem that a call of the environment raised."""
-    place = traceback.extract_tb(error.__traceback__)[-1]
-    text = f"`env.{call}()` raised {brief(error)} at {place.filename}:{place.lineno}."
-    return Problem("env-raised", text, cause=error)
+    if isinstance(error, WorkerLost | DeadlineExceeded):  # it never returned, and the error says what became of it
+        return Problem("env-raised", f"`env.{call}()`: {error}", cause=error)
+    if isinstance(error, EnvironmentViolation):  # what the wall says of a value, where the other rules say it of theirs
+        return Problem(_rule_of(error), f"`env.{call}()`: {error}", cause=error)
+    place = place_of(error)
+    if place is None:
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        place = Frame(last.filename, last.lineno or 0, last.name)
+    return Problem("env-raised", f"`env.{call}()` raised {brief(error)} at {place}.", cause=error)
+
+
+def _rule_of(error: EnvironmentViolation) -> str:
+    if error.path != "reward":
+        return "env-raised"
+    value = str(error).removeprefix("reward: ")
+    if value.startswith(("nan ", "inf ", "-inf ")):
+        return "reward-not-finite"
+    return "reward-type" if " is no number" in value else "env-raised"
 
 
 def _spec_of(env: Env[Any, Any]) -> EnvSpec | None:

@@ -1,7 +1,7 @@
 """The rules that check_env applies, as data. A code keeps its meaning for good: retire one, never reuse it.
 
-Level ``error`` is what Gymnasium's checker fails on as well, so an environment that passes there passes here;
-everything that only paddock looks at is a ``warning``, or a ``note`` where it is often meant that way.
+Level ``error`` is what Gymnasium's checker fails on as well, and a reward that is not a finite number, of which it only
+warns; everything else that only paddock looks at is a ``warning``, or a ``note`` where it is often meant that way.
 """
 
 from __future__ import annotations
@@ -155,12 +155,12 @@ RULES: tuple[Rule, ...] = (
         fix="Wrap the expression in `bool(...)`.",
     ),
     Rule(
-        *("PD032", "reward-type", "warning"),
+        *("PD032", "reward-type", "error"),
         meaning="The reward is not a number: a bool, an array, None.",
         fix="Return `float(reward)`.",
     ),
     Rule(
-        *("PD033", "reward-not-finite", "warning"),
+        *("PD033", "reward-not-finite", "error"),
         meaning="The reward is NaN or infinite.",
         fix="Find the division or logarithm that makes it, or clip it.",
     ),
@@ -193,6 +193,11 @@ RULES: tuple[Rule, ...] = (
         *("PD039", "env-raised", "error"),
         meaning="The environment raised an exception for calls that the API allows.",
         fix="Follow the exception's file and line.",
+    ),
+    Rule(
+        *("PD040", "prints", "warning"),
+        meaning="`step` prints, and training calls it millions of times.",
+        fix="Remove it, or use `logging` at level DEBUG. What an agent is to see goes into the info.",
     ),
     Rule(
         *("PD050", "render-modes", "warning"),
@@ -259,7 +264,9 @@ _HEAD = """# What `paddock check` looks for
 
 `paddock check ID` and `paddock.check_env(env)` apply these rules. An *error* makes `check_env` raise `CheckFailed` and
 `paddock check` exit with 1; a *warning* is a Python warning; a *note* is listed and nothing more. Errors are what
-Gymnasium's checker fails on as well, except that paddock looks at a whole episode where Gymnasium looks at one step.
+Gymnasium's checker fails on as well, except that paddock looks at a whole episode where Gymnasium looks at one step,
+and that a reward that is not a finite number (PD032, PD033) is an error: it ruins any training. Of an array or infinity
+Gymnasium only warns, and so does its checker here, `paddock.gym.utils.env_checker.check_env`.
 
 This page is made from `paddock.testing.RULES`; a test compares the two.
 """

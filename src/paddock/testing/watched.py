@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from functools import wraps
 from typing import Any
 
@@ -16,15 +17,17 @@ from paddock.core.env import Env
 from paddock.core.problem import Problem
 from paddock.core.spec import EnvSpec
 from paddock.core.wrapper import Wrapper
+from paddock.hosting.client import HostedEnv
 from paddock.testing.equivalence import data_equivalence, own_copy
 
 
 class Watched(Wrapper[Any, Any, Any, Any]):
-    """Notes which call runs, who draws from global random streams, and who changes data that was returned before."""
+    """Notes which call runs, what steps print, who draws from global random streams, who changes data of before."""
 
     def __init__(self, env: Env[Any, Any]) -> None:
         super().__init__(env)
         self.calling = "nothing"
+        self._printed = 0  # lines, by the step that printed most
         self._drawn: dict[str, str] = {}
         self._changed: tuple[str, str] | None = None
         self._returned: tuple[str, Any, Any] | None = None
@@ -35,6 +38,8 @@ class Watched(Wrapper[Any, Any, Any, Any]):
         """What was noted so far."""
         for stream, call in self._drawn.items():
             yield Problem("global-random", f"`env.{call}()` changed the state of the global stream `{stream}`.")
+        if self._printed:
+            yield Problem("prints", f"`env.step()` prints {self._printed} line{'s' * (self._printed > 1)} per step.")
         if self._changed is not None:
             earlier, later = self._changed
             text = f"`env.{later}()` changed an observation or info that `env.{earlier}()` had returned."
@@ -50,7 +55,8 @@ class Watched(Wrapper[Any, Any, Any, Any]):
         def call(*args: Any, **kwargs: Any) -> Any:
             self.calling = name
             before = _global_states()
-            result = method(*args, **kwargs)
+            with self._count_lines(name):
+                result = method(*args, **kwargs)
             for stream, state in _global_states().items():
                 if stream in before and before[stream] != state:
                     self._drawn.setdefault(stream, name)
@@ -61,11 +67,44 @@ class Watched(Wrapper[Any, Any, Any, Any]):
 
         return call
 
+    @contextmanager
+    def _count_lines(self, name: str) -> Iterator[None]:
+        """What a step prints: here by standing before the streams, behind a wall from what its worker wrote."""
+        if name != "step":
+            yield
+            return
+        inner = self.unwrapped
+        if isinstance(inner, HostedEnv):
+            before = len(inner.printed())
+            yield
+            text = inner.printed()[before:]
+        else:
+            out, err = _Copy(sys.stdout), _Copy(sys.stderr)
+            with redirect_stdout(out), redirect_stderr(err):
+                yield
+            text = out.text + err.text
+        self._printed = max(self._printed, len(text.splitlines()))
+
     def _compare(self, name: str) -> None:
         if self._returned is not None and self._changed is None:
             earlier, value, copy = self._returned
             if not data_equivalence(value, copy, exact=True):
                 self._changed = earlier, name
+
+
+class _Copy:
+    """A stream that keeps what is written to it, and passes it on."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream, self.text = stream, ""
+
+    def write(self, text: str) -> int:
+        self.text += text
+        written: int = self._stream.write(text)
+        return written
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
 
 
 def _global_states() -> dict[str, Any]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from paddock.core.env import Env
+from paddock.core.result_checks import INFINITE_REWARD
+from paddock.core.warning import warn_user
 from paddock.gym.utils.passive_env_checker import (
     check_action_space,
     check_observation_space,
@@ -14,8 +16,9 @@ from paddock.gym.utils.passive_env_checker import (
     env_step_passive_checker,
 )
 from paddock.spaces import Space
-from paddock.testing import check_env, data_equivalence
-from paddock.testing.checking import enforce
+from paddock.testing import data_equivalence
+from paddock.testing.checking import enforce, judge
+from paddock.testing.examine import examine
 from paddock.testing.reset_probes import old_return_info, old_seed_method, reset_options, reset_result, reset_seeding
 from paddock.testing.space_limits import limit_problems
 from paddock.testing.step_probes import data_reuse, step_determinism
@@ -38,6 +41,16 @@ __all__ = [
     "env_reset_passive_checker",
     "env_step_passive_checker",
 ]
+
+
+def check_env(
+    env: Any, warn: bool | None = None, skip_render_check: bool = False, skip_close_check: bool = False
+) -> None:
+    """As ``paddock.check_env``; but of infinite rewards and those that are no numbers it only warns, as Gymnasium's."""
+    if warn is not None:
+        warn_user("`check_env(warn=...)` parameter is now ignored.")
+    problems = examine(env, skip_render_check=skip_render_check, skip_close_check=skip_close_check)
+    judge(problems, only_warn=lambda one: one.rule == "reward-type" or one.message.startswith(INFINITE_REWARD))
 
 
 def check_reset_seed_determinism(env: Env[Any, Any]) -> None:

@@ -78,7 +78,8 @@ def env_data_reuse_passive_checker(
 
 def env_reset_passive_checker(env: Env[ObsType, Any], **kwargs: Any) -> tuple[ObsType, dict[str, Any]]:
     """``env.reset(**kwargs)`` with a look at its signature and result."""
-    raise_or_warn(reset_signature_problems(env.reset))
+    why = "Current gymnasium version requires that `Env.reset` can be passed"  # programs look for how it begins
+    raise_or_warn(reset_signature_problems(env.reset, why))
     result = env.reset(**kwargs)
     raise_or_warn(_softer(reset_result_problems(result, env.observation_space)))
     return result

@@ -79,15 +79,22 @@ class End(_Line, tag="end"):
     total: Any = msgspec.field(name="return", default=None)
 
 
+class Seal(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, tag_field="type", tag="seal"):
+    """Nothing more comes at all. ``sha256``: over every line before this one, so that none can be left out."""
+
+    episodes: int
+    sha256: str
+
+
 Line = Header | Reset | Stepped | End
 
 
-def to_text(line: Line) -> bytes:
+def to_text(line: Line | Seal) -> bytes:
     """The line with its end. ASCII, so that no text in it can drive a terminal or end a line early."""
     fields = msgspec.to_builtins(line)
-    first = {"type": fields.pop("type"), "episode": fields.pop("episode")}
+    first = {name: fields.pop(name) for name in ("type", "episode") if name in fields}
     text = json.dumps({**first, **fields}, allow_nan=False, separators=(",", ":")).encode("ascii") + b"\n"
-    if len(text) > LIMITS.line_bytes or pieces(text) > LIMITS.line_pieces:
+    if not isinstance(line, Seal) and _is_too_much(text):
         raise InvalidTrace(
             f"episode {line.episode}: a {type(line).__name__.lower()} line of {len(text)} bytes and {pieces(text)} "
             f"brackets and commas; at most {LIMITS.line_bytes} and {LIMITS.line_pieces} are read. "
@@ -96,13 +103,17 @@ def to_text(line: Line) -> bytes:
     return text
 
 
-def from_text(text: bytes, limits: Limits = LIMITS) -> Line:
+def _is_too_much(text: bytes) -> bool:
+    return len(text) > LIMITS.line_bytes or pieces(text) > LIMITS.line_pieces
+
+
+def from_text(text: bytes, limits: Limits = LIMITS) -> Line | Seal:
     """The line, or a ValueError in words that follow the line's number."""
     if pieces(text) > limits.line_pieces:
         raise ValueError(f"more than {limits.line_pieces} brackets and commas")
     try:
         data = json.loads(text, object_pairs_hook=_object, parse_float=_float, parse_constant=_constant)
-        line: Line = msgspec.convert(data, Line)
+        line: Line | Seal = msgspec.convert(data, Line | Seal)
         return line
     except json.JSONDecodeError as error:
         raise ValueError(f"no JSON: {error.msg} at character {error.pos}") from None

@@ -6,6 +6,7 @@ InvalidTrace, for then someone changed the file.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -13,10 +14,23 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from paddock.core.spec import EnvSpec
-from paddock.errors import InvalidSpace, InvalidSpec, InvalidTrace
+from paddock.errors import InvalidSpace, InvalidSpec, InvalidTrace, NoCanonicalForm
+from paddock.record.identity import environment_digest
 from paddock.record.trace.arrays import ArraySource, beside
 from paddock.record.trace.episode import Episode, Forms, Step
-from paddock.record.trace.lines import FORMAT, LIMITS, End, Header, Limits, Line, Reset, Stepped, from_text, pieces
+from paddock.record.trace.lines import (
+    FORMAT,
+    LIMITS,
+    End,
+    Header,
+    Limits,
+    Line,
+    Reset,
+    Seal,
+    Stepped,
+    from_text,
+    pieces,
+)
 from paddock.record.trace.values import member, unfold
 from paddock.spaces import Space
 
@@ -28,14 +42,18 @@ _NAME_LIMIT = 1000
 
 
 class TraceReader:
-    """The episodes of the trace at ``path``; each iteration reads it anew. ``torn`` is told by the last one."""
+    """The episodes of the trace at ``path``; each iteration reads it anew and leaves two facts behind.
+
+    ``torn``: how the last line broke off. ``sealed``: whether the file ends with a seal, so that no episode is missing.
+    """
 
     def __init__(self, path: str | os.PathLike[str], *, limits: Limits = LIMITS) -> None:
         self.path, self._limits = Path(path), limits
         self.torn: str | None = None
+        self.sealed = False
 
     def __iter__(self) -> Iterator[Episode]:
-        self.torn = None
+        self.torn, self.sealed = None, False
         arrays = ArraySource(beside(self.path), self._limits)
         try:
             with self.path.open("rb") as file:
@@ -61,6 +79,7 @@ class TraceReader:
                 raise self._flaw(number, "nested too deeply") from None
             if done is not None:
                 yield done
+        self.sealed = desk.sealed
         yield from desk.unfinished()
 
     def _flaw(self, line: int, what: str) -> InvalidTrace:
@@ -109,10 +128,18 @@ class _Desk:
         self._seen: set[int] = set()
         self._spaces: dict[int, tuple[Space[Any] | None, Space[Any] | None]] = {}
         self._held = 0
+        self._hash = hashlib.sha256()
+        self.sealed = False
 
     def take(self, text: bytes) -> Episode | None:
         """Read a line; the episode that it ends, if it does."""
         line = from_text(text, self._limits)
+        if self.sealed:
+            raise ValueError("a line after the seal, which is the last one")
+        if isinstance(line, Seal):
+            self._check_seal(line)
+            return None
+        self._hash.update(text)
         before = self._arrays.taken
         if isinstance(line, Header):
             opened = self._begin(line)
@@ -130,6 +157,13 @@ class _Desk:
             raise ValueError(f"the episodes that have not ended take more than {self._limits.held_bytes} bytes")
         return None
 
+    def _check_seal(self, line: Seal) -> None:
+        if line.episodes != len(self._seen):
+            raise ValueError(f"the seal is over {line.episodes} episodes, and {len(self._seen)} are here")
+        if line.sha256 != self._hash.hexdigest():
+            raise ValueError("the seal is over other lines than these: some were changed, moved or left out")
+        self.sealed = True
+
     def unfinished(self) -> Iterator[Episode]:
         """Those whose recording broke off."""
         for opened in self._open.values():
@@ -145,6 +179,8 @@ class _Desk:
         if max(len(line.env or ""), len(line.digest or "")) > _NAME_LIMIT:
             raise ValueError(f"the name or the digest of an environment has more than {_NAME_LIMIT} characters")
         spec = None if line.spec is None else EnvSpec.from_json(json.dumps(line.spec))
+        if spec is not None and line.digest is not None:
+            _check_digest(spec, line.digest)
         values = {name: self._unfold(getattr(line, name)) for name in ("options", "task", "about")}
         if any(values[name] is not None and not isinstance(values[name], dict) for name in ("options", "about")):
             raise ValueError("options and about are objects")
@@ -212,6 +248,15 @@ class _Desk:
 
     def _unfold(self, data: Any) -> Any:
         return unfold(data, self._arrays.fetch)
+
+
+def _check_digest(spec: EnvSpec, digest: str) -> None:
+    try:
+        own = environment_digest(spec)
+    except NoCanonicalForm as error:
+        raise ValueError(f"a digest of a spec that has none: {error}") from None
+    if own != digest:
+        raise ValueError(f"the digest {digest!r:.70} is not that of the spec, which is {own}")
 
 
 def _check_total(opened: _Open, line: End, total: Any) -> None:

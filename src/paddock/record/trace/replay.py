@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from paddock.core.env import Env
 from paddock.errors import InvalidTrace
 from paddock.record.trace.compare import Difference, first_difference
 from paddock.record.trace.episode import Episode, Forms
+from paddock.record.trace.opening import Opening
 from paddock.record.trace.reader import TraceReader
 from paddock.record.trace.recorder import told
 from paddock.record.trace.values import Outside, free_form, member, member_form, unfold
@@ -22,11 +23,16 @@ from paddock.spaces import Space
 
 @dataclass(frozen=True)
 class Replay:
-    """How many episodes and steps were the same, and the first ``difference``, after which nothing was run."""
+    """How many episodes and steps were the same, and the first ``difference``, after which nothing was run.
+
+    ``other_environment``: a sentence if the digest of the environment is not the one that was recorded. It may behave
+    the same all the same: a wall, for one, tells nothing of the code behind it.
+    """
 
     episodes: int
     steps: int
     difference: Difference | None
+    other_environment: str | None = field(default=None, repr=False)
 
     @property
     def same(self) -> bool:
@@ -51,13 +57,18 @@ def replay(
     Replay(episodes=1, steps=2, difference=None)
     """
     episodes = steps = 0
+    other: str | None = None
+    given = Opening.of(env, seed=None).digest
     for episode in _episodes(trace):
+        if other is None and None not in (given, episode.digest) and given != episode.digest:
+            was = f"Episode {episode.number} was recorded from {episode.env} with digest {episode.digest}"
+            other = f"{was}; this environment's is {given}."
         again = _Again(env, episode, infos)
         for found in again.run():
             if found is not None:
-                return Replay(episodes, steps + again.steps, found)
+                return Replay(episodes, steps + again.steps, found, other)
         episodes, steps = episodes + 1, steps + again.steps
-    return Replay(episodes, steps, None)
+    return Replay(episodes, steps, None, other)
 
 
 def _episodes(trace: Any) -> Iterable[Episode]:

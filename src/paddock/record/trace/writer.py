@@ -5,6 +5,7 @@ Episodes may be written side by side, from several threads: every line says whos
 
 from __future__ import annotations
 
+import hashlib
 import json
 import threading
 from collections.abc import Callable, Mapping
@@ -15,7 +16,7 @@ import numpy as np
 
 from paddock.errors import InvalidTrace, PaddockError
 from paddock.record.trace.arrays import ArrayFile, beside, write_all
-from paddock.record.trace.lines import FORMAT, MESSAGE_LIMIT, End, Error, Header, Line, Reset, Stepped, to_text
+from paddock.record.trace.lines import FORMAT, MESSAGE_LIMIT, End, Error, Header, Line, Reset, Seal, Stepped, to_text
 from paddock.record.trace.opening import Opening
 from paddock.record.trace.values import Keep, free_form, member_form
 from paddock.spaces import Space
@@ -29,10 +30,15 @@ if TYPE_CHECKING:
 
 
 class TraceWriter:
-    """A new trace at ``path``, its arrays in ``path.arrays``. One that is there is refused unless ``overwrite``."""
+    """A new trace at ``path``, its arrays in ``path.arrays``. One that is there is refused unless ``overwrite``.
 
-    def __init__(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+    ``seal``: when it is closed, a last line says how many episodes there are and has a hash over all of them, so that
+    a reader notices if one is left out. Older readers refuse that line.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, overwrite: bool = False, seal: bool = False) -> None:
         self.path = Path(path)
+        self._hash = hashlib.sha256() if seal else None
         arrays = beside(self.path)
         for there in () if overwrite else (self.path, arrays):
             if there.exists():
@@ -96,6 +102,8 @@ class TraceWriter:
             try:
                 self._arrays.write(batch)
                 write_all(self._file, text)
+                if self._hash is not None:
+                    self._hash.update(text)
             except BaseException:  # half a line may be there: nothing can follow it
                 self._unusable = "could not be written; what is before that is whole."
                 raise
@@ -103,6 +111,8 @@ class TraceWriter:
     def close(self) -> None:
         """Close the files. An episode without an end stays one that broke off. Safe to call twice."""
         with self._lock:
+            if self._hash is not None and not self._unusable and self._numbers:
+                write_all(self._file, to_text(Seal(episodes=len(self._numbers), sha256=self._hash.hexdigest())))
             self._unusable = self._unusable or "is closed."
             self._arrays.close()
             self._file.close()

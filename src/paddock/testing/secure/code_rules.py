@@ -25,7 +25,7 @@ from paddock.testing.secure.tables import (
     entry_for,
     within,
 )
-from paddock.testing.secure.uses import Names, Use
+from paddock.testing.secure.uses import Names, Use, module_named_in
 
 _TABLES = {
     "starts-processes": PROCESSES,
@@ -69,7 +69,7 @@ def hidden_input(uses: Iterable[Use], declared: Declared) -> Iterator[Found]:
     if not declared.deterministic:
         return
     for use in uses:
-        if any(name.rpartition(".")[2].startswith(_BESIDE) for name in use.functions):
+        if any(name.rpartition(".")[2].startswith(_BESIDE) for name in use.functions) or _is_of_a_result(use):
             continue
         if entry_for(use.name, CLOCK):
             yield Found("hidden-input", f"reads the clock with {use.name}", use.line)
@@ -79,6 +79,14 @@ def hidden_input(uses: Iterable[Use], declared: Declared) -> Iterator[Found]:
             yield Found("hidden-input", "makes a stream without a seed", use.line)
         elif entry_for(use.name, RANDOM) and not any(within(use.name, own) for own in OWN_STREAMS):
             yield Found("hidden-input", f"draws from {use.name}", use.line)
+
+
+def _is_of_a_result(use: Use) -> bool:
+    """``draw().astype``: what it belongs to is the result of a call, and that call is a use of its own."""
+    owner = use.node.func if isinstance(use.node, ast.Call) else use.node
+    while isinstance(owner, ast.Attribute):
+        owner = owner.value
+    return isinstance(owner, ast.Call) and module_named_in(owner) is None
 
 
 def variables(nodes: Iterable[ast.AST], uses: Iterable[Use], names: Names, declared: Declared) -> Iterator[Found]:
