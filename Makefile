@@ -3,7 +3,7 @@ PYTHON_IN_VENV := .venv/bin/python
 SIDE_BY_SIDE := -n auto --maxprocesses 4 --dist loadfile
 PEERS := $(patsubst scripts/peers/%.txt,.peers/%/list.stamp,$(wildcard scripts/peers/*.txt))
 ONLY_FULL := $(patsubst %,.peers/%/list.stamp,arrays envpool gymnasium11 gymnasium12 gymnasium13 jax rllib)
-SOAK := kills servers
+SOAK := kills servers disk
 .PHONY: run test test-full soak hostile check bench clean
 
 run: .venv/base.stamp  ## the tour of the product

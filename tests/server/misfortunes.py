@@ -1,6 +1,6 @@
 """What can go wrong in the simulator. Each says which errors it excuses; any other error is a violation.
 
-One that meets nothing, as a cut where there is no connection, returns False: it is not counted.
+Each returns whether it met anything: a cut where there is no connection does not count.
 """
 
 from paddock.hosting.numbering import number_of
@@ -59,6 +59,7 @@ def crash_machine(world):
 def crash_between_effects(world):
     """Between any two things that the server does."""
     world.fuse = world.rng.randint(0, 8)
+    return True
 
 
 def _stop(world, *, machine):
@@ -70,6 +71,7 @@ def _stop(world, *, machine):
         world.history.excuse("ENV_LOST", "SESSION_GONE")
     world.stop_server(machine=machine)
     world.push(0.5 * world.rng.random(), world.start_server)
+    return True
 
 
 def drain(world):
@@ -82,6 +84,7 @@ def drain(world):
     world.draining = True
     world.carry(session.drain(world.now, 0.02))
     world.push(0.03, _stop_drained, world, session, world.life)
+    return True
 
 
 def _stop_drained(world, session, life):
@@ -97,6 +100,7 @@ def hang(world):
         return False
     world.worker.hangs = True
     world.history.excuse("ENV_LOST", "DEADLINE")
+    return True
 
 
 def fill_disk(world):
@@ -104,12 +108,14 @@ def fill_disk(world):
     world.disk.full = True
     if world.draining:
         world.history.excuse("ENV_LOST", "SESSION_GONE")
+    return True
 
 
 def jump(world):
     """Everybody is stopped for a while: a suspended machine."""
     world.now += world.rng.choice((5.0, 70.0))
     world.history.excuse("SESSION_GONE", "ENV_LOST", "DEADLINE", "UNREACHABLE", "DRAINING")
+    return True
 
 
 def take_over(world):
@@ -121,6 +127,7 @@ def take_over(world):
     second = Driver(world, "b", world.rng.randint(1, 4), world.window, saved=first.saved)
     world.drivers.append(second)
     second.start()
+    return True
 
 
 def send_again(world):
@@ -149,6 +156,7 @@ def _rogue(world, changed, expected):
             raise Violation(f"request {number} again: {effects}, expected one answer {expected!r}")
         if not expected and frames[0] != world.history.sent[number]:
             raise Violation(f"request {number} again: {frames[0]!r}, it was {world.history.sent[number]!r}")
+    return True
 
 
 def skip_number(world):
@@ -162,6 +170,7 @@ def skip_number(world):
     effects = session.request(session.connection, number_of(data), digest(data), data, world.now)
     if [type(effect) for effect in effects] != [fx.SendTo] or code_of(effects[0].frame) != "OUT_OF_ORDER":
         raise Violation(f"a gap: {effects}")
+    return True
 
 
 MISFORTUNES = (

@@ -27,15 +27,15 @@ def main(targets, token_file, policy, settings, jumps):
 
 
 def inject_clock(chance):
-    """This process's clocks jump at each SIGUSR2, ahead or back, by less than a request's deadline."""
-    clocks, ahead_s = {"monotonic": time.monotonic, "time": time.time}, {"monotonic": 0.0, "time": 0.0}
+    """At each SIGUSR2 the clock jumps ahead, by less than a request's deadline, and the calendar either way."""
+    monotonic, calendar, ahead_s = time.monotonic, time.time, [0.0, 0.0]
 
     def jump(*_):
-        for name in ahead_s:
-            ahead_s[name] += chance.uniform(-25.0, 25.0)
+        ahead_s[0] += chance.uniform(0.0, 25.0)
+        ahead_s[1] += chance.uniform(-7200.0, 7200.0)
 
-    for name, clock in clocks.items():
-        setattr(time, name, lambda name=name, clock=clock: clock() + ahead_s[name])
+    time.monotonic = lambda: monotonic() + ahead_s[0]
+    time.time = lambda: calendar() + ahead_s[1]
     signal.signal(signal.SIGUSR2, jump)
 
 

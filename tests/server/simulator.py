@@ -86,7 +86,7 @@ class World:
 
     def misfortune(self, what):
         self.say("MISFORTUNE", what.__name__)
-        self.befell[what.__name__] += what(self) is not False
+        self.befell[what.__name__] += what(self)
 
     # Network
 

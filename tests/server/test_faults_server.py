@@ -166,7 +166,7 @@ def small_disk(tmp_path):
     subprocess.run(["umount", "-l", folder], check=True)
 
 
-@pytest.mark.parametrize("times", [20, pytest.param(100, marks=pytest.mark.full)])
+@pytest.mark.parametrize("times", [20, pytest.param(100, marks=pytest.mark.soak(part="disk"))])
 def test_full_disk_refuses_new_sessions_and_hurts_no_running_one(tmp_path, small_disk, seed, times):
     """So many times the disk is full after a random number of bytes."""
     chance = random.Random(seed)
@@ -327,19 +327,19 @@ def test_killed_server_leaves_no_worker(tmp_path):
 
 @pytest.mark.parametrize("count", [20, pytest.param(1000, marks=pytest.mark.full)])
 def test_clock_that_jumps_costs_no_step_and_doubles_none(tmp_path, seed, count):
-    """The server's clocks jump ahead or back, before or within a step, by up to 25 s; a request has 30."""
+    """The server's clocks jump before or within a step, by up to 25 s; a request has 30."""
     chance = random.Random(seed)
-    with serving(tmp_path / "server", jumps=seed, journal=tmp_path / "journal", spares=0) as server:
-        with Client(server.address(), 5) as client:
-            client.reset(5)
-            for number in range(count):
-                timer = threading.Timer(chance.uniform(0, 0.02), server.process.send_signal, (signal.SIGUSR2,))
-                timer.start()
-                client.step(chance.choice([number, number, DO["pause"]]))
-                client.step(number)
-                timer.join()
-            assert client.count == len(client.history) == 2 * count
-            assert_same_as_undisturbed(server, [client])
+    settings = {"jumps": seed, "journal": tmp_path / "journal", "spares": 0}
+    with serving(tmp_path / "server", **settings) as server, Client(server.address(), 5) as client:
+        client.reset(5)
+        for number in range(count):
+            timer = threading.Timer(chance.uniform(0, 0.02), server.process.send_signal, (signal.SIGUSR2,))
+            timer.start()
+            client.step(chance.choice([number, number, DO["pause"]]))
+            client.step(number)
+            timer.join()
+        assert client.count == len(client.history) == 2 * count
+        assert_same_as_undisturbed(server, [client])
     print(f"{count} jumps, {client.count} steps: none lost, doubled or reordered")
 
 

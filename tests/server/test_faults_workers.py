@@ -151,6 +151,16 @@ def crash(server, how, count):
     assert rss_kb(server.process.pid) - before < 20_000
 
 
+def test_worker_that_uses_too_much_cpu_time_in_a_call_is_ended(tmp_path):
+    with serving(tmp_path / "server", policy={"call_cpu_s": 0.5}) as server, Client(server.address(), 1) as other:
+        other.reset()
+        client = doomed(server)
+        with pytest.raises(WorkerLost, match="cause=cpu"):
+            client.step(DO["loop"])
+        client.abandon()
+        other.step(1)
+
+
 def test_worker_that_floods_its_output_slows_only_itself(server, neighbour):
     """F-22."""
     before = rss_kb(server.process.pid)

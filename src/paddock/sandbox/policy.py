@@ -10,14 +10,14 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Literal, get_args
 
 from paddock.errors import InvalidPolicy
-from paddock.sandbox.bounds import CALL_S, INFO_KB, REWARD_RANGE, START_S
+from paddock.sandbox.bounds import CALL_CPU_S, CALL_S, INFO_KB, REWARD_RANGE, START_S
 
 Tier = Literal["auto", "sandbox", "landlock"]
 
 _HOST = re.compile(r"(?P<name>\*|[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\]):(?P<port>[1-9]\d{0,4})")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _COUNTS = ("scratch_mb", "processes", "threads", "memory_mb", "descriptors", "output_kb", "info_kb")
-_SECONDS = ("cpu_s", "call_s", "start_s")
+_SECONDS = ("cpu_s", "call_s", "call_cpu_s", "start_s")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +42,7 @@ class Policy:
     memory_mb: int = 2048
     cpu_s: float | None = None  # of one core, over the whole life
     call_s: float = CALL_S  # wall time of one request: a reset, a step, a render
+    call_cpu_s: float = CALL_CPU_S  # CPU time of one request, all threads and processes together
     start_s: float = START_S  # wall time until it is made
     descriptors: int = 256
     output_kb: int = 64  # of stdout and stderr that are kept; more is thrown away
