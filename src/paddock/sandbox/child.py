@@ -28,7 +28,6 @@ _LAST_WORDS_S = 1.0  # from the closing of its socket to its end
 _KILLED_S = 10.0  # what the kernel can't end sooner than this is left to it
 _REST_S = 0.3  # how long to look whether all of it is gone
 _READ = 65536
-_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 _LIVE: weakref.WeakSet[Child] = weakref.WeakSet()
 
@@ -278,7 +277,7 @@ def _ready(fd: int | None, timeout_s: float = 0.0) -> bool:
 def _cpu_below_s(pid: int) -> float:
     with suppress(OSError, IndexError):  # it has ended
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        used = sum(map(int, fields[11:15])) / _TICKS_PER_S  # its own, and of children that it has waited for
+        used = sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")  # its own, and of children that it has waited for
         for task in Path(f"/proc/{pid}/task").iterdir():
             used += sum(_cpu_below_s(int(one)) for one in (task / "children").read_text().split())
         return used
