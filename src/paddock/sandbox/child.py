@@ -277,7 +277,7 @@ def _ready(fd: int | None, timeout_s: float = 0.0) -> bool:
 def _cpu_below_s(pid: int) -> float:
     with suppress(OSError, IndexError):  # it has ended
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        used = sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")  # its own, and of children that it has waited for
+        used = sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")  # and of children that it waited for
         for task in Path(f"/proc/{pid}/task").iterdir():
             used += sum(_cpu_below_s(int(one)) for one in (task / "children").read_text().split())
         return used
