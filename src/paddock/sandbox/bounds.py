@@ -5,5 +5,4 @@ have the same numbers.
 REWARD_RANGE = (-1e9, 1e9)
 INFO_KB = 64
 CALL_S = 30.0  # wall time of one request: a reset, a step, a render
-CALL_CPU_S = 30.0  # CPU time of one request: what one core can do in that time
 START_S = 60.0  # wall time until it is made
