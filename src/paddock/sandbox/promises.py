@@ -119,7 +119,7 @@ def _tasks(case: _Case) -> _Judged:
 
 def _cpu(case: _Case) -> _Judged:
     if case.policy.cpu_s is None:
-        return True, (), f"{case.policy.call_cpu_s:g} s in each call; the policy sets no limit for all of them"
+        return True, ("launch",), f"{case.policy.call_cpu_s:g} s in each call; the policy sets no limit for all of them"
     return True, case.by("limits"), "of each process by itself" if case.policy.processes > 1 else ""
 
 
