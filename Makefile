@@ -3,7 +3,8 @@ PYTHON_IN_VENV := .venv/bin/python
 SIDE_BY_SIDE := -n auto --maxprocesses 4 --dist loadfile
 PEERS := $(patsubst scripts/peers/%.txt,.peers/%/list.stamp,$(wildcard scripts/peers/*.txt))
 ONLY_FULL := $(patsubst %,.peers/%/list.stamp,arrays envpool gymnasium11 gymnasium12 gymnasium13 jax rllib)
-.PHONY: run test test-full check bench clean
+SOAK := kills servers disk
+.PHONY: run test test-full soak hostile check bench clean
 
 run: .venv/base.stamp  ## the tour of the product
 	.venv/bin/paddock demo
@@ -12,7 +13,14 @@ test: .venv/dev.stamp $(filter-out $(ONLY_FULL),$(PEERS))  ## the fast suite
 	$(PYTHON_IN_VENV) -m pytest $(SIDE_BY_SIDE)
 
 test-full: .venv/dev.stamp $(PEERS)  ## and the long counts marked `full`
-	$(PYTHON_IN_VENV) -m pytest $(SIDE_BY_SIDE) -m ""
+	$(PYTHON_IN_VENV) -m pytest $(SIDE_BY_SIDE) -m "not soak"
+
+soak: .venv/dev.stamp  ## what takes longer still: all parts, or `make soak PART=kills`
+	$(if $(filter-out $(SOAK),$(PART)),$(error There is no part '$(PART)'. There are: $(SOAK)))
+	$(PYTHON_IN_VENV) -m pytest -s --durations=0 -m "soak$(if $(PART),(part='$(PART)'))"
+
+hostile: .venv/dev.stamp  ## the whole catalogue of attacks, on every wall of this machine
+	PADDOCK_WALLS=needed $(PYTHON_IN_VENV) -m pytest $(SIDE_BY_SIDE) -m "not soak" tests/hostile
 
 check: .venv/dev.stamp
 	$(PYTHON_IN_VENV) -m ruff check .

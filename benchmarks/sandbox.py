@@ -1,9 +1,10 @@
 """What the wall costs: sandboxed workers against plain worker processes, in one run on one core.
 
-    python benchmarks/sandbox.py [--quick]
+    python benchmarks/sandbox.py [--quick] [--fairness]
 
 Both sides of every pair have the same environment, transport and core, and take turns; the wall's checks of everything
-that comes out are on. "Ready" is from ``make`` to the environment's description.
+that comes out are on. "Ready" is from ``make`` to the environment's description. ``--fairness``
+measures only how much longer a neighbour's steps take beside an attacker, on all cores.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from _timing import Table, rates
 
 import paddock
 from paddock import LaneOptions
+from paddock.bench.hostile.neighbour import fairness
+from paddock.sandbox import Machine
 
 QUICK = "--quick" in sys.argv
 ROUNDS = 7 if QUICK else 21
@@ -104,13 +107,34 @@ def starts():
     return {name: statistics.median(values) for name, values in found.items()}
 
 
+def fair():
+    """The 99th percentile of a neighbour's step beside an attacker, against that beside an idle session."""
+    grouped = any(one.name == "cpu" for one in Machine.here().cgroups)
+    failed = False
+    for tier in ("sandbox", "landlock"):
+        pairs = fairness(tier, rounds=10 if QUICK else 15)
+        ratios = [attacked / idle for idle, attacked in pairs]
+        idle, attacked = (statistics.median(values) * 1e6 for values in zip(*pairs, strict=True))
+        ratio = statistics.median(ratios)
+        failed |= grouped and ratio > 1.25
+        bar = f"asked: at most 1.25x) {'ok' if ratio <= 1.25 else 'MISSED'}" if grouped else "no CPU cgroup here)"
+        print(
+            f"{tier:8} p99 of a neighbour's step: beside an attacker {attacked:.0f} us, beside an idle session "
+            f"{idle:.0f} us; median of {len(ratios)}: {ratio:.2f}x, {min(ratios):.2f}x to {max(ratios):.2f}x ({bar}"
+        )
+    return failed
+
+
 def main():
+    unfair = fair()
+    if "--fairness" in sys.argv:
+        return int(unfair)
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})  # workers inherit it
     table = Table("Sandboxed against plain worker processes, CartPole, one core")
     steps(table)
     many_lanes(table)
     took = starts()
-    failed = table.failed
+    failed = table.failed or unfair
     for name, bar in (("sandbox", 1.6), ("warm", 0.3)):
         ratio = took[name] / took["process"]
         failed |= ratio > bar

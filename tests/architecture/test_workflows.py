@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
+SOAK = re.compile(r"""mark\.soak\(part="(\w+)"\)""")
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 
 
@@ -57,3 +58,30 @@ def test_ci_is_the_commands_that_a_developer_runs():
         "make test",
     ]
     subprocess.run(["bash", "-n", ROOT / ".ci" / "run"], check=True, timeout=10)
+
+
+def test_all_attacks_run_on_every_change_of_what_they_attack():
+    workflow = (ROOT / ".github" / "workflows" / "hostile.yml").read_text()
+    for event in ("push", "pull_request"):
+        (paths,) = re.findall(
+            rf"^  {event}:\n(?:    branches: .*\n)?    paths:\n((?:      - .*\n)+)", workflow, re.MULTILINE
+        )
+        for package in ("sandbox", "hosting", "server", "bench/hostile"):
+            assert f"- src/paddock/{package}/**\n" in paths
+    assert "make hostile" in workflow
+    makefile = (ROOT / "Makefile").read_text()
+    assert re.search(r'^hostile: .*\n\tPADDOCK_WALLS=needed .* -m "not soak" tests/hostile$', makefile, re.MULTILINE)
+
+
+def test_parts_of_the_soak_are_those_of_the_makefile_and_of_the_page():
+    used = {part for path in (ROOT / "tests").rglob("test_*.py") for part in SOAK.findall(path.read_text())}
+    (listed,) = re.findall(r"^SOAK := (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert set(listed.split()) == used
+    page = (ROOT / "CONTRIBUTING.md").read_text()
+    assert [part for part in used if f"| `{part}` |" not in page] == []
+
+
+def test_unknown_part_of_the_soak_is_answered_with_those_there_are():
+    done = subprocess.run(["make", "-n", "soak", "PART=nonsense"], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert done.returncode != 0
+    assert "There is no part 'nonsense'. There are: kills" in done.stderr

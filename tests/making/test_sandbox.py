@@ -415,3 +415,28 @@ def test_only_a_servers_workers_wait_awake_and_not_where_cpu_time_is_limited():
     assert _Order({}, None, Policy(), True).awake_s > 0
     assert _Order({}, None, Policy(), False).awake_s == 0.0
     assert _Order({}, None, Policy(cpu_s=9.0), True).awake_s == 0.0
+
+
+SPIN = paddock.EnvSpec("Hostile/Spin-v0", "paddock.bench.hostile.attacks.resources:Spin")
+
+
+@pytest.mark.parametrize("tier", ["sandbox", "landlock"])
+@pytest.mark.parametrize("lanes", [None, 2])
+def test_call_that_uses_too_much_cpu_time_ends_the_worker(tier, lanes):
+    policy = Policy(tier=tier, call_cpu_s=0.5)
+    raising = {} if lanes is None else {"lanes": paddock.LaneOptions(on_fault="raise")}
+    env = paddock.make(SPIN, num_envs=lanes, isolation=policy, env_kwargs={"seconds": 25}, **raising)
+    try:
+        env.reset(seed=0)
+        with pytest.raises(WorkerLost, match=r"more CPU time than the 0.5 s of a call \(call_cpu_s\)") as lost:
+            env.step(0 if lanes is None else np.zeros(lanes, int))
+        assert lost.value.cause == "cpu"
+    finally:
+        env.close()
+
+
+def test_cpu_time_of_a_call_is_counted_anew_with_each_reply():
+    with paddock.make(SPIN, isolation=Policy(call_cpu_s=1.0), env_kwargs={"seconds": 0.4}) as env:
+        env.reset(seed=0)
+        for _ in range(6):
+            env.step(0)

@@ -28,6 +28,7 @@ def policies(deep=2):
         ),
         cpu_s=st.none() | SECONDS,
         call_s=SECONDS,
+        call_cpu_s=SECONDS,
         start_s=SECONDS,
         variables=st.dictionaries(st.sampled_from("AB"), st.sampled_from(["1", "2"])),
         reward_range=st.tuples(st.integers(-3, 0), st.integers(0, 3)),

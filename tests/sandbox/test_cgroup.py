@@ -35,6 +35,7 @@ def test_each_controller_of_v1_is_found_at_the_group_of_this_process(tmp_path):
     assert {name: one.folder for name, one in found.items()} == {
         "memory": f"{tmp_path}/memory/jobs/7",
         "cpu": f"{tmp_path}/cpu,cpuacct/jobs",
+        "cpuacct": f"{tmp_path}/cpu,cpuacct/jobs",
         "pids": f"{tmp_path}/pids",
     }
     assert {one.version for one in found.values()} == {1}
@@ -75,14 +76,13 @@ class _Fake(Group):
         "memory.swap.max",
         "memory.oom.group",
         "pids.max",
-        "cpu.max",
         "cgroup.procs",
         "cgroup.kill",
         "memory.events",
         "memory.limit_in_bytes",
         "memory.memsw.limit_in_bytes",
-        "cpu.cfs_period_us",
-        "cpu.cfs_quota_us",
+        "cpu.stat",
+        "cpuacct.usage",
         "memory.oom_control",
     ]
 
@@ -103,8 +103,6 @@ class _Fake(Group):
                 "memory.limit_in_bytes": "1048576",
                 "memory.memsw.limit_in_bytes": "1048576",
                 "pids.max": "9",
-                "cpu.cfs_period_us": "100000",
-                "cpu.cfs_quota_us": "150000",
             },
         ),
         (
@@ -114,18 +112,21 @@ class _Fake(Group):
                 "memory.swap.max": "0",
                 "memory.oom.group": "1",
                 "pids.max": "9",
-                "cpu.max": "150000 100000",
             },
         ),
     ],
 )
 def test_limits_go_into_the_files_of_the_version(tmp_path, version, expected):
-    among = [Controller(name, version, str(tmp_path)) for name in ("memory", "pids", "cpu")]
-    group = _Fake(among, memory_bytes=1 << 20, pids=9, cpus=1.5)
+    among = [Controller(name, version, str(tmp_path)) for name in ("memory", "pids", "cpu", "cpuacct")]
+    group = _Fake(among, memory_bytes=1 << 20, pids=9, cpu=True)
     assert {name: (group.folder / name).read_text() for name in expected} == expected
     assert group.limits == ("memory", "pids", "cpu")
     group.add(123)
     assert (group.folder / "cgroup.procs").read_text() == "123"
+    assert group.cpu_s() is None  # nothing is counted in a file that says nothing
+    (group.folder / "cpuacct.usage").write_text("2500000000\n")
+    (group.folder / "cpu.stat").write_text("usage_usec 2500000\nuser_usec 2000000\n")
+    assert group.cpu_s() == 2.5
     (group.folder / "memory.oom_control").write_text("oom_kill_disable 0\nunder_oom 0\noom_kill 0\n")
     (group.folder / "memory.events").write_text("low 0\noom 3\noom_kill 0\n")
     assert not group.out_of_memory()
@@ -143,6 +144,12 @@ def test_a_group_that_can_not_be_made_says_so_and_leaves_nothing(tmp_path):
     with pytest.raises(OSError, match="memory.max"):
         Group([Controller("memory", 2, str(tmp_path))], memory_bytes=1 << 20)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_group_without_a_share_of_the_cpu_still_limits(tmp_path):
+    among = [Controller("cpu", 2, str(tmp_path / "gone")), Controller("pids", 2, str(tmp_path))]
+    group = _Fake(among[1:], pids=5, cpu=True)
+    assert Group(among[:1], cpu=True).limits == () and group.limits == ("pids",)
 
 
 REAL = pytest.mark.skipif(

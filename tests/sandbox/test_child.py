@@ -41,6 +41,22 @@ def test_too_much_cpu_time_is_told(tmp_path, way):
     assert cause == "cpu" and "CPU time" in words
 
 
+@ways
+@pytest.mark.parametrize("counted_by", ["cgroup", "proc"])
+def test_too_much_cpu_time_in_a_call_is_told(tmp_path, way, counted_by, monkeypatch):
+    """Of all threads and processes together: two that use half of it each have used all of it."""
+    if counted_by == "proc":
+        monkeypatch.setattr("paddock.sandbox.cgroup.Group.cpu_s", lambda group: None)
+    code = """
+import os
+if os.fork() == 0:
+    while True: pass
+while True: pass
+"""
+    words, cause = _ended(tmp_path, code, way, call_cpu_s=1.0, start_s=1.0, processes=2)
+    assert (cause, words) == ("cpu", "was ended: it used more CPU time than the 1 s of a call (call_cpu_s)")
+
+
 @pytest.mark.skipif(not MEMORY, reason="no cgroup with a memory limit may be made here: runs as root")
 @ways
 def test_too_much_memory_is_told(tmp_path, way):

@@ -25,6 +25,7 @@ STEPS = {
     "memory_mb": [(1, 2)],
     "cpu_s": [(1.0, 2.0), (1e9, None)],
     "call_s": [(1.0, 1.5)],
+    "call_cpu_s": [(1.0, 1.5)],
     "start_s": [(1.0, 1.5)],
     "descriptors": [(1, 2)],
     "output_kb": [(1, 2)],
@@ -102,6 +103,7 @@ def widened(one, other):
         "output_kb",
         "info_kb",
         "call_s",
+        "call_cpu_s",
         "start_s",
     ):
         values[name] = max(getattr(one, name), getattr(other, name))

@@ -25,6 +25,7 @@ OTHER = {
     "memory_mb": 512,
     "cpu_s": 5.5,
     "call_s": 0.25,
+    "call_cpu_s": 0.125,
     "start_s": 9.0,
     "descriptors": 17,
     "output_kb": 18,
@@ -72,7 +73,10 @@ def test_the_default_in_words():
     assert told["network"] == "none"
     assert told["programs"] == "may run none; one process with at most 64 threads"
     assert told["memory"] == "at most 2,048 MB"
-    assert told["time"] == "60 s to start, 30 s for each call, then it is ended; computes as long as it likes"
+    assert (
+        told["time"]
+        == "60 s to start, 30 s for each call with 30 s of CPU time, then it is ended; computes as long as it likes"
+    )
     assert {line.weight for line in explain(DEFAULT)} == {"nothing", "limit"}
 
 

@@ -1,4 +1,7 @@
-"""What can go wrong in the simulator. Each says which errors it excuses; any other error is a violation."""
+"""What can go wrong in the simulator. Each says which errors it excuses; any other error is a violation.
+
+Each returns whether it met anything: a cut where there is no connection does not count.
+"""
 
 from paddock.hosting.numbering import number_of
 from paddock.server import effects as fx
@@ -9,36 +12,39 @@ from tests.server.model import Violation, code_of, frame
 
 def cut(world):
     """A connection breaks, at any moment of any frame; either end may take long to notice."""
-    for driver in world.drivers:
-        if driver.link is not None and driver.link.at_client:
-            rng = world.rng
-            by_client, by_server = rng.choice((0.001, 0.01, 15.0)), rng.choice((0.001, 0.05, 40.0))
-            world.cut(
-                driver.link,
-                noticed_by_client_s=by_client,
-                noticed_by_server_s=by_server,
-                late_s=rng.choice((0.0, 0.0, 0.2, 3.0)),
-            )
+    connected = [driver for driver in world.drivers if driver.link is not None and driver.link.at_client]
+    for driver in connected:
+        rng = world.rng
+        by_client, by_server = rng.choice((0.001, 0.01, 15.0)), rng.choice((0.001, 0.05, 40.0))
+        world.cut(
+            driver.link,
+            noticed_by_client_s=by_client,
+            noticed_by_server_s=by_server,
+            late_s=rng.choice((0.0, 0.0, 0.2, 3.0)),
+        )
+    return bool(connected)
 
 
 def cut_twice(world):
     """The next connection does not live long either: its Welcome may be lost."""
-    cut(world)
+    met = cut(world)
     for _ in range(world.rng.randint(1, 3)):
         world.push(0.3 * world.rng.random(), cut, world)
+    return met
 
 
 def lose_worker(world):
-    world.lose_worker("signal")
+    return world.lose_worker("signal")
 
 
 def lose_worker_again(world):
-    world.lose_worker("signal")
+    met = world.lose_worker("signal")
     world.push(0.05 * world.rng.random(), lose_worker, world)
+    return met
 
 
 def crash_server(world):
-    _stop(world, machine=False)
+    return _stop(world, machine=False)
 
 
 def crash_machine(world):
@@ -47,35 +53,38 @@ def crash_machine(world):
         world.lost_some = True
         world.history.excuse("ENV_LOST", "SESSION_GONE")
     # A second client does not know which replies the first one had: nobody could tell that one is lost.
-    _stop(world, machine=synced or len(world.drivers) == 1)
+    return _stop(world, machine=synced or len(world.drivers) == 1)
 
 
 def crash_between_effects(world):
     """Between any two things that the server does."""
     world.fuse = world.rng.randint(0, 8)
+    return True
 
 
 def _stop(world, *, machine):
     if not world.up:
-        return
+        return False
     if not (world.terms.journaled and world.terms.deterministic) or world.liar:
         world.history.excuse("ENV_LOST", "SESSION_GONE")
     if world.disk.full:
         world.history.excuse("ENV_LOST", "SESSION_GONE")
     world.stop_server(machine=machine)
     world.push(0.5 * world.rng.random(), world.start_server)
+    return True
 
 
 def drain(world):
     """The server stops in good order, and another takes its place."""
     session = world.session
     if session is None or not world.up:
-        return
+        return False
     if not (world.terms.journaled and world.terms.deterministic) or world.liar or world.disk.full:
         world.history.excuse("ENV_LOST", "SESSION_GONE")
     world.draining = True
     world.carry(session.drain(world.now, 0.02))
     world.push(0.03, _stop_drained, world, session, world.life)
+    return True
 
 
 def _stop_drained(world, session, life):
@@ -87,9 +96,11 @@ def _stop_drained(world, session, life):
 
 
 def hang(world):
-    if world.worker is not None and world.worker.alive and world.session is not None:
-        world.worker.hangs = True
-        world.history.excuse("ENV_LOST", "DEADLINE")
+    if world.worker is None or not world.worker.alive or world.session is None:
+        return False
+    world.worker.hangs = True
+    world.history.excuse("ENV_LOST", "DEADLINE")
+    return True
 
 
 def fill_disk(world):
@@ -97,43 +108,46 @@ def fill_disk(world):
     world.disk.full = True
     if world.draining:
         world.history.excuse("ENV_LOST", "SESSION_GONE")
+    return True
 
 
 def jump(world):
     """Everybody is stopped for a while: a suspended machine."""
     world.now += world.rng.choice((5.0, 70.0))
     world.history.excuse("SESSION_GONE", "ENV_LOST", "DEADLINE", "UNREACHABLE", "DRAINING")
+    return True
 
 
 def take_over(world):
     """Another process takes the session with its token; the first one does not know and goes on sending."""
     first = world.drivers[0]
     if len(world.drivers) > 1 or first.saved is None or world.liar or world.lost_some:
-        return
+        return False
     world.history.excuse("SUPERSEDED", "SESSION_GONE")
     second = Driver(world, "b", world.rng.randint(1, 4), world.window, saved=first.saved)
     world.drivers.append(second)
     second.start()
+    return True
 
 
 def send_again(world):
     """A request that has its reply is sent again: the same bytes again, and nothing is carried out."""
-    _rogue(world, lambda number, request: request, "")
+    return _rogue(world, lambda number, request: request, "")
 
 
 def send_other_bytes(world):
     """A number that was used is sent with another request."""
-    _rogue(world, lambda number, request: frame(number, b"rother"), "IDEMPOTENCY_CONFLICT")
+    return _rogue(world, lambda number, request: frame(number, b"rother"), "IDEMPOTENCY_CONFLICT")
 
 
 def _rogue(world, changed, expected):
     driver, session = world.drivers[-1], world.session
     sent = [number for number in world.history.sent if code_of(world.history.sent[number]) == ""]
     if session is None or session.connection is None or not sent or session._drained_by_s is not None:
-        return
+        return False
     number = max(sent)
     if number not in driver.requests or session._phase.name != "LIVE":
-        return
+        return False
     data = changed(number, driver.requests[number])
     for _ in range(3):
         effects = session.request(session.connection, number, digest(data), data, world.now)
@@ -142,19 +156,21 @@ def _rogue(world, changed, expected):
             raise Violation(f"request {number} again: {effects}, expected one answer {expected!r}")
         if not expected and frames[0] != world.history.sent[number]:
             raise Violation(f"request {number} again: {frames[0]!r}, it was {world.history.sent[number]!r}")
+    return True
 
 
 def skip_number(world):
     """A number that is not the next one."""
     session = world.session
     if session is None or session.connection is None or session._drained_by_s is not None:
-        return
+        return False
     if session._phase.name != "LIVE":
-        return
+        return False
     data = frame(session._last + len(session._asked) + world.rng.randint(2, 9), b"rgap")
     effects = session.request(session.connection, number_of(data), digest(data), data, world.now)
     if [type(effect) for effect in effects] != [fx.SendTo] or code_of(effects[0].frame) != "OUT_OF_ORDER":
         raise Violation(f"a gap: {effects}")
+    return True
 
 
 MISFORTUNES = (

@@ -26,7 +26,7 @@ QUICK = Patience(first_s=0.01, longest_s=0.2, begin_s=60.0, resume_s=30.0, hands
 class Server:
     """One that runs. ``kill`` it, ``stop`` it; ``log`` is what it wrote."""
 
-    def __init__(self, folder, *targets, policy=None, limit=None, environ=None, **settings):
+    def __init__(self, folder, *targets, policy=None, limit=None, environ=None, jumps=None, **settings):
         folder.mkdir(exist_ok=True, parents=True)
         self.folder, self.targets = folder, targets or ("witness:Witness-v0",)
         self.token_file = folder / "tokens"
@@ -38,6 +38,7 @@ class Server:
             "targets": list(self.targets),
             "token_file": str(self.token_file),
             "policy": policy or {},
+            "jumps": jumps,  # the seed of a clock that jumps, see serve_with
             "settings": {name: str(one) if isinstance(one, Path) else one for name, one in settings.items()},
         }
         argv = [sys.executable, "-m", "tests.server.serve_with", json.dumps(asked)]

@@ -7,6 +7,7 @@ seed alone. Oracles look at every effect when it is made, and at the histories w
 import heapq
 import random
 import sys
+from collections import Counter
 from io import BytesIO
 
 from paddock.hosting import resuming
@@ -53,6 +54,7 @@ class World:
         self.tokens = 0
         self.noisy = rng.random() < 0.3  # frames come twice
         self.kills, self.lost_some = 0, False
+        self.befell = Counter()  # misfortunes that met something, by name
         self.fuse = None  # after how many effects the machine goes down
 
     # Time
@@ -84,7 +86,7 @@ class World:
 
     def misfortune(self, what):
         self.say("MISFORTUNE", what.__name__)
-        what(self)
+        self.befell[what.__name__] += what(self)
 
     # Network
 
@@ -99,9 +101,15 @@ class World:
         self.links[link.id] = driver.link = link
         driver.connected(attempt)
 
+    def copies(self):
+        """How often a frame comes."""
+        twice = self.noisy and self.rng.random() < 0.2
+        self.befell["frame_twice"] += twice
+        return 1 + twice
+
     def send_up(self, link, data):
         link.up_at = max(link.up_at, self.now + self.latency())
-        for _ in range(2 if self.noisy and self.rng.random() < 0.2 else 1):
+        for _ in range(self.copies()):
             self.push(link.up_at - self.now, self.deliver_up, link, data, link.up_at)
 
     def deliver_up(self, link, data, sent_for):
@@ -114,7 +122,7 @@ class World:
 
     def send_down(self, link, data, code=None):
         link.down_at = max(link.down_at, self.now + self.latency())
-        for _ in range(2 if self.noisy and code is None and self.rng.random() < 0.2 else 1):
+        for _ in range(self.copies() if code is None else 1):
             self.push(link.down_at - self.now, self.deliver_down, link, data, code)
 
     def deliver_down(self, link, data, code):
@@ -279,7 +287,7 @@ class World:
         """The worker's process is gone; what it sent before may be read late."""
         worker, session = self.worker, self.session
         if worker is None or not worker.alive or session is None:
-            return
+            return False
         worker.alive = False
         self.kills += 1
         if self.liar or self.disk.full or not (self.terms.journaled and self.terms.deterministic) or self.kills > 2:
@@ -288,6 +296,7 @@ class World:
         self.carry(session.worker_lost(worker.id, cause, self.now))
         if late is not None:
             self.push(0.01 * self.rng.random(), self.worker_replies, worker, late, True)
+        return True
 
     def rebuild(self, effect):
         worker = self.worker = self.new_worker(effect.worker)

@@ -1,7 +1,9 @@
 """Networks that break, stall or lie: each step is applied once, and its reply is nobody else's."""
 
 import contextlib
+import os
 import random
+import signal
 import socket
 import subprocess
 import sys
@@ -28,24 +30,26 @@ def server(tmp_path_factory):
 # F-5
 
 
+@pytest.mark.parametrize("count", [20, pytest.param(500, marks=pytest.mark.full)])
 @pytest.mark.parametrize("where", ["up", "down"])
-def test_cut_connection_costs_no_step_and_doubles_none(server, seed, where):
-    """Cut by a reset after so many bytes: before, within or after a request, or within its reply. 20 each way."""
+def test_cut_connection_costs_no_step_and_doubles_none(server, seed, where, count):
+    """Cut by a reset after so many bytes: before, within or after a request, or within its reply. So many each way."""
     chance = random.Random(f"{seed} {where}")
     print(f"seed {seed} {where}")
     begun = 700  # bytes of upgrade, hello and welcome; most cuts come later, some within them
     sizes = [
-        chance.randrange(60, begun) if chance.random() < 0.15 else begun + chance.randrange(600) for _ in range(20)
+        chance.randrange(60, begun) if chance.random() < 0.15 else begun + chance.randrange(600) for _ in range(count)
     ]
     cuts = [(size, None) if where == "up" else (None, size) for size in sizes]
     with CuttingProxy(server.port, cuts) as proxy, Client(server.address(port=proxy.port), 5) as client:
         client.reset()
-        for number in range(400):
-            client.step(chance.choice([number, number, DO["pause"]]) if proxy.cut < 20 else number)
-            if proxy.cut >= 20 and number > 100:
+        for number in range(20 * count):
+            client.step(chance.choice([number, number, DO["pause"]]) if proxy.cut < count else number)
+            if proxy.cut >= count and number > 100:
                 break
-        assert proxy.cut >= 20, proxy.cut
+        assert proxy.cut >= count, proxy.cut
     assert client.count == len(client.history)
+    print(f"{proxy.cut} cuts, {client.count} steps: none lost, doubled or reordered")
 
 
 def test_connection_dropped_at_any_moment_is_resumed_within_a_second(server, seed):
@@ -62,6 +66,29 @@ def test_connection_dropped_at_any_moment_is_resumed_within_a_second(server, see
             client.step(number)
             slowest = max(slowest, time.monotonic() - began)
     assert slowest < 2.0, slowest
+
+
+@pytest.mark.parametrize("count", [20, pytest.param(1000, marks=pytest.mark.full)])
+def test_stopped_server_or_worker_goes_on_where_it_was(server, seed, count):
+    """SIGSTOP at any moment of a step, then SIGCONT: server and worker take turns."""
+    chance = random.Random(seed)
+    with Client(server.address(), 11) as client:
+        client.reset()
+        worker = server.worker(client)
+        for number in range(count):
+            stopping = threading.Timer(chance.uniform(0, 0.003), stop, ((server.process.pid, worker)[number % 2],))
+            stopping.start()
+            for action in range(4):
+                client.step(number + action)
+            stopping.join()
+        assert client.count == len(client.history) == 4 * count
+    print(f"{count} stops, {client.count} steps: none lost, doubled or reordered")
+
+
+def stop(pid, for_s=0.01):
+    os.kill(pid, signal.SIGSTOP)
+    time.sleep(for_s)
+    os.kill(pid, signal.SIGCONT)
 
 
 # F-7
@@ -222,12 +249,13 @@ def take_over(url, token, session, resume_token, last):
 # F-19
 
 
-def test_repeated_requests_are_applied_once_and_answered_alike(server, seed):
-    """20 rounds: the same bytes ten times, other bytes with the same number, a number too high."""
+@pytest.mark.parametrize("rounds", [20, pytest.param(1000, marks=pytest.mark.full)])
+def test_repeated_requests_are_applied_once_and_answered_alike(server, seed, rounds):
+    """Each round: the same bytes ten times, other bytes with the same number, a number too high."""
     chance = random.Random(seed)
     with Raw(server) as raw:
         raw.begin(12)
-        for number in range(3, 23):
+        for number in range(3, 3 + rounds):
             action = chance.randrange(1000)
             frame = b"".join(encode(Step([0], [action]), number))
             for _ in range(10):
@@ -239,6 +267,7 @@ def test_repeated_requests_are_applied_once_and_answered_alike(server, seed):
             assert isinstance(conflict, Failed) and conflict.code == "IDEMPOTENCY_CONFLICT"
             gap = raw.ask(number + 2 + chance.randrange(5), Step([0], [1]))
             assert isinstance(gap, Failed) and gap.code == "OUT_OF_ORDER"
+    print(f"{10 * rounds} frames for {rounds} steps: none lost, doubled or reordered")
 
 
 def test_client_that_gives_up_while_its_session_is_opened_leaves_nothing(server, seed):

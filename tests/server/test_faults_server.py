@@ -26,9 +26,16 @@ SHORT = Patience(first_s=0.01, longest_s=0.5, begin_s=10.0, resume_s=1.0, handsh
 # F-2
 
 
-@pytest.mark.parametrize(("rounds", "clients"), [(2, 10), pytest.param(20, 10, marks=pytest.mark.full)])
+@pytest.mark.parametrize(
+    ("rounds", "clients"),
+    [
+        (2, 10),
+        pytest.param(20, 10, marks=pytest.mark.full),
+        pytest.param(100, 4, marks=pytest.mark.soak(part="servers")),
+    ],
+)
 def test_killed_server_is_followed_by_one_that_goes_on_where_it_was(tmp_path, seed, rounds, clients):
-    """Each round kills the server within a step of every client: 20 injections, or 200."""
+    """Each round kills the server, or stops it in good order, within a step of every client."""
     chance = random.Random(seed)
     print(f"seed {seed}")
     settings = {"journal": tmp_path / "journal", "spares": 0}
@@ -55,6 +62,8 @@ def test_killed_server_is_followed_by_one_that_goes_on_where_it_was(tmp_path, se
             client.close()
         wait_until(lambda: not server.sessions())
         assert list((tmp_path / "journal").glob("*.journal")) == []
+        steps = sum(client.count for client in found)
+        print(f"{rounds} servers ended, {steps} steps: none lost, doubled or reordered")
     finally:
         server.stop()
 
@@ -103,26 +112,41 @@ def test_without_a_journal_sessions_end_with_their_server(tmp_path):
         server.stop()
 
 
-@pytest.mark.parametrize("times", [5, pytest.param(20, marks=pytest.mark.full)])
-def test_killed_worker_is_rebuilt_from_the_journal_and_nobody_notices(tmp_path, seed, times):
+@pytest.mark.parametrize(
+    ("sessions", "times"),
+    [
+        (1, 5),
+        pytest.param(1, 20, marks=pytest.mark.full),
+        pytest.param(15, 20, marks=pytest.mark.soak(part="kills")),
+    ],
+)
+def test_killed_worker_is_rebuilt_from_the_journal_and_nobody_notices(tmp_path, seed, sessions, times):
     """F-1 with recovery, again and again in one session, the last time after 1,000 steps."""
     chance = random.Random(seed)
     with serving(tmp_path / "server", journal=tmp_path / "journal", spares=0) as server:
-        with Client(server.address(), 4) as client:
-            client.reset(4)
-            for number in range(times):
-                for action in range(1000 if number == times - 1 else 3):
-                    client.step(action)
-                worker = server.worker(client)
-                threading.Timer(chance.uniform(0, 0.05), os.kill, (worker, signal.SIGKILL)).start()
-                began = time.monotonic()
-                client.step(DO["pause"])
-                client.step(1)
-                took = time.monotonic() - began
-            assert took < 10.0, took
-            print(f"rebuilt after {client.count} steps in {took:.2f} s")
-            assert_same_as_undisturbed(server, [client])
+        for canary in range(sessions):
+            with Client(server.address(), canary) as client:
+                client.reset(canary)
+                for number in range(times):
+                    took = rebuild(server, client, chance, steps=1000 if number == times - 1 else 3)
+                assert took < 10.0, took
+                print(f"{times} workers killed, {client.count} steps: none lost, doubled or reordered")
+                print(f"the last was rebuilt in {took:.2f} s")
+                assert_same_as_undisturbed(server, [client])
         assert 'cause="signal"' in server.get("/metrics")
+
+
+def rebuild(server, client, chance, steps):
+    """Kill the worker of a client within a step; the seconds that this step and the next one take."""
+    for action in range(steps):
+        client.step(action)
+    killer = threading.Timer(chance.uniform(0, 0.05), os.kill, (server.worker(client), signal.SIGKILL))
+    killer.start()
+    began = time.monotonic()
+    client.step(DO["pause"])
+    client.step(1)
+    killer.join()
+    return time.monotonic() - began
 
 
 def test_request_that_ends_every_worker_is_not_repeated_for_ever(tmp_path):
@@ -153,12 +177,13 @@ def small_disk(tmp_path):
     subprocess.run(["umount", "-l", folder], check=True)
 
 
-def test_full_disk_refuses_new_sessions_and_hurts_no_running_one(tmp_path, small_disk, seed):
-    """20 times the disk is full after a random number of bytes."""
+@pytest.mark.parametrize("times", [20, pytest.param(100, marks=pytest.mark.soak(part="disk"))])
+def test_full_disk_refuses_new_sessions_and_hurts_no_running_one(tmp_path, small_disk, seed, times):
+    """So many times the disk is full after a random number of bytes."""
     chance = random.Random(seed)
     filler, refused, went_on = small_disk / "filler", 0, 0
     with serving(tmp_path / "server", journal=small_disk / "journal", spares=1, grace_s=1.0) as server:
-        for number in range(20):
+        for number in range(times):
             fill(filler, leave=chance.randrange(0, 20_000))
             with Raw(server) as raw:
                 reply = raw.ask(0, Hello())
@@ -178,6 +203,7 @@ def test_full_disk_refuses_new_sessions_and_hurts_no_running_one(tmp_path, small
         with Client(server.address(), 1) as client:
             client.reset().step(1)
     assert refused and went_on, (refused, went_on)
+    print(f"{times} full disks: {refused} sessions refused, {went_on} went on; no step lost, doubled or reordered")
 
 
 def refusal(server):
@@ -308,6 +334,24 @@ def test_killed_server_leaves_no_worker(tmp_path):
     print(f"{len(workers)} processes were gone after {took * 1e3:.0f} ms")
     for client in clients:
         client.abandon()
+
+
+@pytest.mark.parametrize("count", [20, pytest.param(1000, marks=pytest.mark.full)])
+def test_clock_that_jumps_costs_no_step_and_doubles_none(tmp_path, seed, count):
+    """The server's clocks jump before or within a step, by up to 25 s; a request has 30."""
+    chance = random.Random(seed)
+    settings = {"jumps": seed, "journal": tmp_path / "journal", "spares": 0}
+    with serving(tmp_path / "server", **settings) as server, Client(server.address(), 5) as client:
+        client.reset(5)
+        for number in range(count):
+            timer = threading.Timer(chance.uniform(0, 0.02), server.process.send_signal, (signal.SIGUSR2,))
+            timer.start()
+            client.step(chance.choice([number, number, DO["pause"]]))
+            client.step(number)
+            timer.join()
+        assert client.count == len(client.history) == 2 * count
+        assert_same_as_undisturbed(server, [client])
+    print(f"{count} jumps, {client.count} steps: none lost, doubled or reordered")
 
 
 # F-23

@@ -40,10 +40,11 @@ def doomed(server, canary=1):
     return Client(server.address(), canary).reset()
 
 
-def test_killed_worker_is_noticed_at_once_and_its_client_is_told(server, neighbour, seed):
-    """F-1, 20 injections."""
-    chance, slowest = random.Random(seed), 0.0
-    for number in range(20):
+@pytest.mark.parametrize("count", [20, pytest.param(300, marks=pytest.mark.soak(part="kills"))])
+def test_killed_worker_is_noticed_at_once_and_its_client_is_told(server, neighbour, seed, count):
+    """F-1."""
+    chance, took = random.Random(seed), []
+    for number in range(count):
         client = doomed(server, number)
         for action in range(chance.randrange(4)):
             client.step(action)
@@ -53,15 +54,16 @@ def test_killed_worker_is_noticed_at_once_and_its_client_is_told(server, neighbo
         began = time.monotonic()
         failed = client.channel.recv(5.0)
         if number % 2 or failed.__class__.__name__ == "Failed":
-            slowest = max(slowest, time.monotonic() - began)
+            took.append(time.monotonic() - began)
             assert failed.code == WorkerLost.code and "cause=signal" in failed.message, failed
             assert f"last_applied={2 + client.count}" in failed.message
             with pytest.raises(WorkerLost):
                 client.step(3)  # never a fresh environment
         client.abandon()
         neighbour.step(number)
-    assert slowest < 0.5, f"{slowest:.3f} s"
-    print(f"seed {seed}: slowest notice {slowest * 1e3:.0f} ms")
+    took.sort()
+    print(f"seed {seed}: {count} kills, {len(took)} within a step; slowest notice {took[-1] * 1e3:.0f} ms")
+    assert took[-max(1, count // 20)] < 0.5, took[-20:]  # of many, one in twenty may meet a busy moment
 
 
 def step_request(action):
@@ -147,6 +149,16 @@ def crash(server, how, count):
         for client in clients:
             client.abandon()
     assert rss_kb(server.process.pid) - before < 20_000
+
+
+def test_worker_that_uses_too_much_cpu_time_in_a_call_is_ended(tmp_path):
+    with serving(tmp_path / "server", policy={"call_cpu_s": 0.5}) as server, Client(server.address(), 1) as other:
+        other.reset()
+        client = doomed(server)
+        with pytest.raises(WorkerLost, match="cause=cpu"):
+            client.step(DO["loop"])
+        client.abandon()
+        other.step(1)
 
 
 def test_worker_that_floods_its_output_slows_only_itself(server, neighbour):

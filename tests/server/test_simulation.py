@@ -13,6 +13,16 @@ from tests.server.simulator import World
 
 SCHEDULES = 10_000
 FULL_SCHEDULES = 200_000
+# Misfortunes that met something, at least so many of each kind.
+INJECTED = {
+    ("cut", "cut_twice"): 1_000,
+    ("frame_twice", "send_again"): 1_000,
+    ("drain", "hang"): 1_000,
+    ("lose_worker", "lose_worker_again"): 300,
+    ("crash_server", "crash_machine"): 100,
+    ("fill_disk",): 100,
+    ("jump",): 1_000,
+}
 ENOUGH_FOR_A_MUTANT = 6_000
 
 
@@ -43,9 +53,14 @@ def seen(world):
 
 
 def test_ten_thousand_schedules_keep_every_promise(seed):
-    found = Counter()
+    found, befell = Counter(), Counter()
     for number in range(SCHEDULES):
-        found.update(seen(run(seed * 1_000_000 + number)))
+        world = run(seed * 1_000_000 + number)
+        found.update(seen(world))
+        befell += world.befell
+    print(", ".join(f"{name}: {count:,}" for name, count in befell.most_common()))
+    met = {kinds: sum(befell[kind] for kind in kinds) for kinds in INJECTED}
+    assert {kinds: count for kinds, count in met.items() if count < INJECTED[kinds]} == {}, befell
     often = ["all answered", "gave up", "resumed", "another server", "rebuilt", "taken over"]
     often += ["ENV_LOST", "SESSION_GONE", "SUPERSEDED", "DEADLINE"]
     assert {what: found[what] for what in often if found[what] < SCHEDULES / 100} == {}, found

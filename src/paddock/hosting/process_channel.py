@@ -157,6 +157,8 @@ class ProcessChannel:
                 if not isinstance(reply, (Done, Failed)):
                     raise reply if isinstance(reply, BadFrame) else BadFrame(f"no reply, a {type(reply).__name__}")
                 self.heard_s = time.monotonic()
+                if self.child is not None:
+                    self.child.answered = True
                 if self._unanswered.popleft() > self._unwanted_through:
                     return reply
         except BadFrame as error:

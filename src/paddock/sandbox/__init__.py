@@ -8,6 +8,7 @@
     message             what the worker is told to do to itself; inside/ does it
     cgroup              limits on groups of processes
     child               Child: the whole tree that was started, how it ended, what it wrote
+    cpu                 ends a worker that uses too much CPU time in a call
     plumbing, starter   descriptors and the thread that a launch needs
     machine             what this machine can enforce
     promises            what each tier therefore promises

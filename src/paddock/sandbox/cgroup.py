@@ -11,11 +11,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-_NAMES = ("memory", "pids", "cpu")
+_NAMES = ("memory", "pids", "cpu", "cpuacct")  # v1 counts CPU time in a tree of its own
 _PREFIX = "paddock-"
 _REMOVED_WITHIN_S = 1.0  # a group stays busy for a moment after its last process has ended
 _STALE_S = 10.0  # a group younger than this may be one that another process is about to fill
-_PERIOD_US = 100_000
 _numbers = itertools.count()
 
 
@@ -29,7 +28,7 @@ class Controller:
 
 
 def controllers() -> tuple[Controller, ...]:
-    """Those of memory, pids and cpu that this process may use. Nothing is changed to find out."""
+    """Those of memory, pids and CPU time that this process may use. Nothing is changed to find out."""
     try:
         mounts, own = Path("/proc/self/mountinfo").read_text(), Path("/proc/self/cgroup").read_text()
     except OSError:
@@ -97,19 +96,26 @@ class Group:
         *,
         memory_bytes: int | None = None,
         pids: int | None = None,
-        cpus: float | None = None,
+        cpu: bool = False,
     ) -> None:
-        wanted = {"memory": memory_bytes, "pids": pids, "cpu": cpus}
+        # With ``cpu`` it gets the share of one process, however many threads it has, and no fixed limit.
+        share = 0 if cpu else None
+        wanted = {"memory": memory_bytes, "pids": pids, "cpu": share, "cpuacct": share}
         self._owner = os.getpid()
         self._folders: dict[str, int] = {}
         self._memory: tuple[str, int] | None = None
+        self._cpu_used: str | None = None  # the file
         self.limits: tuple[str, ...] = ()  # the kinds that it enforces
         name = f"{_PREFIX}{self._owner}-{_started(self._owner)}-{next(_numbers)}"
         try:
             for one in among:
                 value = wanted[one.name]
                 if value is not None:
-                    self._limit(one, f"{one.folder}/{name}", value)
+                    try:
+                        self._limit(one, f"{one.folder}/{name}", value)
+                    except OSError:
+                        if one.name in ("memory", "pids"):  # the others are a matter of fairness
+                            raise
         except BaseException:
             self.remove()
             raise
@@ -125,7 +131,10 @@ class Group:
                 _write(path, text)
         if controller.name == "memory":
             self._memory = (folder, controller.version)
-        self.limits += (controller.name,)
+        if controller.version == 2 or controller.name == "cpuacct":
+            self._cpu_used = f"{folder}/{'cpu.stat' if controller.version == 2 else 'cpuacct.usage'}"
+        if controller.name != "cpuacct":
+            self.limits += (controller.name,)
 
     def add(self, pid: int) -> None:
         """Put the process into the group; its children will be in it too. OSError if the kernel refuses."""
@@ -143,6 +152,13 @@ class Group:
             if key == "oom_kill":
                 return int(number) > 0
         return False
+
+    def cpu_s(self) -> float | None:
+        """CPU seconds of all that was ever in it; None where they are not counted."""
+        words = _read(self._cpu_used).split() if self._cpu_used else []
+        if not words:
+            return None
+        return int(words[1]) / 1e6 if words[0] == "usage_usec" else int(words[0]) / 1e9
 
     def kill(self) -> None:
         """End every process in it. Never raises; a forked copy has no say."""
@@ -196,10 +212,7 @@ def _settings(controller: Controller, value: float) -> list[tuple[str, str]]:
         return [("memory.limit_in_bytes", number), ("?memory.memsw.limit_in_bytes", number)]
     if controller.name == "memory":
         return [("memory.max", number), ("?memory.swap.max", "0"), ("?memory.oom.group", "1")]
-    quota = str(max(1000, int(value * _PERIOD_US)))
-    if controller.version == 1:
-        return [("cpu.cfs_period_us", str(_PERIOD_US)), ("cpu.cfs_quota_us", quota)]
-    return [("cpu.max", f"{quota} {_PERIOD_US}")]
+    return []
 
 
 def _started(pid: int) -> str:

@@ -8,6 +8,7 @@ import select
 import signal
 import socket
 import subprocess
+import threading
 import time
 import weakref
 from collections.abc import Sequence
@@ -18,7 +19,7 @@ from typing import Literal, Protocol
 from paddock.sandbox.cgroup import Group
 from paddock.sandbox.inside.failed import NO_WALL, NO_WALL_TEXT, WALL_UP
 from paddock.sandbox.plain_text import plain
-from paddock.sandbox.plan import Plan
+from paddock.sandbox.plan import Exec, Plan
 from paddock.sandbox.removal import remove_tree
 
 Cause = Literal["exit", "signal", "memory", "cpu", "ended"]
@@ -69,7 +70,13 @@ class Child:
         self.output_fd: int | None = output_fd
         os.set_blocking(output_fd, False)
         self._kept, self._dropped, self._keep_bytes = bytearray(), 0, plan.policy.output_kb * 1024
-        self._cpu_s, self._used_cpu_s = plan.policy.cpu_s, 0.0
+        self.policy, self._used_cpu_s = plan.policy, 0.0
+        self.answered = False  # set by whoever reads its replies, taken back by whoever watches its CPU time
+        # Until its first reply. A program's whole life is one call.
+        program = isinstance(plan.program, Exec)
+        self.start_cpu_s = self.policy.call_cpu_s if program else max(self.policy.call_cpu_s, self.policy.start_s)
+        self._overspent = False
+        self._ending = threading.Lock()
         self.companions: list[Companion] = []  # closed when it has ended
         self._owner, self._over, self._killed = os.getpid(), False, False
         self._init_fd: int | None = None  # of the namespace's first process
@@ -113,9 +120,12 @@ class Child:
 
     def kill(self) -> None:
         """End it and everything that it started, now. Safe to call twice, and in a forked child, which has no say."""
-        if self._over or os.getpid() != self._owner:
+        if os.getpid() != self._owner:
             return
-        self._over = True
+        with self._ending:
+            if self._over:
+                return
+            self._over = True
         _LIVE.discard(self)
         self._killed = not _ready(self.fd)
         self._end_all()
@@ -124,6 +134,18 @@ class Child:
         self._await_the_rest()
         self._judge()
         self._clean_up()
+
+    def end_overspent(self) -> None:
+        """End it for the CPU time of its call. Whoever waits for its reply finds it ended, and learns why."""
+        with self._ending:  # its descriptors stay open meanwhile
+            if not self._over:
+                self._overspent = True
+                self._end_all()
+
+    def cpu_s(self) -> float:
+        """CPU seconds that it and everything below it have used so far."""
+        counted = None if self.group is None else self.group.cpu_s()
+        return _cpu_below_s(self.pid) if counted is None else counted
 
     def last_words(self) -> str:
         """How it ended, in words; called when its socket is gone, it ends what had not ended yet."""
@@ -135,8 +157,10 @@ class Child:
             return "closed its connection"
         if self.cause == "memory":
             return "was ended: it took more memory than allowed"
+        if self._overspent:
+            return f"was ended: it used more CPU time than the {self.policy.call_cpu_s:g} s of a call (call_cpu_s)"
         if self.cause == "cpu":
-            return f"was ended: it used more than the {self._cpu_s} s of CPU time that it is allowed"
+            return f"was ended: it used more than the {self.policy.cpu_s} s of CPU time that it is allowed"
         return f"was killed by {_signal_name(-self._code)}" if self._code < 0 else f"exited with code {self._code}"
 
     @property
@@ -239,10 +263,14 @@ class Child:
     def _judge(self) -> None:
         if self.group is not None and self.group.out_of_memory():
             self.cause = "memory"
+        elif self._overspent:
+            self.cause = "cpu"
         elif self._killed:
             self.cause = "ended"
         elif self._code == -signal.SIGXCPU or (
-            self._code == -signal.SIGKILL and self._cpu_s is not None and self._used_cpu_s >= self._cpu_s * 0.95
+            self._code == -signal.SIGKILL
+            and self.policy.cpu_s is not None
+            and self._used_cpu_s >= self.policy.cpu_s * 0.95
         ):
             self.cause = "cpu"
         else:
@@ -283,6 +311,16 @@ def _ready(fd: int | None, timeout_s: float = 0.0) -> bool:
     poller = select.poll()
     poller.register(fd, select.POLLIN)
     return bool(poller.poll(timeout_s * 1000))
+
+
+def _cpu_below_s(pid: int) -> float:
+    with suppress(OSError, IndexError):  # it has ended
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        used = sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")  # and of children that it waited for
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            used += sum(_cpu_below_s(int(one)) for one in (task / "children").read_text().split())
+        return used
+    return 0.0
 
 
 def _said_that_it_stands(control: socket.socket) -> bool:

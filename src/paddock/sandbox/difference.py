@@ -25,6 +25,7 @@ _AMOUNTS = {
     "memory_mb": "memory",
     "cpu_s": "CPU time",
     "call_s": "time for a call",
+    "call_cpu_s": "CPU time for a call",
     "start_s": "time to start",
     "descriptors": "open files",
     "output_kb": "kept output",

@@ -18,6 +18,7 @@ from paddock.sandbox.boot_line import BOOT, HOME
 from paddock.sandbox.bubblewrap import command
 from paddock.sandbox.cgroup import Group, sweep
 from paddock.sandbox.child import Child
+from paddock.sandbox.cpu import watch
 from paddock.sandbox.machine import Machine
 from paddock.sandbox.message import first_variables, message, most_tasks
 from paddock.sandbox.plan import Backend, Call, Exec, Plan, plan
@@ -58,6 +59,7 @@ def launch(
             if_it_fails.callback(child.kill)
             _hand_over(chosen, child, pipes, _order(chosen, child, pipes))
         if_it_fails.pop_all()
+    watch(child)
     return child
 
 
@@ -67,7 +69,7 @@ def _group(chosen: Plan, notes: list[str]) -> Group | None:
     _sweep_once(os.getpid())
     among, policy = chosen.machine.cgroups, chosen.policy
     try:
-        group = Group(among, memory_bytes=policy.memory_mb << 20, pids=most_tasks(policy))
+        group = Group(among, memory_bytes=policy.memory_mb << 20, pids=most_tasks(policy), cpu=True)
     except OSError as error:
         notes.append(f"memory: limited as address space, by RLIMIT_AS: a cgroup could not be made ({error})")
         return None

@@ -17,7 +17,7 @@ Tier = Literal["auto", "sandbox", "landlock"]
 _HOST = re.compile(r"(?P<name>\*|[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\]):(?P<port>[1-9]\d{0,4})")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _COUNTS = ("scratch_mb", "processes", "threads", "memory_mb", "descriptors", "output_kb", "info_kb")
-_SECONDS = ("cpu_s", "call_s", "start_s")
+_SECONDS = ("cpu_s", "call_s", "call_cpu_s", "start_s")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +42,8 @@ class Policy:
     memory_mb: int = 2048
     cpu_s: float | None = None  # of one core, over the whole life
     call_s: float = CALL_S  # wall time of one request: a reset, a step, a render
+    # CPU time of one request, all threads and processes together. None is call_s: one core for as long as it may take.
+    call_cpu_s: float = None  # type: ignore[assignment]  # a number once it is made
     start_s: float = START_S  # wall time until it is made
     descriptors: int = 256
     output_kb: int = 64  # of stdout and stderr that are kept; more is thrown away
@@ -66,6 +68,8 @@ class Policy:
         for name in _COUNTS:
             _check(name, getattr(self, name), whole=True, least=1)
         _check("workspaces", self.workspaces, whole=True, least=0)
+        if self.call_cpu_s is None:
+            object.__setattr__(self, "call_cpu_s", self.call_s)
         for name in _SECONDS:
             if not (name == "cpu_s" and self.cpu_s is None):
                 _check(name, getattr(self, name), whole=False, least=0.001)
@@ -80,7 +84,7 @@ class Policy:
         plain: dict[str, Any] = {}
         for one in fields(self):
             value = getattr(self, one.name)
-            if value == getattr(DEFAULT, one.name):
+            if value == (self.call_s if one.name == "call_cpu_s" else getattr(DEFAULT, one.name)):
                 continue
             if isinstance(value, Policy):
                 value = value.to_dict()

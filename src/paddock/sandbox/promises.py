@@ -119,8 +119,12 @@ def _tasks(case: _Case) -> _Judged:
 
 def _cpu(case: _Case) -> _Judged:
     if case.policy.cpu_s is None:
-        return False, (), "the policy sets no limit; every call has a deadline"
+        return True, ("launch",), f"{case.policy.call_cpu_s:g} s in each call; the policy sets no limit for all of them"
     return True, case.by("limits"), "of each process by itself" if case.policy.processes > 1 else ""
+
+
+def _share(case: _Case) -> _Judged:
+    return case.cgroup("cpu"), case.by("cgroup"), "" if case.cgroup("cpu") else "no cgroup for the CPU may be made here"
 
 
 def _descriptors(case: _Case) -> _Judged:
@@ -158,6 +162,7 @@ _TABLE: tuple[tuple[str, str, Callable[[_Case], _Judged]], ...] = (
     ("memory-limited", "It can't take more memory than allowed.", _memory),
     ("tasks-limited", "It can't start more threads than allowed.", _tasks),
     ("cpu-limited", "It can't use more CPU time than allowed.", _cpu),
+    ("cpu-shared", "It can't take its neighbours' share of the CPU.", _share),
     ("descriptors-limited", "It can't open more files than allowed.", _descriptors),
     ("kernel-narrow", "It can't call rarely used parts of the kernel.", _kernel),
     ("no-privileges", "It can't gain rights.", _privileges),

@@ -116,8 +116,9 @@ def _programs(policy: Policy) -> Line:
 def _time(policy: Policy) -> Line:
     core = "as long as it likes" if policy.cpu_s is None else f"at most {amount('cpu_s', policy.cpu_s)} in all"
     call, start = amount("call_s", policy.call_s), amount("start_s", policy.start_s)
-    text = f"{start} to start, {call} for each call, then it is ended; computes {core}"
-    return Line("time", text, "limit", ("start_s", "call_s", "cpu_s"))
+    cpu = amount("call_cpu_s", policy.call_cpu_s)
+    text = f"{start} to start, {call} for each call with {cpu} of CPU time, then it is ended; computes {core}"
+    return Line("time", text, "limit", ("start_s", "call_s", "call_cpu_s", "cpu_s"))
 
 
 def _variables(policy: Policy) -> Line:

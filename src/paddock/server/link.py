@@ -114,6 +114,7 @@ class WorkerLink:
             return False
         self._crew.busy.discard(self)
         for frame in self._cutter.cut(_ROOM[:count]):
+            self.child.answered = True
             if not self._open:  # the one before it was the last
                 return True
             self._on_frame(frame)

@@ -69,7 +69,10 @@ class Served:
         if planned.wall is None:
             raise PlanError(f"isolation={isolation!r} has no wall, and a server runs no environment without one.")
         self.text, self.name = target.text, target.id or target.text
-        self.policy: Policy = planned.wall if deadline_s is None else replace(planned.wall, call_s=deadline_s)
+        self.policy: Policy = planned.wall
+        if deadline_s is not None:
+            call_cpu_s = max(self.policy.call_cpu_s, deadline_s)  # who allows more time allows to compute in it
+            self.policy = replace(self.policy, call_s=deadline_s, call_cpu_s=call_cpu_s)
         self.rules = WallRules.of(self.policy)
         self._sent: Crossing = crossing(planned)
         if target.kind == "spec":  # of a program that imported its own code: the worker may need the rest of it too

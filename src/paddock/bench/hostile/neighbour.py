@@ -1,18 +1,34 @@
-"""Neighbour: another environment of the same program, in the same tier, stepped while an attack goes on."""
+"""Neighbour: another environment of the same program, in the same tier, stepped while an attack goes on.
+
+``fairness`` is the exact figure, from many rounds. Within one attack only a starved neighbour can be told from noise.
+"""
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from paddock.bench.hostile.quiet import QUIET
+from paddock.core.spec import EnvSpec
 from paddock.making import make
+from paddock.sandbox.cgroup import controllers
 
-_SLOW_S = 1.0  # of one step, microseconds of work: beyond this it was starved
+TIMES = 3.0  # how much longer than alone a step may take, at its 99th percentile
+_STARVED_S = 0.25  # below this a busy machine alone may be the reason
 _PAUSE_S = 0.005
+_SETTLE_S = 0.5  # for an attack, to come into its own
+_ATTACK = EnvSpec("Hostile/Everything-v0", "paddock.bench.hostile.attacks.resources:TakeEverything")
+_TOLD = {"seconds": 60, "threads": 12, "megabytes": 16}
 
 
 class Neighbour:
@@ -22,10 +38,15 @@ class Neighbour:
         self._env: Any = make(QUIET, isolation=isolation)
         self._over = threading.Event()
         self._seen: list[list[float]] = []
-        self._slowest_s = 0.0
+        self._alone_s: list[float] = []
+        self._took_s = self._alone_s
         self._problem = ""
         self._thread = threading.Thread(target=self._step, daemon=True)
         self._thread.start()
+
+    def attack_begins(self) -> None:
+        """What was measured until now was alone."""
+        self._took_s = []
 
     def _step(self) -> None:
         try:
@@ -34,7 +55,7 @@ class Neighbour:
             while not self._over.wait(_PAUSE_S):
                 began = time.monotonic()
                 observation, *_ = self._next(self._env, len(self._seen))
-                self._slowest_s = max(self._slowest_s, time.monotonic() - began)
+                self._took_s.append(time.monotonic() - began)
                 self._seen.append(observation.tolist())
         except Exception as error:
             self._problem = f"{type(error).__name__}: {error}"[:200]
@@ -44,16 +65,17 @@ class Neighbour:
         return env.reset(seed=7) if number % 9 == 0 else env.step(0)
 
     def end(self) -> dict[str, Any]:
-        """Its steps, the slowest, and what went wrong; the same steps are made here once more, alone."""
+        """Its steps, how long they took, and what went wrong; the same steps are made here once more, alone."""
         self._over.set()
         self._thread.join(10.0)
         problem = self._problem or ("it hangs" if self._thread.is_alive() else "")
         if not problem:
             self._env.close()
             problem = "" if self._same() else "its observations differ from those of a run alone"
-        if not problem and self._slowest_s > _SLOW_S:
-            problem = f"a step took {self._slowest_s:.2f} s"
-        return {"steps": len(self._seen), "slowest_s": self._slowest_s, "problem": problem}
+        alone_s, took_s = p99(self._alone_s), p99(self._took_s)
+        if not problem and took_s > max(TIMES * alone_s, _STARVED_S):
+            problem = f"a step took {took_s:.2f} s, alone {alone_s:.2f} s (99th percentile)"
+        return {"steps": len(self._seen), "p99_s": took_s, "alone_p99_s": alone_s, "problem": problem}
 
     def _same(self) -> bool:
         alone = make(QUIET)
@@ -62,3 +84,78 @@ class Neighbour:
             expected.append(self._next(alone, number)[0])
         alone.close()
         return all(np.array_equal(self._seen[at], expected[at % 9].tolist()) for at in range(len(self._seen)))
+
+
+def fairness(tier: str, *, rounds: int = 10, seconds: float = 1.0) -> list[tuple[float, float]]:
+    """The 99th percentile of a neighbour's step in each round: beside an idle session, beside an attacker.
+
+    The attacker spins, allocates and writes in threads, as much as it may. The two take turns at being first. Measured
+    in a process of its own; where a CPU cgroup can be made, other load of this machine has next to no weight beside it.
+    """
+    with _shield() as place:
+        argv = [sys.executable, "-m", __name__, place, tier, str(rounds), str(seconds)]
+        done = subprocess.run(argv, stdout=subprocess.PIPE, check=True)  # noqa: S603
+    return [(idle_s, attacked_s) for idle_s, attacked_s in json.loads(done.stdout)]
+
+
+@contextmanager
+def _shield() -> Iterator[str]:
+    """The folder of a group of great weight, for a process that has not looked at its own groups yet; or ""."""
+    cpu = next((one for one in controllers() if one.name == "cpu"), None)
+    if cpu is None:
+        yield ""
+        return
+    group = Path(cpu.folder, f"paddock-{os.getpid()}-shield")
+    group.mkdir()
+    leaf = group if cpu.version == 1 else group / "leaf"  # in v2 groups with others below them hold no processes
+    try:
+        if cpu.version == 1:
+            (group / "cpu.shares").write_text("262144")
+        else:
+            (group / "cpu.weight").write_text("10000")
+            (group / "cgroup.subtree_control").write_text("+cpu +memory +pids")
+            leaf.mkdir()
+        yield str(leaf)
+    finally:
+        for folder in dict.fromkeys((leaf, group)):
+            with suppress(OSError):
+                folder.rmdir()
+
+
+def _measure(place: str, tier: str, rounds: str, seconds: str) -> None:
+    if place:
+        Path(place, "cgroup.procs").write_text(str(os.getpid()))
+    found = []
+    with make(QUIET, isolation=tier) as env:
+        env.reset(seed=7)
+        for number in range(int(rounds)):
+            sides = [(0, QUIET, {}), (1, _ATTACK, _TOLD)]
+            took_s = [0.0, 0.0]
+            for at, spec, told in sides[:: -1 if number % 2 else 1]:
+                with make(spec, isolation=tier, env_kwargs=told) as other:
+                    other.reset(seed=7)
+                    other.step(0)
+                    time.sleep(_SETTLE_S)
+                    took_s[at] = p99(_steps_s(env, float(seconds)))
+            found.append(took_s)
+    print(json.dumps(found))
+
+
+def _steps_s(env: Any, seconds: float) -> list[float]:
+    took_s: list[float] = []
+    ends = time.perf_counter() + seconds
+    now = time.perf_counter()
+    while now < ends:
+        env.step(0)
+        began, now = now, time.perf_counter()
+        took_s.append(now - began)
+    return took_s
+
+
+def p99(values: list[float]) -> float:
+    """The value below which 99 of 100 lie; 0 of none."""
+    return sorted(values)[len(values) * 99 // 100] if values else 0.0
+
+
+if __name__ == "__main__":
+    _measure(*sys.argv[1:])

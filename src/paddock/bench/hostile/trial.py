@@ -85,6 +85,8 @@ class Trial:
         if isolation != "none":
             make(QUIET, isolation=plain).close()  # what is opened once and for all is opened now
         before = inside_caller.look()
+        if neighbour is not None:
+            neighbour.attack_begins()
         began = time.monotonic()
         self._call("make", lambda: self._make(isolation))
         if self.env is not None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import errno
 import os
 import sys
+import tempfile
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -74,6 +76,35 @@ class SpinOnTheSide(Hostile):
         ends = time.monotonic() + self.told["seconds"]
         while time.monotonic() < ends:
             np.sqrt(block, out=block)  # without the interpreter's lock
+
+
+class TakeEverything(Hostile):
+    """Answers at once, and meanwhile spins, allocates and writes in threads, as much as it may."""
+
+    def attempt(self) -> str:
+        if self.steps == 1:
+            for at in range(self.told["threads"]):
+                burn = (self._spin, self._allocate, self._write)[at % 3]
+                threading.Thread(target=self._go_on, args=(burn,), daemon=True).start()
+        time.sleep(self.told.get("pause", 0.0))
+        return "goes on"
+
+    def _go_on(self, burn: Callable[[], None]) -> None:
+        ends = time.monotonic() + self.told["seconds"]
+        while time.monotonic() < ends:
+            with suppress(OSError, MemoryError):
+                burn()
+
+    def _spin(self) -> None:
+        np.sqrt(np.ones(1 << 18))  # without the interpreter's lock
+
+    def _allocate(self) -> None:
+        np.full(self.told["megabytes"] * _MB, 1, np.uint8)
+
+    def _write(self) -> None:
+        with tempfile.TemporaryFile() as file:
+            for _ in range(self.told["megabytes"]):
+                file.write(bytes(_MB))
 
 
 class TakeMemory(Hostile):

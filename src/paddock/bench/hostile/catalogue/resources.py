@@ -177,4 +177,17 @@ RESOURCES = (
         control="none",
         needs="own-process",
     ),
+    row(
+        "R30",
+        "spins, allocates and writes as much as it may",
+        "env resources:TakeEverything",
+        "neighbour",
+        {"seconds": 20, "threads": 12, "megabytes": 16, "pause": 1.0},
+        expected=CONTAINED,
+        calls=("reset", *["step"] * 3, "close"),
+        neighbour=True,
+        control=None,
+        not_shown="without a wall, too, a kernel may share its cores fairly",
+        needs="cpu-shared",
+    ),
 )
