@@ -332,6 +332,30 @@ tell([most_files(), most_threads(), resource.getrlimit(resource.RLIMIT_CORE)])
             assert any("threads" in note for note in child.notes)
 
 
+@ways
+def test_a_worker_takes_few_of_its_users_timers_and_locks_only_where_it_may_write(tmp_path, way):
+    code = """
+import ctypes, fcntl
+libc, made = ctypes.CDLL(None), 0
+while made < 1000 and not libc.timer_create(1, None, ctypes.byref(ctypes.c_void_p())):
+    made += 1
+try:
+    fcntl.flock(os.open(args[0], os.O_RDONLY), fcntl.LOCK_EX)
+except OSError as error:
+    tell([made, error.errno])
+else:
+    tell([made, 0])
+"""
+    folder = tmp_path / "shared"
+    folder.mkdir()
+    folder.chmod(0o777)
+    (folder / "level").write_text("")
+    options = {"args": (str(folder / "level"),), **way}
+    made, refused = report(tmp_path, code, read=(str(folder),), **options)
+    assert made <= 256 and refused == 38
+    assert report(tmp_path, code, write=(str(folder),), **options)[1] == 0
+
+
 def test_the_plan_has_the_mounts_that_the_child_gets(tmp_path):
     with worker(tmp_path, "tell(1)") as (child, here):
         call = Call("little_worker:main", (), {"little_worker": str(tmp_path / "little_worker.py")})
