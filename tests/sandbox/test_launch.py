@@ -1,12 +1,16 @@
 """What a program behind the wall gets: the view, the descriptors, the identity, and nothing else."""
 
+import json
 import os
 import socket
+import subprocess
+import sys
 import textwrap
 import threading
 
 import pytest
 
+from paddock.bench.hostile.canaries import plant_interpreter
 from paddock.errors import InvalidPolicy, NotPermitted, SandboxUnavailable
 from paddock.sandbox import Call, Exec, Policy, launch
 from paddock.sandbox.machine import Machine
@@ -78,6 +82,43 @@ def test_only_what_the_view_lists_exists(tmp_path, backend):
     assert said[0] == ["little_worker"] and said[2] is False
     assert {"dev", "lib", "target", "tmp", "usr"} <= set(said[1])
     assert not {"home", "proc", "sys", "var", "bin", "run", "opt"} & set(said[1])
+
+
+@pytest.fixture(scope="module")
+def local_python(tmp_path_factory):
+    prefix = tmp_path_factory.mktemp("home") / ".local"
+    return prefix, plant_interpreter(prefix)
+
+
+@ways
+def test_of_an_interpreter_below_a_home_folder_only_what_it_needs_is_visible(tmp_path, local_python, way):
+    prefix, python = local_python
+    canaries = [
+        prefix / name
+        for name in ("share/keyrings/login.keyring", "bin/token", "lib/notes.txt", "lib/python2.7/x.py", "../.ssh/id")
+    ]
+    for canary in canaries:
+        canary.parent.mkdir(parents=True, exist_ok=True)
+        canary.write_text("a secret")
+    look = """
+    import numpy
+    def readable(path):
+        try:
+            return bool(open(path, "rb").read(1))
+        except OSError:
+            return False
+    tell([path for path in args if readable(path)])
+    """
+    program = (
+        "import json, sys; from tests.sandbox.workers import report; "
+        "order = json.loads(sys.argv[1]); print(json.dumps(report(**order)))"
+    )
+    needed = [python, str(prefix / "lib" / os.path.basename(os.path.dirname(os.__file__)) / "os.py")]
+    order = {"folder": str(tmp_path), "code": textwrap.dedent(look), "args": [*map(str, canaries), *needed], **way}
+    variables = {**os.environ, "PYTHONPATH": os.pathsep.join([os.getcwd(), *filter(None, sys.path)])}
+    done = subprocess.run([python, "-c", program, json.dumps(order)], env=variables, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == needed
 
 
 @backends

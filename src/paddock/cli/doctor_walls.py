@@ -11,8 +11,11 @@ def examine_walls() -> dict[str, Any]:
     """Facts, and for each tier whether it holds: a worker behind it attacks, here and now."""
     from paddock.sandbox.machine import Machine
     from paddock.sandbox.plan import TIERS
+    from paddock.sandbox.policy import DEFAULT
+    from paddock.sandbox.view import PythonWorld, view_of
 
     machine = Machine.here()
+    visible = view_of(DEFAULT, PythonWorld.here()) if machine.linux else []
     cgroups = {one.name: f"v{one.version}" for one in machine.cgroups}
     return {
         "machine": {
@@ -22,6 +25,7 @@ def examine_walls() -> dict[str, Any]:
             "landlock_abi": machine.landlock_abi,
             "seccomp": machine.seccomp,
             "cgroups": cgroups,
+            "visible": [one.target for one in visible if one.how == "ro"],
         },
         "tiers": {tier: _tier(tier) for tier in TIERS},
     }
@@ -52,6 +56,7 @@ def print_walls(report: dict[str, Any], output: Output) -> None:
             ("seccomp", "yes" if machine["seccomp"] else "no"),
             ("cgroups", ", ".join(f"{name} ({how})" for name, how in machine["cgroups"].items()) or "none writable"),
             *((f"isolation={tier!r}", _standing(one)) for tier, one in tiers.items()),
+            ("visible inside", ", ".join(machine["visible"]) or "nothing"),
         ]
     )
     output.line()

@@ -20,6 +20,8 @@ from typing import Any
 from paddock.bench.hostile.attacks.imports import beside_source, module_source
 
 _CONNECTED = "was reached"
+# What a copy of the standard library can do without: most of its size.
+_NOT_COPIED = ("*-packages", "test", "tests", "idlelib", "ensurepip", "tkinter", "lib2to3", "config-*", "*.opt-?.pyc")
 
 
 class Canaries:
@@ -208,6 +210,16 @@ class Canaries:
         waiting = array.array("i", [0])
         fcntl.ioctl(self._terminal, termios.FIONREAD, waiting)
         return f"{waiting[0]} characters typed" if waiting[0] else ""
+
+
+def plant_interpreter(prefix: Path) -> str:
+    """A copy of this Python in ``prefix``, where ``./configure --prefix=$HOME/.local`` would install it."""
+    ours = Path(getattr(sys, "_base_executable", None) or sys.executable).resolve()
+    library = Path(os.__file__).parent
+    (prefix / "bin").mkdir(parents=True)
+    shutil.copy2(ours, prefix / "bin")
+    shutil.copytree(library, prefix / "lib" / library.name, ignore=shutil.ignore_patterns(*_NOT_COPIED))
+    return str(prefix / "bin" / ours.name)
 
 
 def own_address() -> str | None:
