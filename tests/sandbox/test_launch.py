@@ -174,6 +174,10 @@ def test_empty_files_can_not_fill_the_kernel_natively(tmp_path):
     assert _most_files(tmp_path, "native", scratch_mb=1) < 1100
 
 
+def test_empty_files_can_not_fill_the_kernel_however_it_is_started(tmp_path):
+    assert _most_files(tmp_path, None, scratch_mb=1) < 1100
+
+
 @needs_root
 def test_empty_files_can_not_fill_the_kernel_behind_bubblewrap(tmp_path):
     assert _most_files(tmp_path, "bwrap", scratch_mb=1) < 1100

@@ -21,6 +21,7 @@ def examine_walls() -> dict[str, Any]:
         "machine": {
             "root": machine.root,
             "bubblewrap": ".".join(map(str, machine.bwrap_version)) if machine.bwrap else None,
+            "launcher": machine.launcher,
             "namespaces": machine.namespaces,
             "landlock_abi": machine.landlock_abi,
             "seccomp": machine.seccomp,
@@ -48,9 +49,12 @@ def _tier(tier: str) -> dict[str, Any]:
 def print_walls(report: dict[str, Any], output: Output) -> None:
     """The facts, then one row a promise and a column a tier."""
     machine, tiers = report["machine"], report["tiers"]
+    version = machine["bubblewrap"] or "missing: paddock's own launcher is used (apt install bubblewrap)"
+    if machine["bubblewrap"] and machine["launcher"] == "native":
+        version += "; not used: paddock's own launcher limits the number of files too"
     output.facts(
         [
-            ("bubblewrap", machine["bubblewrap"] or "missing: paddock's own launcher is used (apt install bubblewrap)"),
+            ("bubblewrap", version),
             ("namespaces", "yes" if machine["namespaces"] else "no"),
             ("Landlock", f"ABI {machine['landlock_abi']}" if machine["landlock_abi"] else "no"),
             ("seccomp", "yes" if machine["seccomp"] else "no"),

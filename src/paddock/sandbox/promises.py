@@ -70,9 +70,9 @@ def _files_kept(case: _Case) -> _Judged:
 def _scratch(case: _Case) -> _Judged:
     if not case.apart:
         return False, (), "the scratch folder is one of this machine's disk; only the size of each file is limited"
-    if case.machine.root or case.machine.bwrap is None or case.cgroup("memory"):
+    if case.machine.counts_files(case.machine.launcher):
         return True, case.by("namespaces"), ""
-    return True, case.by("namespaces"), "bubblewrap can't limit the number of empty files"
+    return False, (), "bubblewrap can't limit the number of files, and this user may make no cgroup for memory"
 
 
 def _network(case: _Case) -> _Judged:
