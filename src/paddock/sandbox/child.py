@@ -18,7 +18,7 @@ from paddock.sandbox.cgroup import Group
 from paddock.sandbox.inside.failed import NO_WALL, NO_WALL_TEXT, WALL_UP
 from paddock.sandbox.plain_text import plain
 from paddock.sandbox.plan import Plan
-from paddock.sandbox.removal import remove_tree
+from paddock.sandbox.removal import remove_soon
 
 Cause = Literal["exit", "signal", "memory", "cpu", "ended"]
 
@@ -234,7 +234,7 @@ class Child:
                 os.close(fd)
         self.fd = self._init_fd = self.output_fd = None
         if self.folder is not None:
-            remove_tree(self.folder)
+            remove_soon(self.folder)
 
 
 def _ready(fd: int | None, timeout_s: float = 0.0) -> bool:

@@ -23,7 +23,7 @@ from paddock.sandbox.message import first_variables, message, most_tasks
 from paddock.sandbox.plan import Backend, Call, Exec, Plan, plan
 from paddock.sandbox.plumbing import Plumbing
 from paddock.sandbox.policy import Policy
-from paddock.sandbox.removal import remove_tree
+from paddock.sandbox.removal import remove_soon
 from paddock.sandbox.starter import spawn
 
 _SCRATCH = "paddock-scratch-"  # and the number of the process that made it
@@ -52,7 +52,7 @@ def launch(
             if_it_fails.callback(group.remove)
         folder = _folder(chosen, notes)
         if folder is not None:
-            if_it_fails.callback(remove_tree, folder)
+            if_it_fails.callback(remove_soon, folder)
         with Plumbing(socket_fd, tuple(extra_fds)) as pipes:
             child = _start(chosen, pipes, group, folder, notes)
             if_it_fails.callback(child.kill)
@@ -94,7 +94,7 @@ def _sweep_folders_once(_pid: int) -> None:
         with suppress(OSError):
             ours = folder.lstat().st_uid == os.geteuid()
             if ours and owner.isdigit() and not Path(f"/proc/{owner}").exists():
-                remove_tree(str(folder))
+                remove_soon(str(folder))
 
 
 @functools.lru_cache(maxsize=1)

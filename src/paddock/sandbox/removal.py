@@ -1,13 +1,55 @@
-"""Remove a folder that a stranger has filled: however deep or large it is, this neither recurses nor takes for ever."""
+"""Remove a folder that a stranger has filled: however deep or large it is, this neither recurses nor takes for ever.
+
+Nobody has to wait for a large one: ``remove_soon`` goes on in a thread.
+"""
 
 from __future__ import annotations
 
+import atexit
 import os
 import secrets
+import threading
 import time
 from contextlib import suppress
 
 _FOLDER = getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+
+_AT_ONCE_S = 0.05
+_LATER_S = 600.0
+_AT_EXIT_S = 5.0
+_removals: set[threading.Thread] = set()
+
+
+def remove_soon(folder: str) -> None:
+    """Remove a small tree now and a large one in a thread.
+
+    Python's exit waits a while for that thread; what is left then is removed by the next program that starts.
+    """
+    if remove_tree(folder, within_s=_AT_ONCE_S):
+        return
+
+    def remove() -> None:
+        remove_tree(folder, within_s=_LATER_S)
+        _removals.discard(thread)
+
+    thread = threading.Thread(target=remove, name="paddock-removal", daemon=True)
+    _removals.add(thread)
+    try:
+        thread.start()
+    except RuntimeError:  # this process is ending, or may have no more threads
+        _removals.discard(thread)
+        remove_tree(folder, within_s=_AT_EXIT_S)
+
+
+def _finish() -> None:
+    ends_s = time.monotonic() + _AT_EXIT_S
+    for thread in list(_removals):
+        thread.join(max(0.0, ends_s - time.monotonic()))
+
+
+atexit.register(_finish)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_removals.clear)  # a forked process has none of its parent's threads
 
 
 def remove_tree(folder: str, *, within_s: float = 10.0) -> bool:
