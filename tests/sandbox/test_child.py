@@ -103,7 +103,7 @@ def test_python_waits_at_its_end_for_what_is_being_removed(tmp_path):
 import os
 from paddock.sandbox import removal
 removal._AT_ONCE_S, removal._AT_EXIT_S = 0.0, 60.0
-os.makedirs({str(deep)!r} + "/d" * 1000)
+os.makedirs({str(deep)!r} + "/d" * 300)
 removal.remove_soon({str(deep)!r})
 assert os.path.exists({str(deep)!r})
 """
