@@ -15,7 +15,7 @@ from pathlib import Path
 
 from paddock.errors import SandboxUnavailable
 from paddock.sandbox.boot_line import BOOT, HOME
-from paddock.sandbox.bubblewrap import command
+from paddock.sandbox.bubblewrap import command, end_orphans
 from paddock.sandbox.cgroup import Group, sweep
 from paddock.sandbox.child import Child
 from paddock.sandbox.machine import Machine
@@ -98,6 +98,11 @@ def _sweep_folders_once(_pid: int) -> None:
 
 
 @functools.lru_cache(maxsize=1)
+def _end_orphans_once(_pid: int) -> None:
+    end_orphans()
+
+
+@functools.lru_cache(maxsize=1)
 def _sweep_once(_pid: int) -> None:
     sweep(Machine.here().cgroups)
 
@@ -117,10 +122,11 @@ def _start(chosen: Plan, pipes: Plumbing, group: Group | None, folder: str | Non
     python, bwrap = chosen.world.executable, chosen.backend == "bwrap"
     stdio = isinstance(chosen.program, Exec) and chosen.program.stdio
     # bubblewrap does not tell the worker's pid, only that of its parent.
-    first = pipes.prologue(stdio=stdio, hello=bwrap and group is not None)
+    first = pipes.prologue(stdio=stdio, info=bwrap, hello=bwrap and group is not None)
     argv = [python, "-I", "-S", "-c", first + BOOT, str(pipes.config_fd)]
     if bwrap:
         assert chosen.machine.bwrap is not None
+        _end_orphans_once(os.getpid())
         argv = command(
             chosen.machine.bwrap,
             chosen.mounts,
