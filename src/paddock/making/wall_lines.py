@@ -27,7 +27,9 @@ def _seen(plan: Plan, policy: Policy) -> list[tuple[str, str]]:
         return [("sees", f"unknown: {error}")]
     rows = [("wall", f"{planned.tier} by {_means(planned.backend, planned.layers)}")]
     if planned.backend == "bwrap" and not planned.machine.counts_files("bwrap"):
-        rows.append(("not limited", "the number of files in its scratch folder: bubblewrap can't, and there is no cgroup"))
+        rows.append(
+            ("not limited", "the number of files in its scratch folder: bubblewrap can't, and there is no cgroup")
+        )
     return [*rows, *_mounts(planned.mounts)]
 
 

@@ -18,8 +18,7 @@ def boot_line(home: str) -> str:
     return (
         f"import sys; home = {home!r}; M = type(sys); p, s = M('paddock'), M('paddock.sandbox'); "
         "p.__path__, s.__path__ = [home], [home + '/sandbox']; "
-        "sys.modules.update({'paddock': p, 'paddock.sandbox': s}); "
-        + BOOT_END
+        "sys.modules.update({'paddock': p, 'paddock.sandbox': s}); " + BOOT_END
     )
 
 

@@ -127,6 +127,15 @@ def _descriptors(case: _Case) -> _Judged:
     return True, case.by("limits"), ""
 
 
+def _shares(case: _Case) -> _Judged:
+    alone = case.apart and case.machine.root
+    return (
+        True,
+        case.by("limits", "seccomp"),
+        "" if alone else "those that it has, within its limits, count as this user's",
+    )
+
+
 def _kernel(case: _Case) -> _Judged:
     return True, case.by("seccomp"), ""
 
@@ -159,6 +168,7 @@ _TABLE: tuple[tuple[str, str, Callable[[_Case], _Judged]], ...] = (
     ("tasks-limited", "It can't start more threads than allowed.", _tasks),
     ("cpu-limited", "It can't use more CPU time than allowed.", _cpu),
     ("descriptors-limited", "It can't open more files than allowed.", _descriptors),
+    ("shares-kept", "It can't use up the timers and pipes of its user.", _shares),
     ("kernel-narrow", "It can't call rarely used parts of the kernel.", _kernel),
     ("no-privileges", "It can't gain rights.", _privileges),
     ("secrets-hidden", "It can't see this process's environment variables and descriptors.", _secrets),

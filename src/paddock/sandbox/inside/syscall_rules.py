@@ -45,8 +45,8 @@ EXECUTION = "execve execveat"
 PROCESSES = "fork vfork kill tkill tgkill rt_sigqueueinfo rt_tgsigqueueinfo pidfd_open pidfd_send_signal"
 SIGNALS = "kill tgkill rt_sigqueueinfo rt_tgsigqueueinfo"  # the first argument is a process
 SENDING = {"sendto": 3, "sendmsg": 2, "sendmmsg": 3}  # with the place of the flags
-# In no list: chmod and its like, UNIX sockets that have a path, inotify. Landlock sees none of them, and a file that may
-# be read can be the host's.
+# In no list: chmod and its like, UNIX sockets that have a path, inotify. Landlock sees none of them, and what may be
+# read can be the host's.
 EXTENDED_ATTRIBUTES = """
 getxattr lgetxattr fgetxattr listxattr llistxattr flistxattr
 setxattr lsetxattr fsetxattr removexattr lremovexattr fremovexattr
@@ -83,9 +83,9 @@ PLAIN_PRCTLS = (2, 3, 7, 15, 16, 21, 23, 27, 29, 30, 38, 39, 40, 41, 42, 0x53564
 def rules(options: Mapping[str, Any], own_pid: int) -> dict[str, Rule]:
     """Every call that is let through, with the tests on its arguments; all others are EPERM.
 
-    Options: ``fork``, ``exec``, ``network`` as the policy grants them; ``locks``: it may write to files of the host, and
-    so may lock them; ``truncate``: only what may be written can be truncated; ``devices``: some are driven by ioctl;
-    ``memory_files``: what they hold is counted, which a limit of the address space does not.
+    Options: ``fork``, ``exec``, ``network`` as the policy grants them; ``locks``: it may write to files of the host,
+    and so may lock them; ``truncate``: only what may be written can be truncated; ``devices``: some are driven by
+    ioctl; ``memory_files``: what they hold is counted, which a limit of the address space does not.
     """
     found = _plain(ALWAYS)
     found.update(_always_with_tests(options))
