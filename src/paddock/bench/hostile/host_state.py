@@ -32,14 +32,14 @@ def start():
     near, far = socket.socketpair()
     with near, far:
         call, policy = Call("paddock.sandbox.inside.probe:main", ("/", 1, 1)), Policy.from_dict(json.loads(sys.argv[1]))
-        launch(call, policy, socket_fd=far.fileno()).kill()
+        launch(call, policy, socket_fd=far.fileno(), backend=sys.argv[2] or None).kill()
 
 def go_on():
     while True:
         start()
 
 print("ready", flush=True)
-if sys.argv[2] == "once":
+if sys.argv[3] == "once":
     start()
 else:
     for _ in range(3):
@@ -125,9 +125,9 @@ def end_all(pids: dict[int, str]) -> None:
             time.sleep(0.005)
 
 
-def kill_while_starting(policy: str, times: int) -> None:
+def kill_while_starting(policy: str, times: int, backend: str | None = None) -> None:
     """Kill programs that start workers, each at some moment of that; then let one program start a worker and end."""
-    argv = [sys.executable, "-c", _STARTS, policy]
+    argv = [sys.executable, "-c", _STARTS, policy, backend or ""]
     for _ in range(times):
         with subprocess.Popen([*argv, "without end"], stdout=subprocess.PIPE) as program:  # noqa: S603
             assert program.stdout is not None
