@@ -2,6 +2,8 @@
 
 import importlib.metadata
 import json
+import os
+import sys
 
 import numpy as np
 import pytest
@@ -219,6 +221,15 @@ def test_doctor_reports_what_is_missing(paddock, monkeypatch):
     assert document.document["extras"]["fast"]["installed"] is False
     assert len(document.document["problems"]) == 2
     assert "problem: plugin '\\x1b[31m'" in found.out
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the walls are Linux's: they run on Linux only")
+def test_doctor_says_what_is_visible_behind_the_wall(paddock):
+    visible = paddock("doctor", "--json").document["isolation"]["machine"]["visible"]
+    executable = os.path.realpath(sys._base_executable)
+    assert any(os.path.commonpath([one, executable]) == one for one in visible)
+    assert sys.base_prefix not in visible and os.path.expanduser("~") not in visible
+    assert f"visible inside        {visible[0]}, " in paddock("doctor").out
 
 
 def test_doctor_knows_the_versions(paddock):

@@ -46,7 +46,7 @@ def test_row_fits(attack):
     assert attack.expected <= ENDINGS.keys()
     assert attack.promise in {*OURS, *(one.key for one in promises("sandbox"))}
     assert (attack.control is None) == bool(attack.not_shown), "an attack that can't be shown says why"
-    Policy(**{name: value for name, value in attack.policy.items() if name != "write"})
+    Policy(**{name: value for name, value in attack.policy.items() if name not in ("read", "write")})
     kind, _, what = attack.target.partition(" ")
     if kind in ("env", "wrapper"):
         module, _, name = what.partition(":")

@@ -48,7 +48,7 @@ def test_promise_is_broken_by_an_escape_that_the_tier_rules_out(escaping, capsys
     escaping.add("F02")
     assert main(["hostile", "--tier", "sandbox", "--group", "files"]) == 1
     said = capsys.readouterr().out
-    assert "20 of 21" in said
+    assert "24 of 25" in said
     assert "sandbox: promise broken: F02 reads a file in the user's home: made up" in said
 
 
@@ -108,7 +108,7 @@ def test_stopped_in_the_middle_it_shows_the_score_so_far(escaping, monkeypatch, 
     said = capsys.readouterr()
     assert "sandbox: 2 of 2 contained, no promises broken" in said.out
     assert "process" not in said.out
-    assert said.err.endswith("paddock: error: stopped after 2 of 21 attacks on sandbox\n")
+    assert said.err.endswith("paddock: error: stopped after 2 of 25 attacks on sandbox\n")
     assert signal.getsignal(signal.SIGTERM) is handler
 
 

@@ -20,4 +20,4 @@ def test_attack_is_contained(tier, attack):
     assert verdict.contained == (not verdict.hits)
     if verdict.contained:
         assert verdict.cause in attack.expected, f"{attack.title}: {verdict.detail}"
-        assert verdict.cleaned_s <= 2.0
+        assert verdict.cleaned_s <= attack.clean_s

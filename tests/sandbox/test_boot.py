@@ -181,7 +181,7 @@ mmap.mmap(shared, 4096)[:3] = b"abc"
 with tempfile.TemporaryDirectory(dir=".") as folder, open(folder + "/a", "w+b") as file:
     file.write(bytes(100))
     file.flush()
-    fcntl.flock(file, fcntl.LOCK_EX)
+    fcntl.lockf(file, fcntl.LOCK_EX)
     os.posix_fallocate(file.fileno(), 0, 4096)
     os.truncate(folder + "/a", 10)
     os.rename(folder + "/a", folder + "/b")

@@ -1,5 +1,6 @@
 """How what was started behind a wall ends: the cause, the words, and that nothing of it is left."""
 
+import json
 import os
 import signal
 import subprocess
@@ -9,8 +10,17 @@ from pathlib import Path
 
 import pytest
 
+from paddock.bench.hostile.host_state import (
+    adopting_orphans,
+    dead_children,
+    descendants,
+    end_all,
+    kill_while_starting,
+    reap,
+)
 from paddock.sandbox import Machine
-from paddock.sandbox.removal import remove_tree
+from paddock.sandbox.boot_line import BOOT
+from paddock.sandbox.bubblewrap import command, end_orphans
 from tests.sandbox.workers import LANDLOCK, ROOT, needs_linux, needs_root, told, wait_until, ways, worker
 
 pytestmark = needs_linux
@@ -97,7 +107,7 @@ def test_a_scratch_folder_of_any_depth_is_removed(tmp_path):
     code = """
 import os
 place = os.open(os.environ["TMPDIR"], os.O_RDONLY)
-for _ in range(1500):
+for _ in range(4000):
     os.mkdir("d", dir_fd=place)
     inner = os.open("d", os.O_RDONLY, dir_fd=place)
     os.close(place)
@@ -107,7 +117,25 @@ tell("deep")
     with worker(tmp_path, code, tier="landlock") as (child, here):
         assert told(here, child) == "deep"
         folder = child.folder
-    assert remove_tree(folder, within_s=60)  # close() gives up after a while where the disk is slow
+        child.wait(30)
+        began = time.process_time()
+        child.kill()
+        assert time.process_time() - began < 0.4  # of this process's: another one goes on
+    assert wait_until(lambda: not os.path.exists(folder), within_s=120)
+
+
+def test_what_is_being_removed_goes_though_this_process_ends(tmp_path):
+    deep = tmp_path / "deep"
+    text = f"""
+import os
+from paddock.sandbox import removal
+removal._AT_ONCE_S = 0.0
+os.makedirs({str(deep)!r} + "/d" * 300)
+removal.remove_soon({str(deep)!r})
+os.kill(os.getpid(), 9)
+"""
+    assert subprocess.run([sys.executable, "-c", text]).returncode == -9
+    assert wait_until(lambda: not deep.exists(), within_s=60)
 
 
 @ways
@@ -289,6 +317,39 @@ def _told_of(tree):
     return subprocess.run(
         ["ps", "-o", "pid,ppid,stat,args", "-p", ",".join(map(str, tree))], capture_output=True, text=True
     )
+
+
+@pytest.mark.skipif(
+    Machine.here().bwrap is None, reason="bubblewrap is missing; scripts/setup installs it where it may"
+)
+def test_an_orphan_of_bubblewrap_is_ended_and_nobody_else(tmp_path):
+    """It reports to nobody here and ends before its child may go on, as when it is killed at that moment."""
+    with adopting_orphans(), worker(tmp_path, "tell(1)\nhear()", backend="bwrap") as (child, here):
+        told(here, child)
+        before = descendants(os.getpid())
+        reads, writes = os.pipe()
+        os.close(reads)
+        python = [sys.executable, "-c", BOOT]
+        argv = command(Machine.here().bwrap, [], python, root=ROOT, scratch_bytes=1 << 20, info_fd=writes)
+        assert subprocess.run(argv, pass_fds=[writes]).returncode == -signal.SIGPIPE
+        os.close(writes)
+        (orphan,) = descendants(os.getpid()).keys() - before.keys()
+        assert orphan in end_orphans()
+        assert os.waitstatus_to_exitcode(os.waitpid(orphan, 0)[1]) == -signal.SIGKILL
+        assert descendants(os.getpid()) == before and not child.wait(0)
+
+
+@ways
+@pytest.mark.parametrize("times", [3, pytest.param(100, marks=pytest.mark.full)])
+def test_programs_that_are_killed_while_they_start_workers_leave_nothing(times, way):
+    with adopting_orphans():
+        before = descendants(os.getpid()).keys()
+        kill_while_starting(json.dumps({"tier": way.get("tier", "sandbox")}), times, way.get("backend"))
+        gone = wait_until(lambda: descendants(os.getpid()).keys() == before, within_s=20)
+        left = {pid: name for pid, name in descendants(os.getpid()).items() if pid not in before}
+        end_all(left)
+        reap(dead_children())
+    assert gone, left
 
 
 def test_children_that_nobody_ended_leave_nothing_when_python_exits(tmp_path):

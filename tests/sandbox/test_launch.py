@@ -1,12 +1,16 @@
 """What a program behind the wall gets: the view, the descriptors, the identity, and nothing else."""
 
+import json
 import os
 import socket
+import subprocess
+import sys
 import textwrap
 import threading
 
 import pytest
 
+from paddock.bench.hostile.canaries import plant_interpreter
 from paddock.errors import InvalidPolicy, NotPermitted, SandboxUnavailable
 from paddock.sandbox import Call, Exec, Policy, launch
 from paddock.sandbox.machine import Machine
@@ -80,6 +84,43 @@ def test_only_what_the_view_lists_exists(tmp_path, backend):
     assert not {"home", "proc", "sys", "var", "bin", "run", "opt"} & set(said[1])
 
 
+@pytest.fixture(scope="module")
+def local_python(tmp_path_factory):
+    prefix = tmp_path_factory.mktemp("home") / ".local"
+    return prefix, plant_interpreter(prefix)
+
+
+@ways
+def test_of_an_interpreter_below_a_home_folder_only_what_it_needs_is_visible(tmp_path, local_python, way):
+    prefix, python = local_python
+    canaries = [
+        prefix / name
+        for name in ("share/keyrings/login.keyring", "bin/token", "lib/notes.txt", "lib/python2.7/x.py", "../.ssh/id")
+    ]
+    for canary in canaries:
+        canary.parent.mkdir(parents=True, exist_ok=True)
+        canary.write_text("a secret")
+    look = """
+    import numpy
+    def readable(path):
+        try:
+            return bool(open(path, "rb").read(1))
+        except OSError:
+            return False
+    tell([path for path in args if readable(path)])
+    """
+    program = (
+        "import json, sys; from tests.sandbox.workers import report; "
+        "order = json.loads(sys.argv[1]); print(json.dumps(report(**order)))"
+    )
+    needed = [python, str(prefix / "lib" / os.path.basename(os.path.dirname(os.__file__)) / "os.py")]
+    order = {"folder": str(tmp_path), "code": textwrap.dedent(look), "args": [*map(str, canaries), *needed], **way}
+    variables = {**os.environ, "PYTHONPATH": os.pathsep.join([os.getcwd(), *filter(None, sys.path)])}
+    done = subprocess.run([python, "-c", program, json.dumps(order)], env=variables, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == needed
+
+
 @backends
 def test_the_root_inside_can_not_be_written(tmp_path, backend):
     code = """
@@ -131,6 +172,10 @@ tell(made)
 
 def test_empty_files_can_not_fill_the_kernel_natively(tmp_path):
     assert _most_files(tmp_path, "native", scratch_mb=1) < 1100
+
+
+def test_empty_files_can_not_fill_the_kernel_however_it_is_started(tmp_path):
+    assert _most_files(tmp_path, None, scratch_mb=1) < 1100
 
 
 @needs_root
@@ -330,6 +375,30 @@ tell([most_files(), most_threads(), resource.getrlimit(resource.RLIMIT_CORE)])
     else:
         with worker(tmp_path, "tell(1)", **way) as (child, _):
             assert any("threads" in note for note in child.notes)
+
+
+@ways
+def test_a_worker_takes_few_of_its_users_timers_and_locks_only_where_it_may_write(tmp_path, way):
+    code = """
+import ctypes, fcntl
+libc, made = ctypes.CDLL(None), 0
+while made < 1000 and not libc.timer_create(1, None, ctypes.byref(ctypes.c_void_p())):
+    made += 1
+try:
+    fcntl.flock(os.open(args[0], os.O_RDONLY), fcntl.LOCK_EX)
+except OSError as error:
+    tell([made, error.errno])
+else:
+    tell([made, 0])
+"""
+    folder = tmp_path / "shared"
+    folder.mkdir()
+    folder.chmod(0o777)
+    (folder / "level").write_text("")
+    options = {"args": (str(folder / "level"),), **way}
+    made, refused = report(tmp_path, code, read=(str(folder),), **options)
+    assert made <= 256 and refused == 38
+    assert report(tmp_path, code, write=(str(folder),), **options)[1] == 0
 
 
 def test_the_plan_has_the_mounts_that_the_child_gets(tmp_path):

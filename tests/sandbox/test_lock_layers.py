@@ -51,6 +51,8 @@ SYSTEM_CALLS = {
     "watch a folder": "checked(libc.inotify_init1(0))",
     "leave a program of its owner's rights": "os.open(CANARY + '2', os.O_CREAT | os.O_WRONLY, 0o4755)",
     "keep the host from writing a file": "import fcntl; fcntl.fcntl(os.open(CANARY, os.O_RDONLY), 1024, fcntl.F_RDLCK)",
+    "keep the host from locking a file": "import fcntl; fcntl.flock(os.open(CANARY, os.O_RDONLY), fcntl.LOCK_EX)",
+    "take the user's share of pipes": "import fcntl; fcntl.fcntl(os.pipe()[0], 1031, 1 << 17)",
     "truncate while reading": "os.open(CANARY, os.O_RDONLY | os.O_TRUNC)",
     "shared memory of System V": "checked(libc.shmget(0, 4096, 0o1600))",
     "a message queue": "checked(libc.msgget(0, 0o1600))",

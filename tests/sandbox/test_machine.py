@@ -8,7 +8,9 @@ from dataclasses import replace
 
 import pytest
 
+from paddock.sandbox.cgroup import Controller
 from paddock.sandbox.machine import Machine, _facts, _uids
+from paddock.sandbox.promises import promises
 from tests.sandbox.workers import needs_linux
 
 pytestmark = needs_linux
@@ -91,6 +93,27 @@ def test_workers_get_uids_that_exist_in_this_container(maps, expected):
 def test_root_with_no_other_uid_is_told_so():
     machine = replace(Machine.here(), root=True, admin=True, uids=range(0))
     assert any("uid" in text for text in machine.missing("sandbox"))
+
+
+MEMORY = (Controller("memory", 2, "/no/such/folder"),)
+
+
+@pytest.mark.parametrize(
+    ("change", "launcher", "counted"),
+    [
+        ({"root": True, "cgroups": ()}, "bwrap", True),
+        ({"root": False, "cgroups": MEMORY}, "bwrap", True),
+        ({"root": False, "cgroups": ()}, "native", True),
+        ({"root": False, "cgroups": (), "only_bwrap": True}, "bwrap", False),
+        ({"root": False, "cgroups": (), "bwrap": None}, "native", True),
+    ],
+)
+def test_bubblewrap_is_used_where_files_are_counted_or_nothing_else_may_be(change, launcher, counted):
+    usual = {"bwrap": "/usr/bin/bwrap", "only_bwrap": False, "user_namespaces": True, "admin": True}
+    machine = replace(Machine.here(), **{**usual, **change})
+    assert machine.launcher == launcher
+    (scratch,) = [one for one in promises("sandbox", machine) if one.key == "scratch-limited"]
+    assert scratch.held == counted and bool(scratch.but) != counted
 
 
 def test_bubblewrap_is_not_needed():

@@ -13,7 +13,7 @@ from paddock.errors import InvalidPolicy
 from paddock.sandbox.bubblewrap import command, with_parents
 from paddock.sandbox.paths import covers
 from paddock.sandbox.policy import Policy
-from paddock.sandbox.view import Mount, PythonWorld, _in_order, inside_path, private, view_of
+from paddock.sandbox.view import Mount, PythonWorld, _in_order, _libraries, inside_path, private, view_of
 from tests.sandbox.workers import needs_linux
 
 pytestmark = needs_linux
@@ -30,6 +30,34 @@ def test_the_interpreter_and_its_libraries_are_there():
     assert any(covers(target, executable) for target in shown)
     assert any(covers(target, os.path.realpath(os.__file__)) for target in shown)
     assert any(covers(target, PACKAGE) for target in shown)
+
+
+VERSION = "python" + ".".join(map(str, sys.version_info[:2]))
+
+
+def _prefix(folder, *names):
+    for name in (f"lib/{VERSION}/os.py", "lib/libssl.so.3", "lib/notes.txt", "lib/python2.7/os.py", "bin/x", *names):
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    return [str(one) for one in map(Path, _libraries(str(folder))) if folder in one.parents]
+
+
+def test_of_a_prefix_its_library_and_shared_libraries_are_needed(tmp_path):
+    assert _prefix(tmp_path / "home") == [f"{tmp_path}/home/lib/{VERSION}", f"{tmp_path}/home/lib/libssl.so.3"]
+    both = _prefix(tmp_path / "apart", f"lib64/{VERSION}/lib-dynload/x.so")
+    assert f"{tmp_path}/apart/lib64/{VERSION}" in both
+
+
+def test_of_condas_prefix_its_lib_is_needed_and_not_its_other_environments(tmp_path):
+    assert _prefix(tmp_path, "conda-meta/history", "envs/other/lib/x.so", ".condarc") == [f"{tmp_path}/lib"]
+
+
+def test_a_libpython_that_lies_elsewhere_is_shown():
+    maps = Path("/proc/self/maps").read_text()
+    mapped = {line.split(maxsplit=5)[5] for line in maps.splitlines() if "/libpython" in line}
+    shown = _targets()
+    assert all(any(covers(target, one) for target in shown) for one in mapped)
 
 
 def test_of_a_source_checkout_only_the_package_is_shown():

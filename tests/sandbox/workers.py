@@ -119,5 +119,5 @@ def leftovers():
         "descriptors": sorted(os.listdir("/proc/self/fd")),
         "processes": mine,
         "cgroups": groups,
-        "folders": [name for name in os.listdir(folder) if name.startswith("paddock-scratch-")],
+        "folders": [name for name in os.listdir(folder) if name.startswith(f"paddock-scratch-{os.getpid()}-")],
     }

@@ -11,17 +11,22 @@ def examine_walls() -> dict[str, Any]:
     """Facts, and for each tier whether it holds: a worker behind it attacks, here and now."""
     from paddock.sandbox.machine import Machine
     from paddock.sandbox.plan import TIERS
+    from paddock.sandbox.policy import DEFAULT
+    from paddock.sandbox.view import PythonWorld, view_of
 
     machine = Machine.here()
+    visible = view_of(DEFAULT, PythonWorld.here()) if machine.linux else []
     cgroups = {one.name: f"v{one.version}" for one in machine.cgroups}
     return {
         "machine": {
             "root": machine.root,
             "bubblewrap": ".".join(map(str, machine.bwrap_version)) if machine.bwrap else None,
+            "launcher": machine.launcher,
             "namespaces": machine.namespaces,
             "landlock_abi": machine.landlock_abi,
             "seccomp": machine.seccomp,
             "cgroups": cgroups,
+            "visible": [one.target for one in visible if one.how == "ro"],
         },
         "tiers": {tier: _tier(tier) for tier in TIERS},
     }
@@ -44,14 +49,18 @@ def _tier(tier: str) -> dict[str, Any]:
 def print_walls(report: dict[str, Any], output: Output) -> None:
     """The facts, then one row a promise and a column a tier."""
     machine, tiers = report["machine"], report["tiers"]
+    version = machine["bubblewrap"] or "missing: paddock's own launcher is used (apt install bubblewrap)"
+    if machine["bubblewrap"] and machine["launcher"] == "native":
+        version += "; not used: paddock's own launcher limits the number of files too"
     output.facts(
         [
-            ("bubblewrap", machine["bubblewrap"] or "missing: paddock's own launcher is used (apt install bubblewrap)"),
+            ("bubblewrap", version),
             ("namespaces", "yes" if machine["namespaces"] else "no"),
             ("Landlock", f"ABI {machine['landlock_abi']}" if machine["landlock_abi"] else "no"),
             ("seccomp", "yes" if machine["seccomp"] else "no"),
             ("cgroups", ", ".join(f"{name} ({how})" for name, how in machine["cgroups"].items()) or "none writable"),
             *((f"isolation={tier!r}", _standing(one)) for tier, one in tiers.items()),
+            ("visible inside", ", ".join(machine["visible"]) or "nothing"),
         ]
     )
     output.line()

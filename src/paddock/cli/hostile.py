@@ -28,7 +28,7 @@ _GROUPS = ("files", "network", "processes", "kernel", "resources", "protocol", "
 def add_arguments(parser: ArgumentParser) -> None:
     """The options of this command."""
     parser.epilog = (
-        "An attack takes one to ten seconds and is ended after forty; there are some 160 for each tier, so all of them "
+        "An attack takes one to ten seconds and is ended after forty; there are some 170 for each tier, so all of them "
         "take minutes. Try first: paddock hostile --tier sandbox --group files. Ctrl-C or SIGTERM shows the score."
     )
     parser.add_argument(

@@ -25,7 +25,12 @@ def _seen(plan: Plan, policy: Policy) -> list[tuple[str, str]]:
         planned = plan_launch(Call("nothing", modules=sent.modules), seeing(sent.folder, policy))
     except (PaddockError, ModuleNotFoundError) as error:
         return [("sees", f"unknown: {error}")]
-    return [("wall", f"{planned.tier} by {_means(planned.backend, planned.layers)}"), *_mounts(planned.mounts)]
+    rows = [("wall", f"{planned.tier} by {_means(planned.backend, planned.layers)}")]
+    if planned.backend == "bwrap" and not planned.machine.counts_files("bwrap"):
+        rows.append(
+            ("not limited", "the number of files in its scratch folder: bubblewrap can't, and there is no cgroup")
+        )
+    return [*rows, *_mounts(planned.mounts)]
 
 
 def _means(backend: str | None, layers: frozenset[str]) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+BOOT_END = "from paddock.sandbox.inside.boot import main; main()"
 HOME = str(Path(__file__).parents[1])  # the folder `paddock` itself
 
 
@@ -17,8 +18,7 @@ def boot_line(home: str) -> str:
     return (
         f"import sys; home = {home!r}; M = type(sys); p, s = M('paddock'), M('paddock.sandbox'); "
         "p.__path__, s.__path__ = [home], [home + '/sandbox']; "
-        "sys.modules.update({'paddock': p, 'paddock.sandbox': s}); "
-        "from paddock.sandbox.inside.boot import main; main()"
+        "sys.modules.update({'paddock': p, 'paddock.sandbox': s}); " + BOOT_END
     )
 
 

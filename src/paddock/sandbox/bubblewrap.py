@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Iterable, Sequence
-from pathlib import PurePosixPath
+from contextlib import suppress
+from pathlib import Path, PurePosixPath
 
+from paddock.sandbox.boot_line import BOOT_END
 from paddock.sandbox.view import Mount
 
 HOSTNAME = "paddock"
@@ -35,6 +39,41 @@ def command(
     # The root is a tmpfs without a limit; as an ordinary user it would be the worker's own.
     options += ["--remount-ro", "/", "--chdir", "/"]
     return [bwrap, *options, "--", *argv]
+
+
+def end_orphans() -> list[int]:
+    """End what bubblewrap left behind when whoever started it was killed in the middle of that; the processes' numbers.
+
+    bubblewrap's child waits for a word of its parent, and for ever if the parent was killed before it could say it.
+    """
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):  # noqa: PTH208 - names are all that is wanted
+        if _is_orphan(pid):
+            with suppress(OSError):
+                process = os.pidfd_open(int(pid))
+                try:
+                    if _is_orphan(pid):  # still: the number could have been given to another process
+                        signal.pidfd_send_signal(process, signal.SIGKILL)
+                        found.append(int(pid))
+                finally:
+                    os.close(process)
+    return found
+
+
+def _is_orphan(pid: str) -> bool:
+    """Whether it is the first process of a worker of this user's, without the bubblewrap that watches over it."""
+    try:
+        command_line = Path(f"/proc/{pid}/cmdline").read_bytes()
+        if BOOT_END.encode() not in command_line or b"--unshare-pid" not in command_line:
+            return False
+        facts = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
+        numbers = facts["NSpid"].split()  # here, and in each namespace below
+        if len(numbers) < 2 or numbers[-1] != "1" or facts["Uid"].split()[1] != str(os.geteuid()):
+            return False
+        # As long as its parent lives, both have the same command line.
+        return Path(f"/proc/{facts['PPid'].strip()}/cmdline").read_bytes() != command_line
+    except (OSError, KeyError):
+        return False
 
 
 def with_parents(mounts: Sequence[Mount]) -> Iterable[tuple[Mount, list[str]]]:

@@ -20,7 +20,7 @@ from paddock.sandbox.cgroup import Group
 from paddock.sandbox.inside.failed import NO_WALL, NO_WALL_TEXT, WALL_UP
 from paddock.sandbox.plain_text import plain
 from paddock.sandbox.plan import Exec, Plan
-from paddock.sandbox.removal import remove_tree
+from paddock.sandbox.removal import remove_soon
 
 Cause = Literal["exit", "signal", "memory", "cpu", "ended"]
 
@@ -291,7 +291,7 @@ class Child:
                 os.close(fd)
         self.fd = self._init_fd = self.output_fd = None
         if self.folder is not None:
-            remove_tree(self.folder)
+            remove_soon(self.folder)
 
 
 def ask_for_stack(pid: int) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from paddock.errors import SandboxUnavailable
 from paddock.sandbox.boot_line import BOOT, HOME
-from paddock.sandbox.bubblewrap import command
+from paddock.sandbox.bubblewrap import command, end_orphans
 from paddock.sandbox.cgroup import Group, sweep
 from paddock.sandbox.child import Child
 from paddock.sandbox.cpu import watch
@@ -24,7 +24,7 @@ from paddock.sandbox.message import first_variables, message, most_tasks
 from paddock.sandbox.plan import Backend, Call, Exec, Plan, plan
 from paddock.sandbox.plumbing import Plumbing
 from paddock.sandbox.policy import Policy
-from paddock.sandbox.removal import remove_tree
+from paddock.sandbox.removal import remove_soon
 from paddock.sandbox.starter import spawn
 
 _SCRATCH = "paddock-scratch-"  # and the number of the process that made it
@@ -53,7 +53,7 @@ def launch(
             if_it_fails.callback(group.remove)
         folder = _folder(chosen, notes)
         if folder is not None:
-            if_it_fails.callback(remove_tree, folder)
+            if_it_fails.callback(remove_soon, folder)
         with Plumbing(socket_fd, tuple(extra_fds)) as pipes:
             child = _start(chosen, pipes, group, folder, notes)
             if_it_fails.callback(child.kill)
@@ -96,7 +96,12 @@ def _sweep_folders_once(_pid: int) -> None:
         with suppress(OSError):
             ours = folder.lstat().st_uid == os.geteuid()
             if ours and owner.isdigit() and not Path(f"/proc/{owner}").exists():
-                remove_tree(str(folder))
+                remove_soon(str(folder))
+
+
+@functools.lru_cache(maxsize=1)
+def _end_orphans_once(_pid: int) -> None:
+    end_orphans()
 
 
 @functools.lru_cache(maxsize=1)
@@ -119,10 +124,11 @@ def _start(chosen: Plan, pipes: Plumbing, group: Group | None, folder: str | Non
     python, bwrap = chosen.world.executable, chosen.backend == "bwrap"
     stdio = isinstance(chosen.program, Exec) and chosen.program.stdio
     # bubblewrap does not tell the worker's pid, only that of its parent.
-    first = pipes.prologue(stdio=stdio, hello=bwrap and group is not None)
+    first = pipes.prologue(stdio=stdio, info=bwrap, hello=bwrap and group is not None)
     argv = [python, "-I", "-S", "-c", first + BOOT, str(pipes.config_fd)]
     if bwrap:
         assert chosen.machine.bwrap is not None
+        _end_orphans_once(os.getpid())
         argv = command(
             chosen.machine.bwrap,
             chosen.mounts,

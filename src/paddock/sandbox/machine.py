@@ -13,6 +13,7 @@ import sys
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from paddock.sandbox.cgroup import Controller, controllers
 
@@ -33,6 +34,7 @@ class Machine:
     bwrap: str | None
     bwrap_version: tuple[int, ...]
     user_namespaces: bool  # as far as the settings say
+    only_bwrap: bool  # Ubuntu's switch: only programs with a profile may make user namespaces, and bwrap may have one
     landlock_abi: int  # 0: none
     seccomp: bool
     cgroups: tuple[Controller, ...]  # those that this process may make groups in
@@ -65,6 +67,18 @@ class Machine:
         """Whether namespaces may be made here: as root with the right to, or as a user in a user namespace."""
         return self.admin if self.root else self.user_namespaces
 
+    def counts_files(self, backend: str) -> bool:
+        """Whether the number of files in a worker's scratch folder is limited, or charged to its memory."""
+        # bubblewrap can't limit it, and an ordinary user's worker can't either once it is inside.
+        return backend == "native" or self.root or any(one.name == "memory" for one in self.cgroups)
+
+    @property
+    def launcher(self) -> Literal["bwrap", "native"]:
+        """What makes the namespaces: bubblewrap, unless paddock's own way limits more than it does here."""
+        if self.bwrap is None or (not self.counts_files("bwrap") and not self.only_bwrap):
+            return "native"
+        return "bwrap"
+
     def _why_no_namespaces(self) -> str:
         if self.root:
             return "the right to make namespaces (CAP_SYS_ADMIN: a container must be started with it)"
@@ -79,6 +93,7 @@ def _facts(uid: int) -> Machine:
     linux = sys.platform == "linux"
     path = shutil.which("bwrap", path="/usr/bin:/usr/local/bin:/bin") if linux else None
     version = _version(path) if path else ()
+    only_bwrap = _number("/proc/sys/kernel/apparmor_restrict_unprivileged_userns", 0) != 0
     return Machine(
         linux=linux,
         arch={"amd64": "x86_64", "arm64": "aarch64"}.get(platform.machine().lower(), platform.machine()),
@@ -86,7 +101,8 @@ def _facts(uid: int) -> Machine:
         admin=linux and bool(_effective_capabilities() >> _CAP_SYS_ADMIN & 1),
         bwrap=path if version >= (0, 8) else None,
         bwrap_version=version,
-        user_namespaces=linux and _user_namespaces(bool(version)),
+        user_namespaces=linux and _user_namespaces() and (not only_bwrap or bool(version)),
+        only_bwrap=only_bwrap,
         landlock_abi=_landlock_abi() if linux else 0,
         seccomp=linux and Path("/proc/sys/kernel/seccomp/actions_avail").exists(),
         cgroups=controllers() if linux else (),
@@ -108,13 +124,10 @@ def _effective_capabilities() -> int:
     return int(match[1], 16) if match else 0
 
 
-def _user_namespaces(bwrap: bool) -> bool:
+def _user_namespaces() -> bool:
     if not Path("/proc/self/ns/user").exists() or _number("/proc/sys/user/max_user_namespaces", 1) == 0:
         return False
-    if _number("/proc/sys/kernel/unprivileged_userns_clone", 1) == 0:  # Debian's switch
-        return False
-    # Ubuntu's switch: only programs with a profile may, and bwrap has one where its package brings it.
-    return bwrap or _number("/proc/sys/kernel/apparmor_restrict_unprivileged_userns", 0) == 0
+    return _number("/proc/sys/kernel/unprivileged_userns_clone", 1) != 0  # Debian's switch
 
 
 def _uids(*maps: str) -> range:

@@ -18,6 +18,7 @@ PROXY_PORT = 3128  # where the proxy to allowed hosts listens inside
 WATCHERS = 2  # processes of the wall itself that count as the worker's
 MOST_BYTES = 1 << 20
 _MEMLOCK_BYTES = 65536
+_SIGNALS = 256  # that wait, and timers: the kernel counts them with those of the host's user
 _INODES_PER_MB = 256  # of the scratch folder: an empty file costs the kernel about a kilobyte
 
 
@@ -73,6 +74,7 @@ def _limits(plan: Plan, memory_in_cgroup: bool) -> dict[str, int | None]:
         "CORE": 0,
         "MSGQUEUE": 0,
         "MEMLOCK": _MEMLOCK_BYTES,
+        "SIGPENDING": _SIGNALS,
     }
 
 
@@ -97,6 +99,7 @@ def _seccomp(plan: Plan, memory_in_cgroup: bool) -> dict[str, bool]:
         "fork": plan.policy.processes > 1,
         "exec": bool(plan.policy.programs),
         "network": bool(plan.policy.hosts),
+        "locks": bool(plan.policy.write),  # a lock on a file that may only be read keeps the host out of it
         "memory_files": memory_in_cgroup,  # they are no address space
     }
 

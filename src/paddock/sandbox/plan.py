@@ -121,7 +121,7 @@ def _backend(machine: Machine, layers: frozenset[str], asked: Backend | None, hi
     if asked is not None:
         return asked
     # Files that only root may use are shown to the worker by mapping their owner, which bubblewrap can't.
-    return "bwrap" if machine.bwrap is not None and not hidden else "native"
+    return "native" if hidden else machine.launcher
 
 
 def _permitted(program: Call | Exec, policy: Policy) -> Call | Exec:

@@ -38,6 +38,8 @@ class Plumbing:
             self.lifeline_fd = self._lift(watched.detach(), owned=True)
             self._output, self.output_fd = self._pipe()
             self._info, self.info_fd = self._pipe()
+            # For bubblewrap itself: if it reported to nobody it would end, and its child would wait for it for ever.
+            self._held = self._lift(self._info)
         except BaseException:
             self.__exit__()
             raise
@@ -60,14 +62,16 @@ class Plumbing:
 
     def passed(self, *, info: bool, lifeline: bool) -> tuple[int, ...]:
         """Those that the child inherits, under the numbers that they have here."""
-        more = ((self.info_fd,) if info else ()) + ((self.lifeline_fd,) if lifeline else ())
+        more = ((self.info_fd, self._held) if info else ()) + ((self.lifeline_fd,) if lifeline else ())
         return (*self._given, self.config_fd, *more)
 
-    def prologue(self, *, stdio: bool, hello: bool) -> str:
+    def prologue(self, *, stdio: bool, info: bool, hello: bool) -> str:
         """Python for the worker's first line: descriptors to their fixed numbers, and a byte that tells its pid."""
         lines = ["import os"]
         for number, fd in enumerate(self._given, 3):
             lines += [f"os.dup2({fd},{number})", f"os.close({fd})"]
+        if info:
+            lines += [f"os.close({self._held})"]
         if stdio:
             lines += ["os.dup2(3,0)", "os.dup2(3,1)"]
         if hello:

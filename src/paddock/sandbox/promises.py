@@ -70,9 +70,9 @@ def _files_kept(case: _Case) -> _Judged:
 def _scratch(case: _Case) -> _Judged:
     if not case.apart:
         return False, (), "the scratch folder is one of this machine's disk; only the size of each file is limited"
-    if case.machine.root or case.machine.bwrap is None or case.cgroup("memory"):
+    if case.machine.counts_files(case.machine.launcher):
         return True, case.by("namespaces"), ""
-    return True, case.by("namespaces"), "bubblewrap can't limit the number of empty files"
+    return False, (), "bubblewrap can't limit the number of files, and this user may make no cgroup for memory"
 
 
 def _network(case: _Case) -> _Judged:
@@ -131,6 +131,15 @@ def _descriptors(case: _Case) -> _Judged:
     return True, case.by("limits"), ""
 
 
+def _shares(case: _Case) -> _Judged:
+    alone = case.apart and case.machine.root
+    return (
+        True,
+        case.by("limits", "seccomp"),
+        "" if alone else "those that it has, within its limits, count as this user's",
+    )
+
+
 def _kernel(case: _Case) -> _Judged:
     return True, case.by("seccomp"), ""
 
@@ -164,6 +173,7 @@ _TABLE: tuple[tuple[str, str, Callable[[_Case], _Judged]], ...] = (
     ("cpu-limited", "It can't use more CPU time than allowed.", _cpu),
     ("cpu-shared", "It can't take its neighbours' share of the CPU.", _share),
     ("descriptors-limited", "It can't open more files than allowed.", _descriptors),
+    ("shares-kept", "It can't use up the timers and pipes of its user.", _shares),
     ("kernel-narrow", "It can't call rarely used parts of the kernel.", _kernel),
     ("no-privileges", "It can't gain rights.", _privileges),
     ("secrets-hidden", "It can't see this process's environment variables and descriptors.", _secrets),

@@ -1,13 +1,35 @@
-"""Remove a folder that a stranger has filled: however deep or large it is, this neither recurses nor takes for ever."""
+"""Remove a folder that a stranger has filled: however deep or large it is, this neither recurses nor takes for ever.
+
+Nobody has to wait for a large one: run as a program, this file removes the folder that it is given in the background.
+"""
 
 from __future__ import annotations
 
 import os
-import secrets
+import subprocess
+import sys
 import time
 from contextlib import suppress
 
 _FOLDER = getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+
+_AT_ONCE_S = 0.05
+_LATER_S = 600.0
+
+
+def remove_soon(folder: str) -> None:
+    """Remove a small tree now, and have a large one removed by a process that goes on when this one ends."""
+    if not remove_tree(folder, within_s=_AT_ONCE_S):
+        with suppress(OSError):  # what can't be removed now is by the next program that starts
+            subprocess.run(  # noqa: S603 - this very file
+                [os.path.realpath(sys.executable), "-I", "-S", __file__, folder],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                cwd="/",
+                start_new_session=True,
+                check=False,
+            )
 
 
 def remove_tree(folder: str, *, within_s: float = 10.0) -> bool:
@@ -43,7 +65,7 @@ def _pass(place: int, top: int, ends_s: float) -> int:
                     continue
                 else:
                     _open_up(place, entry.name)
-                    os.rename(entry.name, secrets.token_hex(16), src_dir_fd=place, dst_dir_fd=top)
+                    os.rename(entry.name, os.urandom(16).hex(), src_dir_fd=place, dst_dir_fd=top)
                 done += 1
     return done
 
@@ -69,3 +91,7 @@ def _open_up(parent: int, name: str) -> None:
             os.chmod(f"/proc/self/fd/{folder}", 0o700)  # noqa: PTH101 - a descriptor in disguise
         finally:
             os.close(folder)
+
+
+if __name__ == "__main__" and os.fork() == 0:  # whoever started this waits for the parent only
+    remove_tree(sys.argv[1], within_s=_LATER_S)

@@ -5,12 +5,15 @@
 
 from __future__ import annotations
 
+import functools
 import os
+import re
 import stat
 import sys
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from glob import glob
+from glob import escape, glob
 from pathlib import Path
 from typing import Literal
 
@@ -30,8 +33,6 @@ _MERGED_LIBRARIES = ("/lib", "/lib64", "/lib32", "/libx32")
 _MERGED_PROGRAMS = ("/bin", "/sbin")
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 _TAKEN = (SCRATCH, TARGET, "/proc", "/dev", "/sys")
-# Below these lives much more than an interpreter: of such a prefix only the libraries are shown.
-_SYSTEM_PREFIXES = ("/", "/usr", "/usr/local", "/opt")
 _BOUND: tuple[How, ...] = ("ro", "rw", "dev")  # mounts with a source on this machine
 _STORES = ("/nix/store", "/gnu/store")  # every library has a folder of its own there
 
@@ -53,7 +54,7 @@ class PythonWorld:
     """The interpreter, and where it finds modules: the standard library, site-packages, paddock; nothing else."""
 
     executable: str
-    prefixes: tuple[str, ...]
+    libraries: tuple[str, ...]  # the standard library's folder, libpython and other shared libraries
     path: tuple[str, ...]
     package: str  # paddock's own folder
 
@@ -62,20 +63,41 @@ class PythonWorld:
         """That of this process, without what only it has: its current folder, and entries that are no site-packages."""
         # The interpreter itself: a virtual environment's is a link to it, and its site-packages are on the path anyway.
         executable = os.path.realpath(getattr(sys, "_base_executable", None) or sys.executable)
-        prefix, package = os.path.realpath(sys.base_prefix), str(Path(__file__).resolve().parent.parent)
-        path = [os.path.normpath(one) for one in sys.path if _belongs_to_python(one, prefix)]
+        libraries = _libraries(os.path.realpath(sys.base_prefix), os.path.realpath(sys.base_exec_prefix))
+        package = str(Path(__file__).resolve().parent.parent)
+        path = [os.path.normpath(one) for one in sys.path if _belongs_to_python(one, libraries)]
         if os.path.dirname(package) not in path:
             path.append(os.path.dirname(package))
-        return cls(executable, (prefix,), tuple(dict.fromkeys(path)), package)
+        return cls(executable, libraries, tuple(dict.fromkeys(path)), package)
 
 
-def _belongs_to_python(entry: str, prefix: str) -> bool:
+@functools.cache
+def _libraries(*prefixes: str) -> tuple[str, ...]:
+    """What the interpreter needs of its prefixes, and no more of them: a prefix may be ~/.local, or a home folder."""
+    version = f"{sys.version_info.major}.{sys.version_info.minor}{'t' if 't' in getattr(sys, 'abiflags', '') else ''}"
+    found: list[str] = []
+    for prefix in dict.fromkeys(prefixes):
+        if os.path.isdir(f"{prefix}/conda-meta"):
+            found.append(f"{prefix}/lib")  # every package's libraries are in there
+            continue
+        for folder in (f"{prefix}/lib", f"{prefix}/lib64"):
+            if not os.path.islink(folder):
+                found.append(f"{folder}/python{version}")
+                if os.path.realpath(folder) not in (*_LIBRARIES, *_MERGED_LIBRARIES):  # those are shown anyway
+                    found += sorted(glob(f"{escape(folder)}/lib*.so*"))
+    with suppress(OSError):  # it may have been linked with a libpython that lies elsewhere
+        found += re.findall(r"(/.*/libpython[^/]*)$", Path("/proc/self/maps").read_text(), re.MULTILINE)
+    return tuple(one for one in dict.fromkeys(found) if os.path.exists(one))
+
+
+def _belongs_to_python(entry: str, libraries: tuple[str, ...]) -> bool:
     if not os.path.isabs(entry) or not os.path.exists(entry):
         return False
-    if os.path.basename(entry) in ("site-packages", "dist-packages"):
+    zipped = "python{}{}.zip".format(*sys.version_info)
+    if os.path.basename(entry) in ("site-packages", "dist-packages", zipped):
         return True
-    below = os.path.join(prefix, "lib")
-    return covers(below, entry) or covers(below, os.path.realpath(entry))
+    real = os.path.realpath(entry)
+    return any(covers(one, entry) or covers(os.path.realpath(one), real) for one in (*libraries, *_LIBRARIES))
 
 
 def view_of(
@@ -168,14 +190,8 @@ def _system(policy: Policy) -> Iterable[Mount]:
 
 
 def _python(world: PythonWorld) -> Iterable[Mount]:
-    yield Mount(world.executable, world.executable, "ro")
-    for prefix in world.prefixes:
-        if prefix not in _SYSTEM_PREFIXES:
-            yield Mount(prefix, prefix, "ro")
-        else:
-            for folder in (os.path.join(prefix, "lib"), os.path.join(prefix, "lib64")):
-                if os.path.isdir(folder) and not os.path.islink(folder):
-                    yield Mount(folder, folder, "ro")
+    for one in (world.executable, *world.libraries):
+        yield Mount(one, one, "ro")
     beside = os.path.dirname(world.package)
     for entry in world.path:
         if entry != beside or os.path.basename(entry) in ("site-packages", "dist-packages"):
@@ -196,24 +212,22 @@ def _ways(world: PythonWorld, shown: Iterable[Mount]) -> Iterable[str]:
     """Other ways to paddock's folder: lib64 is a link to lib in many virtual environments, and both are shown."""
     for one in shown:
         source = os.path.realpath(one.source) if one.how == "ro" else ""
-        if source and covers(source, world.package) and not _in_prefix(world, one.target):
+        below = any(covers(library, one.target) and library != one.target for library in world.libraries)
+        if source and covers(source, world.package) and not below:
             yield one.target + world.package[len(source) :]
 
 
 def _copies(world: PythonWorld) -> Iterable[str]:
     """Other paddocks, which know the same answers: this one may be a checkout, or in a virtual environment."""
-    libraries = (*_LIBRARIES, *(os.path.join(prefix, name) for prefix in world.prefixes for name in ("lib", "lib64")))
-    own = [folder for library in dict.fromkeys(libraries) for folder in glob(f"{library}/python*/*-packages")]
+    own = [one for library in (*_LIBRARIES, *world.libraries) for one in glob(f"{escape(library)}/python*/*-packages")]
+    own += [one for library in world.libraries for one in glob(f"{escape(library)}/*-packages")]
     for folder in dict.fromkeys((*world.path, *own)):
         place = os.path.join(folder, os.path.basename(world.package))
         real = os.path.realpath(place)
         if os.path.isdir(real) and real != world.package:
-            yield real if _in_prefix(world, folder) or os.path.islink(place) else place
-
-
-def _in_prefix(world: PythonWorld, folder: str) -> bool:
-    # A prefix is shown as a whole, links and all: what they lead to is hidden there by its own name.
-    return any(covers(prefix, folder) for prefix in world.prefixes)
+            # A library's folder is shown as a whole, links and all: what they lead to is hidden by its own name.
+            shown = next((library for library in world.libraries if covers(library, folder)), folder)
+            yield place if os.path.realpath(shown) + place[len(shown) :] == real else real
 
 
 def _modules(modules: Mapping[str, str]) -> Iterable[Mount]:

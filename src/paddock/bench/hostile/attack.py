@@ -43,6 +43,7 @@ CANARIES = {
     "claim": "the kernel's code was reached, or more was had than allowed, by its own words, which are honest",
     "left": "something stayed: a process, a control group, shared memory, a temporary file, a descriptor",
     "neighbour": "an environment beside it was slowed, killed or changed",
+    "share": "what all processes of a user share was used up or held: timers, pipes, files in memory, a lock",
 }
 # How an attack may end. Those of an error are its ``cause``.
 ENDINGS = {
@@ -82,6 +83,9 @@ class Attack:
     calls: tuple[str, ...] = ("reset", "step", "step", "close")  # or "abandon" in place of close
     beside: tuple[str, ...] = ()  # files that lie beside a module
     neighbour: bool = False
+    share: str = ""  # what the host looks at after each step: "timers", "pipes", "files", "lock"
+    home_python: bool = False  # made by a Python whose prefix is ~/.local
+    clean_s: float = 2.0  # how long what it left may take to go
     lanes: int | None = None  # made as so many lanes, which share memory with their caller
     # Without a wall it must hit its canary: in this tier, and only as root if so. None: see ``not_shown``.
     control: Literal["process", "none"] | None = "process"

@@ -18,8 +18,12 @@ from types import TracebackType
 from typing import Any
 
 from paddock.bench.hostile.attacks.imports import beside_source, module_source
+from paddock.sandbox.removal import remove_tree
 
 _CONNECTED = "was reached"
+_KEYRING = "home/.local/share/keyrings/login.keyring"
+# What a copy of the standard library can do without: most of its size.
+_NOT_COPIED = ("*-packages", "test", "tests", "idlelib", "ensurepip", "tkinter", "lib2to3", "config-*", "*.opt-?.pyc")
 
 
 class Canaries:
@@ -53,11 +57,11 @@ class Canaries:
 
     def _plant_files(self) -> None:
         folder = Path(tempfile.mkdtemp(prefix="canaries-"))
-        self._stack.callback(shutil.rmtree, folder, ignore_errors=True)
+        self._stack.callback(remove_tree, str(folder), within_s=60.0)
         folder.chmod(0o755)  # nothing but the wall protects them
         self.folder = folder
         secret = f"secret {self.token}\n"
-        for name in ("home/secret.txt", "home/.ssh/id_ed25519", "neighbour/scratch.txt", "target/beside.txt"):
+        for name in ("home/secret.txt", "home/.ssh/id_ed25519", _KEYRING, "neighbour/scratch.txt", "target/beside.txt"):
             path = folder / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(secret)
@@ -67,6 +71,7 @@ class Canaries:
         self.places |= {
             "secret": str(folder / "home/secret.txt"),
             "key": str(folder / "home/.ssh/id_ed25519"),
+            "keyring": str(folder / _KEYRING),
             "scratch": str(folder / "neighbour/scratch.txt"),
             "home": str(folder / "home"),
             "out": str(folder / "out"),
@@ -145,6 +150,10 @@ class Canaries:
         self._terminal = theirs
         self.places["terminal"] = os.ttyname(theirs)
 
+    def home_python(self) -> str:
+        """A Python below the home folder, with a keyring beside it."""
+        return plant_interpreter(self.folder / "home/.local")
+
     def write_module(self, attempt: str, beside: tuple[str, ...]) -> str:
         """A module that makes this attempt when imported, in a folder of its own; its name."""
         name = f"hostile_{self.token[:8]}"
@@ -177,11 +186,13 @@ class Canaries:
         return ", ".join(changed[:5]) + (f" and {len(changed) - 5} more" if len(changed) > 5 else "")
 
     def _digests(self) -> dict[str, str]:
-        """What lies in the folder; compiled files and the trial's own temporary ones do not count."""
+        """What lies in the folder; compiled files, a Python and the trial's own temporary ones do not count."""
         found = {}
-        for path in self.folder.rglob("*"):
+        tops = [top for top in self.folder.iterdir() if top.name != "tmp"]
+        for path in (path for top in tops for path in (top, *top.rglob("*"))):
             inner = path.relative_to(self.folder).parts
-            if path.is_dir() or "__pycache__" in inner or inner[0] == "tmp" or path.suffix == ".sock":
+            python = inner[:2] == ("home", ".local") and inner[2:3] in (("bin",), ("lib",))
+            if path.is_dir() or python or "__pycache__" in inner or path.suffix == ".sock":
                 continue
             status = path.lstat()
             # A file of a terabyte is not read: what was planted is small.
@@ -208,6 +219,16 @@ class Canaries:
         waiting = array.array("i", [0])
         fcntl.ioctl(self._terminal, termios.FIONREAD, waiting)
         return f"{waiting[0]} characters typed" if waiting[0] else ""
+
+
+def plant_interpreter(prefix: Path) -> str:
+    """A copy of this Python in ``prefix``, where ``./configure --prefix=$HOME/.local`` would install it."""
+    ours = Path(getattr(sys, "_base_executable", None) or sys.executable).resolve()
+    library = Path(os.__file__).parent
+    (prefix / "bin").mkdir(parents=True, exist_ok=True)
+    shutil.copy2(ours, prefix / "bin")
+    shutil.copytree(library, prefix / "lib" / library.name, ignore=shutil.ignore_patterns(*_NOT_COPIED))
+    return str(prefix / "bin" / ours.name)
 
 
 def own_address() -> str | None:

@@ -1,18 +1,50 @@
-"""The host seen from outside: processes that descend from one, and what a sandbox may leave behind it."""
+"""The host seen from outside: processes that descend from one, what a sandbox may leave, what all of a user share."""
 
 from __future__ import annotations
 
+import ctypes
 import os
+import random
 import signal
+import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
+
+from paddock.bench.hostile.attacks.system_call import NULL, call
 
 _SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER
 _GROUPS = Path("/sys/fs/cgroup")
 _SHARED = Path("/dev/shm")  # noqa: S108 - looked at, not written to
+_TIMERS = 2000  # what this process allows its user: an attack that takes all of them harms nobody else
+_PIPE_BYTES = 1 << 16
+_F_GETPIPE_SZ = 1032
+_FILES = 40_000
+# A program that starts workers without end, or one of them if it is told so.
+_STARTS = """
+import json, socket, sys, threading
+from paddock.sandbox import Call, Policy, launch
+
+def start():
+    near, far = socket.socketpair()
+    with near, far:
+        call, policy = Call("paddock.sandbox.inside.probe:main", ("/", 1, 1)), Policy.from_dict(json.loads(sys.argv[1]))
+        launch(call, policy, socket_fd=far.fileno(), backend=sys.argv[2] or None).kill()
+
+def go_on():
+    while True:
+        start()
+
+print("ready", flush=True)
+if sys.argv[3] == "once":
+    start()
+else:
+    for _ in range(3):
+        threading.Thread(target=go_on).start()
+"""
 
 
 def _processes() -> Iterator[tuple[int, int, str, str]]:
@@ -59,8 +91,6 @@ def adopting_orphans() -> Iterator[None]:
     if sys.platform != "linux":
         yield
         return
-    import ctypes
-
     libc = ctypes.CDLL(None)
     libc.prctl(_SUBREAPER, 1, 0, 0, 0)
     try:
@@ -93,6 +123,78 @@ def end_all(pids: dict[int, str]) -> None:
             except ChildProcessError:
                 break
             time.sleep(0.005)
+
+
+def kill_while_starting(policy: str, times: int, backend: str | None = None) -> None:
+    """Kill programs that start workers, each at some moment of that; then let one program start a worker and end."""
+    argv = [sys.executable, "-c", _STARTS, policy, backend or ""]
+    moments = random.Random(times)  # noqa: S311 - any will do
+    for _ in range(times):
+        with subprocess.Popen([*argv, "without end"], stdout=subprocess.PIPE) as program:  # noqa: S603
+            assert program.stdout is not None
+            program.stdout.readline()
+            time.sleep(moments.uniform(0.05, 0.3))
+            program.kill()
+    subprocess.run([*argv, "once"], stdout=subprocess.DEVNULL, check=True)  # noqa: S603
+
+
+def prepare(share: str) -> int:
+    """Before an attack on what all processes of a user share; ``taken`` wants to know the result."""
+    if share == "timers":
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_SIGPENDING, (_TIMERS, _TIMERS))
+    return _files_in_memory()
+
+
+def taken(share: str, told: Mapping[str, Any], before: int) -> str:
+    """What this process can't have any more, in words, while an attack holds it. Nothing if it can."""
+    if share == "timers":
+        number = ctypes.c_int()
+        try:
+            call("timer_create", 1, NULL, ctypes.byref(number))
+        except OSError as error:
+            return f"the host gets no timer: {error.strerror}"
+        call("timer_delete", number.value)
+    elif share == "pipes":
+        size = _size_of_a_pipe()
+        return f"a pipe of the host's has {size} bytes" if size < _PIPE_BYTES else ""
+    elif share == "lock":
+        import fcntl
+
+        with Path(told["path"]).open() as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return "the host can't lock its file"
+    elif share == "files":
+        more = _files_in_memory() - before
+        return f"the kernel holds {more} more files" if more > _FILES else ""
+    return ""
+
+
+def _size_of_a_pipe() -> int:
+    """What an ordinary process of this user gets: root itself is not limited."""
+    import fcntl
+
+    from paddock.sandbox.inside.identity import become
+
+    reads, writes = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            become(None)
+            os.write(writes, b"%d" % fcntl.fcntl(os.pipe()[0], _F_GETPIPE_SZ))
+        finally:
+            os._exit(0)
+    os.waitpid(child, 0)
+    os.close(writes)
+    with os.fdopen(reads, "rb") as answer:
+        return int(answer.read() or 0)
+
+
+def _files_in_memory() -> int:
+    return int(Path("/proc/sys/fs/inode-nr").read_text().split()[0]) if sys.platform == "linux" else 0
 
 
 def shared_memory(name: str) -> list[str]:

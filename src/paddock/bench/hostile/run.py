@@ -36,7 +36,6 @@ from paddock.sandbox.policy import Policy
 _PAST_DEADLINE_S = 0.5 + 0.75
 _CLOSING_S = 6.5  # five seconds of grace, and the same
 _TRIAL_S = 30.0
-_CLEAN_S = 2.0
 _KEPT_BYTES = 1 << 20
 _GROWN_MB = 250.0
 _ROUNDS = 5
@@ -50,9 +49,10 @@ def run_attack(attack: Attack, isolation: str | Policy) -> Verdict:
         plain = isolation if isinstance(isolation, str) else isolation.to_dict()
         order = {**_order(attack, policy, canaries), "plain": plain}
         try:
-            seen = _Trial(order, canaries)
+            seen = _Trial(order, canaries, python=canaries.home_python() if attack.home_python else sys.executable)
             report = seen.wait()
-            left, cleaned_s = _clean(before, seen.pid, canaries, killed="abandon" in attack.calls)
+            killed = "abandon" in attack.calls
+            left, cleaned_s = _clean(before, seen.pid, canaries, killed=killed, within_s=attack.clean_s)
         except BaseException:  # Ctrl-C, mostly: nothing of it outlives that
             _end_below(before)
             raise
@@ -86,6 +86,7 @@ def _order(attack: Attack, policy: Any, canaries: Canaries) -> dict[str, Any]:
         "neighbour": attack.neighbour and policy != "none",
         "module": module,
         "lanes": attack.lanes,
+        "share": attack.share,
         "path": str(canaries.folder / "target") if module is not None else None,
         "door": canaries.places["free_port"] if "$free_port" in attack.told.values() else None,
         "leaked": canaries.places["key"],
@@ -106,7 +107,7 @@ def placed(value: Any, places: dict[str, Any]) -> Any:
 class _Trial:
     """The process that makes and calls the environment."""
 
-    def __init__(self, order: dict[str, Any], canaries: Canaries) -> None:
+    def __init__(self, order: dict[str, Any], canaries: Canaries, *, python: str) -> None:
         ours, theirs = os.pipe()
         variables = {**os.environ, "HOME": canaries.places["home"], "TMPDIR": str(canaries.folder / "tmp")}
         variables["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
@@ -114,7 +115,7 @@ class _Trial:
             standard_input.write(json.dumps(order).encode())
             standard_input.seek(0)
             self._process = subprocess.Popen(  # noqa: S603
-                [sys.executable, "-m", "paddock.bench.hostile.trial", str(theirs), str(os.getpid())],
+                [python, "-m", "paddock.bench.hostile.trial", str(theirs), str(os.getpid())],
                 stdin=standard_input,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
@@ -181,7 +182,9 @@ class _Trial:
         return f"ended with {self._process.returncode}: {words[-1][:200] if words else 'no word'}"
 
 
-def _clean(before: set[int], trial: int, canaries: Canaries, *, killed: bool) -> tuple[list[str], float]:
+def _clean(
+    before: set[int], trial: int, canaries: Canaries, *, killed: bool, within_s: float
+) -> tuple[list[str], float]:
     """What of it is left, and how long it took to go.
 
     Who is ``killed`` can't tidy up: empty control groups and its own scratch folder are removed by the next launch.
@@ -199,7 +202,7 @@ def _clean(before: set[int], trial: int, canaries: Canaries, *, killed: bool) ->
         left = [*(f"process {name}" for name in processes.values()), *temporary, *shared_memory(canaries.name)]
         left += [f"control group {group}" for group in groups]
         passed = time.monotonic() - began
-        if not left or passed > _CLEAN_S:
+        if not left or passed > within_s:
             end_all(processes)
             remove_empty(groups)
             for path in shared_memory(canaries.name):
@@ -230,6 +233,8 @@ def _reported(attack: Attack, policy: Any, report: dict[str, Any] | None, trial:
         found["data"] = "; ".join(report["lies"][:3])
     if report["signals"]:
         found["signal"] = f"{report['signals']} signals came"
+    if report["taken"]:
+        found["share"] = report["taken"]
     if report["door"]:
         found["listener"] = "its door was open to the host"
     if report["memory_mb"] > _GROWN_MB:

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from paddock.bench.hostile import delivered, inside_caller
-from paddock.bench.hostile.host_state import die_with_parent
+from paddock.bench.hostile.host_state import die_with_parent, kill_while_starting, prepare, taken
 from paddock.bench.hostile.neighbour import Neighbour
 from paddock.bench.hostile.quiet import QUIET
 from paddock.core.spec import EnvSpec, WrapperSpec
@@ -37,6 +37,7 @@ from paddock.sandbox.policy import Policy
 
 _ATTACKS = "paddock.bench.hostile.attacks"
 _TIDY_S = 2.0
+_KILLS = 4
 UNAVAILABLE = 3  # exit code: this machine does not have the tier
 _LANE_CAUSES = {"ENV_VIOLATION": "violation", "DEADLINE": "timeout", "ENV_LOST": "ended", "BAD_FRAME": "protocol"}
 _REFUSALS = (PlanError, NotPermitted, InvalidSpec, SandboxUnavailable)
@@ -70,6 +71,7 @@ class Trial:
         self.signals = 0
         self.env: Any = None
         self.door = False
+        self.shared, self.taken = 0, ""
 
     def run(self) -> dict[str, Any]:
         """Everything that was seen."""
@@ -84,6 +86,7 @@ class Trial:
         neighbour = Neighbour(plain) if order["neighbour"] else None
         if isolation != "none":
             make(QUIET, isolation=plain).close()  # what is opened once and for all is opened now
+        self.shared = prepare(order["share"])
         before = inside_caller.look()
         if neighbour is not None:
             neighbour.attack_begins()
@@ -99,6 +102,7 @@ class Trial:
             "leaks": self.leaks,
             "signals": self.signals,
             "door": self.door,
+            "taken": self.taken,
             "seconds": time.monotonic() - began,
             "tidy_s": tidy_s,
             "left": left,
@@ -141,6 +145,9 @@ class Trial:
             elif name == "step":
                 self._call(name, lambda: env.step(action))
                 self._try_door()
+                self.taken = self.taken or taken(self.order["share"], self.order["told"], self.shared)
+            elif name == "killed starts":
+                self._call(name, self._killed_starts)
             elif name != "abandon":
                 self._call(name, getattr(env, name))
         if "abandon" not in self.order["calls"]:
@@ -169,6 +176,12 @@ class Trial:
         finally:
             record["seconds"] = time.monotonic() - began
             self.calls.append(record)
+
+    def _killed_starts(self) -> None:
+        isolation = self.order["isolation"]
+        policy = isolation if isinstance(isolation, dict) else {"tier": isolation}
+        if policy["tier"] not in ("none", "process"):  # without a wall there is nothing to start
+            kill_while_starting(json.dumps(policy), _KILLS)
 
     def _try_door(self) -> None:
         if self.order["door"] is not None:

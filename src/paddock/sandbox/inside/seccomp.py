@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from paddock.sandbox.inside.bpf import Instruction, Span
 
-OPTIONS = {"fork", "exec", "network", "namespaces", "truncate", "devices", "memory_files"}
+OPTIONS = {"fork", "exec", "network", "locks", "truncate", "devices", "memory_files"}
 SET_MODE_FILTER = 1
 ALL_THREADS = 1  # SECCOMP_FILTER_FLAG_TSYNC
 X32 = 0x40000000  # numbers from here on are the other way to call x86_64, with lists of its own

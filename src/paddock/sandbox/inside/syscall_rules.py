@@ -23,7 +23,7 @@ ALWAYS = """
 read write pread64 pwrite64 readv writev preadv pwritev preadv2 pwritev2 lseek close close_range dup dup2 dup3
 pipe pipe2 stat fstat lstat newfstatat statx statfs fstatfs access faccessat faccessat2 readlink readlinkat
 getdents getdents64 getcwd chdir fchdir umask rename renameat renameat2 link linkat symlink symlinkat unlink unlinkat
-mkdir mkdirat rmdir ftruncate fallocate fadvise64 readahead sync_file_range fsync fdatasync flock
+mkdir mkdirat rmdir ftruncate fallocate fadvise64 readahead sync_file_range fsync fdatasync
 copy_file_range sendfile poll ppoll select pselect6
 epoll_create epoll_create1 epoll_ctl epoll_wait epoll_pwait epoll_pwait2
 eventfd eventfd2 signalfd signalfd4 timerfd_create timerfd_settime timerfd_gettime
@@ -45,18 +45,14 @@ EXECUTION = "execve execveat"
 PROCESSES = "fork vfork kill tkill tgkill rt_sigqueueinfo rt_tgsigqueueinfo pidfd_open pidfd_send_signal"
 SIGNALS = "kill tgkill rt_sigqueueinfo rt_tgsigqueueinfo"  # the first argument is a process
 SENDING = {"sendto": 3, "sendmsg": 2, "sendmmsg": 3}  # with the place of the flags
-# Landlock sees neither metadata nor UNIX sockets that have a path: fine where every path is the process's own, and
-# a way to the host's files and services where it is not.
-CHANGE_MODE = {"chmod": 1, "fchmod": 1, "fchmodat": 2, "fchmodat2": 2}  # with the place of the mode
-CHANGE_METADATA = "chown fchown lchown fchownat utime utimes utimensat futimesat"
+# In no list: chmod and its like, UNIX sockets that have a path, inotify. Landlock sees none of them, and what may be
+# read can be the host's.
 EXTENDED_ATTRIBUTES = """
 getxattr lgetxattr fgetxattr listxattr llistxattr flistxattr
 setxattr lsetxattr fsetxattr removexattr lremovexattr fremovexattr
 """
-WATCH = "inotify_init inotify_init1 inotify_add_watch inotify_rm_watch"
-SERVE = "bind listen accept accept4"
 # Callers fall back on something that is let through when these do not seem to exist; EPERM they take for an answer.
-FALL_BACK = "clone3 openat2"
+FALL_BACK = "clone3 openat2 flock"
 
 CLONE_THREAD, CLONE_PARENT = 0x00010000, 0x00008000
 # New namespaces (mounts, cgroup, UTS, IPC, users, processes, network); and children that would be our parent's.
@@ -73,6 +69,7 @@ MSG_FASTOPEN = 0x20000000
 OWNER_FCNTLS = (8, 10, 15)
 # F_SETLEASE, F_NOTIFY: on a file that may only be read, a lease keeps the host from opening it for writing.
 WATCHING_FCNTLS = (1024, 1026)
+SET_PIPE_SIZE = 1031  # F_SETPIPE_SZ: all pipes of one user share one budget of pages, the host's own among them
 # TCGETS TCGETS2 TIOCGPGRP TIOCOUTQ TIOCGWINSZ FIONREAD FIONBIO TIOCGSID FIONCLEX FIOCLEX
 PLAIN_IOCTLS = (0x5401, 0x802C542A, 0x540F, 0x5411, 0x5413, 0x541B, 0x5421, 0x5429, 0x5450, 0x5451)
 # TIOCSTI TIOCLINUX TIOCCONS TIOCSETD TIOCSCTTY FIOSETOWN SIOCSPGRP: typing into a terminal, signals to others
@@ -86,9 +83,9 @@ PLAIN_PRCTLS = (2, 3, 7, 15, 16, 21, 23, 27, 29, 30, 38, 39, 40, 41, 42, 0x53564
 def rules(options: Mapping[str, Any], own_pid: int) -> dict[str, Rule]:
     """Every call that is let through, with the tests on its arguments; all others are EPERM.
 
-    Options: ``fork``, ``exec``, ``network`` as the policy grants them; ``namespaces``: mounts and network are this
-    process's own; ``truncate``: only what may be written can be truncated; ``devices``: some are driven by ioctl;
-    ``memory_files``: what they hold is counted, which a limit of the address space does not.
+    Options: ``fork``, ``exec``, ``network`` as the policy grants them; ``locks``: it may write to files of the host,
+    and so may lock them; ``truncate``: only what may be written can be truncated; ``devices``: some are driven by
+    ioctl; ``memory_files``: what they hold is counted, which a limit of the address space does not.
     """
     found = _plain(ALWAYS)
     found.update(_always_with_tests(options))
@@ -100,17 +97,15 @@ def rules(options: Mapping[str, Any], own_pid: int) -> dict[str, Rule]:
         found.update(_plain("truncate"))
     if options.get("memory_files", True):
         found.update(_plain("memfd_create"))
-    if options.get("namespaces"):
-        found.update(_plain(f"{CHANGE_METADATA} {EXTENDED_ATTRIBUTES} {WATCH}"))
-        found.update({name: _only((place, SET_IDS, (0,), True)) for name, place in CHANGE_MODE.items()})
+    if options.get("locks"):
+        found.update(_plain("flock"))
     return found
 
 
 def refusals(options: Mapping[str, Any]) -> dict[str, int]:
     """Calls that are refused with something else than EPERM, because callers know what to do then."""
     found = dict.fromkeys(FALL_BACK.split(), ENOSYS)
-    if not options.get("namespaces"):
-        found.update(dict.fromkeys(EXTENDED_ATTRIBUTES.split(), EOPNOTSUPP))  # as on a file system without them
+    found.update(dict.fromkeys(EXTENDED_ATTRIBUTES.split(), EOPNOTSUPP))  # as on a file system without them
     if not options.get("memory_files", True):
         found["memfd_create"] = ENOSYS
     return found
@@ -138,7 +133,7 @@ def _always_with_tests(options: Mapping[str, Any]) -> dict[str, Rule]:
         "creat": _only((1, SET_IDS, (0,), True)),
         "mknod": _only((1, S_IFMT, (S_IFIFO,), True), (1, SET_IDS, (0,), True)),
         "mknodat": _only((2, S_IFMT, (S_IFIFO,), True), (2, SET_IDS, (0,), True)),
-        "fcntl": _only((1, WHOLE, (*OWNER_FCNTLS, *WATCHING_FCNTLS), False)),
+        "fcntl": _only((1, WHOLE, (*OWNER_FCNTLS, *WATCHING_FCNTLS, SET_PIPE_SIZE), False)),
         "ioctl": ioctl,
         "prctl": _only((0, WHOLE, PLAIN_PRCTLS, True)),
         "personality": _only((0, WHOLE, (WHOLE,), True)),  # asks, changes nothing
@@ -161,17 +156,14 @@ def _other_processes(options: Mapping[str, Any], own_pid: int) -> dict[str, Rule
 def _sockets(options: Mapping[str, Any]) -> dict[str, Rule]:
     # No datagrams: a datagram socket of a pair can be pointed at any UNIX socket of the host.
     found = {"socketpair": _only((0, WHOLE, (AF_UNIX,), True), (1, SOCK_KIND, (SOCK_STREAM, SOCK_SEQPACKET), True))}
-    network, private = bool(options.get("network")), bool(options.get("namespaces"))
-    families = (AF_INET, AF_INET6) * network + (AF_UNIX,) * private
+    network = bool(options.get("network"))
     levels = (SOL_SOCKET,) + (IPPROTO_IP, IPPROTO_TCP, IPPROTO_IPV6) * network
     found["setsockopt"] = _only((1, WHOLE, levels, True), (2, WHOLE, ATTACH_PROGRAMS, False))
-    if families:
+    if network:
         # The protocol is named: SCTP, SMC and MPTCP are streams too, and Landlock's ports are TCP's.
         stream = (1, SOCK_KIND, (SOCK_STREAM,), True)
-        found["socket"] = _only((0, WHOLE, families, True), stream, (2, WHOLE, (0, IPPROTO_TCP), True))
+        found["socket"] = _only((0, WHOLE, (AF_INET, AF_INET6), True), stream, (2, WHOLE, (0, IPPROTO_TCP), True))
         found.update(_plain("connect"))
-    if private:
-        found.update(_plain(SERVE))
     for name, place in SENDING.items():
         # Fast open connects while sending, past Landlock's look at connect.
         found[name] = _only((place, MSG_FASTOPEN, (0,), True)) if network else _only()

@@ -236,6 +236,53 @@ class ManyFiles(Hostile):
         return first_that_works(*(partial(fill, folder) for folder in (self.told["folder"], tempfile.gettempdir())))
 
 
+class ManyLinks(Hostile):
+    """Makes ``count`` links where files are in memory: they have no size, and the kernel can't let go of them."""
+
+    made = ""
+
+    def attempt(self) -> str:
+        def fill(place: str) -> str:
+            if os.major(Path(place).stat().st_dev) != 0:
+                raise OSError(errno.ENOTSUP, "a disk")
+            self.made = tempfile.mkdtemp(dir=place)
+            for number in range(self.told["count"]):
+                Path(self.made, str(number)).symlink_to("/")
+            return f"made {self.told['count']} links"
+
+        return first_that_works(*(partial(fill, place) for place in (tempfile.gettempdir(), "/dev/shm")))  # noqa: S108
+
+    def close(self) -> None:
+        shutil.rmtree(self.made, ignore_errors=True)
+
+
+class Dig(Hostile):
+    """Digs ``levels`` folders into its scratch folder, for whoever must remove them."""
+
+    def attempt(self) -> str:
+        if self.steps > 1:
+            return "has dug"
+        place = os.open(tempfile.mkdtemp(), os.O_RDONLY)
+        for _ in range(self.told["levels"]):
+            os.mkdir("d", dir_fd=place)
+            inner = os.open("d", os.O_RDONLY, dir_fd=place)
+            os.close(place)
+            place = inner
+        os.close(place)
+        return "has dug"
+
+
+class LockFile(Hostile):
+    """Locks ``path``, which it may only read, against the host."""
+
+    def attempt(self) -> str:
+        import fcntl
+
+        self.held = os.open(self.told["path"], os.O_RDONLY)
+        fcntl.flock(self.held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return "holds the lock"
+
+
 class SparseFile(Hostile):
     """Makes a file of ``gigabytes`` that are not there, for whoever copies it."""
 

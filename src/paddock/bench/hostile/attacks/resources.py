@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import os
 import sys
@@ -15,9 +16,11 @@ from typing import Any
 import numpy as np
 
 from paddock.bench.hostile.attacks.attempt import NOTHING, Hostile
+from paddock.bench.hostile.attacks.system_call import NULL, call
 from paddock.core.env import Info
 
 _MB = 1 << 20
+_F_SETPIPE_SZ = 1031
 
 
 class Sleep(Hostile):
@@ -165,6 +168,37 @@ class TakePipes(Hostile):
             for fd in held:
                 os.close(fd)
         return f"took {len(held)}"
+
+
+class TakeTimers(Hostile):
+    """Takes timers until there are none: they are counted with those of its user's other processes."""
+
+    def attempt(self) -> str:
+        for made in range(self.told["count"]):
+            try:
+                call("timer_create", 1, NULL, ctypes.byref(ctypes.c_int()))
+            except OSError:
+                if made < self.told["enough"]:
+                    raise
+                break
+        return "took all timers"
+
+
+class TakePipePages(Hostile):
+    """Makes ``count`` pipes as large as they can be: all of a user's pipes share one number of pages."""
+
+    def attempt(self) -> str:
+        import fcntl
+
+        self.held: list[int] = []
+        while len(self.held) < 2 * self.told["count"]:
+            self.held += os.pipe()
+            try:
+                fcntl.fcntl(self.held[-1], _F_SETPIPE_SZ, _MB)
+            except OSError:
+                if len(self.held) < self.told["count"] // 2:
+                    raise
+        return f"holds {len(self.held) // 2} pipes"
 
 
 class TakeThreads(Hostile):

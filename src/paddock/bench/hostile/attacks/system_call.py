@@ -38,6 +38,8 @@ _NUMBERS = {
     "setns": (308, 268),
     "swapon": (167, 224),
     "syslog": (103, 116),
+    "timer_create": (222, 107),
+    "timer_delete": (226, 111),
     "unshare": (272, 97),
     "userfaultfd": (323, 282),
 }

@@ -90,4 +90,15 @@ PROCESSES = (
         needs="files-kept",
     ),
     row("P22", "a wrapper runs a shell", "wrapper wrappers:Shell", "file", {"marker": "$marker"}, needs="no-programs"),
+    row(
+        "P23",
+        "those who start workers are killed meanwhile",
+        "env wrappers:Harmless",
+        "left",
+        calls=("killed starts", "close"),
+        expected=frozenset({"contained"}),
+        control=None,
+        not_shown="without a wall nothing is started that could be left half made",
+        needs="ends-with-us",
+    ),
 )

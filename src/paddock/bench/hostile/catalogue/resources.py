@@ -190,4 +190,22 @@ RESOURCES = (
         not_shown="without a wall, too, a kernel may share its cores fairly",
         needs="cpu-shared",
     ),
+    row(
+        "R21",
+        "takes all timers of its user",
+        "env resources:TakeTimers",
+        "share",
+        {"count": 3000, "enough": 1000},
+        share="timers",
+        needs="shares-kept",
+    ),
+    row(
+        "R22",
+        "takes all pages for pipes of its user",
+        "env resources:TakePipePages",
+        "share",
+        {"count": 100},
+        share="pipes",
+        needs="shares-kept",
+    ),
 )
