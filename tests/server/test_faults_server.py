@@ -125,11 +125,12 @@ def test_killed_worker_is_rebuilt_from_the_journal_and_nobody_notices(tmp_path, 
         assert 'cause="signal"' in server.get("/metrics")
 
 
-def test_request_that_ends_every_worker_is_not_repeated_for_ever(tmp_path):
+def test_request_that_ends_every_worker_is_repeated_once(tmp_path):
     with serving(tmp_path / "server", journal=tmp_path / "journal", spares=0) as server:
         client = Client(server.address()).reset()
         with pytest.raises(WorkerLost, match="cause=exit"):
             client.step(DO["exit"])
+        assert 'paddock_workers_lost_total{cause="exit"} 2' in server.get("/metrics")
         client.abandon()
 
 
