@@ -6,6 +6,9 @@ import os
 import re
 import socket
 
+import pytest
+
+from paddock.errors import WorkerLost
 from paddock.hosting.messages import Step
 from paddock.server import logs
 from tests.server.serving import Client, serving, wait_until
@@ -76,12 +79,33 @@ def _step(action):
     return Step([0], [action])
 
 
-def test_what_a_peer_is_not_told_of_an_error_is_in_the_log_under_its_incident(tmp_path):
-    with serving(tmp_path / "server") as server, Client(server.address(), 1) as client:
+@pytest.mark.parametrize("form", ["json", "text"])
+def test_what_a_peer_is_not_told_of_an_error_is_one_record_of_the_log_under_its_incident(tmp_path, form):
+    environ = {"PADDOCK_LOG": form}
+    with serving(tmp_path / "server", environ=environ) as server, Client(server.address(), 1) as client:
         client.reset()
-        client.channel.send(Step([0], [DO["raise"]]))
-        (failed,) = client.channel.recv().value
-        assert SECRET not in failed.message
-        incident = re.search(r"incident (\w+)", failed.message)[1]
+        for _ in range(3):
+            client.channel.send(Step([0], [DO["raise"]]))
+            (failed,) = client.channel.recv().value
+            assert SECRET not in failed.message
+        number = re.search(r"incident (\w+)", failed.message)[1]
         wait_until(lambda: SECRET in server.log)
-        assert incident in server.log
+    about = [line for line in server.log.splitlines() if SECRET in line]
+    assert len(about) == 1 and server.log.count("Traceback") == 1, server.log
+    assert f"incident {number}: Traceback" in about[0] and "witness.py" in about[0]
+    if form == "json":
+        record = json.loads(about[0])
+        assert (record["session"], record["level"]) == (client.session[:8], "warning")
+        assert record["message"].splitlines()[-1].endswith(SECRET)
+
+
+def test_what_a_worker_printed_before_it_died_is_in_the_record_of_its_end(tmp_path):
+    with serving(tmp_path / "server") as server:
+        client = Client(server.address(), 1).reset()
+        with pytest.raises(WorkerLost):
+            client.step(DO["cry"])
+        client.abandon()
+        wait_until(lambda: "a worker was lost" in server.log)
+    records = [json.loads(line) for line in server.log.splitlines()]
+    (about,) = (one["message"] for one in records if "line" in one["message"] or "words" in one["message"])
+    assert about == r"a worker was lost: exit; it printed 'first line\nsecond line\nlast words'"

@@ -101,7 +101,7 @@ class LiveSession:
         """The session ends its worker: tell if that is because of what the worker did."""
         link = self._links.get(worker)
         if self.session.refusal[0] == WorkerLost.code:
-            self._on_lost(self, cause, _printed(link))
+            self._on_lost(self, cause, "" if link is None else link.take_printed())
             if isinstance(link, SharedLink):
                 link.overdue = True
 
@@ -247,7 +247,7 @@ class LiveSession:
 
     def _lost(self, worker: int, cause: str) -> None:
         link = self._links.pop(worker, None)
-        self._on_lost(self, cause, _printed(link))
+        self._on_lost(self, cause, "" if link is None else link.take_printed())
         self._do(self.session.worker_lost(worker, cause, time.monotonic()))
 
     async def _rebuild(self, wanted: RebuildWorker) -> None:
@@ -300,10 +300,6 @@ class LiveSession:
             raise
         link.when_lost(lambda cause: self._lost(worker, cause))
         return link
-
-
-def _printed(link: Link | None) -> str:
-    return "" if link is None else str(getattr(link.child, "output", ""))
 
 
 def _fail(over: asyncio.Future[None], cause: str) -> None:
