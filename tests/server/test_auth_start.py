@@ -159,6 +159,12 @@ def test_a_token_file_with_a_mistake_names_the_line_and_no_token(tmp_path, line)
 # TLS
 
 
+def test_a_fresh_token_is_no_option_of_a_command(monkeypatch):
+    monkeypatch.setattr("secrets.token_urlsafe", lambda size: "--" + "x" * size)
+    tokens, token = Tokens.fresh()
+    assert token == "x" * 32 and tokens.principal(f"Bearer {token}").role == "operator"
+
+
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory):
     place = tmp_path_factory.mktemp("tls")
