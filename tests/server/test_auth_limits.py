@@ -216,6 +216,25 @@ def test_a_withdrawn_token_ends_its_sessions_its_passes_and_their_workers(start,
     assert {one.session for one in ended} == {native.welcome.session[:8], mine["x-paddock-session"][:8]}
 
 
+def test_a_token_file_that_is_empty_for_a_moment_ends_nothing(start):
+    with start() as server, server.peer() as peer:
+        native, text = Native(peer), server.token_file.read_text()
+        native.ask(m.Make(0, {}))
+        done = threading.Event()
+
+        def look_once():
+            server.api._look_at_tokens()
+            server.token_file.write_text("")
+            server.api._look_at_tokens()
+            server.token_file.write_text(text)
+            server.api._look_at_tokens()
+            done.set()
+
+        server.loop.call_soon_threadsafe(look_once)
+        assert done.wait(10)
+        assert isinstance(native.ask(m.Reset(0)), m.Done)
+
+
 def _withdraw(server, beginning):
     lines = server.token_file.read_text().splitlines(keepends=True)
     server.token_file.write_text("".join(line for line in lines if not line.startswith(beginning)))

@@ -27,6 +27,16 @@ except ImportError as error:
     raise DependencyNotInstalled(f"The server needs {error.name}. Run: pip install 'paddock[server]'") from error
 
 _logger = logging.getLogger("paddock.server.websocket")
+
+
+def _to_debug(record: logging.LogRecord) -> bool:
+    """Of each connection picows says what bears no session; our own records do."""
+    if record.levelno == logging.INFO:
+        record.levelno, record.levelname = logging.DEBUG, "DEBUG"
+    return _logger.isEnabledFor(record.levelno)
+
+
+_logger.addFilter(_to_debug)
 _SLOW_READER_BYTES = 64 << 20  # of what waits to be sent to one peer
 _LOOK_BYTES = 1 << 20  # after so many it is looked how much that is
 # By name once: looking a member of an enum up takes as long as the rest of a listener's work.

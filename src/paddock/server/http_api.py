@@ -74,6 +74,7 @@ class HttpApi:
         per_s = service.settings.failures_per_s
         self._failures = Rates(per_s, max(1, int(10 * per_s)))
         self._open: WeakKeyDictionary[Out, Principal] = WeakKeyDictionary()
+        self._valid: set[str] = set()  # whose tokens were, at the last look
         service.each_second.append(self._look_at_tokens)
 
     async def handle(self, request: Request) -> Response:
@@ -107,7 +108,9 @@ class HttpApi:
         """End what a token holds that has ended or was withdrawn: its sessions, their passes and its websockets."""
         if self._tokens is None:
             return
-        valid = self._tokens.names()
+        now = self._tokens.names()
+        # Twice in a row: a file that is being written anew may lack them for a moment.
+        valid, self._valid = now | self._valid, now
         for live in self._service.sessions_of_others(valid):
             audit.warning("ended session: the token of its owner is not valid any more", extra=live.named)
             live.close(Unauthenticated.code, "Its token is not valid any more.")
