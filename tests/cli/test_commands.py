@@ -38,7 +38,7 @@ def test_every_command_has_text_and_json(paddock, words):
 
 
 def test_every_command_is_tried_above():
-    elsewhere = {"serve", "ps", "rescore", "init"}  # in tests/server, test_ps, test_rescore and test_init
+    elsewhere = {"serve", "ps", "kill", "rescore", "init"}  # in tests/server, test_ps, test_rescore and test_init
     assert {words[0] for words in ALL} == {command.name for command in COMMANDS} - elsewhere
 
 

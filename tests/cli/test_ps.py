@@ -1,10 +1,13 @@
-"""``paddock ps``: what it shows of a server, and what it says when it can't."""
+"""``paddock ps`` and ``paddock kill``: what they do with a server, and what they say when they can't."""
 
 import json
 
 import pytest
 
-from tests.server.serving import Client, serving, wait_until
+from paddock.errors import SessionGone
+from tests.hosting.websocket.servers import certificate
+from tests.server.in_process import RunningServer, write_vault
+from tests.server.serving import Client, alive, serving, wait_until
 
 
 @pytest.fixture(scope="module")
@@ -42,3 +45,53 @@ def test_wrong_token_and_no_server_are_one_line(paddock, server):
     assert nobody.code == 1 and "does not answer" in nobody.err
     mistaken = paddock("ps", "--url", "http://example.org", "--token", "x" * 20)
     assert mistaken.code == 2 and "TLS" in mistaken.err
+
+
+def test_session_is_killed_as_ps_shows_it(paddock, server):
+    client = Client(server.address(), 1).reset()
+    worker = server.worker(client)
+    shown = paddock("kill", client.session[:8], "--url", server.url, "--token", server.token)
+    assert shown.code == 0, shown.err
+    (row,) = [one for one in server.log.splitlines() if "killed by operator-" in one]
+    owner = json.loads(row)["principal"]
+    assert shown.out == f"ended {client.session[:8]}, Witness-v0 of {owner}\n"
+    with pytest.raises(SessionGone, match="An operator ended it"):
+        client.step(1)
+    wait_until(lambda: not alive([worker]))
+    other = Client(server.address(), 2).reset()
+    document = paddock("kill", other.session, "--url", server.url, "--token", server.token, "--json").document
+    assert document == {"session": other.session[:8], "environment": "Witness-v0", "principal": owner}
+    other.abandon()
+
+
+def test_kill_says_that_there_is_no_such_session_or_that_the_token_may_not(paddock, server):
+    observer = "an-observers-token"
+    server.token_file.write_text(f"{server.token_file.read_text()}observer {observer}\n")
+    with Client(server.address(), 3) as client:
+        client.reset()
+        unknown = paddock("kill", "0" * 8, "--url", server.url, "--token", server.token)
+        assert unknown.code == 1 and f"{server.url} has no session '00000000'. Those it has: paddock ps" in unknown.err
+        refused = paddock("kill", client.session[:8], "--url", server.url, "--token", observer, "--json")
+        assert refused.code == 1 and refused.document["error"]["code"] == "FORBIDDEN"
+        assert "only an operator's token" in refused.err
+        nobody = paddock("kill", client.session[:8], "--url", server.url, "--token", "x" * 20)
+        assert nobody.code == 1 and "wants a token" in nobody.err
+        client.step(1)
+
+
+def test_a_certificate_of_ones_own_is_believed_with_ca(paddock, tmp_path):
+    certificate(tmp_path)
+    files = {"tls_cert": tmp_path / "cert.pem", "tls_key": tmp_path / "key.pem"}
+    with RunningServer([write_vault(tmp_path / "vault")], tmp_path / "tokens", **files) as server:
+        where = ("--url", f"https://localhost:{server.port}", "--token", server.tokens["operator"])
+        ca = ("--ca", str(tmp_path / "cert.pem"))
+        assert paddock("ps", *where, *ca, "--json").document["sessions"] == []
+        stranger = paddock("ps", *where)
+        assert stranger.code == 1 and "For a certificate of your own: --ca FILE" in stranger.err
+        unknown = paddock("kill", "0" * 8, *where, *ca)
+        assert unknown.code == 1 and "has no session" in unknown.err
+        for wrong, words in ((tmp_path / "none.pem", "No such file"), (tmp_path / "tokens", "no certificates")):
+            refused = paddock("ps", *where, "--ca", str(wrong))
+            assert refused.code == 2 and f"--ca {wrong}: " in refused.err and words in refused.err
+        plain = paddock("ps", "--url", "http://127.0.0.1:9", *ca)
+        assert plain.code == 2 and "--ca is for TLS" in plain.err

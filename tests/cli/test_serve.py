@@ -157,6 +157,9 @@ def test_it_speaks_tls_when_given_a_certificate(tmp_path):
         with paddock.make(running.with_token(), remote=RemoteOptions(ca=tmp_path / "cert.pem")) as env:
             assert env.reset(seed=1)[0].shape == (4,)
             assert len(list((tmp_path / "journal").iterdir())) >= 1
+        plain = running.with_token().replace("https://", "http://")
+        with pytest.raises(PaddockError, match="speaks TLS. Use https://"):
+            paddock.make(plain)
         with pytest.raises(PaddockError, match="certificate"):
             paddock.make(running.with_token())
 

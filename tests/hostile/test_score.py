@@ -129,6 +129,20 @@ def test_nothing_of_an_attack_outlives_the_program_that_runs_it(number, tmp_path
     assert trials
 
 
+@linux_only
+def test_an_interrupt_from_the_terminal_leaves_no_traceback(tmp_path):
+    """Ctrl-C goes to every process of the group, not to the program alone."""
+    command = [sys.executable, "-m", "paddock", "hostile", "--tier", "none", "--attack", "L23"]
+    variables = {**os.environ, "TMPDIR": str(tmp_path)}
+    with subprocess.Popen(command, stderr=subprocess.PIPE, env=variables, text=True, start_new_session=True) as program:
+        while program.poll() is None and not any(is_trial(pid) for pid in descendants(program.pid)):
+            pass
+        os.killpg(program.pid, signal.SIGINT)
+        said = program.communicate(timeout=60)[1]
+    assert program.returncode == 130 and "stopped after 0 of 1 attacks" in said
+    assert "Traceback" not in said, said
+
+
 def is_trial(pid):
     """Whether it runs; a dead process has no command line."""
     try:

@@ -31,7 +31,7 @@ class Server:
         self.folder, self.targets = folder, targets or ("witness:Witness-v0",)
         self.token_file = folder / "tokens"
         if not self.token_file.exists():
-            self.token_file.write_text(f"operator {secrets.token_urlsafe(24)}\n")
+            self.token_file.write_text(f"operator {secrets.token_hex(16)}\n")
         self.token = self.token_file.read_text().split()[1]
         self.log_path = folder / "log"
         asked = {

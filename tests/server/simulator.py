@@ -55,6 +55,7 @@ class World:
         self.noisy = rng.random() < 0.3  # frames come twice
         self.kills, self.lost_some = 0, False
         self.befell = Counter()  # misfortunes that met something, by name
+        self.fatal = []  # how many requests were answered when a worker was lost at the next one
         self.fuse = None  # after how many effects the machine goes down
 
     # Time
@@ -290,7 +291,11 @@ class World:
             return False
         worker.alive = False
         self.kills += 1
-        if self.liar or self.disk.full or not (self.terms.journaled and self.terms.deterministic) or self.kills > 2:
+        if session._phase.name == "LIVE" and session._asked:
+            self.fatal.append(session._last)
+        rebuilds = self.terms.journaled and self.terms.deterministic
+        repeated = len(self.fatal) > len(set(self.fatal))  # a request that ends two workers is given up
+        if self.liar or self.disk.full or not rebuilds or self.kills > 2 or repeated:
             self.history.excuse("ENV_LOST")
         late = worker.log[-1][1] if worker.log else None
         self.carry(session.worker_lost(worker.id, cause, self.now))

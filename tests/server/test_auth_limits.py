@@ -1,20 +1,36 @@
 """How much one principal may have, and how often a stranger may try: exact, and told when to come again."""
 
+import json
 import threading
+from contextlib import ExitStack
 
 import pytest
 
+from paddock.errors import PlanError
 from paddock.hosting import messages as m
 from paddock.server.rates import Rates, network_of
+from paddock.server.settings import Settings
 from tests.server.in_process import RunningServer, write_vault
 from tests.server.raw_peers import BINARY, CLOSE, TEXT
+from tests.server.serving import alive, wait_until
 from tests.server.test_auth_roles import Native
+from tests.server.tool_world import write_shop
 
 
 @pytest.fixture
 def start(tmp_path):
     def start(**settings):
         return RunningServer([write_vault(tmp_path / "vault")], tmp_path / "tokens", **settings)
+
+    return start
+
+
+@pytest.fixture
+def shop(tmp_path):
+    """One with tools, so that an agent's sessions are of use to it."""
+
+    def start(**settings):
+        return RunningServer([write_shop(tmp_path / "shop")], tmp_path / "tokens", **settings)
 
     return start
 
@@ -122,13 +138,114 @@ def test_sessions_of_one_principal_are_counted_exactly_under_concurrency(start):
             peer.sock.close()
 
 
+@pytest.mark.parametrize("native", [True, False], ids=["paddock", "openenv"])
+@pytest.mark.parametrize("role", ["observer", "agent"])
+def test_a_lower_role_that_takes_all_it_can_leaves_sessions_for_operators(shop, role, native):
+    with shop(max_sessions=8, sessions_each=8) as server, ExitStack() as open_peers:
+        told = [_opened(open_peers.enter_context(server.peer(role)), native) for _ in range(10)]
+        refused = [one for one in told if one is not None]
+        assert len(told) - len(refused) == {"observer": 1, "agent": 7}[role]
+        words = {
+            "observer": "The role 'observer' has as many sessions as it may (1).",
+            "agent": "kept for operators (1)",
+        }
+        assert all(words[role] in one for one in refused), refused
+        assert _opened(open_peers.enter_context(server.peer()), native) is None
+        reason = 'paddock_sessions_refused_total{reason="role"}'
+        metrics = open_peers.enter_context(server.peer()).ask("GET", "/metrics").body.decode()
+        assert f"{reason} {len(refused)}" in metrics
+
+
+def _opened(peer, native):
+    """None for a session that was opened; else what the peer was told."""
+    if native:
+        welcome = Native(peer).welcome
+        return None if isinstance(welcome, m.Welcome) else f"{welcome.code}: {welcome.message}"
+    assert peer.upgrade().status == 101
+    peer.frame(TEXT, b'{"type": "state"}')
+    answer = json.loads(peer.message()[1])
+    return answer["data"]["message"] if answer["data"].get("code") == "CAPACITY_REACHED" else None
+
+
+@pytest.mark.parametrize(
+    ("settings", "operator", "agent", "observer"),
+    [
+        ({}, (256, 256), (224, 112), (32, 16)),
+        ({"max_sessions": 4}, (4, 4), (3, 2), (1, 1)),
+        ({"max_sessions": 1}, (1, 1), (1, 1), (1, 1)),
+        ({"max_sessions": 16, "sessions_each": 3}, (16, 3), (14, 3), (2, 2)),
+        ({"max_sessions": 16, "sessions_reserved": 16}, (16, 16), (0, 0), (0, 0)),
+        ({"max_sessions": 16, "sessions_reserved": 0}, (16, 16), (16, 8), (2, 1)),
+    ],
+)
+def test_quotas_of_roles_and_tokens(settings, operator, agent, observer):
+    chosen = Settings(**settings)
+    chosen.check()
+    assert [chosen.quota(role) for role in ("operator", "agent", "observer")] == [operator, agent, observer]
+
+
+def test_a_reserve_of_more_than_all_is_a_mistake():
+    with pytest.raises(PlanError, match="--sessions-reserved is at most --max-sessions, which is 4"):
+        Settings(max_sessions=4, sessions_reserved=5).check()
+
+
+def test_a_withdrawn_token_ends_its_sessions_its_passes_and_their_workers(start, caplog):
+    with start(grace_s=30.0, spares=0) as server, server.peer() as owner, server.peer() as peer:
+        native = Native(peer)
+        native.ask(m.Make(0, {}))
+        began = owner.ask("POST", "/reset", body={})
+        mine = {"x-paddock-session": began.headers["x-paddock-session"]}
+        handed = owner.ask("POST", "/handover", mine).json["token"]
+        with server.peer("other") as other, server.peer(None) as agent, server.peer(None) as joined:
+            theirs = {"x-paddock-session": other.ask("POST", "/reset", body={}).headers["x-paddock-session"]}
+            agent.token = joined.token = handed
+            assert joined.upgrade("/ws").status == 101
+            assert agent.ask("POST", "/step", body={"action": {"action": 1}}).status == 200
+            workers = [row["pid"] for row in other.ask("GET", "/sessions").json["sessions"]]
+            assert len(workers) == 3
+            _withdraw(server, "operator operator-")
+            wait_until(lambda: len(other.ask("GET", "/sessions").json["sessions"]) == 1, 10.0)
+            (left,) = other.ask("GET", "/sessions").json["sessions"]
+            wait_until(lambda: alive(workers) == [left["pid"]], 10.0)
+            assert agent.ask("POST", "/step", body={"action": {"action": 1}}).status == 401
+            while joined.message()[0] != CLOSE:
+                pass
+            assert other.ask("GET", "/state", theirs).status == 200
+    ended = [one for one in caplog.records if one.name == "paddock.audit" and "ended session" in one.message]
+    assert len(ended) == 2 and all("token of its owner is not valid any more" in one.message for one in ended)
+    assert {one.session for one in ended} == {native.welcome.session[:8], mine["x-paddock-session"][:8]}
+
+
+def test_a_token_file_that_is_empty_for_a_moment_ends_nothing(start):
+    with start() as server, server.peer() as peer:
+        native, text = Native(peer), server.token_file.read_text()
+        native.ask(m.Make(0, {}))
+        done = threading.Event()
+
+        def look_once():
+            server.api._look_at_tokens()
+            server.token_file.write_text("")
+            server.api._look_at_tokens()
+            server.token_file.write_text(text)
+            server.api._look_at_tokens()
+            done.set()
+
+        server.loop.call_soon_threadsafe(look_once)
+        assert done.wait(10)
+        assert isinstance(native.ask(m.Reset(0)), m.Done)
+
+
+def _withdraw(server, beginning):
+    lines = server.token_file.read_text().splitlines(keepends=True)
+    server.token_file.write_text("".join(line for line in lines if not line.startswith(beginning)))
+
+
 def test_a_token_that_is_taken_back_ends_what_it_holds(start):
     with start(grace_s=30.0) as server, server.peer() as peer, server.peer("other") as other:
         native = Native(peer)
         assert isinstance(native.ask(m.Make(0, {})), m.Done)
         assert other.upgrade().status == 101
-        lines = server.token_file.read_text().splitlines(keepends=True)
-        server.token_file.write_text("".join(line for line in lines if not line.startswith("operator operator-")))
+        _withdraw(server, "operator operator-")
         opcode, payload = peer.message()
         assert opcode == CLOSE and payload[:2] == (1008).to_bytes(2, "big")
         assert other.text({"type": "reset", "data": {}})["type"] == "observation"

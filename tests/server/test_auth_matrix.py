@@ -13,9 +13,12 @@ ALL = {"operator", "agent", "observer"}
 # What was decided for each route. One that is not here was added without a decision, and fails the first test.
 POLICY = {
     ("GET", "health"): None,
+    ("GET", "health/live"): None,
+    ("GET", "health/ready"): None,
     ("GET", ""): ALL,
     ("GET", "metrics"): {"operator", "observer"},
     ("GET", "sessions"): {"operator", "observer"},
+    ("DELETE", "sessions/{session}"): {"operator"},
     ("GET", "openapi.json"): ALL,
     ("GET", "list_environments"): ALL,
     ("POST", "reset"): {"operator"},

@@ -6,7 +6,7 @@ import pytest
 from paddock.hosting import messages as m
 from paddock.hosting.codec import decode_frame, encode
 from tests.server.in_process import RunningServer, write_vault
-from tests.server.raw_peers import BINARY
+from tests.server.raw_peers import BINARY, CLOSE, TEXT
 
 
 @pytest.fixture(scope="module")
@@ -81,9 +81,33 @@ def test_an_agent_on_the_native_wire(server):
         assert isinstance(native.ask(m.Make(0, {})), m.Done)
         for request in AGENT_MAY_NOT:
             assert native.ask(request).code == "NOT_PERMITTED", request
-        step = native.ask(m.Step([0], [1]))
-        failed = step if isinstance(step, m.Failed) else step.value[0]
-        assert failed.code == "RESET_NEEDED"  # it was taken, by an environment that nobody has reset
+        assert "POST /Vault-v0/handover" in native.ask(m.Reset(0)).message
+        assert _worker_of(server, native) is not None
+        failed = native.ask(m.Step([0], [1]))
+        assert failed.code == "RESET_NEEDED" and "POST /Vault-v0/handover" in failed.message
+        assert _worker_of(server, native) is None  # nobody will ever reset its environment
+        assert native.ask(m.Step([0], [1])).code == "CLOSED"
+
+
+def _worker_of(server, native):
+    with server.peer() as peer:
+        rows = peer.ask("GET", "/sessions").json["sessions"]
+    (worker,) = (row["pid"] for row in rows if row["session"] == native.welcome.session[:8])
+    return worker
+
+
+def test_an_agent_gets_no_worker_where_it_can_begin_no_episode(server):
+    started = server.workers_started
+    with server.peer("agent") as peer:
+        answer = peer.ask("POST", "/step", body={"action": {"action": 1}})
+        assert (answer.status, answer.json["code"]) == (409, "RESET_NEEDED")
+        assert "POST /Vault-v0/handover" in answer.json["detail"]
+    with server.peer("agent") as peer:
+        assert peer.upgrade().status == 101
+        assert "POST /Vault-v0/handover" in peer.text({"type": "step", "data": {"action": 1}})["data"]["message"]
+        peer.frame(TEXT, b'{"type": "close"}')
+        assert peer.message()[0] == CLOSE
+    assert server.workers_started == started
 
 
 def test_an_observer_on_the_native_wire(server):

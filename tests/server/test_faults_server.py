@@ -149,11 +149,12 @@ def rebuild(server, client, chance, steps):
     return time.monotonic() - began
 
 
-def test_request_that_ends_every_worker_is_not_repeated_for_ever(tmp_path):
+def test_request_that_ends_every_worker_is_repeated_once(tmp_path):
     with serving(tmp_path / "server", journal=tmp_path / "journal", spares=0) as server:
         client = Client(server.address()).reset()
         with pytest.raises(WorkerLost, match="cause=exit"):
             client.step(DO["exit"])
+        assert 'paddock_workers_lost_total{cause="exit"} 2' in server.get("/metrics")
         client.abandon()
 
 

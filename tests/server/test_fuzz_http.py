@@ -67,7 +67,11 @@ def test_the_document_has_every_route_and_no_other(tmp_path):
         paths = json.loads(peer.ask("GET", "/openapi.json").body)["paths"]
         for path, methods in paths.items():
             for method in methods:
-                assert peer.ask(method.upper(), path).status not in (401, 403, 404, 405), (method, path)
+                answer = peer.ask(method.upper(), path)
+                found = answer.status not in (401, 403, 404, 405) or (
+                    "{" in path and "no such session" in str(answer.body)
+                )
+                assert found, (method, path)
         assert "/Vault-v0/step" in paths and "/Picky-v0/step" in paths and "/step" not in paths
     with RunningServer(targets[:1], tmp_path / "tokens", mode="production") as server, server.peer() as peer:
         paths = json.loads(peer.ask("GET", "/openapi.json").body)["paths"]

@@ -1,14 +1,23 @@
 """What an operator relies on: the log, systemd's notice, health, metrics."""
 
+import errno
 import json
 import logging
 import os
 import re
 import socket
 
+import pytest
+
+import paddock
+from paddock.errors import WorkerLost
 from paddock.hosting.messages import Step
-from paddock.server import logs
-from tests.server.serving import Client, serving, wait_until
+from paddock.server import logs, service
+from paddock.server.metrics import Latency, Metrics
+from tests.server.in_process import RunningServer, write_vault
+from tests.server.raw_peers import CLOSE
+from tests.server.serving import Client, alive, serving, wait_until
+from tests.server.test_auth_roles import Native
 from tests.server.worlds.witness import DO, SECRET
 
 
@@ -30,6 +39,7 @@ def test_log_is_json_lines_with_sessions_and_traces(tmp_path):
     asked = [record for record in records if "/health" in record["message"]]
     assert asked and len(asked[0]["trace"]) == 32
     assert server.token not in server.log and client.session not in server.log
+    assert [record for record in records if record["logger"] == "paddock.server.websocket"] == []
 
 
 def test_record_can_neither_break_a_line_nor_move_a_cursor():
@@ -70,18 +80,115 @@ def test_health_tells_that_a_worker_is_wedged_and_that_it_is_gone(tmp_path):
         client.abandon()
 
 
+def test_replies_are_counted_as_they_happen_and_timed_by_environment(tmp_path):
+    with serving(tmp_path / "server", spares=0) as server, Client(server.address(), 1) as client:
+        client.reset()
+        client.step(DO["second"])
+        for action in range(5):
+            client.step(action)
+        text = server.get("/metrics")
+        assert "\npaddock_replies_total 8\n" in text and "\npaddock_workers 1\n" in text
+        label = 'environment="Witness-v0"'
+        assert f"paddock_reply_seconds_count{{{label}}} 8\n" in text
+        counts = re.findall(rf"paddock_reply_seconds_bucket{{{label},le=\"(\S+)\"}} (\d+)", text)
+        assert counts[-1] == ("+Inf", "8") and [int(count) for _, count in counts] == sorted(int(c) for _, c in counts)
+        fast = {bound: int(count) for bound, count in counts}
+        assert fast["0.3"] < 8 and float(re.search(r"reply_seconds_sum\S+ (\S+)", text)[1]) >= 1.0  # one took a second
+
+
+def test_counters_do_not_round():
+    metrics = Metrics()
+    metrics.latencies["x"] = latency = Latency()
+    latency._counts[0] = 12_345_678
+    assert "\npaddock_replies_total 12345678\n" in metrics.text()
+
+
+def test_only_an_operator_is_told_version_and_counts_with_the_health(tmp_path):
+    with RunningServer([write_vault(tmp_path / "vault")], tmp_path / "tokens") as server, server.peer() as peer:
+        peer.ask("POST", "/reset", body={})
+        counts = {"version": paddock.__version__, "sessions": 1, "workers": 1}
+        for path, fact in (("/health/live", {"live": True}), ("/health/ready", {"ready": True})):
+            assert peer.ask("GET", path).json == {**fact, **counts}
+            for role in (None, "agent", "observer", "expired"):
+                with server.peer(role) as other:
+                    answer = other.ask("GET", path)
+                    assert (answer.status, answer.json) == (200, fact), (path, role)
+        assert peer.ask("GET", "/health").json == {"status": "healthy"}
+
+
+def test_a_server_that_starts_no_sessions_lives_and_is_not_ready(tmp_path, monkeypatch):
+    with RunningServer([write_vault(tmp_path / "vault")], tmp_path / "tokens") as server, server.peer() as peer:
+        monkeypatch.setattr(server.served[0], "start", _no_memory)
+        assert peer.ask("POST", "/reset", body={}).status == 503
+        assert (peer.ask("GET", "/health/ready").status, peer.ask("GET", "/health/live").status) == (503, 200)
+        assert peer.ask("GET", "/health/ready").json["ready"] is False
+        monkeypatch.setattr(service, "_AGAIN_S", 0.0)  # after a while it is worth another try
+        assert peer.ask("GET", "/health/ready").status == 200
+        server.service.draining = True
+        assert (peer.ask("GET", "/health/ready").status, peer.ask("GET", "/health/live").status) == (503, 200)
+
+
+def _no_memory():
+    raise OSError(errno.ENOMEM, "no memory")
+
+
+def test_an_operator_ends_a_session_and_its_worker(tmp_path, caplog):
+    with (
+        RunningServer([write_vault(tmp_path / "vault")], tmp_path / "tokens") as server,
+        server.peer("other") as peer,
+        server.peer("observer") as owner,
+    ):
+        native = Native(owner)
+        (row,) = peer.ask("GET", "/sessions").json["sessions"]
+        for role in ("observer", "agent"):
+            with server.peer(role) as lower:
+                assert lower.ask("DELETE", f"/sessions/{row['session']}").status == 403
+        for unknown in (row["session"][:7], "0" * 8, row["session"] + "x", "%2A"):
+            assert peer.ask("DELETE", f"/sessions/{unknown}").status == 404
+        assert alive([row["pid"]])
+        named = {name: row[name] for name in ("session", "environment", "principal")}
+        assert peer.ask("DELETE", f"/sessions/{row['session']}").json == named
+        opcode, payload = owner.message()
+        assert opcode == CLOSE and b"SESSION_GONE: An operator ended it." in payload
+        wait_until(lambda: not alive([row["pid"]]))
+        assert peer.ask("GET", "/sessions").json == {"sessions": []}
+    (said,) = (one for one in caplog.records if one.name == "paddock.audit" and "killed by operator-" in one.message)
+    assert said.session == native.welcome.session[:8]
+
+
 def _step(action):
     from paddock.hosting.messages import Step
 
     return Step([0], [action])
 
 
-def test_what_a_peer_is_not_told_of_an_error_is_in_the_log_under_its_incident(tmp_path):
-    with serving(tmp_path / "server") as server, Client(server.address(), 1) as client:
+@pytest.mark.parametrize("form", ["json", "text"])
+def test_what_a_peer_is_not_told_of_an_error_is_one_record_of_the_log_under_its_incident(tmp_path, form):
+    environ = {"PADDOCK_LOG": form}
+    with serving(tmp_path / "server", environ=environ) as server, Client(server.address(), 1) as client:
         client.reset()
-        client.channel.send(Step([0], [DO["raise"]]))
-        (failed,) = client.channel.recv().value
-        assert SECRET not in failed.message
-        incident = re.search(r"incident (\w+)", failed.message)[1]
+        for _ in range(3):
+            client.channel.send(Step([0], [DO["raise"]]))
+            (failed,) = client.channel.recv().value
+            assert SECRET not in failed.message
+        number = re.search(r"incident (\w+)", failed.message)[1]
         wait_until(lambda: SECRET in server.log)
-        assert incident in server.log
+    about = [line for line in server.log.splitlines() if SECRET in line]
+    assert len(about) == 1 and server.log.count("Traceback") == 1, server.log
+    assert f"incident {number}: Traceback" in about[0] and "witness.py" in about[0]
+    if form == "json":
+        record = json.loads(about[0])
+        assert (record["session"], record["level"]) == (client.session[:8], "warning")
+        assert record["message"].splitlines()[-1].endswith(SECRET)
+
+
+def test_what_a_worker_printed_before_it_died_is_in_the_record_of_its_end(tmp_path):
+    with serving(tmp_path / "server") as server:
+        client = Client(server.address(), 1).reset()
+        with pytest.raises(WorkerLost):
+            client.step(DO["cry"])
+        client.abandon()
+        wait_until(lambda: "a worker was lost" in server.log)
+    records = [json.loads(line) for line in server.log.splitlines()]
+    (about,) = (one["message"] for one in records if "line" in one["message"] or "words" in one["message"])
+    assert about == r"a worker was lost: exit; it printed 'first line\nsecond line\nlast words'"

@@ -263,14 +263,30 @@ def test_another_chain_is_a_loss_and_the_new_worker_ended():
     assert end == EndWorker(2) and written == Journal(Closed("replay")) and code_of(sent.frame) == "ENV_LOST"
 
 
-def test_a_request_that_ends_every_worker_is_given_up():
-    bench = journaled(rebuilds=2)
+def test_a_request_that_ends_its_worker_is_repeated_once_and_no_more():
+    bench = journaled(rebuilds=9)
     bench.ask(1)
+    bench.ask(2)
+    assert isinstance(bench.session.worker_lost(1, "signal", 0.0)[0], RebuildWorker)
+    assert [one.number for one in bench.session.rebuilt(2, replayed(bench), 0.0)] == [1, 2]
+    written, *sent = bench.session.worker_lost(2, "signal", 0.0)
+    assert written == Journal(Closed("signal")) and [code_of(one.frame) for one in sent] == ["ENV_LOST"] * 2
+
+
+def test_workers_that_are_lost_while_nothing_is_asked_are_rebuilt_a_few_times():
+    bench = journaled(rebuilds=2)
     for worker in (1, 2):
         assert isinstance(bench.session.worker_lost(worker, "signal", 0.0)[0], RebuildWorker)
         bench.session.rebuilt(worker + 1, replayed(bench), 0.0)
-    written, sent = bench.session.worker_lost(3, "signal", 0.0)
-    assert written == Journal(Closed("signal")) and code_of(sent.frame) == "ENV_LOST"
+    assert bench.session.worker_lost(3, "signal", 0.0) == [Journal(Closed("signal"))]
+
+
+def test_a_worker_that_can_not_be_rebuilt_is_tried_again_and_its_request_is_not_blamed():
+    bench = journaled(rebuilds=2)
+    bench.ask(1)
+    assert isinstance(bench.session.worker_lost(1, "signal", 0.0)[0], RebuildWorker)
+    assert isinstance(bench.session.worker_lost(2, "replay", 0.0)[0], RebuildWorker)
+    assert bench.session.rebuilt(3, replayed(bench), 0.0) == [ToWorker(3, 1, frame(1, b"r"))]
 
 
 def test_without_a_journal_a_lost_worker_is_not_rebuilt():

@@ -26,5 +26,6 @@ COMMANDS = (
     Command("permissions", "permissions", "what code may do behind the wall, in plain words"),
     Command("serve", "serve", "environments for others, over HTTP and websockets"),
     Command("ps", "ps", "the sessions of a server"),
+    Command("kill", "kill", "end one session of a server"),
     Command("hostile", "hostile", "attack this machine's walls with hostile environments, and keep score"),
 )

@@ -9,35 +9,40 @@ from http.client import HTTPConnection, HTTPException
 from typing import TYPE_CHECKING, Any
 
 from paddock.cli.arguments import add_json
-from paddock.cli.failures import FAILED, OK, CommandFailed
+from paddock.cli.failures import FAILED, OK, CommandFailed, mistake
 from paddock.cli.output import Output
 
 if TYPE_CHECKING:
-    from paddock.hosting.remote_address import RemoteAddress
+    import ssl
 
 _LIMIT_S = 10.0
 _MOST_BYTES = 1 << 24
+_CODES = {401: "UNAUTHENTICATED", 403: "FORBIDDEN", 404: "SESSION_GONE"}
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     """The options of this command."""
+    add_server(parser, "an operator's or observer's")
+
+
+def add_server(parser: ArgumentParser, whose: str) -> None:
+    """Which server to ask, and how."""
     url = "http://127.0.0.1:8000"
     parser.add_argument("--url", default=url, metavar="URL", help=f"the server (default {url})")
-    parser.add_argument("--token", metavar="TOKEN", help="an operator's or observer's (default: PADDOCK_TOKEN)")
+    parser.add_argument("--token", metavar="TOKEN", help=f"{whose} (default: PADDOCK_TOKEN)")
+    parser.add_argument("--ca", metavar="FILE", help="certificates to believe, PEM (default: the system's)")
     add_json(parser)
 
 
 def run(arguments: Namespace, output: Output) -> int:
     """Print one row for each session."""
-    from paddock.hosting.remote_address import parse_address
-
-    address = parse_address(arguments.url, token=arguments.token)
-    health = _get(address, "/health").get("status", "unknown")
-    sessions = _get(address, "/sessions").get("sessions", [])
+    server = ServerAt(arguments)
+    health = server.ask("GET", "/health").get("status", "unknown")
+    sessions = server.ask("GET", "/sessions").get("sessions", [])
     if arguments.json:
         output.document({"status": health, "sessions": sessions})
         return OK
-    output.line(f"{address} is {health}; sessions: {len(sessions)}")
+    output.line(f"{server.address} is {health}; sessions: {len(sessions)}")
     if sessions:
         output.table(_COLUMNS, [[_cell(row, name) for name in _FIELDS] for row in sessions])
     return OK
@@ -52,37 +57,59 @@ def _cell(row: dict[str, Any], name: str) -> object:
     return str(row.get(name)) if name == "pid" else row.get(name)
 
 
-def _get(address: RemoteAddress, path: str) -> Any:
-    """The JSON at a path of the server."""
-    from paddock.hosting.websocket.dialing import dial
+class ServerAt:
+    """The server that the options name. It is asked over HTTP, each time on a connection of its own."""
 
-    endpoint = address.endpoint(path)
-    connection = HTTPConnection(endpoint.host, endpoint.port, timeout=_LIMIT_S)
-    headers = {"Host": endpoint.host_header, "Accept": "application/json"}
-    if address.authorization is not None:
-        headers["Authorization"] = address.authorization
+    def __init__(self, arguments: Namespace) -> None:
+        from paddock.hosting.remote_address import parse_address
+
+        self.address = parse_address(arguments.url, token=arguments.token)
+        if arguments.ca is not None and not self.address.secure:
+            raise mistake("--ca is for TLS. Use it with an https:// URL, or drop it.")
+        self._context = None if arguments.ca is None else _believing(arguments.ca)
+
+    def ask(self, method: str, path: str) -> Any:
+        """The JSON object that answers; CommandFailed for anything else."""
+        from paddock.hosting.websocket.dialing import dial
+
+        endpoint = self.address.endpoint(path)
+        connection = HTTPConnection(endpoint.host, endpoint.port, timeout=_LIMIT_S)
+        headers = {"Host": endpoint.host_header, "Accept": "application/json"}
+        if self.address.authorization is not None:
+            headers["Authorization"] = self.address.authorization
+        try:
+            connection.sock = dial(endpoint, time.monotonic() + _LIMIT_S, self._context)
+            connection.sock.settimeout(_LIMIT_S)
+            connection.request(method, endpoint.path, headers=headers)
+            response = connection.getresponse()
+            status, body = response.status, response.read(_MOST_BYTES)
+        except (OSError, HTTPException) as error:
+            untrusted = type(error).__name__ == "SSLCertVerificationError" and self._context is None
+            hint = ". For a certificate of your own: --ca FILE" if untrusted else ""
+            text = f"{self.address} does not answer: {error}{hint}"
+            raise CommandFailed(text, exit_code=FAILED, code="UNREACHABLE") from error
+        finally:
+            connection.close()
+        return self._read(status, body)
+
+    def _read(self, status: int, body: bytes) -> Any:
+        try:
+            value = json.loads(body)
+        except ValueError:
+            value = None
+        if status == 200 and isinstance(value, dict):
+            return value
+        why = str(value.get("detail", "")) if isinstance(value, dict) else ""
+        text = f"{self.address} answered {status}. {why}".rstrip()
+        if status == 401:
+            text = f"{self.address} wants a token: --token, or the variable PADDOCK_TOKEN."
+        raise CommandFailed(text, exit_code=FAILED, code=_CODES.get(status, "REFUSED"))
+
+
+def _believing(file: str) -> ssl.SSLContext:
+    import ssl
+
     try:
-        connection.sock = dial(endpoint, time.monotonic() + _LIMIT_S)
-        connection.sock.settimeout(_LIMIT_S)
-        connection.request("GET", endpoint.path, headers=headers)
-        response = connection.getresponse()
-        status, body = response.status, response.read(_MOST_BYTES)
-    except (OSError, HTTPException) as error:
-        raise CommandFailed(f"{address} does not answer: {error}", exit_code=FAILED, code="UNREACHABLE") from error
-    finally:
-        connection.close()
-    return _read(address, status, body)
-
-
-def _read(address: RemoteAddress, status: int, body: bytes) -> Any:
-    try:
-        value = json.loads(body)
-    except ValueError:
-        value = None
-    if status == 401:
-        text = f"{address} wants a token: --token, or the variable PADDOCK_TOKEN."
-        raise CommandFailed(text, exit_code=FAILED, code="UNAUTHENTICATED")
-    if status != 200 or not isinstance(value, dict):
-        why = value.get("detail", "") if isinstance(value, dict) else ""
-        raise CommandFailed(f"{address} answered {status}. {why}".rstrip(), exit_code=FAILED, code="REFUSED")
-    return value
+        return ssl.create_default_context(cafile=file)
+    except OSError as error:  # SSLError is one
+        raise mistake(f"--ca {file}: no certificates can be read from it: {error.strerror or error}") from error

@@ -30,6 +30,15 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--grant", action="store_true", help="grant folders the permissions that they ask for")
     parser.add_argument("--max-sessions", type=integer(1), default=256, metavar="N", help="default 256")
     parser.add_argument(
+        "--sessions-each",
+        type=integer(1),
+        metavar="N",
+        help="of one token (default: operators all, other roles half of what is theirs)",
+    )
+    parser.add_argument(
+        "--sessions-reserved", type=integer(0), metavar="N", help="kept for operators (default: an eighth)"
+    )
+    parser.add_argument(
         "--share-built-in",
         action="store_true",
         help="sessions of paddock's own environments share one worker: faster, but a stuck one ends them all",
@@ -113,7 +122,8 @@ def _settings(arguments: Namespace) -> Settings:
         port=arguments.port,
         uds=arguments.uds,
         max_sessions=arguments.max_sessions,
-        sessions_each=arguments.max_sessions,
+        sessions_each=arguments.sessions_each,
+        sessions_reserved=arguments.sessions_reserved,
         deadline_s=arguments.deadline,
         tls_cert=arguments.tls_cert,
         tls_key=arguments.tls_key,

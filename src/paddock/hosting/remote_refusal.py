@@ -89,6 +89,9 @@ def _of_close(closed: Closed) -> PaddockError | None:
 
 def _of_refusal(refusal: UpgradeRefused, endpoint: Endpoint) -> PaddockError:
     cls = _by_code().get(_body(refusal.body).code) or _OF_STATUS.get(refusal.status)
+    if not endpoint.secure and refusal.status == 400 and b"https" in refusal.body.lower():
+        text = f"The server at {endpoint.shown} speaks TLS. Use https:// (or wss://) in the URL."
+        return UpgradeRefused(text, status=refusal.status)
     if cls is None:
         return refusal
     where = f"The server at {endpoint.shown}"

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
+import socket
 import ssl
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -27,6 +30,16 @@ except ImportError as error:
     raise DependencyNotInstalled(f"The server needs {error.name}. Run: pip install 'paddock[server]'") from error
 
 _logger = logging.getLogger("paddock.server.websocket")
+
+
+def _to_debug(record: logging.LogRecord) -> bool:
+    """Of each connection picows says what bears no session; our own records do."""
+    if record.levelno == logging.INFO:
+        record.levelno, record.levelname = logging.DEBUG, "DEBUG"
+    return _logger.isEnabledFor(record.levelno)
+
+
+_logger.addFilter(_to_debug)
 _SLOW_READER_BYTES = 64 << 20  # of what waits to be sent to one peer
 _LOOK_BYTES = 1 << 20  # after so many it is looked how much that is
 # By name once: looking a member of an enum up takes as long as the rest of a listener's work.
@@ -225,15 +238,91 @@ def _feed(protocol: Any, data: bytes) -> None:
         rest = rest[size:]
 
 
-async def listen(api: HttpApi, settings: Settings) -> asyncio.Server:
+_TLS_RECORD = b"\x16"  # what a handshake begins with
+_ACCEPT_AGAIN_S = 0.1
+
+
+class _PlainHttp(asyncio.Protocol):
+    """Who speaks plain HTTP where TLS is spoken is told so."""
+
+    def connection_made(self, transport: Any) -> None:
+        detail = "This port speaks TLS, and plain HTTP came. Use https:// (for websockets wss://)."
+        answer = HttpConnection(_no_answer, max_body=0)
+        transport.set_protocol(answer)
+        answer.connection_made(transport)
+        answer.refuse(Response.of({"detail": detail}, 400))
+
+
+async def _no_answer(request: Request) -> Response:
+    raise AssertionError("nothing is read of it")
+
+
+class _TlsPort:
+    """Accepts connections to a port with TLS. The first byte of each is looked at, and left to what follows."""
+
+    def __init__(self, bound: asyncio.Server, door: Callable[[], FrontDoor], context: ssl.SSLContext) -> None:
+        self._bound, self._door, self._context = bound, door, context
+        self._loop = asyncio.get_running_loop()
+        self._entering: set[asyncio.Task[None]] = set()  # kept, or they might be collected
+        self.sockets = [socket.socket(fileno=os.dup(one.fileno())) for one in bound.sockets]
+        for sock in self.sockets:
+            sock.listen(100)
+            sock.setblocking(False)
+            self._listen(sock)
+
+    def close(self) -> None:
+        """Take in nobody more; who is in stays."""
+        for sock in self.sockets:
+            self._loop.remove_reader(sock)
+            sock.close()
+        self._bound.close()
+
+    def _listen(self, listening: socket.socket) -> None:
+        if listening.fileno() >= 0:
+            self._loop.add_reader(listening, self._accept, listening)
+
+    def _accept(self, listening: socket.socket) -> None:
+        try:
+            sock, _ = listening.accept()
+        except (BlockingIOError, ConnectionAbortedError):
+            return
+        except OSError:  # no descriptors, or no memory
+            self._loop.remove_reader(listening)
+            self._loop.call_later(_ACCEPT_AGAIN_S, self._listen, listening)
+            return
+        sock.setblocking(False)
+        task = self._loop.create_task(self._enter(sock))
+        self._entering.add(task)
+        task.add_done_callback(self._entering.discard)
+
+    async def _enter(self, sock: socket.socket) -> None:
+        heard = asyncio.Event()
+        self._loop.add_reader(sock, heard.set)
+        with suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(heard.wait(), HEAD_S)
+        self._loop.remove_reader(sock)
+        try:
+            plain = sock.recv(1, socket.MSG_PEEK) != _TLS_RECORD
+            door = _PlainHttp if plain else self._door
+            await self._loop.connect_accepted_socket(door, sock, ssl=None if plain else self._context)
+        except OSError:  # it is silent or gone, or its TLS is not TLS
+            sock.close()
+
+
+async def listen(api: HttpApi, settings: Settings) -> asyncio.Server | _TlsPort:
     """Listen where the settings say."""
     loop = asyncio.get_running_loop()
+
+    def door() -> FrontDoor:
+        return FrontDoor(api, settings)
+
     context = None
     if settings.tls_cert is not None:
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         context.load_cert_chain(settings.tls_cert, settings.tls_key)
     if settings.uds is not None:
-        server = await loop.create_unix_server(lambda: FrontDoor(api, settings), str(settings.uds), ssl=context)
+        server = await loop.create_unix_server(door, str(settings.uds), ssl=context)
         settings.uds.chmod(0o600)
         return server
-    return await loop.create_server(lambda: FrontDoor(api, settings), settings.host, settings.port, ssl=context)
+    bound = await loop.create_server(door, settings.host, settings.port, start_serving=context is None)
+    return bound if context is None else _TlsPort(bound, door, context)

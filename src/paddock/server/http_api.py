@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import math
 import time
@@ -10,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from paddock import __version__
 from paddock.errors import (
     CapacityReached,
     Draining,
@@ -39,7 +39,6 @@ from paddock.server.served import Served
 from paddock.server.service import Service
 
 SUBPROTOCOL = "paddock.v1"
-_WATCH_S = 1.0
 _STATUS: dict[type[PaddockError], int] = {
     SessionGone: 404,
     NotPermitted: 403,
@@ -75,7 +74,8 @@ class HttpApi:
         per_s = service.settings.failures_per_s
         self._failures = Rates(per_s, max(1, int(10 * per_s)))
         self._open: WeakKeyDictionary[Out, Principal] = WeakKeyDictionary()
-        self._watch: asyncio.TimerHandle | None = None
+        self._valid: set[str] = set()  # whose tokens were, at the last look
+        service.each_second.append(self._look_at_tokens)
 
     async def handle(self, request: Request) -> Response:
         """The response to any request; what goes wrong in here is a 500 with a number, and in the log."""
@@ -100,26 +100,25 @@ class HttpApi:
         else:
             if isinstance(found, Admitted) and found.principal is not None:
                 self._open[out] = found.principal
-                self._watch_tokens()
         status = opened[0].status if isinstance(opened[0], Response) else 101
         self._service.metrics.count("paddock_requests_total", f'status="{status}"')
         return opened
 
-    def _watch_tokens(self) -> None:
-        """Websockets last long: one whose token has ended or was taken back is closed, a second later at most."""
-        if self._watch is None and self._tokens is not None:
-            self._watch = asyncio.get_running_loop().call_later(_WATCH_S, self._look_at_tokens)
-
     def _look_at_tokens(self) -> None:
-        self._watch = None
-        assert self._tokens is not None
+        """End what a token holds that has ended or was withdrawn: its sessions, their passes and its websockets."""
+        if self._tokens is None:
+            return
+        now = self._tokens.names()
+        # Twice in a row: a file that is being written anew may lack them for a moment.
+        valid, self._valid = now | self._valid, now
+        for live in self._service.sessions_of_others(valid):
+            audit.warning("ended session: the token of its owner is not valid any more", extra=live.named)
+            live.close(Unauthenticated.code, "Its token is not valid any more.")
         for out, principal in list(self._open.items()):
-            if not (self._tokens if principal.session is None else self._passes).hold(principal):
+            if not (principal.name in valid if principal.session is None else self._passes.hold(principal)):
                 audit.warning("closed token of %s", principal.name)
                 self._open.pop(out, None)
                 out.close(POLICY_VIOLATION, Unauthenticated.code)
-        if self._open:
-            self._watch_tokens()
 
     def _opened(
         self, found: Admitted, request: Request, out: Out
@@ -139,7 +138,7 @@ class HttpApi:
         if refusal is not None:
             return self._refused(request, 403, "gate", refusal)
         routes, served = self._routes(request.segments)
-        if method != "WS" and any(route.roles is None for route in routes):  # /health alone
+        if method != "WS" and any(route.roles is None for route in routes):  # /health, and what is below it
             return self._with_method(routes, method, None, served)
         principal = self._principal(request)
         if principal is None:
@@ -178,6 +177,10 @@ class HttpApi:
             (only,) = environments.values()
             if segments[0].lower() == only.name.lower():
                 return routes_named(segments[1], "env"), only
+        if len(segments) == 2:
+            path = "sessions/{session}" if segments[0] == "sessions" else "/".join(segments)
+            if at_root := routes_named(path, "root"):
+                return at_root, None
         if len(segments) > 1:  # an id with a slash, written as it is read: /ALE/Pong-v5/ws
             named = environments.get("/".join(segments[:-1]))
             return ([], None) if named is None else (routes_named(segments[-1], "env"), named)
@@ -210,11 +213,11 @@ class HttpApi:
         return Response.of({"detail": text}, status, headers)
 
     async def _carry_out(self, found: Admitted, request: Request) -> Response:
-        if found.route.scope == "root":
-            return self._root(found.route.name)
-        assert found.principal is not None
-        assert found.served is not None
         try:
+            if found.route.scope == "root":
+                return self._root(found, request)
+            assert found.principal is not None
+            assert found.served is not None
             if found.route.name == "handover":
                 return self._handover.answer(found.served, found.principal, request)
             return await self._openenv.answer(found.route.name, found.served, found.principal, request)
@@ -223,13 +226,22 @@ class HttpApi:
             headers = _later(1.0) if error.retryable else None
             return Response.of({"detail": str(error), "code": error.code}, status, headers)
 
-    def _root(self, name: str) -> Response:
-        service = self._service
+    def _root(self, found: Admitted, request: Request) -> Response:
+        service, name = self._service, found.route.name
         if name == "health":
             return Response.of(service.health())
+        if name == "health/live":
+            return Response.of({"live": True, **self._counts(request)})
+        if name == "health/ready":
+            ready = service.ready
+            return Response.of({"ready": ready, **self._counts(request)}, 200 if ready else 503)
+        if name == "sessions/{session}":
+            return self._kill(found, request)
         if name == "metrics":
             text = service.metrics.text(
-                paddock_sessions=service.active, paddock_uptime_seconds=time.monotonic() - service.began_s
+                paddock_sessions=service.active,
+                paddock_workers=service.workers,
+                paddock_uptime_seconds=time.monotonic() - service.began_s,
             )
             return Response(200, text.encode(), "text/plain; version=0.0.4; charset=utf-8")
         if name == "sessions":
@@ -238,6 +250,19 @@ class HttpApi:
             return Response.of(openapi(service.served, production=service.settings.mode == "production"))
         names: list[Any] = list(service.served)
         return Response.of(names if name == "list_environments" else {"environments": names})
+
+    def _counts(self, request: Request) -> dict[str, Any]:
+        """Beside what anyone is told of its health, for an operator."""
+        principal = self._principal(request)
+        if principal is None or principal.role != "operator":
+            return {}
+        return {"version": __version__, "sessions": self._service.active, "workers": self._service.workers}
+
+    def _kill(self, found: Admitted, request: Request) -> Response:
+        assert found.principal is not None
+        live = self._service.kill(request.segments[1])
+        audit.warning("ended session: killed by %s", found.principal.name, extra=live.named)
+        return Response.of(live.named)
 
 
 def _failed(request: Request) -> Response:

@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from paddock.hosting.discreet import read_incident
 from paddock.hosting.frame_cutter import FrameCutter
 from paddock.hosting.limits import Limits
 from paddock.hosting.waiting import Waiting
@@ -23,14 +24,16 @@ _ROOM = memoryview(bytearray(1 << 18))
 _LOOK_S = 0.3  # from the closing of a worker's socket to its end; what lives on after that is ended
 # A worker's reply to a cheap step comes sooner than the server would be asleep and awake again.
 _SOON_S = 120e-6
-_TOLD_MOST = 1 << 14  # characters of what one worker prints
+_TELL_S = 0.2  # what a worker prints in this time is one record; if it dies meanwhile, the record of its end has it
+_RECORD = 3_000  # characters of that in one record
+_TOLD_MOST = 1 << 16  # characters of what one worker prints
 
 
 class WorkerLink:
     """To the process ``child`` over ``near``. ``on_frame`` gets each reply, ``on_lost`` a cause, once, at the end.
 
-    What it prints goes to the log with ``named``, up to a bound: there the texts of its errors are, which no peer is
-    told.
+    What it prints goes to the log with ``named``, up to a bound. An incident, the text of an error that no peer is
+    told, has a record of its own.
     ``lead``: so many bytes stand before each frame, see FrameCutter. ``alone``: the process is for one session; while
     no other owes a reply, the server waits for this one's awake for a moment.
     Hot: ``send`` and ``_readable`` run once a step.
@@ -53,6 +56,7 @@ class WorkerLink:
         self._near, self.child, self._crew = near, child, crew
         self._on_frame, self._on_lost, self._named = on_frame, on_lost, dict(named)
         self._output_fd, self._told = child.output_fd, 0
+        self._tells: asyncio.TimerHandle | None = None
         self._loop = asyncio.get_running_loop()
         self._unsent: deque[memoryview] = deque()
         self._cutter = FrameCutter(limits, lead)
@@ -132,11 +136,30 @@ class WorkerLink:
         if not self.child.drain() and self._output_fd is not None:
             self._loop.remove_reader(self._output_fd)  # at once: its number may soon be another's
             self._output_fd = None
-        if self._told < _TOLD_MOST:
-            new = self.child.output[self._told : _TOLD_MOST]
-            self._told += len(new)
-            for line in filter(None, new.splitlines()):
-                logger.warning("the environment printed %r", line, extra=self._named)
+        if self._tells is None:
+            self._tells = self._loop.call_later(_TELL_S, self.tell)
+
+    def tell(self) -> None:
+        """Log what it printed and nobody was told yet."""
+        self._tells = None
+        text = self.take_printed()
+        for at in range(0, len(text), _RECORD):
+            logger.warning("the environment printed %r", text[at : at + _RECORD], extra=self._named)
+
+    def take_printed(self) -> str:
+        """What it printed since the last time; the incidents among it are logged here, and left out."""
+        text = self.child.output[self._told : _TOLD_MOST]
+        if self._open:
+            text = text[: text.rfind("\n") + 1]  # the rest of a line is still to come
+        self._told += len(text)
+        rest = []
+        for line in text.split("\n"):
+            found = read_incident(line)
+            if found is None:
+                rest.append(line)
+            else:
+                logger.warning("%s", found, extra=self._named)
+        return "\n".join(rest).strip("\n")
 
     def _lose(self, cause: str | None) -> None:
         if not self._open:
@@ -160,7 +183,10 @@ class WorkerLink:
 
     def end(self) -> asyncio.Future[Any]:
         """End the process and all it started; nobody hears of it again. Done when it is gone."""
-        self._let_go()
+        if self._open:
+            self._let_go()
+            self.child.drain()
+            self.tell()
         self._on_lost = nobody
         return self._crew.do(self.child.kill)
 
@@ -168,6 +194,8 @@ class WorkerLink:
         if self._open:
             self._open = False
             self._crew.busy.discard(self)
+            if self._tells is not None:
+                self._tells.cancel()
             for fd in (self._near.fileno(), self.child.fd, self._output_fd):
                 if fd is not None and fd >= 0:
                     self._loop.remove_reader(fd)

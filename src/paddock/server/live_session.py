@@ -17,6 +17,7 @@ from paddock.server.crew import Crew
 from paddock.server.effects import CloseConnection, Effect, Ended, EndWorker, Journal, RebuildWorker, SendTo, ToWorker
 from paddock.server.journal_file import JournalFile
 from paddock.server.link import WorkerLink
+from paddock.server.metrics import Latency
 from paddock.server.permitted import for_worker, is_make
 from paddock.server.served import Served
 from paddock.server.session import Session
@@ -25,6 +26,7 @@ from paddock.server.shared_worker import SharedLink
 Link: TypeAlias = "WorkerLink | SharedLink"
 logger = logging.getLogger("paddock.server")
 
+SHOWN = 8  # characters of a session's id in logs and lists
 _AHEAD = 8  # requests of a journal that are put to a new worker before the first is answered
 
 
@@ -48,6 +50,7 @@ class LiveSession:
         principal: str,
         *,
         crew: Crew,
+        latency: Latency,
         journal: JournalFile | None = None,
         on_end: Callable[[LiveSession], None],
         on_lost: Callable[[LiveSession, str, str], None],
@@ -59,6 +62,7 @@ class LiveSession:
         # An environment that nobody seeds gets this one, so that its episodes can be repeated.
         self._seed = int.from_bytes(digest(session.id.encode())[:7], "little")
         self._crew, self._journal, self._on_end, self._on_lost = crew, journal, on_end, on_lost
+        self._latency = latency
         self._connections: dict[int, Connection] = {}
         self._links: dict[int, Link] = {}
         self._rebuilds: dict[int, asyncio.Task[None]] = {}  # by worker
@@ -101,7 +105,7 @@ class LiveSession:
         """The session ends its worker: tell if that is because of what the worker did."""
         link = self._links.get(worker)
         if self.session.refusal[0] == WorkerLost.code:
-            self._on_lost(self, cause, _printed(link))
+            self._on_lost(self, cause, "" if link is None else link.take_printed())
             if isinstance(link, SharedLink):
                 link.overdue = True
 
@@ -198,8 +202,8 @@ class LiveSession:
 
     @property
     def named(self) -> dict[str, Any]:
-        """For the log: whose record it is."""
-        return {"session": self.session.id[:8], "environment": self.served.name, "principal": self.principal}
+        """For logs and lists: which one, and whose."""
+        return {"session": self.session.id[:SHOWN], "environment": self.served.name, "principal": self.principal}
 
     def _end_worker(self, number: int) -> None:
         rebuild = self._rebuilds.pop(number, None)
@@ -240,6 +244,9 @@ class LiveSession:
     def _replied(self, worker: int, frame: bytes) -> None:
         self.steps += 1
         self.used_s = now = time.monotonic()
+        since_s = self.session.busy_since_s
+        if since_s is not None:
+            self._latency.add(now - since_s)
         effects = self.session.worker_replied(worker, frame, now)
         if effects and type(effects[0]) is EndWorker:
             self._ends(worker, "protocol")
@@ -247,7 +254,7 @@ class LiveSession:
 
     def _lost(self, worker: int, cause: str) -> None:
         link = self._links.pop(worker, None)
-        self._on_lost(self, cause, _printed(link))
+        self._on_lost(self, cause, "" if link is None else link.take_printed())
         self._do(self.session.worker_lost(worker, cause, time.monotonic()))
 
     async def _rebuild(self, wanted: RebuildWorker) -> None:
@@ -300,10 +307,6 @@ class LiveSession:
             raise
         link.when_lost(lambda cause: self._lost(worker, cause))
         return link
-
-
-def _printed(link: Link | None) -> str:
-    return "" if link is None else str(getattr(link.child, "output", ""))
 
 
 def _fail(over: asyncio.Future[None], cause: str) -> None:

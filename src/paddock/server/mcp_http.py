@@ -97,10 +97,10 @@ class McpHttp:
             return _response(version)
         try:
             client = await self._begin(served, principal)
-        except CapacityReached:
+        except CapacityReached as error:
             most = self._service.settings.max_sessions
             asked = json_rpc.RpcRequest(message.method, id=message.id)
-            return _response(json_rpc.at_capacity(asked, self._service.active, most))
+            return _response(json_rpc.at_capacity(asked, self._service.active, most, str(error)))
         except PaddockError as error:
             text = str(error) if isinstance(error, NotPermitted) else "The environment could not be started."
             return _response(form.failure(message.id, json_rpc.SERVER_ERROR, text, {"code": error.code}))

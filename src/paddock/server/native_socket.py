@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
-from paddock.errors import BadFrame, Draining, NotPermitted, PaddockError, SessionGone
+from paddock.errors import BadFrame, Draining, NotPermitted, PaddockError, ResetNeeded, SessionGone
 from paddock.hosting import messages as m
 from paddock.hosting.close_reason import close_number, close_reason
 from paddock.hosting.codec import decode_frame, encode
@@ -14,7 +14,7 @@ from paddock.hosting.limits import PEER_LIMITS
 from paddock.hosting.numbering import HANDSHAKE, number_of
 from paddock.hosting.one_step import is_step
 from paddock.server.live_session import LiveSession
-from paddock.server.permitted import MAY, read_request
+from paddock.server.permitted import no_episode, read_request
 from paddock.server.principals import Principal
 from paddock.server.served import Served
 
@@ -44,7 +44,7 @@ class NativeSocket:
         self._live: LiveSession | None = None
         self._opening: asyncio.Task[None] | None = None
         self._production = service.settings.mode == "production"
-        self._may_step = m.Step in MAY[principal.role] and not self._production
+        self._may_step = principal.role == "operator" and not self._production
         self._over = False
         # Requests are counted in lots where very many are allowed, and singly where few are.
         self._lot = max(1, min(_LOT, int(service.settings.rate_per_s / _LOTS_PER_S)))
@@ -76,13 +76,18 @@ class NativeSocket:
         except PaddockError as error:
             self._refuse(number_of(data) if len(data) >= 12 else HANDSHAKE, error)
             return
+        if type(request) is m.Step and self._principal.role == "agent":
+            # Nobody resets the environment of a session that an agent opened: its worker is of no use.
+            self._deny(number_of(data), ResetNeeded(no_episode(self._served)), final=True)
+            return
         final = type(request) is m.Close and request.env is None
         self._live.request(self._number, data, final=final)
 
-    def _deny(self, number: int, error: NotPermitted) -> None:
+    def _deny(self, number: int, error: PaddockError, *, final: bool = False) -> None:
         """A whole request that is not for this peer: it has its number, and its reply comes in order as any other."""
         assert self._live is not None, "a hello is always permitted"
-        self._live.request(self._number, b"".join(encode(m.Refuse(error.code, str(error)), number)))
+        refusal = b"".join(encode(m.Refuse(error.code, str(error)), number))
+        self._live.request(self._number, refusal, final=final)
 
     def _refuse(self, number: int, error: PaddockError) -> None:
         """Tell why. The session does not notice: such a request was never taken."""

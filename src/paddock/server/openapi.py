@@ -7,6 +7,7 @@ that stands here, so what OpenEnv's servers are lenient about (a seed as a text 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
@@ -47,10 +48,13 @@ _RESULT: Schema = {
 _TEXTS: Schema = {"type": "array", "items": {"type": "string"}}
 _ANSWERS: dict[str, Schema] = {
     "health": {"type": "object", "required": ["status"], "properties": {"status": {"enum": ["healthy", "degraded"]}}},
+    "health/live": {"type": "object", "required": ["live"], "properties": {"live": {"const": True}}},
+    "health/ready": {"type": "object", "required": ["ready"], "properties": {"ready": {"const": True}}},
     "": {"type": "object", "required": ["environments"], "properties": {"environments": _TEXTS}},
     "list_environments": _TEXTS,
     "metrics": {"type": "string"},
     "sessions": {"type": "object", "required": ["sessions"], "properties": {"sessions": {"type": "array"}}},
+    "sessions/{session}": {"type": "object", "required": ["session", "environment", "principal"]},
     "openapi.json": {"type": "object", "required": ["openapi", "info", "paths"]},
     "reset": _RESULT,
     "step": _RESULT,
@@ -124,6 +128,11 @@ def _operation(route: Route, served: Served | None, owner: str) -> dict[str, Any
     operation["responses"].update(
         {status: {"description": words, "content": content} for status, words in refusals.items()}
     )
+    if route.name == "health/ready":
+        operation["responses"]["503"] = {"description": "Not ready.", "content": {kind: {"schema": {"type": "object"}}}}
+    if route.name == "sessions/{session}":
+        words = "The beginning of a session's id, as /sessions has it."
+        operation["parameters"] = [_parameter("session", words, required=True) | {"in": "path"}]
     operation["security"] = [] if route.roles is None else [{"bearer": []}, {"basic": []}]
     if route.name in _EPISODES:
         done["headers"] = {_SESSION: {"schema": {"type": "string"}, "description": "The session, if it stays."}}
@@ -144,7 +153,7 @@ def _operation(route: Route, served: Served | None, owner: str) -> dict[str, Any
 
 
 def _id(route: Route, owner: str) -> str:
-    return "_".join(filter(None, (route.method.lower(), owner, route.name.replace(".", "_") or "root")))
+    return "_".join(filter(None, (route.method.lower(), owner, re.sub(r"\W+", "_", route.name).strip("_") or "root")))
 
 
 def _link(name: str, owner: str) -> dict[str, Any]:

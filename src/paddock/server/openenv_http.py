@@ -28,6 +28,7 @@ from paddock.server.held_sessions import HeldSessions
 from paddock.server.http import Request, Response
 from paddock.server.inner_client import InnerClient
 from paddock.server.mcp_http import McpHttp, begin, instructions
+from paddock.server.permitted import no_episode
 from paddock.server.principals import Principal
 from paddock.server.served import Served
 from paddock.server.service import Service
@@ -69,6 +70,8 @@ class OpenEnvHttp:
 
     async def _alone(self, asked: Asked, served: Served, principal: Principal) -> Response:
         """In an environment of its own, as OpenEnv does it; that of a reset stays, and the answer tells its id."""
+        if principal.role == "agent" and served.described.tools is None:
+            return Response.of({"detail": no_episode(served), "code": ResetNeeded.code}, 409)
         client = await self.sessions.open(served, principal)
         stays = False
         try:
@@ -131,8 +134,8 @@ class OpenEnvHttp:
             return step
         try:
             return tool_rpc.answer_to(asked, tools, await self._stepped(step, served, principal, client))
-        except CapacityReached:
-            return json_rpc.at_capacity(asked, self._service.active, self._service.settings.max_sessions)
+        except CapacityReached as error:
+            return json_rpc.at_capacity(asked, self._service.active, self._service.settings.max_sessions, str(error))
         except PaddockError as error:
             return json_rpc.failure(asked.id, json_rpc.SERVER_ERROR, str(error))
 
@@ -160,8 +163,8 @@ class OpenEnvHttp:
             if served.described.tools is not None and (closed or reset is not None):
                 await begin(self.sessions, client, reset)
                 return json_rpc.session_created(asked, client.live.session.id, instructions(client, served))
-        except CapacityReached:
-            return json_rpc.at_capacity(asked, self._service.active, self._service.settings.max_sessions)
+        except CapacityReached as error:
+            return json_rpc.at_capacity(asked, self._service.active, self._service.settings.max_sessions, str(error))
         except PaddockError:
             if client is not None:
                 client.leave()

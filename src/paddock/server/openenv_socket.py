@@ -33,6 +33,7 @@ from paddock.hosting.openenv.translate import Asked, Translator
 from paddock.server.held_sessions import HeldSessions
 from paddock.server.inner_client import InnerClient
 from paddock.server.native_socket import NORMAL, POLICY_VIOLATION, Out
+from paddock.server.permitted import no_episode
 from paddock.server.principals import Principal
 from paddock.server.served import Served
 
@@ -87,7 +88,11 @@ class OpenEnvSocket:
         )
         self._tools = told.tools
         self._free = self._over = self._in_next = False  # free once the environment is there
-        if join is None:
+        # An agent can do nothing in an environment without tools that nobody resets, so it gets none.
+        self._idle = join is None and principal.role == "agent" and told.tools is None
+        if self._idle:
+            self._free = True
+        elif join is None:
             self._opening = asyncio.ensure_future(self._open())
         else:
             self._join(*join)
@@ -97,8 +102,8 @@ class OpenEnvSocket:
             live = await self._service.open(
                 self._served, self._principal, journaled=False, wanted=lambda: not self._over
             )
-        except CapacityReached:
-            self._fail(at_capacity(self._service.active, self._service.settings.max_sessions))
+        except CapacityReached as error:
+            self._fail(at_capacity(self._service.active, self._service.settings.max_sessions, str(error)))
             return
         except Draining as error:
             self._fail(WireError(SESSION_ERROR, str(error)))
@@ -145,14 +150,14 @@ class OpenEnvSocket:
             return _refused("More was sent ahead than is kept: wait for answers.")
         if self._service.wait_s(self._principal.name):
             return _refused("Too many requests: wait a moment.")
-        if self._rpc:
+        if self._rpc and not self._idle:
             return _Rpc(json_rpc.read(data, websocket=True))
         asked = parse_request(data)
         if isinstance(asked, WireError):
             return asked
         if not isinstance(asked, _BY_ROLE[self._principal.role]) or self._closed_to(asked):
             return _refused("This is not permitted here.")
-        return asked
+        return _refused(no_episode(self._served)) if self._idle and not isinstance(asked, CloseRequest) else asked
 
     def _closed_to(self, asked: WireRequest) -> bool:
         return self._service.settings.mode == "production" and isinstance(asked, _CLOSED_IN_PRODUCTION)

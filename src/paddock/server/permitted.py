@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import quote
 
 from paddock.errors import BadFrame, NotPermitted
 from paddock.hosting import messages as m
@@ -29,7 +30,8 @@ def read_request(frame: bytes, served: Served, role: Role, *, production: bool) 
     """The request in a peer's frame; NotPermitted or BadFrame if it must not reach the worker."""
     _, message = read(frame) or decode_frame(frame, limits=PEER_LIMITS)
     if not isinstance(message, MAY[role]):
-        raise NotPermitted(f"The role {role!r} may not ask for {type(message).__name__.lower()}.")
+        advice = f" {no_episode(served)}" if role == "agent" and isinstance(message, m.Reset) else ""
+        raise NotPermitted(f"The role {role!r} may not ask for {type(message).__name__.lower()}.{advice}")
     if production and isinstance(message, CLOSED_IN_PRODUCTION):
         raise NotPermitted(f"In production mode {type(message).__name__.lower()} is closed.")
     if is_make(frame) != isinstance(message, m.Make):
@@ -43,6 +45,14 @@ def read_request(frame: bytes, served: Served, role: Role, *, production: bool) 
     if isinstance(message, m.Make):
         served.what(message.what)  # says what must not pass
     return message  # type: ignore[return-value]
+
+
+def no_episode(served: Served) -> str:
+    """For an agent that would need an episode to have begun."""
+    path = f"/{quote(served.name, safe='')}/handover"
+    return (
+        f"An agent can't begin an episode here. Ask an operator to hand you a session where one has begun: POST {path}."
+    )
 
 
 def _is_private(call: m.Call) -> bool:

@@ -49,7 +49,7 @@ class Tokens:
     @classmethod
     def fresh(cls) -> tuple[Tokens, str]:
         """A new operator token, and the only place where it can be read."""
-        token = secrets.token_urlsafe(32)
+        token = secrets.token_urlsafe(32).lstrip("-")  # a command line would take it for an option
         return cls([_entry("operator", token, None)]), token
 
     @classmethod
@@ -76,10 +76,10 @@ class Tokens:
                 found = entry
         return None if found is None or _over(found, now) else found.principal
 
-    def hold(self, principal: Principal, *, now: datetime | None = None) -> bool:
-        """Whether a token of this one, who was let in before, is still valid."""
+    def names(self, *, now: datetime | None = None) -> set[str]:
+        """The principals whose tokens are valid now."""
         self._read_again()
-        return any(entry.principal == principal and not _over(entry, now) for entry in self._entries)
+        return {entry.principal.name for entry in self._entries if not _over(entry, now)}
 
     def _read_again(self) -> None:
         stamp = _stamp(self._file)
@@ -169,6 +169,11 @@ def _entry(role: str, token: str, ends: datetime | None) -> _Entry:
 def named(role: str, digest: bytes) -> str:
     """What a principal is called in logs and lists."""
     return f"{role}-{hashlib.sha256(digest).hexdigest()[:8]}"
+
+
+def role_of(name: str) -> str:
+    """The role of a principal, from what it is called; a journal has nothing else of it."""
+    return name.partition("-")[0]
 
 
 def token_digest(token: str) -> bytes:

@@ -26,9 +26,12 @@ class Route:
 
 ROUTES = (
     Route("health", "GET", None, "root"),
+    Route("health/live", "GET", None, "root"),
+    Route("health/ready", "GET", None, "root"),
     Route("", "GET", EVERYONE, "root"),
     Route("metrics", "GET", WATCHING, "root"),
     Route("sessions", "GET", WATCHING, "root"),
+    Route("sessions/{session}", "DELETE", OPERATOR, "root"),
     Route("openapi.json", "GET", EVERYONE, "root"),
     Route("list_environments", "GET", EVERYONE, "root"),
     Route("reset", "POST", OPERATOR, in_production=False),

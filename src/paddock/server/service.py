@@ -29,9 +29,9 @@ from paddock.making.warm import WarmPool
 from paddock.server.crew import Crew
 from paddock.server.journal import Header, Recovered
 from paddock.server.journal_file import JournalFile, lock_folder
-from paddock.server.live_session import LiveSession
-from paddock.server.metrics import Metrics
-from paddock.server.principals import Principal
+from paddock.server.live_session import SHOWN, LiveSession
+from paddock.server.metrics import Latency, Metrics
+from paddock.server.principals import Principal, role_of
 from paddock.server.rates import Rates
 from paddock.server.room import has_descriptors
 from paddock.server.served import Served
@@ -43,6 +43,7 @@ logger = logging.getLogger("paddock.server")
 
 _TICK_S = 0.1
 _SYNC_S = 1.0  # from one write of the journals to the disk to the next
+_AGAIN_S = 30.0  # after a start that failed the server is not ready; then it is, for the next to show
 _LAG_S = 1.0  # the loop was late by so much: it is not well
 _LAG_KEPT = 0.9  # of that, from tick to tick: it is remembered for some seconds
 _PRINTED = 2_000  # characters of what a lost worker printed
@@ -71,7 +72,8 @@ class Service:
         self._pools: list[WarmPool] = []
         self._ticker: asyncio.Task[None] | None = None
         self._lag_s = 0.0
-        self._start_failed = False  # the newest one
+        self._start_failed_s: float | None = None  # when, if the newest one did
+        self.each_second: list[Callable[[], None]] = []  # called once a second; they must not fail
         self._lock: int | None = None  # on the folder of journals
 
     async def start(self) -> None:
@@ -124,6 +126,18 @@ class Service:
             return None
         return live if principal.name == live.principal or principal.session == id else None
 
+    def sessions_of_others(self, names: set[str]) -> list[LiveSession]:
+        """The sessions of every principal but these."""
+        return [live for live in self._sessions.values() if live.principal not in names]
+
+    def kill(self, id: str) -> LiveSession:
+        """End the one session whose id begins so, as a list shows it."""
+        found = [live for name, live in self._sessions.items() if len(id) >= SHOWN and name.startswith(id)]
+        if len(found) != 1:
+            raise SessionGone("There is no such session.")
+        found[0].close(SessionGone.code, "An operator ended it.")
+        return found[0]
+
     async def open(
         self, served: Served, principal: Principal, *, journaled: bool = True, wanted: Callable[[], bool] = _always
     ) -> LiveSession:
@@ -160,12 +174,12 @@ class Service:
                 raise self._refused("storage", StorageFull("The server's journal takes no more now.")) from None
             if not isinstance(error, (PaddockError, OSError)) or isinstance(error, SessionGone):
                 raise
-            self._start_failed = True
+            self._start_failed_s = time.monotonic()
             logger.warning("a worker of %s could not be started: %s", served.name, error)
             if isinstance(error, OSError) and error.errno in _EXHAUSTED:
                 raise self._refused("exhausted", CapacityReached("This machine has no room for more now.")) from None
             raise self._refused("start", Unreachable("The environment could not be started.")) from None
-        self._start_failed = False
+        self._start_failed_s = None
         return live
 
     def _refused(self, why: str, error: PaddockError) -> PaddockError:
@@ -177,21 +191,38 @@ class Service:
             raise NotPermitted("This token is for one session, and opens no other.")
         if self.draining:
             raise Draining("This server is stopping. Try again later.")
-        if self.active >= self.settings.max_sessions:
+        why = self._why_full(principal)
+        if why is not None and why[0] != "quota":
             self._evict(principal)
+            why = self._why_full(principal)
         if not has_descriptors(self._opening.total()):
             raise self._refused("exhausted", CapacityReached("This machine has no room for more now. Try again later."))
-        if self.active >= self.settings.max_sessions:
-            text = f"{self.settings.max_sessions} sessions are open, and no more may be. Try again later."
-            raise self._refused("capacity", CapacityReached(text))
+        if why is not None:
+            raise self._refused(why[0], CapacityReached(why[1]))
+
+    def _why_full(self, principal: Principal) -> tuple[str, str] | None:
+        """Why there is no session for it now: a word for the metrics and a text for itself. None: there is one."""
+        most, reserved, role = self.settings.max_sessions, self.settings.reserved, principal.role
+        together, each = self.settings.quota(role)
+        by_role: Counter[str] = Counter()
+        for name, count in self._sessions_by_name().items():
+            by_role[role_of(name)] += count
+        if self.active >= most:
+            return "capacity", f"{most} sessions are open, and no more may be. Try again later."
+        if role != "operator" and by_role["agent"] + by_role["observer"] >= most - reserved:
+            return "role", f"What is left of {most} sessions is kept for operators ({reserved}). Try again later."
+        if by_role[role] >= together:
+            return "role", f"The role {role!r} has as many sessions as it may ({together}). Try again later."
         if self._has_all(principal):
-            text = f"{self.settings.sessions_each} sessions are yours, and no more may be. Close one."
-            raise self._refused("quota", CapacityReached(text))
+            return "quota", f"{each} sessions are yours, and no more may be. Close one."
+        return None
+
+    def _sessions_by_name(self) -> Counter[str]:
+        return Counter(live.principal for live in self._sessions.values()) + self._opening
 
     def _has_all(self, principal: Principal) -> bool:
         """Whether it has as many sessions as one may have."""
-        own = sum(1 for live in self._sessions.values() if live.principal == principal.name)
-        return own + self._opening[principal.name] >= self.settings.sessions_each
+        return self._sessions_by_name()[principal.name] >= self.settings.quota(principal.role)[1]
 
     def _evict(self, principal: Principal) -> None:
         """End the session over HTTP that was quiet longest: nobody holds a connection to it.
@@ -222,6 +253,7 @@ class Service:
             served,
             principal,
             crew=self._crew,
+            latency=self.metrics.latencies.setdefault(served.name, Latency()),
             journal=journal,
             on_end=self._ended,
             on_lost=self._worker_lost,
@@ -238,7 +270,6 @@ class Service:
 
     def _ended(self, live: LiveSession) -> None:
         self._sessions.pop(live.session.id, None)
-        self.metrics.count("paddock_replies_total", by=live.steps)
         logger.info("session ended after %d replies", live.steps, extra=live.named)
 
     def _worker_lost(self, live: LiveSession, cause: str, printed: str) -> None:
@@ -284,6 +315,8 @@ class Service:
             self._lag_s = max(now - began_s - _TICK_S, self._lag_s * _LAG_KEPT)
             syncs = now - synced_s >= _SYNC_S
             synced_s = now if syncs else synced_s
+            for look in self.each_second if syncs else ():
+                look()
             for live in list(self._sessions.values()):
                 live.tick(now)
                 if syncs:
@@ -294,17 +327,22 @@ class Service:
     def health(self) -> dict[str, Any]:
         """What /health says: the truth, and no more than that, for anyone may ask."""
         wedged = any(live.wedged for live in self._sessions.values())
-        unwell = wedged or self.draining or self._start_failed or self._lag_s > _LAG_S
+        unwell = wedged or self.draining or self._start_failed_s is not None or self._lag_s > _LAG_S
         return {"status": "degraded" if unwell else "healthy"}
+
+    @property
+    def ready(self) -> bool:
+        """Whether a new session could be started; a full server is ready, its sessions must still reach it."""
+        failed_s = self._start_failed_s
+        failing = failed_s is not None and time.monotonic() - failed_s < _AGAIN_S
+        return not self.draining and not failing and has_descriptors(self._opening.total())
 
     def listing(self) -> list[dict[str, Any]]:
         """The sessions, for ``paddock ps``."""
         now = time.monotonic()
         return [
             {
-                "session": live.session.id[:8],
-                "environment": live.served.name,
-                "principal": live.principal,
+                **live.named,
                 "pid": live.pid,
                 "age_s": round(now - live.began_s, 1),
                 "idle_s": round(now - live.used_s, 1),
@@ -314,6 +352,11 @@ class Service:
             }
             for live in self._sessions.values()
         ]
+
+    @property
+    def workers(self) -> int:
+        """How many processes the sessions have."""
+        return len({live.pid for live in self._sessions.values()} - {None})
 
     @property
     def active(self) -> int:

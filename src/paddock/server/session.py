@@ -52,6 +52,7 @@ class _Asked(msgspec.Struct):
     frame: bytes
     final: bool
     copies: int = 1
+    losses: int = 0  # workers that were lost while they were at it
 
 
 class Session:
@@ -272,7 +273,11 @@ class Session:
         """A worker is gone, or it could not be rebuilt. ``cause``: one of CAUSES."""
         if worker != self.worker or self._phase not in (_Phase.LIVE, _Phase.REBUILDING):
             return []
-        if self._replayable and self._losses < self.terms.rebuilds:
+        if self._phase is _Phase.LIVE and self._asked:
+            self._asked[0].losses += 1
+        # A request is repeated once: what has ended two workers would end a third, after as long a wait.
+        repeated = bool(self._asked) and self._asked[0].losses > 1
+        if self._replayable and not repeated and self._losses < self.terms.rebuilds:
             self._losses += 1
             return self._rebuild(now)
         return self._lose(cause)

@@ -9,6 +9,7 @@ from typing import Literal
 from paddock.errors import PlanError
 from paddock.hosting.remote_address import is_loopback
 from paddock.server.journal import Sync
+from paddock.server.principals import Role
 
 Mode = Literal["simulation", "production"]
 Wire = Literal["0.10", "0.3"]
@@ -22,7 +23,8 @@ class Settings:
     port: int = 8000
     uds: Path | None = None  # a unix socket in place of host and port
     max_sessions: int = 256
-    sessions_each: int = 256  # of one principal
+    sessions_each: int | None = None  # of one token; None: an operator's may have all, others half of their role's
+    sessions_reserved: int | None = None  # for operators alone; None: an eighth, but never all
     deadline_s: float = 30.0  # for one request
     grace_s: float = 60.0  # a broken connection's session waits this long
     idle_s: float = 3600.0  # a connected session that is silent this long is ended; a client may think for long
@@ -53,3 +55,20 @@ class Settings:
             )
         if self.max_sessions < 1 or self.deadline_s <= 0:
             raise PlanError("--max-sessions and --deadline are at least 1 session and more than 0 seconds.")
+        if not 0 <= self.reserved <= self.max_sessions:
+            raise PlanError(f"--sessions-reserved is at most --max-sessions, which is {self.max_sessions}.")
+
+    @property
+    def reserved(self) -> int:
+        """How many sessions nobody but operators may have."""
+        if self.sessions_reserved is not None:
+            return self.sessions_reserved
+        return min(max(1, self.max_sessions // 8), self.max_sessions - 1)
+
+    def quota(self, role: Role) -> tuple[int, int]:
+        """How many sessions all tokens of a role may have together, and one of them."""
+        together = self.max_sessions if role == "operator" else self.max_sessions - self.reserved
+        if role == "observer":  # it only looks
+            together = min(together, max(1, self.max_sessions // 8))
+        each = together if role == "operator" else -(-together // 2)
+        return together, each if self.sessions_each is None else min(together, self.sessions_each)

@@ -101,6 +101,7 @@ class _Process:
 
     def _lost(self, cause: str) -> None:
         self.over = True
+        self._link.tell()
         for link in list(self._held.values()):
             link.lost(cause)
         self._held.clear()
@@ -133,6 +134,10 @@ class SharedLink:
     def when_lost(self, tell: Callable[[str], Any]) -> None:
         """From now on this one hears of its loss."""
         self._on_lost = tell
+
+    def take_printed(self) -> str:
+        """Nothing: what the process prints is not this session's alone."""
+        return ""
 
     def lost(self, cause: str) -> None:
         """The process is gone."""
@@ -170,9 +175,7 @@ class SharedLink:
 
 
 class _Part:
-    """Of the process, what a session may know. What it printed is not this session's alone, so nobody is shown it."""
-
-    output = ""
+    """Of the process, what a session may know."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid

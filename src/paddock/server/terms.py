@@ -21,7 +21,7 @@ class Terms:
     deadline_s: float | None = None  # for one request
     start_s: float | None = None  # for the first one, if it may take longer: its worker must start, and make
     rebuild_s: float = 60.0  # for repeating a journal
-    rebuilds: int = 2  # in a row, without an answer in between: some requests end every worker
+    rebuilds: int = 2  # in a row, without an answer in between; a request is repeated in one of them at most
     journaled: bool = False
     deterministic: bool = False
 

@@ -246,9 +246,9 @@ def test_broken_protocol_is_raised_and_the_peer_told():
     thread.join()
 
 
-def test_cut_handshake_is_a_reset():
+def test_cut_handshake_is_a_reset_and_asks_whether_tls_was_meant():
     endpoint, thread = answering(lambda head: head[:30])
-    with pytest.raises(ConnectionResetError):
+    with pytest.raises(ConnectionResetError, match="does it want https"):
         BlockingConnection(endpoint)
     thread.join()
 

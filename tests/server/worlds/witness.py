@@ -34,6 +34,7 @@ MISDEEDS = (
     "flood",
     "large",
     "raise",
+    "cry",
 )
 FIRST = 1 << 20
 DO = {name: FIRST + at for at, name in enumerate(MISDEEDS)}  # the action that asks for it
@@ -103,6 +104,9 @@ def misbehave(how, info):
         signal.signal(signal.SIGILL, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGILL)
         time.sleep(3600)
+    elif how == "cry":
+        os.write(2, b"first line\nsecond line\nlast words")
+        os._exit(3)
     elif how == "raise":
         raise ValueError(SECRET)
     elif how == "large":

@@ -133,7 +133,10 @@ class Canaries:
         variables = {**os.environ, "PADDOCK_HOSTILE_TOKEN": self.token}
         wait = "import sys; sys.stdin.read()"  # until this process ends, however that ends
         self.bystander = subprocess.Popen(  # noqa: S603
-            [sys.executable, "-I", "-S", "-c", wait], env=variables, stdin=subprocess.PIPE
+            [sys.executable, "-I", "-S", "-c", wait],
+            env=variables,
+            stdin=subprocess.PIPE,
+            start_new_session=True,  # Ctrl-C is not for it
         )
         self.places["bystander"] = self.bystander.pid
 

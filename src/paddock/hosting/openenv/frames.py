@@ -46,9 +46,13 @@ def error_frame(error: WireError) -> str:
     return _frame("error", data)
 
 
-def at_capacity(active: int, most: int) -> WireError:
-    """To be sent before a connection is closed because there is no room for another session."""
-    message = f"Server at capacity: {active}/{most} sessions active. Cannot accept new connections."
+def at_capacity(active: int, most: int, why: str) -> WireError:
+    """To be sent before a connection is closed because there is no room for another session.
+
+    ``why``: told in place of OpenEnv's words, where there is room, but none for this client.
+    """
+    full = f"Server at capacity: {active}/{most} sessions active. Cannot accept new connections."
+    message = full if active >= most else why
     return WireError(CAPACITY_REACHED, message, extra={"active_sessions": active, "max_sessions": most}, closes=True)
 
 

@@ -9,6 +9,7 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
+from paddock.hosting.openenv import frames
 from paddock.hosting.openenv.field_errors import Entry, entry, extras, text_of
 from paddock.hosting.openenv.strict_json import NotJson, dump, parse_bounded
 
@@ -122,10 +123,10 @@ def session_own(request: RpcRequest) -> Answer:
     return failure(request.id, INVALID_REQUEST, message)
 
 
-def at_capacity(request: RpcRequest, active: int, most: int) -> Answer:
-    """For a session that there is no room for."""
-    message = f"Server at capacity: {active}/{most} sessions active. Cannot accept new connections."
-    return failure(request.id, SERVER_ERROR, message, {"active_sessions": active, "max_sessions": most})
+def at_capacity(request: RpcRequest, active: int, most: int, why: str) -> Answer:
+    """For a session that there is no room for, as on a websocket."""
+    refused = frames.at_capacity(active, most, why)
+    return failure(request.id, SERVER_ERROR, refused.message, refused.extra)
 
 
 def factory_failed(request: RpcRequest, name: str) -> Answer:

@@ -134,8 +134,7 @@ class AsyncConnection(asyncio.BufferedProtocol):
 
     def _end(self, why: BaseException | Closed) -> None:
         if not self._opened.done():
-            closed = ConnectionResetError("the server closed the connection in the middle of the handshake")
-            self._opened.set_exception(why if isinstance(why, BaseException) else closed)
+            self._opened.set_exception(why if isinstance(why, BaseException) else self._ws.cut_off())
             self._told = True
         if not self._told:
             self._told = True

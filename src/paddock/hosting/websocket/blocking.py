@@ -168,7 +168,7 @@ class BlockingConnection:
         was_open = self._ws.is_open
         self._ws.eof()
         if not was_open:
-            raise ConnectionResetError("the server closed the connection in the middle of the handshake")
+            raise self._ws.cut_off()
 
     def _send(self, frame: bytes | memoryview, timeout_s: float) -> None:
         sent = 0

@@ -25,6 +25,7 @@ class ClientConnection:
     def __init__(self, endpoint: Endpoint, *, max_bytes: int = MESSAGE_BYTES, split: Split | None = None) -> None:
         self._handshake: Handshake | None = Handshake(endpoint)
         self._scratch = bytearray(4096)
+        self._secure = endpoint.secure
         self.request = self._handshake.request
         self.subprotocol: str | None = None
         self._reader = MessageReader(max_bytes=max_bytes, split=split)
@@ -44,6 +45,11 @@ class ClientConnection:
     def is_open(self) -> bool:
         """Whether the handshake is done; also after the end."""
         return self._handshake is None
+
+    def cut_off(self) -> ConnectionResetError:
+        """For a server that closes instead of an answer to the handshake, as many with TLS do when plain HTTP comes."""
+        hint = "" if self._secure else "; does it want https?"
+        return ConnectionResetError(f"the server closed the connection in the middle of the handshake{hint}")
 
     def _shake_hands(self, count: int) -> None:
         assert self._handshake is not None, "afterwards it is the reader that receives"
