@@ -70,6 +70,8 @@ class KernelEnv(Env[Any, Any]):
         kernel, params = self.kernel, self._params
         if not self._discrete:
             action = np.asarray(action, self.action_space.dtype).tolist()
+        elif type(action) is not int and hasattr(action, "item"):
+            action = action.item()  # NumPy's would make the flags NumPy's
         if self._steps_to_prove:
             self._steps_to_prove -= 1
             result = kernel.step(state, action, self._rng, params)
@@ -261,6 +263,8 @@ def quick_step(env: KernelEnv) -> Callable[[Any], tuple[Any, float, bool, bool, 
 
     def step(action: Any) -> tuple[Any, float, bool, bool, Info]:
         params = env._params
+        if type(action) is not int and hasattr(action, "item"):
+            action = action.item()
         state, reward, terminated = kernel_step(env._state, action, env._rng, params)
         env._state = state
         return see(observe(state, params)), reward, terminated, False, {}
