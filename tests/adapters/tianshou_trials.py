@@ -2,6 +2,7 @@
 
 import runpy
 import sys
+from functools import partial
 
 import gymnasium
 import numpy as np
@@ -33,7 +34,7 @@ def dummies(id, count, **options):
 
 
 def test_environments_go_into_tianshous_own_vector_environments_as_they_are():
-    ours, theirs = (DummyVectorEnv([lambda: library.make("CartPole-v1")] * 2) for library in (gym, gymnasium))
+    ours, theirs = (DummyVectorEnv([partial(library.make, "CartPole-v1")] * 2) for library in (gym, gymnasium))
     np.testing.assert_array_equal(ours.reset(seed=3)[0], theirs.reset(seed=3)[0])
     collector = Collector(random_policy(ours.action_space[0]), ours, VectorReplayBuffer(200, 2))
     assert collector.collect(n_step=100, reset_before_collect=True).n_collected_steps == 100

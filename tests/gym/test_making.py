@@ -72,3 +72,40 @@ def test_flags_are_pythons_whatever_integer_the_action_is(library, id, kind):
         json.dumps([terminated, truncated])
         if terminated:
             env.reset(seed=1)
+
+
+@pytest.mark.parametrize(
+    "id", ["CartPole-v1", "MountainCar-v0", "FrozenLake-v1", "Taxi-v4", "CliffWalking-v1", "Blackjack-v1"]
+)
+@pytest.mark.parametrize("action", [99, -1])
+def test_an_action_out_of_range_is_refused_without_a_guard_too(id, action):
+    for library in (gym, gymnasium):
+        bare = library.make(id).unwrapped
+        bare.reset(seed=0)
+        with pytest.raises((AssertionError, KeyError)):
+            bare.step(action)
+
+
+@pytest.mark.parametrize("library", [gym, gymnasium], ids=["ours", "theirs"])
+def test_a_window_for_an_environment_without_render_mode_is_an_error_of_the_libraries(library):
+    class Bare(library.Env):
+        metadata = {"render_modes": ["rgb_array"]}
+
+        def __init__(self):
+            self.observation_space = self.action_space = library.spaces.Discrete(2)
+
+    library.register("me/Bare-v0", Bare)
+    with pytest.raises(library.error.Error), pytest.warns(UserWarning, match="human"):
+        library.make("me/Bare-v0", render_mode="human")
+    library.registry.pop("me/Bare-v0")
+
+
+@pytest.mark.parametrize("library", [gym, gymnasium], ids=["ours", "theirs"])
+def test_errors_of_lanes_are_what_programs_catch_in_gymnasium(library):
+    with pytest.raises(RuntimeError):
+        library.vector.SyncVectorEnv([lambda: library.make("CartPole-v1"), lambda: library.make("MountainCar-v0")])
+    lanes = library.vector.SyncVectorEnv([lambda: library.make("CartPole-v1")] * 2)
+    lanes.reset()
+    for actions in ([0], [0, 1, 0]):
+        with pytest.raises(ValueError):
+            lanes.step(actions)

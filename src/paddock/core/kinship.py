@@ -44,8 +44,8 @@ def join() -> None:
         for name in names:
             ours = getattr(importlib.import_module(module), name)
             theirs = getattr(sys.modules[home], name, ours)
-            # Not issubclass(), whose "no" Python would remember of Dict and Tuple. It is among them where `gymnasium` is
-            # another name for paddock.gym.
+            # Not issubclass(): of Dict and Tuple, Python would remember its "no". They are the same classes where
+            # `gymnasium` is another name for paddock.gym.
             if theirs not in ours.__mro__:
                 first, *others = ours.__bases__
                 ours.__bases__ = (first, theirs, *others)
