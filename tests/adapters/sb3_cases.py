@@ -9,12 +9,14 @@ import numpy as np
 import pytest
 import torch
 from stable_baselines3 import PPO
+from stable_baselines3.common.buffers import ReplayBuffer
 from stable_baselines3.common.env_checker import check_env
 from stable_baselines3.common.evaluation import evaluate_policy
 from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env import DummyVecEnv, VecCheckNan, VecEnv, VecMonitor, VecNormalize
 
 import paddock
+import paddock.gym as gym
 from paddock import LaneOptions
 from paddock.adapters.sb3 import as_vec_env, vec_env
 from paddock.core.vector_env import AutoresetMode
@@ -332,3 +334,36 @@ def returns_after_ppo(env, *, n_steps):
     judges = vec_env("CartPole-v1", 8)
     judges.seed(1000)
     return evaluate_policy(model, judges, n_eval_episodes=24, deterministic=True)[0]
+
+
+@pytest.mark.parametrize("make", [gym.make, paddock.make])
+def test_an_environment_goes_into_stable_baselines3_as_it_is(make, tmp_path):
+    model = PPO("MlpPolicy", make("CartPole-v1"), n_steps=64, batch_size=32, seed=1, device="cpu").learn(128)
+    twin = PPO("MlpPolicy", gymnasium.make("CartPole-v1"), n_steps=64, batch_size=32, seed=1, device="cpu").learn(128)
+    for name, value in model.get_parameters()["policy"].items():
+        assert torch.equal(value, twin.get_parameters()["policy"][name])
+    model.save(tmp_path / "model.zip")
+    again = PPO.load(tmp_path / "model.zip", env=make("CartPole-v1"))
+    assert evaluate_policy(again, Monitor(make("CartPole-v1")), 2)[0] > 0
+
+
+def test_an_environment_of_ones_own_passes_stable_baselines3s_checks():
+    class Own(gym.Env[dict]):
+        observation_space = gym.spaces.Dict(place=gym.spaces.Box(0, 1, (2,)), room=gym.spaces.Discrete(3))
+        action_space = gym.spaces.MultiDiscrete([2, 3])
+
+        def reset(self, *, seed=None, options=None):
+            super().reset(seed=seed)
+            return self.observation_space.sample(), {}
+
+        def step(self, action):
+            return self.observation_space.sample(), 1.0, bool(self.np_random.random() < 0.2), False, {}
+
+    check_env(Own())
+    PPO("MultiInputPolicy", Own(), n_steps=64, batch_size=32, device="cpu").learn(64)
+
+
+def test_the_buffers_of_cleanrls_scripts_take_the_spaces_of_lanes():
+    lanes = gym.vector.SyncVectorEnv([lambda: gym.make("Pendulum-v1")] * 2)
+    buffer = ReplayBuffer(8, lanes.single_observation_space, lanes.single_action_space, n_envs=2)
+    assert buffer.observations.shape == (4, 2, 3)

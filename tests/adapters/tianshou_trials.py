@@ -2,6 +2,7 @@
 
 import runpy
 import sys
+from functools import partial
 
 import gymnasium
 import numpy as np
@@ -14,6 +15,7 @@ from tianshou.utils.net.common import Net
 from tianshou.utils.net.discrete import DiscreteActor
 
 import paddock
+import paddock.gym as gym
 from paddock.adapters.tianshou import as_vector_env, vector_env
 from paddock.errors import ClosedEnvironmentError, InvalidAction, InvalidLanes, NoArrayForm, ResetNeeded, WrongClass
 from paddock.spaces import Box, Dict, Discrete, Tuple
@@ -29,6 +31,13 @@ torch.set_num_threads(1)
 
 def dummies(id, count, **options):
     return DummyVectorEnv([lambda: paddock.to_gymnasium(paddock.make(id, **options)) for _ in range(count)])
+
+
+def test_environments_go_into_tianshous_own_vector_environments_as_they_are():
+    ours, theirs = (DummyVectorEnv([partial(library.make, "CartPole-v1")] * 2) for library in (gym, gymnasium))
+    np.testing.assert_array_equal(ours.reset(seed=3)[0], theirs.reset(seed=3)[0])
+    collector = Collector(random_policy(ours.action_space[0]), ours, VectorReplayBuffer(200, 2))
+    assert collector.collect(n_step=100, reset_before_collect=True).n_collected_steps == 100
 
 
 def loop(make_one, count=3, **options):

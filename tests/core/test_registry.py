@@ -1,7 +1,10 @@
 """The registry: nothing built in is ever replaced, and nothing is half registered."""
 
+import copy
+import dataclasses
 import warnings
 
+import gymnasium
 import pytest
 
 import paddock
@@ -146,12 +149,33 @@ def test_a_malformed_namespace_is_refused():
         pass
 
 
-def test_writing_into_the_spec_of_a_built_in_id_changes_nothing():
+@pytest.mark.parametrize("field", ["id", "entry_point", "vector_entry_point"])
+def test_the_code_of_a_built_in_id_can_not_be_set_in_its_spec(field):
     for given in (paddock.spec("FrozenLake-v1"), paddock.registry["FrozenLake-v1"], *paddock.registry.values()):
-        given.entry_point = "tests.toys:Counter"
-        given.kwargs["map_name"] = "8x8"
-    assert paddock.spec("FrozenLake-v1").kwargs == {"map_name": "4x4"}
+        if paddock.registry.is_protected(given.id):
+            with pytest.raises(RegistryConflict, match=f"built in: its {field} can't be set"):
+                setattr(given, field, "tests.toys:Counter")
     assert paddock.make("FrozenLake-v1").observation_space.n == 16
+    for free in (dataclasses.replace(paddock.spec("FrozenLake-v1")), copy.deepcopy(paddock.spec("FrozenLake-v1"))):
+        setattr(free, field, "tests.toys:Counter")
+
+
+@pytest.mark.parametrize("library", [gym, gymnasium], ids=["ours", "theirs"])
+@pytest.mark.parametrize(
+    "give", [lambda gym, id: gym.spec(id), lambda gym, id: gym.registry[id]], ids=["spec", "registry"]
+)
+@pytest.mark.parametrize("id", ["CartPole-v1", "me/Counter-v0"])
+def test_fields_that_are_set_on_a_registered_spec_take_effect(library, give, id, monkeypatch):
+    if id not in library.registry:
+        library.register(id, lambda: library.make("CartPole-v1").unwrapped)
+        monkeypatch.setitem(library.registry, id, library.registry[id])
+    monkeypatch.setattr(give(library, id), "max_episode_steps", 3)
+    env = library.make(id)
+    env.reset(seed=0)
+    assert [env.step(0)[3] for _ in range(3)] == [False, False, True]
+    assert env.spec.max_episode_steps == library.make(id).spec.max_episode_steps == 3
+    monkeypatch.setitem(give(library, "FrozenLake-v1").kwargs, "map_name", "8x8")
+    assert library.make("FrozenLake-v1").observation_space.n == 64
 
 
 def test_an_id_that_lies_about_itself_replaces_nothing():

@@ -11,8 +11,10 @@ import pkgutil
 import subprocess
 import sys
 import types
+import typing
 
 import gymnasium
+import numpy as np
 import pytest
 
 import paddock.gym as gym
@@ -159,3 +161,123 @@ def test_names_that_do_not_exist_are_refused_and_those_that_do_are_listed():
     ):
         with pytest.raises(AttributeError, match=f"has no .*'Vectorised'. It has: .*{known}"):
             _ = module.Vectorised
+
+
+def test_a_wrapper_whose_name_was_spelled_otherwise_is_found():
+    for module in (gym.wrappers, gym.wrappers.vector):
+        with pytest.raises(AttributeError, match="Did you mean: `GrayscaleObservation`"):
+            _ = module.GrayScaleObservation
+
+
+@pytest.mark.parametrize("path", ["wrappers", "wrappers.vector", "vector", "vector.utils", "utils", "spaces", "envs"])
+def test_a_star_import_brings_the_modules_that_gymnasiums_brings(path):
+    theirs, ours = importlib.import_module(f"gymnasium.{path}"), importlib.import_module(f"paddock.gym.{path}")
+
+    def brought(module):
+        return {name for name in module.__all__ if isinstance(vars(module).get(name), types.ModuleType)}
+
+    assert brought(ours) == brought(theirs)
+
+
+def generic_classes():
+    for path in modules():
+        module = importlib.import_module(f"gymnasium.{path}")
+        for name in sorted(public_names(module)):
+            if getattr(getattr(module, name), "__parameters__", ()):
+                yield path, name
+
+
+@pytest.mark.parametrize(("path", "name"), list(generic_classes()))
+def test_a_generic_class_takes_one_argument_and_as_many_as_gymnasiums(path, name):
+    theirs = getattr(importlib.import_module(f"gymnasium.{path}"), name)
+    ours = getattr(importlib.import_module(f"paddock.gym.{path}"), name)
+    for arguments in (int, (int,) * len(theirs.__parameters__)):
+
+        class Sub(ours[arguments]):
+            pass
+
+        assert issubclass(Sub, ours)
+
+
+def test_the_lanes_of_both_kinds_have_the_type_arguments_of_gymnasiums():
+    for name in ("SyncVectorEnv", "AsyncVectorEnv"):
+        ours, theirs = getattr(gym.vector, name), getattr(gymnasium.vector, name)
+        assert [one.__name__ for one in ours.__parameters__] == [one.__name__ for one in theirs.__parameters__]
+    assert typing.get_args(gym.Env[np.ndarray]) == (np.ndarray, typing.Any)
+
+
+def in_fresh_interpreter(code, **options):
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, **options)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split()
+
+
+def test_environments_are_attributes_of_envs_and_nothing_of_gymnasium_is_imported_for_them():
+    code = (
+        "import sys, paddock.gym as gym; gym.make('CartPole-v1');"
+        "print(gym.envs.classic_control.CartPoleEnv.__name__, gym.envs.toy_text.TaxiEnv.__name__,"
+        "gym.envs.classic_control.utils.__name__, 'gymnasium' in sys.modules)"
+    )
+    assert in_fresh_interpreter(code) == ["CartPoleEnv", "TaxiEnv", "paddock.gym.envs.classic_control.utils", "False"]
+
+
+@pytest.mark.parametrize(
+    ("path", "names"),
+    [
+        ("envs.classic_control.acrobot", ("bound", "rk4", "wrap")),
+        ("envs.classic_control.pendulum", ("DEFAULT_X", "DEFAULT_Y", "angle_normalize")),
+        ("envs.toy_text.blackjack", ("cmp", "deck", "draw_card", "draw_hand", "is_bust", "score", "usable_ace")),
+        ("envs.toy_text.frozen_lake", ("LEFT", "DOWN", "RIGHT", "UP")),
+    ],
+)
+def test_helpers_of_gymnasiums_environments_are_found_beside_ours(path, names):
+    ours, theirs = importlib.import_module(f"paddock.gym.{path}"), importlib.import_module(f"gymnasium.{path}")
+    for name in names:
+        assert getattr(ours, name) is getattr(theirs, name)
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = ours.nothing
+
+
+@pytest.fixture
+def fresh_mujoco():
+    """No module of ours for MuJoCo is imported, before the test and after it."""
+
+    def forget():
+        for name in [name for name in sys.modules if name.startswith("paddock.gym.envs.mujoco")]:
+            del sys.modules[name]
+        vars(gym.envs).pop("mujoco", None)
+
+    forget()
+    yield
+    forget()
+
+
+@pytest.mark.usefixtures("fresh_mujoco")
+def test_modules_of_gymnasiums_run_over_our_classes(tmp_path, monkeypatch):
+    lines = (
+        "import gymnasium",
+        "import gymnasium.spaces",
+        "import gymnasium as gym",
+        "from gymnasium import Env, spaces",
+        "from gymnasium.envs.mujoco import one",
+        "class Two(one.One): assert issubclass(one.One, gymnasium.Env) and gym.Env is Env and spaces.Box",
+    )
+    fake = tmp_path / "gymnasium" / "envs" / "mujoco"
+    fake.mkdir(parents=True)
+    (tmp_path / "gymnasium" / "__init__.py").write_text("raise AssertionError('imported')")
+    (fake / "__init__.py").write_text("")
+    (fake / "one.py").write_text("from gymnasium import Env\nclass One(Env): pass")
+    (fake / "two.py").write_text("\n".join(lines))
+    monkeypatch.syspath_prepend(tmp_path)
+    two = importlib.import_module("paddock.gym.envs.mujoco.two")
+    assert issubclass(two.Two, gym.Env) and two.Two.__module__ == "paddock.gym.envs.mujoco.two"
+    assert not list(tmp_path.rglob("*.pyc"))
+    with pytest.raises(ModuleNotFoundError):
+        importlib.import_module("paddock.gym.envs.mujoco.three")
+
+
+@pytest.mark.usefixtures("fresh_mujoco")
+def test_without_gymnasium_its_modules_name_the_packages(monkeypatch):
+    monkeypatch.setattr(sys, "path", [])
+    with pytest.raises(DependencyNotInstalled, match=r"pip install 'gymnasium\[mujoco\]'"):
+        importlib.import_module("paddock.gym.envs.mujoco")

@@ -304,9 +304,9 @@ def test_rewards_equal_gymnasiums_within_an_episode():
     mine = wrappers.NormalizeReward(Tape(rewards, [""] * 100), 0.9)
     theirs = gymnasium.wrappers.NormalizeReward(paddock.to_gymnasium(Tape(rewards, [""] * 100)), 0.9)
     for (_, one), (_, other) in zip(play(mine, 100), play(theirs, 100), strict=True):
-        assert one == pytest.approx(other, rel=1e-5)
-    assert mine.return_rms.var == pytest.approx(theirs.return_rms.var)
-    assert mine.discounted_reward == pytest.approx(theirs.discounted_reward)
+        assert one == other
+    assert mine.return_rms.var == theirs.return_rms.var
+    assert mine.discounted_reward == theirs.discounted_reward
     assert mine.discounted_reward.shape == (1,)
 
 
@@ -321,7 +321,7 @@ def test_rewards_of_lanes_equal_gymnasiums_within_an_episode(seed):
     theirs = gymnasium.wrappers.vector.NormalizeReward(gymnasium.vector.SyncVectorEnv(makers), 0.9)
     mine.reset(), theirs.reset()
     for _ in range(50):
-        assert np.allclose(mine.step([0] * 4)[1], theirs.step([0] * 4)[1], rtol=1e-5)
+        assert np.allclose(mine.step([0] * 4)[1], theirs.step([0] * 4)[1], rtol=2e-6)
     assert np.allclose(mine.accumulated_reward, theirs.accumulated_reward, rtol=1e-5)
     assert mine.return_rms.var == pytest.approx(theirs.return_rms.var, rel=1e-5)
     assert mine.normalize(3.0) == pytest.approx(theirs.normalize(3.0), rel=1e-5)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def to_gymnasium(env: Env[Any, Any]) -> gymnasium.Env[Any, Any]:
     """A ``gymnasium.Env`` with Gymnasium's own spaces that steps ``env``; ``.env`` is the environment inside.
 
-    Its ``spec`` can be made again by ``gymnasium.make``. One that is a ``gymnasium.Env`` already is returned as it is.
+    Its ``spec`` can be made again by ``gymnasium.make``. One of Gymnasium's own is returned as it is.
     """
     need("gymnasium")
     from paddock.adapters.gymnasium_env import adapted

@@ -23,9 +23,9 @@ StepResult = tuple[Any, SupportsFloat, bool, bool, Info]
 
 def adapted(env: Any) -> gymnasium.Env[Any, Any]:
     """``env`` for Gymnasium's world."""
-    if isinstance(env, gymnasium.Env):
-        return env
     if not isinstance(env, Env):
+        if isinstance(env, gymnasium.Env):
+            return env
         raise WrongClass(
             f"to_gymnasium() takes one paddock.Env, got {type(env).__name__}. Lanes go to "
             f"paddock.adapters.gymnasium.to_gymnasium_vector()."

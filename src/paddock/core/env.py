@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, SupportsFloat, TypeAlia
 
 import numpy as np
 
+from paddock.core.kinship import watch_for_gymnasium
 from paddock.errors import SnapshotUnsupported
 from paddock.seeding import np_random
 
@@ -31,7 +32,19 @@ else:
 Info: TypeAlias = dict[str, Any]
 
 
-class Env(Generic[ObsType, ActType]):
+class AnyByDefault:
+    """``Env[np.ndarray]`` is ``Env[np.ndarray, Any]``: to leave arguments out, a TypeVar needs Python 3.13."""
+
+    if not TYPE_CHECKING:
+
+        def __class_getitem__(cls, given: Any) -> Any:
+            if not cls.__parameters__:
+                return cls  # a wrapper that has types of its own, and is generic in Gymnasium
+            given = given if isinstance(given, tuple) else (given,)
+            return super().__class_getitem__((*given, *[Any] * (len(cls.__parameters__) - len(given))))
+
+
+class Env(AnyByDefault, Generic[ObsType, ActType]):
     """The contract between an agent and a world.
 
     A subclass sets ``observation_space`` and ``action_space`` and writes ``reset`` and ``step``; ``reset`` begins with
@@ -125,3 +138,6 @@ class Env(Generic[ObsType, ActType]):
     ) -> Literal[False]:
         self.close()
         return False
+
+
+watch_for_gymnasium()

@@ -44,7 +44,7 @@ def family_of(spec: EnvSpec) -> str:
     if spec.namespace is not None:
         return spec.namespace
     module = spec.entry_point.partition(":")[0] if isinstance(spec.entry_point, str) else ""
-    parts = module.split(".")
+    parts = module.removeprefix("paddock.sources.").split(".")  # of another library's: that library
     if "envs" in parts[:-1]:
         return parts[parts.index("envs") + 1]
     return parts[0] if parts[0] else str(None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from paddock.core.ids import EnvId, parse_id
 from paddock.core.plugins import plugin_specs
@@ -45,19 +45,19 @@ def not_found(parts: EnvId, *, names: Iterable[str] = (), namespaces: Iterable[s
 
     ``names`` and ``namespaces``: those that can be made without being registered, and so may be meant too.
     """
-    registered = {known.namespace for known in registry.specs()}
+    registered = {known.namespace for known in registry.values()}
     if parts.namespace is not None and parts.namespace not in registered:
         known = [ns for ns in (*registered, *namespaces) if ns is not None]
         hint = (
-            _suggestion(parts.namespace, sorted(known))
+            suggestion(parts.namespace, sorted(known))
             or f" Have you installed the proper package for {parts.namespace}?"
         )
         by_module = f" Was its module imported? make('module:{parts}') does that."
         return NamespaceNotFound(f"Namespace {parts.namespace} not found.{hint}{by_module}")
-    named = {known.name for known in registry.specs() if known.namespace == parts.namespace}
+    named = {known.name for known in registry.values() if known.namespace == parts.namespace}
     if parts.name not in named:
         where = f" in namespace {parts.namespace}" if parts.namespace else ""
-        hint = _suggestion(parts.name, sorted({*named, *(() if parts.namespace else names)}))
+        hint = suggestion(parts.name, sorted({*named, *(() if parts.namespace else names)}))
         return NameNotFound(f"Environment `{parts.name}` doesn't exist{where}.{hint} List all: paddock list")
     return _version_error(parts)
 
@@ -76,7 +76,8 @@ def _version_error(parts: EnvId) -> PaddockError:
     )
 
 
-def _suggestion(word: str, known: list[str]) -> str:
+def suggestion(word: str, known: Sequence[str]) -> str:
+    """A sentence that names the known word that was perhaps meant, or nothing."""
     from difflib import get_close_matches
 
     lower = {name.lower(): name for name in known}

@@ -7,6 +7,8 @@ namespace: names without one, and those below ``paddock/``, are not a plugin's t
 
 from __future__ import annotations
 
+from functools import cache
+
 from paddock.core.ids import parse_id
 from paddock.core.registry import check_entry_point, registry, versions_of
 from paddock.core.spec import EnvSpec
@@ -51,5 +53,11 @@ def _read() -> tuple[dict[str, EnvSpec], list[str]]:
         if id in specs and specs[id].entry_point != entry.value:
             faults.append(f"plugin {id!r} is offered twice: {specs[id].entry_point!r} and {entry.value!r}")
             continue
-        specs[id] = EnvSpec(id, entry_point=entry.value)
+        specs[id] = _spec(id, entry.value)
     return specs, faults
+
+
+@cache
+def _spec(id: str, entry_point: str) -> EnvSpec:
+    """The same object each time: a field that somebody sets takes effect when it is made."""
+    return EnvSpec(id, entry_point=entry_point)

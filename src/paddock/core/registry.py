@@ -1,18 +1,18 @@
 """The registry: ids to EnvSpecs. Registering, listing and looking up import no environment code; only make() does.
 
-Ids that come with paddock or with a package are protected: no door, not even the dict's own methods, replaces them.
+Ids that come with paddock or with a package are protected: no door, not even the dict's own methods, replaces them or
+their code. A spec that the registry gives out is its own object: a field that is set there takes effect in make().
 """
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Literal, TypeAlias
 
 from paddock.core.ids import EnvId, check_namespace, parse_id
-from paddock.core.spec import EnvCreator, EnvSpec, VectorEnvCreator, WrapperSpec
+from paddock.core.spec import EnvCreator, EnvSpec, VectorEnvCreator, WrapperSpec, seal
 from paddock.core.warning import warn_user
 from paddock.errors import RegistrationError, RegistryConflict
 
@@ -22,7 +22,7 @@ _namespace: ContextVar[str | None] = ContextVar("paddock_namespace", default=Non
 
 
 class Registry(dict[str, EnvSpec]):
-    """A dict of specs in which protected ids can be neither replaced nor removed; their specs are lent as copies."""
+    """A dict of specs in which protected ids can be neither replaced nor removed, nor given other code."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -32,31 +32,12 @@ class Registry(dict[str, EnvSpec]):
         """Add specs that nothing may replace: what paddock ships, and what a verified package brings."""
         for spec in specs:
             self[spec.id] = spec
+            seal(spec)
         self._protected.update(spec.id for spec in specs)
 
     def is_protected(self, id: str) -> bool:
         """Whether the id can never be replaced."""
         return id in self._protected
-
-    def specs(self) -> Iterable[EnvSpec]:
-        """All specs, not copied: for reading."""
-        return super().values()
-
-    def _given_out(self, id: str, spec: EnvSpec) -> EnvSpec:
-        return dataclasses.replace(spec, kwargs=dict(spec.kwargs)) if id in self._protected else spec
-
-    def __getitem__(self, id: str) -> EnvSpec:
-        return self._given_out(id, super().__getitem__(id))
-
-    def get(self, id: str, default: Any = None) -> Any:
-        spec = super().get(id)
-        return default if spec is None else self._given_out(id, spec)
-
-    def values(self) -> list[EnvSpec]:  # type: ignore[override]
-        return [self[id] for id in self]
-
-    def items(self) -> list[tuple[str, EnvSpec]]:  # type: ignore[override]
-        return [(id, self[id]) for id in self]
 
     def _writable(self, id: str) -> str:
         id = str.__str__(id)  # a subclass of str could answer == as it likes
@@ -195,7 +176,7 @@ def versions_of(namespace: str | None, name: str) -> list[int]:
     """The versions registered for a name, lowest first."""
     return sorted(
         spec.version
-        for spec in registry.specs()
+        for spec in registry.values()
         if spec.namespace == namespace and spec.name == name and spec.version is not None
     )
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from paddock.core.ids import parse_id
+from paddock.errors import RegistryConflict
 
 if TYPE_CHECKING:
     from paddock.core.env import Env
@@ -14,6 +15,10 @@ if TYPE_CHECKING:
 
 EnvCreator: TypeAlias = "Callable[..., Env[Any, Any]]"
 VectorEnvCreator: TypeAlias = "Callable[..., VectorEnv[Any, Any, Any]]"
+
+_CODE = ("id", "entry_point", "vector_entry_point")
+# Python's id() of specs whose code nobody may change. They stay in the registry, so that no other object gets the id.
+_sealed: set[int] = set()
 
 
 @dataclass(eq=False)
@@ -59,10 +64,21 @@ class EnvSpec:
     def __eq__(self, other: object) -> bool:
         return _same_fields(self, other)
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in _CODE and id(self) in _sealed:
+            raise RegistryConflict(
+                f"{self.id!r} is built in: its {name} can't be set. Make a copy with another id: "
+                f"dataclasses.replace(spec, id='me/{self.name}')."
+            )
+        super().__setattr__(name, value)
+
     def make(self, **kwargs: Any) -> Env[Any, Any]:
-        """``paddock.make`` of this spec."""
+        """``paddock.make`` of this spec; ``disable_env_checker``, Gymnasium's word for no validation, is one too."""
         import paddock  # the public door: what stands behind it is above this layer
 
+        unchecked = kwargs.pop("disable_env_checker", None)
+        if unchecked is not None:
+            kwargs.setdefault("validate", not unchecked)
         env: Env[Any, Any] = paddock.make(self, **kwargs)
         return env
 
@@ -110,6 +126,11 @@ def _same_fields(one: object, other: object) -> bool:
     from paddock.core.spec_values import same_arguments  # when first used: specs are made without NumPy
 
     return type(one) is type(other) and same_arguments(vars(one), vars(other))
+
+
+def seal(spec: EnvSpec) -> None:
+    """Let nobody change the code that a spec names; copies of it are free."""
+    _sealed.add(id(spec))
 
 
 def entry_point_text(entry_point: Callable[..., Any] | str) -> str:

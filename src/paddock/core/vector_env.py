@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias
 
 import numpy as np
 
-from paddock.core.env import ActType, Info, ObsType
+from paddock.core.env import ActType, AnyByDefault, Info, ObsType
 from paddock.core.infos import add_info
 from paddock.errors import InvalidLanes, NoAsyncCallError
 from paddock.seeding import np_random
@@ -44,7 +44,7 @@ class AutoresetMode(Enum):
     DISABLED = "Disabled"
 
 
-class VectorEnv(Generic[ObsType, ActType, ArrayType]):
+class VectorEnv(AnyByDefault, Generic[ObsType, ActType, ArrayType]):
     """The contract of n lanes. ``step`` is ``send`` and then ``recv``; a subclass writes those two, or ``step``."""
 
     metadata: dict[str, Any] = {}

@@ -13,7 +13,7 @@ class ResetNeeded(PaddockError):
     code = "RESET_NEEDED"
 
 
-class InvalidAction(PaddockError, AssertionError):
+class InvalidAction(PaddockError, AssertionError, ValueError):
     """An action outside the action space. Raised before any environment code runs."""
 
     code = "INVALID_ACTION"
@@ -87,7 +87,7 @@ class InvalidValue(InvalidSpace):
         self.path = path
 
 
-class InvalidLanes(PaddockError, ValueError, AssertionError, TypeError):
+class InvalidLanes(PaddockError, ValueError, AssertionError, TypeError, RuntimeError):
     """Values, a mask or a mode that do not fit the lanes of a vector environment."""
 
     code = "INVALID_LANES"

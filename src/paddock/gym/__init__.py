@@ -4,12 +4,18 @@ Thin re-exports; what differs from paddock's own doors (signatures, legacy shape
 """
 
 from paddock.core.env import Env
-from paddock.core.listing import pprint_registry
-from paddock.core.registry import registry
 from paddock.core.wrapper import ActionWrapper, ObservationWrapper, RewardWrapper, Wrapper
 from paddock.gym import core, envs, error, experimental, logger, spaces, utils, vector, wrappers
-from paddock.gym.envs.registration import VectorizeMode, make, make_vec, register, register_envs
-from paddock.sources.lookup import spec
+from paddock.gym.envs.registration import (
+    VectorizeMode,
+    make,
+    make_vec,
+    pprint_registry,
+    register,
+    register_envs,
+    registry,
+    spec,
+)
 from paddock.spaces import Space
 
 # The release of Gymnasium whose surface this is: programs compare it.

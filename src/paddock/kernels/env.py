@@ -12,7 +12,7 @@ import numpy as np
 
 from paddock.core.env import Env, Info
 from paddock.core.warning import warn_user
-from paddock.errors import KernelNotCompiled, ResetNeeded, UnsupportedMode
+from paddock.errors import InvalidAction, KernelNotCompiled, ResetNeeded, UnsupportedMode
 from paddock.kernels.contract import check_step
 from paddock.kernels.installed import keeps_code, numba_installed
 from paddock.kernels.kernel import Kernel
@@ -21,6 +21,7 @@ from paddock.kernels.screen import Screen
 from paddock.kernels.single import CompiledLane, can_share_memory
 from paddock.kernels.snapshot import decode_lane, encode_lane
 from paddock.kernels.views import observation_maker, told
+from paddock.spaces import Discrete
 
 STEPS_BEFORE_COMPILING = 1_000
 STEPS_PROVEN = 64  # held against the kernel's contract; a fault in the types shows in the first few
@@ -49,6 +50,8 @@ class KernelEnv(Env[Any, Any]):
         self.observation_space, self.action_space = self.kernel.spaces(self._params)
         self._layout = self.kernel.layout(self._params, (self.observation_space, self.action_space))
         self._discrete = not self._layout.action.shape
+        space = self.action_space
+        self._range = range(int(space.start), int(space.start + space.n)) if isinstance(space, Discrete) else None
         self._steps_to_prove = STEPS_PROVEN
         self._see = observation_maker(self.observation_space)
         self._state: Any = None
@@ -70,6 +73,11 @@ class KernelEnv(Env[Any, Any]):
         kernel, params = self.kernel, self._params
         if not self._discrete:
             action = np.asarray(action, self.action_space.dtype).tolist()
+        else:
+            if type(action) is not int and hasattr(action, "item"):
+                action = action.item()  # NumPy's would make the flags NumPy's
+            if self._range is not None and action not in self._range:
+                raise InvalidAction(f"action {action!r} is outside {self.action_space}.", action=action)
         if self._steps_to_prove:
             self._steps_to_prove -= 1
             result = kernel.step(state, action, self._rng, params)
@@ -257,10 +265,14 @@ class KernelEnv(Env[Any, Any]):
 
 def quick_step(env: KernelEnv) -> Callable[[Any], tuple[Any, float, bool, bool, Info]]:
     """``KernelEnv.step`` in plain Python with what never changes in local variables: a tenth faster."""
-    kernel_step, observe, see = env.kernel.python_step, env.kernel.observe, env._see
+    kernel_step, observe, see, known = env.kernel.python_step, env.kernel.observe, env._see, env._range
 
     def step(action: Any) -> tuple[Any, float, bool, bool, Info]:
         params = env._params
+        if type(action) is not int and hasattr(action, "item"):
+            action = action.item()
+        if known is not None and action not in known:
+            raise InvalidAction(f"action {action!r} is outside {env.action_space}.", action=action)
         state, reward, terminated = kernel_step(env._state, action, env._rng, params)
         env._state = state
         return see(observe(state, params)), reward, terminated, False, {}

@@ -16,7 +16,7 @@ from paddock.core.registry import registry
 from paddock.core.spec import EnvSpec, WrapperSpec, entry_point_text
 from paddock.core.vector_env import AutoresetMode, VectorEnv
 from paddock.core.warning import warn_user
-from paddock.errors import InvalidSpec, PlanError, PluginError, UnregisteredEnv
+from paddock.errors import InvalidSpec, PlanError, PluginError, UnregisteredEnv, UnsupportedMode
 from paddock.making.entry_point import load, load_object
 from paddock.making.isolation import Isolation, wall_for
 from paddock.making.lane_options import LaneOptions
@@ -50,7 +50,15 @@ def build_one(plan: Plan) -> Env[Any, Any]:
     mode, display = negotiate(plan.render_mode or kwargs.get("render_mode"), offered)
     if mode is not None:
         kwargs["render_mode"] = mode
-    env = _construct(creator, spec, kwargs)
+    try:
+        env = _construct(creator, spec, kwargs)
+    except TypeError as error:
+        if display is None or "render_mode" not in str(error.__cause__):
+            raise
+        raise UnsupportedMode(
+            f"{spec.id!r} takes no render_mode, so there are no frames for render_mode={plan.render_mode!r} to show. "
+            f"Give its class one, or drop render_mode."
+        ) from error
     try:
         return _dressed(env, plan, _made_spec(spec, kwargs, plan), display)
     except BaseException:

@@ -7,6 +7,7 @@ paddock's own, and ``gymnasium:CartPole-v1`` names Gymnasium's.
 from __future__ import annotations
 
 import re
+import sys
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
@@ -207,6 +208,17 @@ LIBRARIES = {
 def family_of(id: str) -> Family | None:
     """The family that this id belongs to, as far as its name tells."""
     return next((one for one in FAMILIES if _pattern(one.ids).fullmatch(id)), None)
+
+
+def in_gymnasium(id: str) -> bool:
+    """Whether a program that has imported gymnasium has registered this id there, in some version; imports nothing."""
+    gymnasium: Any = sys.modules.get("gymnasium")
+    if gymnasium is None or gymnasium.__name__ != "gymnasium":  # it may be another name for paddock.gym
+        return False
+    return any(
+        one.id in (id, f"{id}-v{one.version}") and not str(one.entry_point).startswith("paddock.")
+        for one in getattr(gymnasium, "registry", {}).values()
+    )
 
 
 def family_in_gymnasium(source: str | None, id: str | None, entry_point: Any) -> Family | None:

@@ -8,6 +8,7 @@ the id is registered with.
 from __future__ import annotations
 
 import importlib
+from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, SupportsFloat, cast
@@ -17,7 +18,7 @@ import numpy as np
 from paddock.core.env import Env, Info
 from paddock.core.spec import EnvSpec
 from paddock.errors import InvalidId, InvalidSpec, WrongClass
-from paddock.sources.families import GYMNASIUM, family_or_any, installed_family
+from paddock.sources.families import FAMILIES, GYMNASIUM, family_or_any, installed_family
 from paddock.sources.headless import import_mujoco, refuse_windows
 from paddock.sources.simulators import prepare_snapshots
 from paddock.sources.their_errors import our_errors
@@ -138,10 +139,10 @@ class FromGymnasiumGraphs(FromGymnasium):
 def from_gymnasium(env: gymnasium.Env[Any, Any], *, validate: bool = True) -> Env[Any, Any]:
     """A ``gymnasium.Env``, wrapped or not, as an Env in its guard; actions are checked unless ``validate`` is False.
 
-    Results are passed on as they are. One that ``to_gymnasium`` made is unpacked. To have lanes, a wall or a server,
-    name it: ``paddock.make("gymnasium:ID")``.
+    Results are passed on as they are. One that ``to_gymnasium`` made is unpacked, and an Env of paddock's is returned
+    as it is. To have lanes, a wall or a server, name it: ``paddock.make("gymnasium:ID")``.
     """
-    inner = getattr(env, "paddock_env", None)
+    inner = env if isinstance(env, Env) else getattr(env, "paddock_env", None)
     if isinstance(inner, Env):
         return inner
     GYMNASIUM.check_installed_for("from_gymnasium")
@@ -153,9 +154,40 @@ def spec_of(id: str) -> EnvSpec:
 
     ``module:Id-v0`` imports that module first, as in Gymnasium. Arguments are the registered ones.
     """
-    theirs = _registered(id)
     module, _, _ = id.rpartition(":")
-    return EnvSpec(
+    return _lent(_registered(id), module)
+
+
+def known_ids() -> list[str]:
+    """What Gymnasium has registered, with all families that are installed; paddock's own ids are left out."""
+    for family in FAMILIES:
+        if family.module and not family.missing:
+            with suppress(Exception):  # a package that can't be imported has no environments to make
+                importlib.import_module(family.module)
+    import gymnasium
+
+    return [id for id, one in gymnasium.registry.items() if not str(one.entry_point).startswith("paddock.")]
+
+
+def known_spec(id: str) -> EnvSpec | None:
+    """Ours for exactly this id, also if what it needs to be made is missing; None if Gymnasium has no such id."""
+    family = family_or_any(id)
+    if family.module and not family.missing:
+        with suppress(Exception):
+            importlib.import_module(family.module)
+    import gymnasium
+
+    theirs = gymnasium.registry.get(id)
+    return None if theirs is None or str(theirs.entry_point).startswith("paddock.") else _lent(theirs)
+
+
+# By id: the spec as it was read, and the one that was given out, whose fields may be set since.
+_LENT: dict[str, tuple[EnvSpec, EnvSpec]] = {}
+
+
+def _lent(theirs: Any, module: str = "") -> EnvSpec:
+    """Ours for a spec of Gymnasium's. The same object until theirs changes: a field that is set on it takes effect."""
+    spec = EnvSpec(
         f"{module}:{theirs.id}" if module else theirs.id,
         entry_point=_ENTRY_POINT,
         reward_threshold=theirs.reward_threshold,
@@ -165,6 +197,10 @@ def spec_of(id: str) -> EnvSpec:
         disable_env_checker=theirs.disable_env_checker,
         kwargs=deepcopy(theirs.kwargs),
     )
+    known = _LENT.get(spec.id)
+    if known is None or known[0] != spec:
+        known = _LENT[spec.id] = (deepcopy(spec), spec)
+    return known[1]
 
 
 @dataclass(frozen=True)

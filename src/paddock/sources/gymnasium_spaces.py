@@ -55,7 +55,9 @@ def to_theirs(space: ours.Space[Any]) -> theirs.Space[Any]:
 
 
 def to_ours(space: theirs.Space[Any]) -> ours.Space[Any]:
-    """Our space with the same members, dtype and order of draws."""
+    """Our space with the same members, dtype and order of draws; one of ours, which is theirs too, as it is."""
+    if isinstance(space, ours.Space):
+        return space
     match space:
         case theirs.Box():
             low = _bound(space.low, space.bounded_below, -np.inf)

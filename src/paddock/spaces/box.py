@@ -243,8 +243,11 @@ class Box(Space[NDArray[ScalarT_co]]):
             low, high = (Bound(*bound) for bound in fields.pop("bounds"))
             shape = fields["_shape"]
         else:  # the fields of Gymnasium's pickles
-            low = Bound(fields.pop("low"), fields.pop("bounded_below"), False)
-            high = Bound(fields.pop("high"), fields.pop("bounded_above"), False)
+            low, high = fields.pop("low"), fields.pop("high")
+            low = Bound(
+                low, fields.pop("bounded_below", -np.inf < low), False
+            )  # the oldest do not say which are bounded
+            high = Bound(high, fields.pop("bounded_above", high < np.inf), False)
             shape = low.values.shape
         for name in ("low_repr", "high_repr"):
             fields.pop(name, None)

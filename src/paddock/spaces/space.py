@@ -43,7 +43,11 @@ class _ForPydantic:
         return partial(getattr(pydantic, self._function), space)
 
 
-class Space(Generic[T_co]):
+class _Plain:
+    """Gives spaces the memory layout of any class, so that Python lets other bases be added (``core.kinship``)."""
+
+
+class Space(_Plain, Generic[T_co]):
     """What a value may be: checks it, samples it, and has a JSON form.
 
     A space of your own subclasses this and defines at least ``sample`` and ``contains``. ``contains`` must answer for

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import Any, TypeVar
 
-from paddock.core.env import Env, Info
+from paddock.core.env import ActType, Env, Info, ObsType
 from paddock.core.vector_env import AutoresetMode, OnFault
 from paddock.errors import InvalidLanes, NoAsyncCallError
 from paddock.hosting import messages as m
@@ -27,7 +27,7 @@ class AsyncState(Enum):
     WAITING_CALL = "call"
 
 
-class AsyncVectorEnv(ProcessVectorEnv):
+class AsyncVectorEnv(ProcessVectorEnv[ObsType, ActType]):
     """n environments, made by ``env_fns``, each in a process of its own (or several in each of ``workers`` processes).
 
     ``context`` is multiprocessing's start method; the default forks on Linux, so that workers know what this process

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, Generic
 
 import numpy as np
 
-from paddock.core.env import Env, Info
+from paddock.core.env import ActType, Env, Info, ObsType
 from paddock.core.lane import Lane
 from paddock.core.lane_arguments import ended, held_lanes, lane_seeds, one_a_lane, reset_mask
 from paddock.core.spec import EnvSpec
@@ -25,7 +25,7 @@ from paddock.vector.lane_spaces import lane_spaces
 Array = np.ndarray[Any, Any]
 
 
-class SyncVectorEnv(VectorEnv[Any, Any, Array]):
+class SyncVectorEnv(VectorEnv[ObsType, ActType, Array], Generic[ObsType, ActType]):
     """n environments, made by ``env_fns``, stepped in a loop.
 
     ``observation_mode``: "same" for lanes with equal spaces, "different" for spaces of one dtype and shape with other

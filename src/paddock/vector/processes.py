@@ -8,11 +8,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Generic
 
 import numpy as np
 
-from paddock.core.env import Env, Info
+from paddock.core.env import ActType, Env, Info, ObsType
 from paddock.core.infos import add_info
 from paddock.core.lane_arguments import ended, held_lanes, lane_seeds, one_a_lane, reset_mask
 from paddock.core.snapshot import opened
@@ -47,7 +47,7 @@ Factory = Callable[[], Env[Any, Any]]
 Result = tuple[Any, Array, Array, Array, Info]
 
 
-class ProcessVectorEnv(VectorEnv[Any, Any, Array]):
+class ProcessVectorEnv(VectorEnv[ObsType, ActType, Array], Generic[ObsType, ActType]):
     """n environments, made by ``env_fns`` in ``workers`` processes (as many as cores, unless told otherwise).
 
     ``on_fault`` says what becomes of a lane that raises, dies or takes longer than ``deadline_s`` for a step: "raise",

@@ -49,7 +49,7 @@ class Simulation(Protocol):
 Recogniser = Callable[[Sequence[Env[Any, Any]], Callable[[], Env[Any, Any]]], "Simulation | None"]
 
 
-class ThreadVectorEnv(SyncVectorEnv):
+class ThreadVectorEnv(SyncVectorEnv[Any, Any]):
     """As SyncVectorEnv, lane by lane the same results, stepped by ``threads`` threads (as many as cores).
 
     ``recogniser`` finds lanes that can be stepped together; the others are stepped each by its own ``step``, where

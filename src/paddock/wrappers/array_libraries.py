@@ -54,7 +54,12 @@ def module_namespace(xp: ModuleType) -> ModuleType:
         raise NoArrayForm(
             f"Module {xp} is not an Array API compatible module. Pass numpy, torch, jax.numpy or another."
         ) from error
-    return xp if namespace is None else namespace()  # Torch has none
+    if namespace is not None:
+        return namespace()  # type: ignore[no-any-return]
+    try:  # Torch has none. What makes it standard, where that is installed, is what libraries over both expect
+        return importlib.import_module(f"array_api_compat.{xp.__name__}")
+    except ModuleNotFoundError:
+        return xp
 
 
 def is_array(value: Any) -> bool:

@@ -70,14 +70,14 @@ class FewNumbers(RunningMeanStd):
 
     def standardized(self, value: Any, epsilon: float) -> Any:
         """Add ``value``; it centred and scaled, with the bits of ``with_one_more`` and the division after it."""
-        total = self.count + 1
-        kept = self.count / total
+        count = self.count
+        total = count + 1
+        kept = count / total
         means, variances, seen = [], [], []
         for x, mean, var in zip(np.ravel(value).tolist(), self._mean, self._var, strict=True):
             delta = x - mean
-            step = delta / total
-            var = (var + delta * step) * kept
-            means.append(mean + step)
+            var = (var * count + delta * delta * count / total) / total
+            means.append(mean + delta / total)
             variances.append(var)
             seen.append(delta * kept / math.sqrt(var + epsilon))
         self._mean, self._var, self.count = means, variances, total
@@ -124,10 +124,10 @@ def with_one_more(mean: Any, var: Any, count: Any, value: Any) -> tuple[Any, Any
     All is element by element: a row of n lanes, with a count each, has the very bits of n calls.
     """
     total = count + 1
-    kept = count / total
     delta = value - mean
-    step = delta / total
-    return mean + step, (var + delta * step) * kept, total, delta * kept
+    # In Gymnasium's order, so that rewards have its bits.
+    var = (var * count + delta * delta * count / total) / total
+    return mean + delta / total, var, total, delta * (count / total)
 
 
 def laid_out(batch: Any) -> tuple[Array, int]:

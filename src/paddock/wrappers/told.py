@@ -21,24 +21,22 @@ class Told(dict[str, Any]):
         self.num_envs = num_envs
 
     def tell(self, lanes: Array, info: Info) -> None:
-        """Add what is to be told of these lanes, by number: each value has a row for each of them, and dicts nest."""
-        mask = np.zeros(self.num_envs, np.bool_)
-        mask[lanes] = True
-        _tell(self, lanes, mask, info)
+        """Add what is to be told of these lanes, by number: each value has a row for each of them, and dicts nest.
+
+        A dict has one mask, as in Gymnasium's vector wrappers; what is in it has none of its own.
+        """
+        for key in info:
+            self.setdefault("_" + key, np.zeros(self.num_envs, np.bool_))[lanes] = True
+        _tell(self, lanes, self.num_envs, info)
 
 
-def _tell(told: Info, lanes: Array, mask: Array, info: Info) -> None:
+def _tell(told: Info, lanes: Array, num_envs: int, info: Info) -> None:
     for key, rows in info.items():
-        has = "_" + key
-        if has in told:
-            told[has] |= mask
-        else:
-            told[has] = mask.copy()
         if isinstance(rows, dict):
-            _tell(told.setdefault(key, {}), lanes, mask, rows)
+            _tell(told.setdefault(key, {}), lanes, num_envs, rows)
             continue
         if key not in told:
-            told[key] = _empty(len(mask), np.asarray(rows))
+            told[key] = _empty(num_envs, np.asarray(rows))
         told[key][lanes] = rows
 
 

@@ -6,8 +6,9 @@ with another entry point warns instead of raising. Ids that come with paddock ar
 
 from __future__ import annotations
 
+import sys
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from dataclasses import replace
 from enum import Enum
 from functools import partial
@@ -16,19 +17,21 @@ from typing import Any
 
 from paddock.core.env import Env
 from paddock.core.ids import format_id, parse_id
-from paddock.core.listing import pprint_registry
+from paddock.core.listing import pprint_registry as _pprint_registry
 from paddock.core.registry import current_namespace as _current_namespace
-from paddock.core.registry import full_id, namespace, registry, versions_of
+from paddock.core.registry import full_id, namespace, versions_of
 from paddock.core.registry import register as _register
+from paddock.core.registry import registry as _own
 from paddock.core.spec import EnvCreator, EnvSpec, VectorEnvCreator, WrapperSpec
 from paddock.core.vector_env import VectorEnv
 from paddock.core.wrapper import Wrapper
-from paddock.errors import PlanError, RegistryConflict
+from paddock.errors import NameNotFound, NamespaceNotFound, PlanError, RegistryConflict, VersionNotFound
 from paddock.making.build import build, build_one, resolve, with_vector_spec
 from paddock.making.entry_point import load
 from paddock.making.plan import Plan, plan
 from paddock.making.target import locate
-from paddock.sources.lookup import spec
+from paddock.sources import lookup
+from paddock.sources.families import family_of, in_gymnasium, is_installed
 from paddock.vector.loop import SyncVectorEnv
 
 __all__ = [
@@ -45,6 +48,94 @@ __all__ = [
     "registry",
     "spec",
 ]
+
+
+class Registry(MutableMapping[str, EnvSpec]):
+    """paddock's registry, and after it what Gymnasium has registered, where that is installed.
+
+    gymnasium is imported when somebody asks for an id of its, or for all ids. What is registered here is paddock's.
+    """
+
+    def __getitem__(self, id: str) -> EnvSpec:
+        found = _own.get(id) or _from_gymnasium(id)
+        if found is None:
+            raise KeyError(id)
+        return found
+
+    def __setitem__(self, id: str, spec: EnvSpec) -> None:
+        _own[id] = spec
+
+    def __delitem__(self, id: str) -> None:
+        if id not in _own and id in self:
+            raise RegistryConflict(f"{id!r} is registered in Gymnasium: del gymnasium.registry[{id!r}] removes it.")
+        del _own[id]
+
+    def __iter__(self) -> Iterator[str]:
+        yield from list(_own)
+        if _has_gymnasium():
+            from paddock.sources.gymnasium import known_ids
+
+            yield from (id for id in known_ids() if id not in _own)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def clear(self) -> None:
+        """Remove what users registered; what is built in and what is Gymnasium's stays."""
+        _own.clear()
+
+    def popitem(self) -> tuple[str, EnvSpec]:
+        return _own.popitem()
+
+    def copy(self) -> dict[str, EnvSpec]:
+        return dict(self)
+
+    def __repr__(self) -> str:
+        return repr(dict(self))
+
+
+def _has_gymnasium() -> bool:
+    known = sys.modules.get("gymnasium")  # it may be another name for paddock.gym
+    return is_installed("gymnasium") if known is None else known.__name__ == "gymnasium"
+
+
+def _from_gymnasium(id: Any) -> EnvSpec | None:
+    """The spec of an id whose name, or a gymnasium that is imported, says that Gymnasium may have it."""
+    if not isinstance(id, str) or not (family_of(id) or in_gymnasium(id)) or not _has_gymnasium():
+        return None
+    from paddock.sources.gymnasium import known_spec
+
+    return known_spec(id)
+
+
+registry = Registry()
+
+
+def spec(env_id: str) -> EnvSpec:
+    """The registered spec of exactly this id, Gymnasium's ids included where that is installed."""
+    try:
+        return lookup.spec(env_id)
+    except (NameNotFound, NamespaceNotFound, VersionNotFound):
+        found = _from_gymnasium(env_id)
+        if found is None:
+            raise
+        return found
+
+
+def pprint_registry(
+    print_registry: MutableMapping[str, EnvSpec] = registry,
+    *,
+    num_cols: int = 3,
+    exclude_namespaces: list[str] | None = None,
+    disable_print: bool = False,
+) -> str | None:
+    """All ids, a block for each namespace, printed or returned."""
+    return _pprint_registry(
+        dict(print_registry),
+        num_cols=num_cols,
+        exclude_namespaces=exclude_namespaces,
+        disable_print=disable_print,
+    )
 
 
 class VectorizeMode(Enum):
@@ -103,7 +194,11 @@ def make_vec(
     wrappers: Sequence[Callable[[Env[Any, Any]], Wrapper[Any, Any, Any, Any]]] | None = None,
     **kwargs: Any,
 ) -> VectorEnv[Any, Any, Any]:
-    """Make ``num_envs`` lanes: by the id's own vector form if it has one, else in a loop."""
+    """Make ``num_envs`` lanes: by the id's own vector form if it has one in Gymnasium, else in a loop.
+
+    ``vectorization_mode="vector_entry_point"`` steps the lanes of any built-in id together, compiled. ``wrappers`` and
+    ``vector_kwargs`` are for lanes in a loop or in processes.
+    """
     spec = resolve(locate(id)).spec
     assert spec is not None
     # A spec read back from a vector environment carries these four among its arguments.
@@ -113,7 +208,8 @@ def make_vec(
     vector_kwargs = _later(kwargs, "vector_kwargs", vector_kwargs, None)
     wrappers = _later(kwargs, "wrappers", wrappers, None)
     if mode is None:
-        mode = VectorizeMode.SYNC if spec.vector_entry_point is None else VectorizeMode.VECTOR_ENTRY_POINT
+        own = _has_own_vector(spec) and not (wrappers or vector_kwargs or spec.additional_wrappers)
+        mode = VectorizeMode.VECTOR_ENTRY_POINT if own else VectorizeMode.SYNC
     mode, spec = _mode(mode), replace(spec, kwargs={})
     if mode is VectorizeMode.VECTOR_ENTRY_POINT:
         return _make_own_vector(spec, num_envs, vector_kwargs, wrappers, kwargs)
@@ -166,6 +262,13 @@ def _plan_one(
         env_kwargs=kwargs,
         wrappers=wrappers,
     )
+
+
+def _has_own_vector(spec: EnvSpec) -> bool:
+    """Whether lanes step together unless somebody asks for a loop. Programs count on `envs` where Gymnasium has it."""
+    if spec.vector_entry_point is None or not _own.is_protected(spec.id):
+        return spec.vector_entry_point is not None
+    return spec.name == "CartPole" or spec.namespace is not None
 
 
 def _make_own_vector(

@@ -10,6 +10,7 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
+from paddock.core.env import AnyByDefault
 from paddock.spaces import Space
 
 StateType = TypeVar("StateType")
@@ -21,7 +22,7 @@ RenderStateType = TypeVar("RenderStateType")
 Params = TypeVar("Params")
 
 
-class FuncEnv(Generic[StateType, ObsType, ActType, RewardType, TerminalType, RenderStateType, Params]):
+class FuncEnv(AnyByDefault, Generic[StateType, ObsType, ActType, RewardType, TerminalType, RenderStateType, Params]):
     """Subclasses set both spaces and write ``initial``, ``transition``, ``observation``, ``reward`` and ``terminal``.
 
     ``options`` become attributes, for the constants that the functions read. ``rng`` is whatever the author's numbers

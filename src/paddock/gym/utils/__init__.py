@@ -5,4 +5,4 @@ from paddock.gym.utils.colorize import colorize
 from paddock.gym.utils.ezpickle import EzPickle
 from paddock.gym.utils.record_constructor import RecordConstructorArgs
 
-__all__ = ["EzPickle", "RecordConstructorArgs", "colorize", "passive_env_checker", "seeding"]
+__all__ = ["EzPickle", "RecordConstructorArgs", "colorize"]

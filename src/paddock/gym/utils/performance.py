@@ -71,9 +71,9 @@ def benchmark_render(env: Env[Any, Any], target_duration: int = 5) -> float:
 
 def _rate(run: Callable[[], int], target_duration: float) -> float:
     done = 0
-    start = time.perf_counter()
+    start = time.time()  # not perf_counter: programs set this clock to choose what is measured
     while True:
         done += run()
-        elapsed = time.perf_counter() - start
+        elapsed = time.time() - start
         if elapsed > target_duration:
             return done / elapsed

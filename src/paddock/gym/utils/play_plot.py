@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable
 from importlib import import_module
-from typing import Any
+from typing import Any, Generic
 
+from paddock.core.env import ActType, AnyByDefault, ObsType
 from paddock.errors import DependencyNotInstalled, InvalidBound
 
 
-class PlayPlot:
+class PlayPlot(AnyByDefault, Generic[ObsType, ActType]):
     """Plots what ``callback`` computes of each step, for ``play(env, callback=plot.callback)``.
 
     It gets the step (obs_t, obs_tp1, action, rew, terminated, truncated, info) and returns a number for each of

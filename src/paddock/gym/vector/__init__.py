@@ -29,10 +29,7 @@ __all__ = [
     "VectorObservationWrapper",
     "VectorRewardWrapper",
     "VectorWrapper",
-    "async_vector_env",
-    "sync_vector_env",
     "utils",
-    "vector_env",
 ]
 
 _WITH_PROCESSES = ("AsyncState", "AsyncVectorEnv", "async_vector_env")

@@ -1,5 +1,6 @@
 """``gymnasium.wrappers``, and ``TorchToNumpy``, which Gymnasium's own check_env asks for in vain."""
 
+from paddock.core.lookup import suggestion
 from paddock.gym.wrappers import (
     array_conversion,
     atari_preprocessing,
@@ -101,20 +102,6 @@ __all__ = [
     "TransformAction",
     "TransformObservation",
     "TransformReward",
-    "array_conversion",
-    "atari_preprocessing",
-    "common",
-    "jax_to_numpy",
-    "jax_to_torch",
-    "numpy_to_torch",
-    "rendering",
-    "stateful_action",
-    "stateful_observation",
-    "stateful_reward",
-    "transform_action",
-    "transform_observation",
-    "transform_reward",
-    "utils",
     "vector",
 ]
 
@@ -129,4 +116,5 @@ _RENAMED = {
 def __getattr__(name: str) -> object:
     if name in _RENAMED:
         raise AttributeError(f"{name!r} has been renamed with `wrappers.{_RENAMED[name]}`")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}. It has: {', '.join(__all__)}.")
+    meant = suggestion(name, [one for one in __all__ if one != "vector"])
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}.{meant} It has: {', '.join(__all__)}.")

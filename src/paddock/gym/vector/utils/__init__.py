@@ -22,10 +22,7 @@ __all__ = [
     "create_empty_array",
     "create_shared_memory",
     "iterate",
-    "misc",
     "read_from_shared_memory",
-    "shared_memory",
-    "space_utils",
     "write_to_shared_memory",
 ]
 

@@ -1,5 +1,6 @@
 """``gymnasium.wrappers.vector``, and the wrappers that Gymnasium has for one environment only."""
 
+from paddock.core.lookup import suggestion
 from paddock.gym.wrappers.vector import (
     array_conversion,
     common,
@@ -94,20 +95,9 @@ __all__ = [
     "VectorizeTransformAction",
     "VectorizeTransformObservation",
     "VectorizeTransformReward",
-    "array_conversion",
-    "common",
-    "dict_info_to_list",
-    "jax_to_numpy",
-    "jax_to_torch",
-    "numpy_to_torch",
-    "rendering",
-    "stateful_observation",
-    "stateful_reward",
-    "vectorize_action",
-    "vectorize_observation",
-    "vectorize_reward",
 ]
 
 
 def __getattr__(name: str) -> object:
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}. It has: {', '.join(__all__)}.")
+    meant = suggestion(name, __all__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}.{meant} It has: {', '.join(__all__)}.")
