@@ -17,6 +17,8 @@ import gymnasium
 import numpy as np
 import pytest
 
+from paddock.errors import DependencyNotInstalled
+
 import paddock.gym as gym
 from tests.gym.surface import WITH_ARRAYS, check_name, public_names
 

@@ -344,7 +344,7 @@ def _import_registering(module: str, id: str) -> None:
 def registered_by(module: str, new: Iterable[str] = ()) -> str:
     """A sentence on the ids of a module: those ``new`` since it was imported, and those of code in it or below it."""
     ids = set(new)
-    for spec in registry.specs():
+    for spec in registry.values():
         entry = spec.entry_point if spec.entry_point is not None else spec.vector_entry_point
         code = "" if entry is None else entry_point_text(entry).partition(":")[0]
         if f"{code}.".startswith(f"{module}."):
