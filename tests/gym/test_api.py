@@ -17,9 +17,8 @@ import gymnasium
 import numpy as np
 import pytest
 
-from paddock.errors import DependencyNotInstalled
-
 import paddock.gym as gym
+from paddock.errors import DependencyNotInstalled
 from tests.gym.surface import WITH_ARRAYS, check_name, public_names
 
 KNOWN_GAPS: dict[str, str] = {}
