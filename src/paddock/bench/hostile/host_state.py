@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import random
 import signal
 import subprocess
 import sys
@@ -128,12 +127,11 @@ def end_all(pids: dict[int, str]) -> None:
 def kill_while_starting(policy: str, times: int, backend: str | None = None) -> None:
     """Kill programs that start workers, each at some moment of that; then let one program start a worker and end."""
     argv = [sys.executable, "-c", _STARTS, policy, backend or ""]
-    moments = random.Random(times)  # noqa: S311 - any will do
-    for _ in range(times):
+    for number in range(times):
         with subprocess.Popen([*argv, "without end"], stdout=subprocess.PIPE) as program:  # noqa: S603
             assert program.stdout is not None
             program.stdout.readline()
-            time.sleep(moments.uniform(0.05, 0.3))
+            time.sleep(0.05 + 0.25 * number / times)
             program.kill()
     subprocess.run([*argv, "once"], stdout=subprocess.DEVNULL, check=True)  # noqa: S603
 
