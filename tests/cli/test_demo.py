@@ -8,8 +8,6 @@ import select
 import signal
 import subprocess
 import sys
-import time
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -118,36 +116,37 @@ def test_sixty_columns_break_no_word_and_no_digest(monkeypatch, installed):
     assert len(demo.NEXT) == 3
 
 
-def server_of(process, within_s=60.0):
-    """The process id of the demo's server, once there is one."""
-    by_s = time.monotonic() + within_s
-    while time.monotonic() < by_s:
-        assert process.poll() is None, "the demo ended before it had a server"
-        children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
-        for child in children.read_text().split():
-            with suppress(ProcessLookupError, FileNotFoundError):  # a worker of an earlier row, which just ended
-                if b"serve" in Path(f"/proc/{child}/cmdline").read_bytes():
-                    return int(child)
-        time.sleep(0.01)
-    raise AssertionError("no server within a minute")
+# The demo with its server's row alone, which stays there: `ready` when the session is open.
+STAYING = """
+import sys, time
+from paddock.cli import demo, main
+
+def stay(env, seed):
+    print("ready", file=sys.__stdout__, flush=True)
+    time.sleep(600)
+
+demo.balance, demo.STOPS = stay, demo.STOPS[-1:]
+sys.exit(main(["demo"]))
+"""
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda number: number.name)
 def test_the_server_ends_with_the_demo_however_that_ends(number):
     if not Path("/proc/self/task").exists():
         pytest.skip("needs Linux' /proc to find the server: it runs there")
-    process = subprocess.Popen(
-        [sys.executable, "-m", "paddock", "demo"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    with process:
-        server = os.pidfd_open(server_of(process))
+    command = [sys.executable, "-c", STAYING]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert "ready\n" in iter(process.stdout.readline, ""), process.stderr.read()
+        (server,) = map(int, Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split())
+        ended = os.pidfd_open(server)
         try:
             process.send_signal(number)
             _, told = process.communicate(timeout=60)
-            # A pidfd can be read once its process has ended.
-            ready, _, _ = select.select([server], [], [], 60)
-            assert ready == [server], "the server outlived the demo"
+            alive = select.select([ended], [], [], 30)[0] == []  # a pidfd can be read once its process has ended
+            if alive:
+                os.kill(server, signal.SIGKILL)
+            assert not alive, "the server outlived the demo"
         finally:
-            os.close(server)
+            os.close(ended)
     assert process.returncode == (130 if number is signal.SIGINT else -number)
     assert "Traceback" not in told
