@@ -28,6 +28,7 @@ from paddock.hosting.messages import (
     Snapshot,
     State,
     Step,
+    Waiting,
     Welcome,
 )
 from paddock.spaces import Box, Dict, Discrete, Graph, GraphInstance, MultiBinary, OneOf, Sequence, Text, Tuple
@@ -132,6 +133,7 @@ MESSAGES = {
     "attach": Attach(4, {"array": ["<f4", [4]]}, None),
     "hello": Hello(),
     "hello_resume": Hello(Resume("5e55" * 8, "70ce" * 8, 6, "401d", 2)),
+    "waiting": Waiting(87),
     "welcome": Welcome("5e55" * 8, "70ce" * 8, 3, 6, 60.0),
     **{f"value_{name}": Done(value) for name, value in VALUES.items()},
     "value_struct": Done(Label("ü", np.arange(2, dtype="<f4"))),

@@ -18,7 +18,7 @@ def main(targets, token_file, policy, settings, jumps):
     if jumps is not None:
         inject_clock(random.Random(jumps))
     tokens = Tokens.from_file(Path(token_file))
-    for name in ("journal", "uds"):
+    for name in ("journal", "uds", "tls_cert", "tls_key"):
         if name in settings:
             settings[name] = Path(settings[name])
     isolation = Policy(**policy) if policy else None

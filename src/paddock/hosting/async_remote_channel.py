@@ -15,7 +15,15 @@ from typing import TYPE_CHECKING
 from paddock.errors import ClosedEnvironmentError, DeadlineExceeded, PaddockError, WorkerLost
 from paddock.hosting.messages import Close, Reply, Request, Resume
 from paddock.hosting.remote_address import RemoteAddress
-from paddock.hosting.remote_session import CLOSE_GRACE_S, HEARTBEAT_S, AskAlive, Deed, RemoteSession, split_frame
+from paddock.hosting.remote_session import (
+    CLOSE_GRACE_S,
+    HEARTBEAT_S,
+    AskAlive,
+    Deed,
+    OnWait,
+    RemoteSession,
+    split_frame,
+)
 from paddock.hosting.resuming import Connect, Disconnect, Patience, Send
 from paddock.hosting.websocket.asynchronous import AsyncConnection
 from paddock.hosting.websocket.events import Binary, Closed, Event
@@ -43,12 +51,18 @@ class AsyncRemoteChannel:
         heartbeat_s: float | None = HEARTBEAT_S,
         context: ssl.SSLContext | None = None,
         saved: Resume | None = None,
+        on_wait: OnWait | None = None,
     ) -> None:
         self.address = address
         self._deadline_s, self._context = deadline_s, context
         self._patience = patience or Patience()
         self._session = RemoteSession(
-            address.endpoint(), os.urandom(16).hex(), patience=self._patience, heartbeat_s=heartbeat_s, saved=saved
+            address.endpoint(),
+            os.urandom(16).hex(),
+            patience=self._patience,
+            heartbeat_s=heartbeat_s,
+            saved=saved,
+            on_wait=on_wait,
         )
         self._connection: AsyncConnection | None = None
         self._connection_of = 0
@@ -216,7 +230,9 @@ class AsyncRemoteChannel:
                 self._session.endpoint,
                 partial(self._happened, attempt),
                 partial(self._ended, attempt),
-                timeout_s=self._patience.handshake_s,
+                timeout_s=max(0.01, self._session.attempt_s(time.monotonic())),
+                dial_s=self._patience.handshake_s,
+                on_accept=partial(self._session.accepted, attempt),
                 context=self._context,
                 split=split_frame,
             )

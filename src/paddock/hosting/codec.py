@@ -30,6 +30,7 @@ from paddock.hosting.messages import (
     Snapshot,
     State,
     Step,
+    Waiting,
     Welcome,
 )
 from paddock.hosting.value_reader import Reader, Unpickler
@@ -90,6 +91,7 @@ _DECODER: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(
     | _Failed
     | Attach
     | Hello
+    | Waiting
     | Welcome
 )
 # What msgspec raises for bytes that are no message: also text that is not UTF-8, and nesting past Python's limit.

@@ -152,6 +152,15 @@ class Hello(msgspec.Struct, tag="hello", frozen=True):
     resume: Resume | None = None
 
 
+class Waiting(msgspec.Struct, tag="waiting", frozen=True):
+    """From a server, number 0, before the Welcome: ``ahead`` others are before this session, whose worker must start.
+
+    Any number of them, for clients that offer the subprotocol ``paddock.v1.waiting`` beside the one that they speak.
+    """
+
+    ahead: Annotated[int, msgspec.Meta(ge=0, lt=1 << 32)]
+
+
 class Welcome(msgspec.Struct, tag="welcome", frozen=True):
     """The session that a connection has from now on. ``last``: the newest request that the server took, 0 for none.
 
@@ -167,7 +176,7 @@ class Welcome(msgspec.Struct, tag="welcome", frozen=True):
 
 Message: TypeAlias = (
     "Make | Reset | Step | State | Render | Snapshot | Restore | Call | Close | Refuse | "
-    "Done | Failed | Attach | Hello | Welcome"
+    "Done | Failed | Attach | Hello | Waiting | Welcome"
 )
 
 

@@ -17,6 +17,7 @@ from paddock.hosting.websocket.endpoint import Endpoint
 from paddock.hosting.websocket.handshake import basic, bearer
 
 SUBPROTOCOL = "paddock.v1"
+WAITING = "paddock.v1.waiting"  # offered beside it by who understands the message Waiting; it is never chosen
 TOKEN_VARIABLE = "PADDOCK_TOKEN"  # noqa: S105 - the name of a variable
 _SCHEMES = {"http": False, "ws": False, "https": True, "wss": True, "http+unix": False}
 _URL_CHARACTERS = 4096

@@ -11,13 +11,22 @@ import threading
 import time
 import weakref
 from collections import deque
+from functools import partial
 from typing import TYPE_CHECKING
 
 from paddock.errors import ClosedEnvironmentError, DeadlineExceeded, NoAsyncCallError, PaddockError, WorkerLost
 from paddock.hosting.messages import Close, Reply, Request, Resume
 from paddock.hosting.remote_address import RemoteAddress
 from paddock.hosting.remote_keeper import keep_alive
-from paddock.hosting.remote_session import CLOSE_GRACE_S, HEARTBEAT_S, AskAlive, Deed, RemoteSession, split_frame
+from paddock.hosting.remote_session import (
+    CLOSE_GRACE_S,
+    HEARTBEAT_S,
+    AskAlive,
+    Deed,
+    OnWait,
+    RemoteSession,
+    split_frame,
+)
 from paddock.hosting.resuming import Connect, Disconnect, Patience, Send
 from paddock.hosting.websocket.blocking import BlockingConnection
 from paddock.hosting.websocket.events import WebSocketError
@@ -44,12 +53,18 @@ class RemoteChannel:
         heartbeat_s: float | None = HEARTBEAT_S,
         context: ssl.SSLContext | None = None,
         saved: Resume | None = None,
+        on_wait: OnWait | None = None,
     ) -> None:
         self.address = address
         self._deadline_s, self._context = deadline_s, context
         self._patience = patience or Patience()
         self._session = RemoteSession(
-            address.endpoint(), os.urandom(16).hex(), patience=self._patience, heartbeat_s=heartbeat_s, saved=saved
+            address.endpoint(),
+            os.urandom(16).hex(),
+            patience=self._patience,
+            heartbeat_s=heartbeat_s,
+            saved=saved,
+            on_wait=on_wait,
         )
         self._connection: BlockingConnection | None = None
         self._connection_of = 0  # the attempt that it belongs to
@@ -215,10 +230,15 @@ class RemoteChannel:
         if self._next is not asked:
             return
         self._next = None
-        allowed_s = self._patience.handshake_s if ends_s is None else min(self._patience.handshake_s, ends_s - now)
+        allowed_s = self._session.attempt_s(now) if ends_s is None else min(self._patience.handshake_s, ends_s - now)
         try:
             connection = BlockingConnection(
-                self._session.endpoint, timeout_s=max(0.01, allowed_s), context=self._context, split=split_frame
+                self._session.endpoint,
+                timeout_s=max(0.01, allowed_s),
+                dial_s=self._patience.handshake_s,
+                on_accept=partial(self._session.accepted, asked.attempt),
+                context=self._context,
+                split=split_frame,
             )
         except (PaddockError, OSError) as error:
             self._break(asked.attempt, error)

@@ -6,7 +6,8 @@ user can act on, and whether a silent server is still there. Hot: ``submit`` and
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TypeAlias
 
 import msgspec
@@ -16,8 +17,9 @@ from paddock.hosting.codec import PREFIX_BYTES, decode, decode_frame, decode_pre
 from paddock.hosting.limits import LIMITS, PEER_LIMITS, Limits
 from paddock.hosting.messages import Done, Failed, Message, Reply, Request, Resume, Step
 from paddock.hosting.one_step import read, step_frame
+from paddock.hosting.remote_address import WAITING
 from paddock.hosting.remote_refusal import OtherWire, explained, given_up, is_final
-from paddock.hosting.resuming import Action, Answer, Connect, Disconnect, GiveUp, Patience, ResumingClient, Send
+from paddock.hosting.resuming import Action, Answer, Connect, Disconnect, GiveUp, Patience, Queued, ResumingClient, Send
 from paddock.hosting.websocket.endpoint import Endpoint
 from paddock.hosting.websocket.events import Binary, Closed, Event, Text
 
@@ -33,6 +35,7 @@ class AskAlive(msgspec.Struct, frozen=True):
     attempt: int
 
 
+OnWait: TypeAlias = Callable[[int], object]  # how many are ahead in a server's queue
 Deed: TypeAlias = "Connect | Send | Disconnect | AskAlive"  # what is left for a driver to do
 
 
@@ -46,7 +49,10 @@ def split_frame(beginning: memoryview) -> int:
 
 
 class RemoteSession:
-    """One session on the server at ``endpoint``. ``heartbeat_s``: silence after which it is asked, None for never."""
+    """One session on the server at ``endpoint``. ``heartbeat_s``: silence after which it is asked, None for never.
+
+    ``on_wait``: hears how many are ahead while the server has not begun the session.
+    """
 
     def __init__(
         self,
@@ -57,13 +63,16 @@ class RemoteSession:
         heartbeat_s: float | None = HEARTBEAT_S,
         limits: Limits = LIMITS,
         saved: Resume | None = None,
+        on_wait: OnWait | None = None,
     ) -> None:
-        self.endpoint, self.limits = endpoint, limits
+        self._on_wait, self.limits = on_wait, limits
+        self.endpoint = replace(endpoint, subprotocols=(*endpoint.subprotocols, WAITING))
         self._client = ResumingClient(holder, patience=patience, saved=saved)
         self._heartbeat_s = heartbeat_s
         self._attempt = 0
         self._silent_s: float | None = None  # since when nothing came; None while it is not known
         self._asked_alive = False
+        self._connected = False  # the upgrade of this attempt is through
         self._breaks = 0
         self._last_problem: BaseException | None = None
         self._replies: dict[int, Reply] = {}
@@ -122,12 +131,21 @@ class RemoteSession:
         if self._replies.pop(number, None) is None:
             self._unwanted.add(number)
 
+    def attempt_s(self, now: float) -> float:
+        """How long an attempt may take once the server has accepted it."""
+        return self._client.attempt_s(now)
+
+    def accepted(self, attempt: int) -> None:
+        """The server has accepted the connection of this attempt; TLS and the upgrade are still to come."""
+        self._last_problem = None
+        self._client.accepted(attempt)
+
     def connected(self, attempt: int, subprotocol: str | None) -> list[Deed]:
         """The connection of this attempt is there, with the subprotocol that the server chose."""
         if subprotocol is None:
-            text = f"The server at {self.endpoint.shown} does not speak {', '.join(self.endpoint.subprotocols)}."
+            text = f"The server at {self.endpoint.shown} does not speak {self.endpoint.subprotocols[0]}."
             return self._end(OtherWire(text, status=101))
-        self._silent_s, self._asked_alive = None, False
+        self._silent_s, self._asked_alive, self._connected = None, False, True
         return self._deeds(self._client.connected(attempt))
 
     def happened(self, attempt: int, event: Event, now: float, jitter: float) -> list[Deed]:
@@ -188,7 +206,7 @@ class RemoteSession:
 
     def silent(self, now: float, jitter: float) -> list[Deed]:
         """Nothing came for a while; a server that does not even answer a ping is gone."""
-        if self._heartbeat_s is None or not self._client.greeted:
+        if self._heartbeat_s is None or not self._connected:
             return []
         if self._silent_s is None:
             self._silent_s, self._asked_alive = now, False
@@ -224,8 +242,10 @@ class RemoteSession:
             if type(action) is Send or type(action) is Disconnect:
                 deeds.append(action)
             elif type(action) is Connect:
-                self._attempt = action.attempt
+                self._attempt, self._connected = action.attempt, False
                 deeds.append(action)
+            elif type(action) is Queued and self._on_wait is not None:
+                self._on_wait(action.ahead)
             elif type(action) is GiveUp:
                 self.over = given_up(action.error, self._last_problem)
         return deeds

@@ -26,11 +26,12 @@ from paddock.errors import (
 )
 from paddock.hosting.codec import PREFIX_BYTES, decode_frame, encode
 from paddock.hosting.failure import to_error
-from paddock.hosting.messages import Failed, Hello, Message, Resume, Welcome
+from paddock.hosting.messages import Failed, Hello, Message, Resume, Waiting, Welcome
 from paddock.hosting.numbering import HANDSHAKE, nearest, number_of, on_wire
 
 WINDOW = 8  # requests without a reply; what every server takes
 _FIRST_ROUND = 1 << 31  # requests, while a number that is not the count of one that waits can't be near one
+_ANSWER = "No server answered within {} s. Is it running?"
 _FINAL = {code: cls for cls, code, retryable, _ in table() if not retryable}
 
 
@@ -67,13 +68,19 @@ class TimedOut(msgspec.Struct, frozen=True):
     number: int
 
 
+class Queued(msgspec.Struct, frozen=True):
+    """The server starts the session when its turn comes; so many others are before it."""
+
+    ahead: int
+
+
 class GiveUp(msgspec.Struct, frozen=True):
     """The session is over for this client. Every request without a reply, and every later one, fails with this."""
 
     error: PaddockError
 
 
-Action: TypeAlias = "Connect | Send | Disconnect | Answer | TimedOut | GiveUp"
+Action: TypeAlias = "Connect | Send | Disconnect | Answer | TimedOut | Queued | GiveUp"
 
 
 class Patience(msgspec.Struct, frozen=True):
@@ -83,7 +90,9 @@ class Patience(msgspec.Struct, frozen=True):
     longest_s: float = 5.0
     begin_s: float = 15.0  # for a first connection: from the start to the Welcome
     resume_s: float = 60.0  # for getting a session back
-    handshake_s: float = 5.0  # for one attempt: some of them may be lost on their way
+    # For one attempt to reach the server, or to get a session back: some of them may be lost on their way. A server
+    # that has accepted a new client is there, and perhaps busy: coming again would cost the client its place.
+    handshake_s: float = 5.0
 
 
 class _Waiting(msgspec.Struct):
@@ -114,6 +123,7 @@ class ResumingClient:
         self._waiting: dict[int, _Waiting] = {}  # by count, oldest first
         self._attempt = 0
         self._failures = 0
+        self._waits_for = _ANSWER  # what a first connection has not got yet
         self._greeted = False  # a Welcome came on the connection of this attempt
         self._connecting_s: float | None = None  # when this attempt began
         self._down_s: float | None = None  # since when there is no connection with a Welcome
@@ -166,13 +176,29 @@ class ResumingClient:
 
     def _connect(self, at_s: float) -> list[Action]:
         self._attempt += 1
-        self._greeted, self._connecting_s = False, at_s
+        self._greeted, self._connecting_s, self._waits_for = False, at_s, _ANSWER
         return [Connect(self._attempt, at_s)]
+
+    def attempt_s(self, now: float) -> float:
+        """How long an attempt that the server has accepted may take, until the Welcome."""
+        if self._session or self._down_s is None:
+            return self._patience.handshake_s
+        return self._down_s + self._allowed_s - now
+
+    def accepted(self, attempt: int) -> None:
+        """The server has accepted the connection of this attempt; TLS and the upgrade are still to come.
+
+        A new session's client does not come again now, but waits as long as it would try.
+        """
+        if attempt == self._attempt and not self._session:
+            self._connecting_s = None
+            self._waits_for = "The server accepted the connection, but did not finish the handshake within {} s"
 
     def connected(self, attempt: int) -> list[Action]:
         """The connection of this attempt is there."""
         if attempt != self._attempt or self.over is not None:
             return [Disconnect(attempt)]
+        self._waits_for = "The server let this client in, but began no session within {} s"
         hello = Hello(self.saved)
         return [Send(attempt, b"".join(encode(hello, HANDSHAKE)))]
 
@@ -230,6 +256,9 @@ class ResumingClient:
             number, reply = decode_frame(frame)
         except BadFrame as error:
             return self._give_up(error)
+        if number == HANDSHAKE and isinstance(reply, Waiting) and not self._session:
+            self._waits_for = f"The server began no session within {{}} s: {reply.ahead} others were ahead in its queue"
+            return [Queued(reply.ahead)]
         if number != HANDSHAKE or not isinstance(reply, (Welcome, Failed)):
             return self._give_up(BadFrame(f"A {type(reply).__name__} answered the Hello, expected a Welcome."))
         if isinstance(reply, Failed):
@@ -284,7 +313,8 @@ class ResumingClient:
             )
         if self._refused is not None:  # it answered, each time that it takes nobody now
             return self._refused
-        return Unreachable(f"No server answered within {self._allowed_s:g} s. Is it running?")
+        text = self._waits_for.format(f"{self._allowed_s:g}")
+        return Unreachable(text if self._waits_for is _ANSWER else f"{text}. It is busy: allow more with connect_s.")
 
     def _give_up(self, error: PaddockError) -> list[Action]:
         self.over = error

@@ -124,4 +124,5 @@ def _ways(options: RemoteOptions) -> dict[str, Any]:
         "patience": Patience(begin_s=options.connect_s, resume_s=options.resume_s),
         "heartbeat_s": options.heartbeat_s,
         "context": options.tls(),
+        "on_wait": options.on_wait,
     }

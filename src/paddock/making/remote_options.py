@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
@@ -24,8 +25,9 @@ class RemoteOptions:
     ``ca``: a PEM file with the certificates to believe in place of the system's; ``context``: all of TLS, as ssl has
     it.
     ``heartbeat_s``: silence after which the server is asked whether it is there; None for networks that swallow pings.
-    ``connect_s``: how long to try to connect at first; ``resume_s``: how long to try to get a session back whose
-    connection broke.
+    ``connect_s``: how long to wait for a session at first, a place in the server's queue included; ``on_wait`` is
+    called with how many are ahead in it, when that is first known and as it changes.
+    ``resume_s``: how long to try to get a session back whose connection broke.
     ``wire``: "paddock.v1" or "openenv" to speak nothing else; "auto" speaks the first unless the server can't.
     """
 
@@ -38,6 +40,7 @@ class RemoteOptions:
     connect_s: float = 15.0
     resume_s: float = 60.0
     wire: Wire = "auto"
+    on_wait: Callable[[int], object] | None = field(default=None, repr=False)
 
     def check(self) -> None:
         """PlanError for a value that makes no sense."""
@@ -48,6 +51,8 @@ class RemoteOptions:
                 raise PlanError(f"RemoteOptions({name}={value!r}): expected a positive number of seconds.")
         if self.wire not in get_args(Wire):
             raise PlanError(f"RemoteOptions(wire={self.wire!r}): expected 'auto', 'paddock.v1' or 'openenv'.")
+        if self.on_wait is not None and not callable(self.on_wait):
+            raise PlanError(f"RemoteOptions(on_wait={self.on_wait!r}): expected a function of how many are ahead.")
         if self.ca is not None and self.context is not None:
             raise PlanError("RemoteOptions: ca= and context= both say whom to believe. Drop one of them.")
 

@@ -122,6 +122,9 @@ class AsgiApp:
             while (event := await receive())["type"] == "websocket.receive":
                 text = event.get("text")
                 found.message(text if text is not None else event.get("bytes") or b"")
+                if out.pause_s:
+                    pause_s, out.pause_s = out.pause_s, 0.0
+                    await asyncio.sleep(pause_s)
         finally:
             found.closed(done=event.get("code") == NORMAL)
             if writing is not None:
@@ -136,6 +139,10 @@ class _Out:
         self._bytes = 0
         self._woken = asyncio.Event()
         self._closed = False
+        self.pause_s = 0.0  # nothing more is taken from the peer for so long
+
+    def pause(self, seconds: float) -> None:
+        self.pause_s = max(self.pause_s, seconds)
 
     def send(self, data: bytes | str) -> None:
         if self._closed:

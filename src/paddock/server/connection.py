@@ -20,15 +20,20 @@ HEAD_S = 10.0  # from the first byte of a head to its end
 _BODY_S, _BODY_BYTES_PER_S = 30.0, 1 << 16  # for a whole body: this, and its size at this speed
 _IDLE_S = 75.0  # between requests
 _WRITE_S = 30.0  # for a peer that reads slower than it is answered
+_TOO_OFTEN_S = 0.05  # before an answer of 429: who goes on asking is not answered faster than that
 STALLED_S = 30.0  # for a peer, of a websocket too, that takes nothing of what is sent to it
 _LINGER_S = 2.0  # after a refusal, for what is still on its way: closing at once would cut off the answer
 
 
 class HttpConnection(asyncio.Protocol):
-    """Answers each request with ``handle``, in their order; ``max_body`` bytes of a body at most."""
+    """Answers each request with ``handle``, in their order; ``max_body`` bytes of a body at most.
 
-    def __init__(self, handle: Handler, *, max_body: int, peer: str = "") -> None:
-        self._handle = handle
+    ``caller`` hears when it is busy, and when it is gone. One request is answered in a turn of the loop, however many
+    came together.
+    """
+
+    def __init__(self, handle: Handler, *, max_body: int, peer: str = "", caller: Any = None) -> None:
+        self._handle, self._caller = handle, caller
         self._loop = asyncio.get_running_loop()
         self._reader = RequestReader(max_body=max_body, peer=peer)
         self._due: deque[tuple[Request, bool]] = deque()
@@ -51,6 +56,8 @@ class HttpConnection(asyncio.Protocol):
         self._due.clear()
         self._writable.set()
         self._allow(None)
+        if self._caller is not None:
+            self._caller.left()
 
     def pause_writing(self) -> None:
         self._writable.clear()
@@ -88,12 +95,17 @@ class HttpConnection(asyncio.Protocol):
             self._allow({"between": _IDLE_S, "head": HEAD_S, "body": body_s}[where])
 
     async def _respond(self) -> None:
+        if self._caller is not None:
+            self._caller.busy(True)
         while self._due:
             request, stays = self._due.popleft()
             response = await self._handle(request)
+            await asyncio.sleep(_TOO_OFTEN_S if response.status == 429 else 0)
             self._answer(response, close=not stays, head_only=request.method == "HEAD")
             await self._writable.wait()
         self._task = None
+        if self._caller is not None:
+            self._caller.busy(False)
         if self._closing:
             return
         if self._reader.problem:
@@ -108,7 +120,10 @@ class HttpConnection(asyncio.Protocol):
 
     def refuse(self, response: Response) -> None:
         """Say this instead of answering, and take leave."""
-        self._answer(response, close=True)
+        if response.status == 429:
+            self._loop.call_later(_TOO_OFTEN_S, lambda: self._answer(response, close=True))
+        else:
+            self._answer(response, close=True)
 
     def _refuse(self) -> None:
         self._answer(Response.of({"detail": _SAID[self._reader.problem]}, self._reader.problem), close=True)

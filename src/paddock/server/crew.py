@@ -16,31 +16,78 @@ from paddock.errors import SessionGone
 
 _ENDING = 8  # at a time: an end is mostly waiting for the kernel
 Started = tuple[Any, Any]  # the near socket and the child
+OnWait = Callable[[int], None]
 
 
 class Crew:
-    """``starting``: how many workers are started at a time; the others wait for their turn."""
+    """``starting``: how many workers are started at a time; the others wait for their turn, in order of arrival."""
 
     def __init__(self, starting: int | None = None) -> None:
-        self._starting = ThreadPoolExecutor(starting or 2 * (os.cpu_count() or 1), "paddock-start")
+        self._most = starting or 2 * (os.cpu_count() or 1)
+        self._starting = ThreadPoolExecutor(self._most, "paddock-start")
+        self.starting = self.started = 0  # how many are being started, and were begun in all
+        self._line: dict[asyncio.Future[None], OnWait | None] = {}  # who waits, the first one first
         self._ending = ThreadPoolExecutor(_ENDING, "paddock-end")
         self._closed = False
         self.busy: set[object] = set()  # the links on which a reply is due
 
-    async def start(self, start: Callable[[], Started], wanted: Callable[[], bool]) -> Started:
-        """What ``start`` returns. SessionGone if nobody wants it any more when its turn comes: nothing was started."""
-        begun = self._starting.submit(self._start_if_wanted, start, wanted)
+    @property
+    def waiting(self) -> int:
+        """How many wait for their turn."""
+        return len(self._line)
+
+    async def start(
+        self, start: Callable[[], Started], wanted: Callable[[], bool], on_wait: OnWait | None = None
+    ) -> Started:
+        """What ``start`` returns. SessionGone if nobody wants it any more when its turn comes: nothing was started.
+
+        ``on_wait`` is told at once how many are before this one, and again with each ``tell``. Who is cancelled while
+        it waits has left the line.
+        """
+        if self.starting < self._most:
+            self.starting += 1
+        else:
+            await self._turn(on_wait)
+        if self._closed or not wanted():
+            self._next()
+            raise SessionGone("Nobody waits for it.")
+        self.started += 1
+        loop, begun = asyncio.get_running_loop(), self._starting.submit(start)
+        begun.add_done_callback(lambda _: loop.call_soon_threadsafe(self._next))
         try:
             return await asyncio.shield(asyncio.wrap_future(begun))
         except asyncio.CancelledError:
-            begun.cancel()
             begun.add_done_callback(self._end_unwanted)
             raise
 
-    def _start_if_wanted(self, start: Callable[[], Started], wanted: Callable[[], bool]) -> Started:
-        if self._closed or not wanted():
-            raise SessionGone("Nobody waits for it.")
-        return start()
+    async def _turn(self, on_wait: OnWait | None) -> None:
+        turn = asyncio.get_running_loop().create_future()
+        self._line[turn] = on_wait
+        if on_wait is not None:
+            on_wait(self.starting + len(self._line) - 1)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            self._line.pop(turn, None)
+            if not turn.cancelled():  # its turn had come just then
+                self._next()
+            raise
+
+    def _next(self) -> None:
+        """One has been started: let the first in line have its turn."""
+        while self._line:
+            turn = next(iter(self._line))
+            del self._line[turn]
+            if not turn.done():
+                turn.set_result(None)
+                return
+        self.starting -= 1
+
+    def tell(self) -> None:
+        """Tell those in line how many are before them now."""
+        for place, on_wait in enumerate(self._line.values()):
+            if on_wait is not None:
+                on_wait(self.starting + place)
 
     def _end_unwanted(self, begun: Future[Started]) -> None:
         if not begun.cancelled() and begun.exception() is None:

@@ -11,14 +11,18 @@ import logging
 import os
 import socket
 import ssl
-from collections.abc import Callable
+import time
+from collections import Counter, deque
 from contextlib import suppress
 from typing import Any
 
-from paddock.errors import DependencyNotInstalled
+from paddock.errors import DependencyNotInstalled, RateLimited
+from paddock.hosting.close_reason import close_reason
 from paddock.server.connection import HEAD_BYTES, HEAD_S, HttpConnection
 from paddock.server.http import Request, Response
 from paddock.server.http_api import HttpApi
+from paddock.server.native_socket import NORMAL, POLICY_VIOLATION
+from paddock.server.rates import network_of
 from paddock.server.settings import Settings
 from paddock.server.unix_transport import UnixTransport
 from paddock.server.upgrade import handed_on, handshake_refusal, read_upgrade
@@ -46,10 +50,22 @@ _LOOK_BYTES = 1 << 20  # after so many it is looked how much that is
 _BINARY, _TEXT = picows.WSMsgType.BINARY, picows.WSMsgType.TEXT
 _END = b"\r\n\r\n"
 _PROTOCOL_ERROR, _TOO_BIG = 1002, 1009
+# How many frames one read of a connection may bring. A client has at most 64 requests under way, so a turn of the loop
+# with more of them is the last one for now; and no request is so short that 16 KiB hold a thousand.
+_READ_BYTES, _LARGE_READ_BYTES = 1 << 14, 1 << 18
+_FRAMES_A_TURN, _FRAMES_A_READ = 64, 1000
+_PAUSE_S = 0.01  # a pause is not made longer for less
+_LINGER_S = 2.0  # from a Close to the end of the connection
+_PIECES, _EMPTY_PIECES = 4096, 16  # of one message; the last may be empty too
+_BACKLOG = 4096  # connections that wait to be accepted; the kernel may allow fewer
+_ACCEPT_S, _ACCEPT_AGAIN_S = 0.005, 0.1  # of a turn of the loop; and when there were no descriptors
+_ENTER_A_TURN = 16
+_TLS_S = 60.0  # for its handshake: on a busy machine a client may be slow too
+_SMALL_PIECE = 1024  # bytes; larger ones cost no more than a request
 
 
 class _Listener(picows.WSListener):
-    """Between picows and a socket of the service."""
+    """Between picows and a socket of the service. Every frame counts, those too that no socket gets to see."""
 
     def __init__(self, max_message: int) -> None:
         super().__init__()
@@ -57,6 +73,11 @@ class _Listener(picows.WSListener):
         self._transport: Any = None
         self._most = max_message
         self._part: bytearray | None = None  # of a message that comes in several frames
+        self._pieces = self._empty_pieces = 0  # so many until now
+        self.frames = 1  # of the read that is looked at
+        self.open = True
+        self._paused: asyncio.Handle | None = None
+        self._paused_until_s = 0.0
         self._text = False
         self._done = False  # the peer took leave
         self._early: list[bytes | str] = []
@@ -69,6 +90,16 @@ class _Listener(picows.WSListener):
         self._early.clear()
 
     def on_ws_frame(self, transport: Any, frame: Any) -> None:
+        self.frames += 1
+        if self.frames >= _FRAMES_A_TURN and not (self.open and self._may_go_on()):
+            return
+        try:
+            self._take_frame(transport, frame)
+        except Exception:  # picows logs it and says goodbye, once and not for each frame that is left
+            self.open, self.frames = False, _FRAMES_A_TURN
+            raise
+
+    def _take_frame(self, transport: Any, frame: Any) -> None:
         kind = frame.msg_type
         if kind is _BINARY or kind is _TEXT:
             if frame.fin and self._part is None and not (frame.rsv1 or frame.rsv2 or frame.rsv3):  # hot: nearly all
@@ -81,12 +112,26 @@ class _Listener(picows.WSListener):
                 self._piece(frame, begins=True)
         elif kind is picows.WSMsgType.CONTINUATION:
             self._piece(frame, begins=False)
-        elif kind is picows.WSMsgType.PING:
-            self._pong(frame.get_payload_as_bytes())
+        elif kind is picows.WSMsgType.PING or kind is picows.WSMsgType.PONG:
+            self._pay()
+            if kind is picows.WSMsgType.PING and self.open:
+                self._pong(frame.get_payload_as_bytes())
         elif kind is picows.WSMsgType.CLOSE:
             self._done = frame.get_close_code() == picows.WSCloseCode.OK
             transport.send_close(frame.get_close_code() or picows.WSCloseCode.OK)
             transport.disconnect()
+
+    def _may_go_on(self) -> bool:
+        """Whether this frame counts, after many in one read. The rest of them waits for the next turn of the loop."""
+        if self.frames == _FRAMES_A_TURN:
+            self.pause(0.0)
+        elif self.frames > _FRAMES_A_READ:
+            self.close(POLICY_VIOLATION, close_reason(RateLimited.code, "Too many frames."))
+        return self.open
+
+    def _pay(self, count: int | None = None) -> None:
+        if self.handler is not None:
+            self.handler.toll.pay_extra(count)
 
     def _piece(self, frame: Any, *, begins: bool) -> None:
         """One frame of a message in several; one that no message can have at this place ends the connection."""
@@ -95,7 +140,15 @@ class _Listener(picows.WSListener):
             return
         if self._part is None:
             self._part, self._text = bytearray(), frame.msg_type is picows.WSMsgType.TEXT
-        self._part += frame.get_payload_as_memoryview()
+            self._pieces = self._empty_pieces = 0
+        payload = frame.get_payload_as_memoryview()
+        self._pieces += 1
+        self._pay(1 if len(payload) >= _SMALL_PIECE else None)
+        self._empty_pieces += not payload and not frame.fin
+        if self._empty_pieces > _EMPTY_PIECES or self._pieces > _PIECES:
+            self.close(POLICY_VIOLATION, "Empty pieces of a message, or too many.")
+            return
+        self._part += payload
         if len(self._part) > self._most:
             self.close(_TOO_BIG, "")
         elif frame.fin:
@@ -141,11 +194,48 @@ class _Listener(picows.WSListener):
         self._transport.underlying_transport.abort()
         return False
 
+    def pause(self, seconds: float) -> None:
+        """Read nothing more of this peer for so long. What was read already is looked at."""
+        loop = asyncio.get_running_loop()
+        until_s = loop.time() + seconds
+        if self._paused is not None:
+            if until_s < self._paused_until_s + _PAUSE_S:
+                return
+            self._paused.cancel()
+        with suppress(RuntimeError):  # it may be closing
+            self._transport.underlying_transport.pause_reading()
+        self._paused, self._paused_until_s = loop.call_later(seconds, self._go_on), until_s
+
+    def _go_on(self) -> None:
+        self._paused = None
+        with suppress(RuntimeError):
+            self._transport.underlying_transport.resume_reading()
+
     def close(self, code: int, reason: str) -> None:
-        if self._transport is not None:
+        if self._transport is not None and self.open:
+            self.open, self.frames = False, _FRAMES_A_TURN  # what else came with this read does not count
+            if code != NORMAL:  # one that goes on sending is not waited for
+                loop = asyncio.get_running_loop()
+                loop.call_later(_LINGER_S, self._transport.underlying_transport.abort)
             with suppress(Exception):  # it may be gone already
                 self._transport.send_close(code, reason.encode()[:120] or None)
                 self._transport.disconnect()
+
+
+class _Bounded(WSProtocol):  # type: ignore[misc]  # not in its stubs
+    """Reads so little at a time that what came can't hold up the loop; more in the middle of a large message."""
+
+    def __init__(self, listener: _Listener, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._listener = listener
+
+    def get_buffer(self, size_hint: int) -> memoryview:
+        listener = self._listener
+        most = _READ_BYTES if listener.frames else _LARGE_READ_BYTES
+        listener.frames = 0 if listener.open else _FRAMES_A_TURN
+        if self.transport.is_close_frame_sent:  # picows goes on reading for a while
+            listener.close(_PROTOCOL_ERROR, "")
+        return super().get_buffer(size_hint)[:most]  # type: ignore[no-any-return]
 
 
 def _websocket(listener: _Listener, subprotocol: str | None, settings: Settings) -> Any:
@@ -155,7 +245,8 @@ def _websocket(listener: _Listener, subprotocol: str | None, settings: Settings)
         chosen = {} if subprotocol is None else {"Sec-WebSocket-Protocol": subprotocol}
         return picows.WSUpgradeResponseWithListener(picows.WSUpgradeResponse.create_101_response(chosen), listener)
 
-    return WSProtocol(
+    return _Bounded(
+        listener,
         None,
         None,
         False,
@@ -174,21 +265,93 @@ def _websocket(listener: _Listener, subprotocol: str | None, settings: Settings)
     )
 
 
+class Caller:
+    """A connection that is not a websocket yet, from ``address``. ``busy`` while its request is carried out."""
+
+    def __init__(self, callers: Callers, sock: socket.socket, address: str, peer: str) -> None:
+        self._callers, self._sock, self.address, self.peer = callers, sock, address, peer
+        self._here = True
+
+    def busy(self, busy: bool) -> None:
+        """One that is busy is not sent away; one that has just been is the last to be."""
+        if self._here:
+            quiet = self._callers.quiet[self.address]
+            quiet.pop(self, None)
+            if not busy:
+                quiet[self] = None
+
+    def send_away(self) -> None:
+        """Whoever reads from its socket finds that it has ended."""
+        self.left()
+        with suppress(OSError):
+            self._sock.shutdown(socket.SHUT_RDWR)
+
+    def left(self) -> None:
+        """It is gone, or a websocket: that one is known, and counted elsewhere."""
+        if self._here:
+            self._here = False
+            self._callers.forget(self)
+
+
+class Callers:
+    """How many connections there may be before anyone is known: ``each`` of one address, ``most`` of all.
+
+    The one that has been quiet longest makes room: of its address, or of the address that has most.
+    """
+
+    def __init__(self, each: int, most: int) -> None:
+        self._each, self._most = each, most
+        self._counts: Counter[str] = Counter()
+        self._count = 0
+        self.quiet: dict[str, dict[Caller, None]] = {}  # by address, the one that is quiet longest first
+
+    def admit(self, sock: socket.socket, peer: str) -> Caller | None:
+        """A new one; None if there is no room, because all the others are busy."""
+        address = network_of(peer)
+        crowded = address if self._counts[address] >= self._each else None
+        if crowded is None and self._count >= self._most:
+            crowded = max(self.quiet, key=self._counts.__getitem__)
+        if crowded is not None:
+            longest = next(iter(self.quiet.get(crowded, ())), None)
+            if longest is None:
+                return None
+            longest.send_away()
+        self._count += 1
+        self._counts[address] += 1
+        caller = Caller(self, sock, address, peer)
+        self.quiet.setdefault(address, {})[caller] = None
+        return caller
+
+    def make_room(self) -> None:
+        """Descriptors have run out."""
+        longest = next((one for quiet in self.quiet.values() for one in quiet), None)
+        if longest is not None:
+            longest.send_away()
+
+    def forget(self, caller: Caller) -> None:
+        """It counts no more."""
+        self._count -= 1
+        self._counts[caller.address] -= 1
+        self.quiet[caller.address].pop(caller, None)
+        if not self._counts[caller.address]:
+            del self._counts[caller.address], self.quiet[caller.address]
+
+
 class FrontDoor(asyncio.Protocol):
     """A new connection, until it is known what it is."""
 
-    def __init__(self, api: HttpApi, settings: Settings) -> None:
-        self._api, self._settings = api, settings
+    def __init__(self, api: HttpApi, settings: Settings, caller: Caller) -> None:
+        self._api, self._settings, self._caller = api, settings, caller
+        self._peer = caller.peer
         self._head = bytearray()
 
     def connection_made(self, transport: Any) -> None:
         self._transport = transport
-        name = transport.get_extra_info("peername")
-        self._peer = f"{name[0]}:{name[1]}" if isinstance(name, tuple) else "unix"
         self._timer = asyncio.get_running_loop().call_later(HEAD_S, transport.abort)
 
     def connection_lost(self, error: Exception | None) -> None:
         self._timer.cancel()
+        self._caller.left()
 
     def data_received(self, data: bytes) -> None:
         looked_at = max(0, len(self._head) - len(_END) + 1)
@@ -216,10 +379,11 @@ class FrontDoor(asyncio.Protocol):
         if refused is not None:
             self._become(self._http()).refuse(refused)
             return
+        self._caller.left()
         _feed(self._become(_websocket(listener, subprotocol, self._settings)), handed_on(upgrade) + rest)
 
     def _http(self) -> HttpConnection:
-        return HttpConnection(self._api.handle, max_body=self._settings.max_body, peer=self._peer)
+        return HttpConnection(self._api.handle, max_body=self._settings.max_body, peer=self._peer, caller=self._caller)
 
     def _become(self, protocol: Any) -> Any:
         self._transport.set_protocol(protocol)
@@ -239,15 +403,17 @@ def _feed(protocol: Any, data: bytes) -> None:
 
 
 _TLS_RECORD = b"\x16"  # what a handshake begins with
-_ACCEPT_AGAIN_S = 0.1
 
 
 class _PlainHttp(asyncio.Protocol):
     """Who speaks plain HTTP where TLS is spoken is told so."""
 
+    def __init__(self, caller: Caller) -> None:
+        self._caller = caller
+
     def connection_made(self, transport: Any) -> None:
         detail = "This port speaks TLS, and plain HTTP came. Use https:// (for websockets wss://)."
-        answer = HttpConnection(_no_answer, max_body=0)
+        answer = HttpConnection(_no_answer, max_body=0, caller=self._caller)
         transport.set_protocol(answer)
         answer.connection_made(transport)
         answer.refuse(Response.of({"detail": detail}, 400))
@@ -257,18 +423,28 @@ async def _no_answer(request: Request) -> Response:
     raise AssertionError("nothing is read of it")
 
 
-class _TlsPort:
-    """Accepts connections to a port with TLS. The first byte of each is looked at, and left to what follows."""
+class Door:
+    """Takes connections in, a few in a turn of the loop, so that a crowd of them holds nobody up.
 
-    def __init__(self, bound: asyncio.Server, door: Callable[[], FrontDoor], context: ssl.SSLContext) -> None:
-        self._bound, self._door, self._context = bound, door, context
-        self._loop = asyncio.get_running_loop()
-        self._entering: set[asyncio.Task[None]] = set()  # kept, or they might be collected
+    Nothing is done for one before its first byte has come: a silent one costs a descriptor, and no TLS.
+    """
+
+    def __init__(self, api: HttpApi, settings: Settings, bound: asyncio.Server) -> None:
+        self._bound = bound  # asyncio's own server would accept all who wait at once, and begin TLS with each
         self.sockets = [socket.socket(fileno=os.dup(one.fileno())) for one in bound.sockets]
+        self._api, self._settings = api, settings
+        self._loop = asyncio.get_running_loop()
+        self._callers = Callers(settings.callers_each, settings.callers)
+        self._spoke: deque[tuple[socket.socket, Caller]] = deque()  # those who wait to be let in, in order
+        self._entering: set[asyncio.Task[None]] = set()  # kept, or they might be collected
+        self._context: ssl.SSLContext | None = None
+        if settings.tls_cert is not None:
+            self._context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+            self._context.load_cert_chain(settings.tls_cert, settings.tls_key)
         for sock in self.sockets:
-            sock.listen(100)
+            sock.listen(_BACKLOG)
             sock.setblocking(False)
-            self._listen(sock)
+            self._loop.add_reader(sock, self._accept, sock)
 
     def close(self) -> None:
         """Take in nobody more; who is in stays."""
@@ -277,52 +453,91 @@ class _TlsPort:
             sock.close()
         self._bound.close()
 
-    def _listen(self, listening: socket.socket) -> None:
+    def _accept(self, listening: socket.socket) -> None:
+        ends_s = time.monotonic() + _ACCEPT_S
+        while time.monotonic() < ends_s:
+            try:
+                sock, name = listening.accept()
+            except (BlockingIOError, ConnectionAbortedError):
+                return
+            except OSError:  # no descriptors, or no memory
+                self._callers.make_room()
+                self._loop.remove_reader(listening)
+                self._loop.call_later(_ACCEPT_AGAIN_S, self._accept_again, listening)
+                return
+            self._api.metrics.count("paddock_connections_total")
+            sock.setblocking(False)
+            spoke = _has_spoken(sock)
+            if spoke is None:  # it has left already, as most of a flood has
+                sock.close()
+                continue
+            peer = f"{name[0]}:{name[1]}" if isinstance(name, tuple) else "unix"
+            caller = self._callers.admit(sock, peer)
+            if caller is None:
+                sock.close()
+            elif spoke:
+                self._queue(sock, caller)
+            else:
+                silent = self._loop.call_later(HEAD_S, caller.send_away)
+                self._loop.add_reader(sock, self._heard, sock, caller, silent)
+
+    def _accept_again(self, listening: socket.socket) -> None:
         if listening.fileno() >= 0:
             self._loop.add_reader(listening, self._accept, listening)
 
-    def _accept(self, listening: socket.socket) -> None:
-        try:
-            sock, _ = listening.accept()
-        except (BlockingIOError, ConnectionAbortedError):
-            return
-        except OSError:  # no descriptors, or no memory
-            self._loop.remove_reader(listening)
-            self._loop.call_later(_ACCEPT_AGAIN_S, self._listen, listening)
-            return
-        sock.setblocking(False)
-        task = self._loop.create_task(self._enter(sock))
-        self._entering.add(task)
-        task.add_done_callback(self._entering.discard)
-
-    async def _enter(self, sock: socket.socket) -> None:
-        heard = asyncio.Event()
-        self._loop.add_reader(sock, heard.set)
-        with suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(heard.wait(), HEAD_S)
+    def _heard(self, sock: socket.socket, caller: Caller, silent: asyncio.TimerHandle) -> None:
+        silent.cancel()
         self._loop.remove_reader(sock)
+        if _has_spoken(sock) is None:
+            sock.close()
+            caller.left()
+        else:
+            self._queue(sock, caller)
+
+    def _queue(self, sock: socket.socket, caller: Caller) -> None:
+        if not self._spoke:
+            self._loop.call_soon(self._let_in)
+        self._spoke.append((sock, caller))
+
+    def _let_in(self) -> None:
+        for _ in range(min(_ENTER_A_TURN, len(self._spoke))):
+            task = self._loop.create_task(self._enter(*self._spoke.popleft()))
+            self._entering.add(task)
+            task.add_done_callback(self._entering.discard)
+        if self._spoke:
+            self._loop.call_soon(self._let_in)
+
+    async def _enter(self, sock: socket.socket, caller: Caller) -> None:
+        def door() -> FrontDoor | _PlainHttp:
+            return _PlainHttp(caller) if plain else FrontDoor(self._api, self._settings, caller)
+
+        tls: dict[str, Any] = {}
         try:
-            plain = sock.recv(1, socket.MSG_PEEK) != _TLS_RECORD
-            door = _PlainHttp if plain else self._door
-            await self._loop.connect_accepted_socket(door, sock, ssl=None if plain else self._context)
-        except OSError:  # it is silent or gone, or its TLS is not TLS
+            plain = self._context is not None and sock.recv(1, socket.MSG_PEEK) != _TLS_RECORD
+            if self._context is not None and not plain:
+                tls = {"ssl": self._context, "ssl_handshake_timeout": _TLS_S}
+            await self._loop.connect_accepted_socket(door, sock, **tls)
+        except OSError:  # it left, or its TLS is not TLS
+            caller.left()
             sock.close()
 
 
-async def listen(api: HttpApi, settings: Settings) -> asyncio.Server | _TlsPort:
+def _has_spoken(sock: socket.socket) -> bool | None:
+    """Whether the peer has sent something; None if it has left."""
+    try:
+        return bool(sock.recv(1, socket.MSG_PEEK)) or None
+    except BlockingIOError:
+        return False
+    except OSError:
+        return None
+
+
+async def listen(api: HttpApi, settings: Settings) -> Door:
     """Listen where the settings say."""
     loop = asyncio.get_running_loop()
-
-    def door() -> FrontDoor:
-        return FrontDoor(api, settings)
-
-    context = None
-    if settings.tls_cert is not None:
-        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-        context.load_cert_chain(settings.tls_cert, settings.tls_key)
     if settings.uds is not None:
-        server = await loop.create_unix_server(door, str(settings.uds), ssl=context)
+        bound = await loop.create_unix_server(asyncio.Protocol, str(settings.uds), start_serving=False)
         settings.uds.chmod(0o600)
-        return server
-    bound = await loop.create_server(door, settings.host, settings.port, start_serving=context is None)
-    return bound if context is None else _TlsPort(bound, door, context)
+    else:
+        bound = await loop.create_server(asyncio.Protocol, settings.host, settings.port, start_serving=False)
+    return Door(api, settings, bound)

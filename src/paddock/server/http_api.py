@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import math
 import time
@@ -22,6 +23,7 @@ from paddock.errors import (
     Unreachable,
 )
 from paddock.hosting.openenv.http_bodies import TASK_METHODS, unknown_environment
+from paddock.hosting.remote_address import SUBPROTOCOL, WAITING
 from paddock.server.gate import Gate
 from paddock.server.handover import Handover
 from paddock.server.http import Request, Response
@@ -38,7 +40,8 @@ from paddock.server.routes import Route, routes_named
 from paddock.server.served import Served
 from paddock.server.service import Service
 
-SUBPROTOCOL = "paddock.v1"
+_ADDRESSES = 10  # so many times what one address may ask without a token may all of them together
+_OPEN_PER_S, _LATE_S = 100.0, 0.05
 _STATUS: dict[type[PaddockError], int] = {
     SessionGone: 404,
     NotPermitted: 403,
@@ -68,11 +71,16 @@ class HttpApi:
 
     def __init__(self, service: Service, gate: Gate, tokens: Tokens | None) -> None:
         self._service, self._gate, self._tokens = service, gate, tokens
+        self.metrics = service.metrics
         self._openenv = OpenEnvHttp(service)
         self._passes = Passes()
         self._handover = Handover(self._openenv.sessions, self._passes)
         per_s = service.settings.failures_per_s
         self._failures = Rates(per_s, max(1, int(10 * per_s)))
+        self._all_failures = Rates(_ADDRESSES * per_s, max(1, int(10 * _ADDRESSES * per_s)))
+        # What anyone may ask, of an address and in all: beyond that it is answered, but late.
+        self._open_asks = Rates(_OPEN_PER_S, int(_OPEN_PER_S))
+        self._all_open_asks = Rates(_ADDRESSES * _OPEN_PER_S, int(_ADDRESSES * _OPEN_PER_S))
         self._open: WeakKeyDictionary[Out, Principal] = WeakKeyDictionary()
         self._valid: set[str] = set()  # whose tokens were, at the last look
         service.each_second.append(self._look_at_tokens)
@@ -83,6 +91,8 @@ class HttpApi:
         begin_trace(request.headers.get("traceparent"))
         try:
             found = self._admitted(request, request.method)
+            if isinstance(found, Admitted) and found.principal is None and self._asks_often(request):
+                await asyncio.sleep(_LATE_S)
             response = found if isinstance(found, Response) else await self._carry_out(found, request)
         except Exception:
             response = _failed(request)
@@ -127,7 +137,8 @@ class HttpApi:
         assert found.served is not None
         offered = [one.strip() for one in request.headers.get("sec-websocket-protocol", "").split(",")]
         if found.route.name == "ws" and SUBPROTOCOL in offered:
-            return NativeSocket(self._service, found.served, found.principal, out), SUBPROTOCOL
+            waits = WAITING in offered
+            return NativeSocket(self._service, found.served, found.principal, out, waits=waits), SUBPROTOCOL
         rpc, id = found.route.name == "mcp", request.query_value("session_id")
         id = found.principal.session or (None if rpc else id)
         join = None if id is None else (self._openenv.sessions, id)
@@ -161,9 +172,16 @@ class HttpApi:
             return handed or self._tokens.principal(shown)  # type: ignore[union-attr]
         return Principal("anyone", "operator")
 
+    def _asks_often(self, request: Request) -> bool:
+        """Whether this address, or all of them together, ask more than anyone needs what needs no token."""
+        now = time.monotonic()
+        alone_s = self._open_asks.wait_s(network_of(request.peer), now)
+        return bool(alone_s or self._all_open_asks.wait_s("", now))
+
     def _unknown(self, request: Request) -> Response:
         """Nobody that we know. Who tries often must wait, but keeps nobody out who shares the address and is known."""
-        wait_s = self._failures.wait_s(network_of(request.peer), time.monotonic())
+        now = time.monotonic()
+        wait_s = self._failures.wait_s(network_of(request.peer), now) or self._all_failures.wait_s("", now)
         if wait_s:
             return self._refused(request, 429, "tries", "Too many requests without a valid token.", _later(wait_s))
         return self._refused(request, 401, "token", "A token is needed.", _UNAUTHORIZED)
@@ -238,11 +256,7 @@ class HttpApi:
         if name == "sessions/{session}":
             return self._kill(found, request)
         if name == "metrics":
-            text = service.metrics.text(
-                paddock_sessions=service.active,
-                paddock_workers=service.workers,
-                paddock_uptime_seconds=time.monotonic() - service.began_s,
-            )
+            text = service.metrics.text(**service.gauges())
             return Response(200, text.encode(), "text/plain; version=0.0.4; charset=utf-8")
         if name == "sessions":
             return Response.of({"sessions": service.listing()})

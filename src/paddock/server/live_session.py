@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeAlias
 from paddock.errors import PaddockError, StorageFull, WorkerLost
 from paddock.hosting.numbering import number_of
 from paddock.server.chain import Replay, digest
-from paddock.server.crew import Crew
+from paddock.server.crew import Crew, OnWait
 from paddock.server.effects import CloseConnection, Effect, Ended, EndWorker, Journal, RebuildWorker, SendTo, ToWorker
 from paddock.server.journal_file import JournalFile
 from paddock.server.link import WorkerLink
@@ -68,9 +68,9 @@ class LiveSession:
         self._rebuilds: dict[int, asyncio.Task[None]] = {}  # by worker
         self._pending: set[asyncio.Future[Any]] = set()  # kept, or they might be collected
 
-    async def start(self, wanted: Callable[[], bool]) -> None:
+    async def start(self, wanted: Callable[[], bool], on_wait: OnWait | None = None) -> None:
         """Start its first worker, if it is still ``wanted`` when its turn comes; what fails is raised."""
-        self._links[1] = await self._link(1, self._replied, wanted)
+        self._links[1] = await self._link(1, self._replied, wanted, on_wait)
 
     def attach(self, number: int, connection: Connection) -> None:
         """Its first connection."""
@@ -225,11 +225,17 @@ class LiveSession:
         self._pending.add(task)
         task.add_done_callback(self._pending.discard)
 
-    async def _link(self, worker: int, on_frame: Callable[[int, bytes], None], wanted: Callable[[], bool]) -> Link:
+    async def _link(
+        self,
+        worker: int,
+        on_frame: Callable[[int, bytes], None],
+        wanted: Callable[[], bool],
+        on_wait: OnWait | None = None,
+    ) -> Link:
         took, lost = partial(on_frame, worker), partial(self._lost, worker)
         if self.served.shared is not None:
             return await self.served.shared.link(self._crew, wanted, on_frame=took, on_lost=lost)
-        near, child = await self._crew.start(self.served.start, wanted)
+        near, child = await self._crew.start(self.served.start, wanted, on_wait)
         return WorkerLink(
             near,
             child,

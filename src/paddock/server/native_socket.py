@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
-from paddock.errors import BadFrame, Draining, NotPermitted, PaddockError, ResetNeeded, SessionGone
+from paddock.errors import BadFrame, Draining, NotPermitted, PaddockError, RateLimited, ResetNeeded, SessionGone
 from paddock.hosting import messages as m
 from paddock.hosting.close_reason import close_number, close_reason
 from paddock.hosting.codec import decode_frame, encode
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from paddock.server.service import Service
 
 _LOT, _LOTS_PER_S = 32, 1000
+_OWED_S = 1.0  # who is so far above its rate does not wait for replies, as a client does
 NORMAL, POLICY_VIOLATION, TRY_AGAIN_LATER = 1000, 1008, 1013
 
 
@@ -31,23 +32,61 @@ class Out(Protocol):
     def send(self, data: bytes | str) -> None:
         """Send a message; never waits."""
 
+    def pause(self, seconds: float) -> None:
+        """Take nothing more from the peer for so long."""
+
     def close(self, code: int, reason: str) -> None:
         """Close, once what was sent is out."""
 
 
-class NativeSocket:
-    """One connection. The first frame is a Hello; after the Welcome, requests of the session."""
+class Toll:
+    """What a connection pays for its principal's rate. Requests are paid for in lots, so that most cost no look at it.
 
-    def __init__(self, service: Service, served: Served, principal: Principal, out: Out) -> None:
+    A frame that asks for nothing (a ping, a piece of a message) costs as much as a whole lot: it is worth less.
+    """
+
+    def __init__(self, service: Service, principal: Principal, out: Out) -> None:
+        self._service, self._principal, self._out = service, principal, out
+        # Singly where few requests are allowed.
+        self.lot = max(1, min(_LOT, int(service.settings.rate_per_s / _LOTS_PER_S)))
+
+    def pay(self, count: int) -> bool:
+        """Whether the peer may go on: at once, or after a pause, in which nothing is read from it."""
+        owed_s = self._service.charge(self._principal.name, count)
+        if owed_s > _OWED_S:
+            return False
+        if owed_s:
+            self._out.pause(owed_s)
+        return True
+
+    def pay_extra(self, count: int | None = None) -> None:
+        """For a frame that is no request; too many end the connection."""
+        if not self.pay(count or self.lot):
+            self.end()
+
+    def end(self) -> None:
+        """The peer has asked too often."""
+        self._out.close(POLICY_VIOLATION, close_reason(RateLimited.code, "Too many frames."))
+
+
+class NativeSocket:
+    """One connection. The first frame is a Hello; after the Welcome, requests of the session.
+
+    ``waits``: the peer wants to know how many are before it.
+    """
+
+    def __init__(
+        self, service: Service, served: Served, principal: Principal, out: Out, *, waits: bool = False
+    ) -> None:
         self._service, self._served, self._principal, self._out = service, served, principal, out
         self._number = service.next_connection()
         self._live: LiveSession | None = None
         self._opening: asyncio.Task[None] | None = None
+        self._waits, self._ahead = waits, -1  # what the peer knows of its place in line
         self._production = service.settings.mode == "production"
         self._may_step = principal.role == "operator" and not self._production
         self._over = False
-        # Requests are counted in lots where very many are allowed, and singly where few are.
-        self._lot = max(1, min(_LOT, int(service.settings.rate_per_s / _LOTS_PER_S)))
+        self.toll = Toll(service, principal, out)
         self._paid = 0
         self.send: Callable[[bytes], None] = out.send  # as the session sees it; no call in between
 
@@ -55,10 +94,10 @@ class NativeSocket:
         """A message of the peer's. Hot: once a step."""
         self._paid -= 1
         if self._paid < 0:
-            if self._service.wait_s(self._principal.name, self._lot):
-                self._close("RATE_LIMITED", "Too many requests.")
+            if not self.toll.pay(self.toll.lot):
+                self.toll.end()
                 return
-            self._paid = self._lot - 1
+            self._paid = self.toll.lot - 1
         if isinstance(data, str):
             self._refuse(HANDSHAKE, BadFrame("This protocol has binary messages only."))
             return
@@ -91,6 +130,7 @@ class NativeSocket:
 
     def _refuse(self, number: int, error: PaddockError) -> None:
         """Tell why. The session does not notice: such a request was never taken."""
+        self.toll.pay_extra()
         known = isinstance(error, (NotPermitted, BadFrame))
         self.send(b"".join(encode(m.Failed(error.code, str(error) if known else type(error).__name__), number)))
 
@@ -109,9 +149,17 @@ class NativeSocket:
         self._live = live
         live.resume(self._number, self, hello.resume)
 
+    def _tell_place(self, ahead: int) -> None:
+        if ahead != self._ahead:
+            self._ahead = ahead
+            self.send(b"".join(encode(m.Waiting(ahead), HANDSHAKE)))
+
     async def _open(self) -> None:
+        on_wait = self._tell_place if self._waits else None
         try:
-            live = await self._service.open(self._served, self._principal, wanted=lambda: not self._over)
+            live = await self._service.open(
+                self._served, self._principal, wanted=lambda: not self._over, on_wait=on_wait
+            )
         except PaddockError as error:
             self.send(b"".join(encode(m.Failed(error.code, str(error)), HANDSHAKE)))
             self._close(error.code, str(error))
@@ -127,6 +175,8 @@ class NativeSocket:
         self._over = True
         if self._live is not None:
             self._live.closed(self._number, done=done)
+        elif self._opening is not None:
+            self._opening.cancel()  # its place in line is another's
 
     def _close(self, code: str, text: str) -> None:
         self._out.close(close_number(code), close_reason(code, text))

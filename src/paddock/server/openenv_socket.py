@@ -32,7 +32,7 @@ from paddock.hosting.openenv.tool_form import Tools
 from paddock.hosting.openenv.translate import Asked, Translator
 from paddock.server.held_sessions import HeldSessions
 from paddock.server.inner_client import InnerClient
-from paddock.server.native_socket import NORMAL, POLICY_VIOLATION, Out
+from paddock.server.native_socket import NORMAL, POLICY_VIOLATION, Out, Toll
 from paddock.server.permitted import no_episode
 from paddock.server.principals import Principal
 from paddock.server.served import Served
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
 _CARRIED = 64  # requests that a client may send ahead; those after them are refused
 _MOST_WAITING = 4096  # a client that sends on after so many refusals reads none of them
+_REFUSALS = 64  # in a row, because it asks too often: then it is let go
 _BY_ROLE = {
     "operator": (ResetRequest, StepRequest, StateRequest, McpRequest, CloseRequest),
     "agent": (StepRequest, McpRequest, CloseRequest),
@@ -78,6 +79,8 @@ class OpenEnvSocket:
         join: tuple[HeldSessions, str] | None = None,
     ) -> None:
         self._service, self._served, self._principal, self._out = service, served, principal, out
+        self.toll = Toll(service, principal, out)
+        self._refusals = 0
         self._rpc = rpc
         self._held: HeldSessions | None = None
         self._waiting: deque[_Entry] = deque()
@@ -88,6 +91,7 @@ class OpenEnvSocket:
         )
         self._tools = told.tools
         self._free = self._over = self._in_next = False  # free once the environment is there
+        self._opening: asyncio.Future[None] | None = None
         # An agent can do nothing in an environment without tools that nobody resets, so it gets none.
         self._idle = join is None and principal.role == "agent" and told.tools is None
         if self._idle:
@@ -146,10 +150,20 @@ class OpenEnvSocket:
         self._next()
 
     def _read(self, data: bytes | str) -> _Entry:
+        if not self.toll.pay(1):
+            self._refusals += 1
+            if self._refusals > _REFUSALS:
+                self.toll.end()
+            return _refused("Too many requests: wait a moment.")
+        self._refusals = 0
+        asked = self._understood(data)
+        if isinstance(asked, WireError):
+            self.toll.pay_extra()
+        return asked
+
+    def _understood(self, data: bytes | str) -> _Entry:
         if len(self._waiting) >= _CARRIED:
             return _refused("More was sent ahead than is kept: wait for answers.")
-        if self._service.wait_s(self._principal.name):
-            return _refused("Too many requests: wait a moment.")
         if self._rpc and not self._idle:
             return _Rpc(json_rpc.read(data, websocket=True))
         asked = parse_request(data)
@@ -253,6 +267,8 @@ class OpenEnvSocket:
         self._over = True
         client, self._client = self._client, None
         if client is None:
+            if self._opening is not None:
+                self._opening.cancel()  # its place in line is another's
             return
         if self._held is None:
             client.leave()

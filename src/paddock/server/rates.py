@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 from collections import OrderedDict
 from dataclasses import dataclass
+from functools import lru_cache
 
 
 @dataclass
@@ -22,21 +23,35 @@ class Rates:
 
     def wait_s(self, name: str, now_s: float, count: int = 1) -> float:
         """0 if ``name`` may ask ``count`` times now, which is then counted; else after how many seconds it may."""
+        bucket = self._bucket(name, now_s)
+        if bucket.left < count:
+            return (count - bucket.left) / self._per_s
+        bucket.left -= count
+        return 0.0
+
+    def charge(self, name: str, now_s: float, count: int = 1) -> float:
+        """Count what ``name`` has asked already; for how many seconds it must be silent to be within its rate."""
+        bucket = self._bucket(name, now_s)
+        bucket.left -= count
+        return max(0.0, -bucket.left / self._per_s)
+
+    def _bucket(self, name: str, now_s: float) -> _Bucket:
         bucket = self._buckets.pop(name, None) or _Bucket(self._burst, now_s)
         bucket.left = min(self._burst, bucket.left + (now_s - bucket.at_s) * self._per_s)
         bucket.at_s = now_s
         self._buckets[name] = bucket  # the latest one stands last
         if len(self._buckets) > self._most:
             self._buckets.popitem(last=False)
-        if bucket.left < count:
-            return (count - bucket.left) / self._per_s
-        bucket.left -= count
-        return 0.0
+        return bucket
 
 
 def network_of(peer: str) -> str:
     """Who counts as one: an IPv4 address, or an IPv6 network of 64 bits, of which one machine has all addresses."""
-    host = peer.rpartition(":")[0] or peer
+    return _network_of(peer.rpartition(":")[0] or peer)
+
+
+@lru_cache(1024)
+def _network_of(host: str) -> str:
     try:
         address = ipaddress.ip_address(host.partition("%")[0])
     except ValueError:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import select
 import socket
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
@@ -13,9 +15,12 @@ from typing import Any, get_args
 from paddock.core.spec import EnvSpec
 from paddock.core.spec_json import decode_spec
 from paddock.core.vector_env import AutoresetMode, OnFault
-from paddock.errors import DependencyNotInstalled, NotPermitted, PaddockError, PlanError, UnregisteredEnv
+from paddock.errors import DependencyNotInstalled, NotPermitted, PaddockError, PlanError, Unreachable, UnregisteredEnv
 from paddock.hosting import messages as m
+from paddock.hosting.frames import wait_for
+from paddock.hosting.numbering import HANDSHAKE
 from paddock.hosting.openenv.tool_form import Tools
+from paddock.hosting.resuming import frame_of
 from paddock.hosting.wall_description import checked_description, checked_spaces
 from paddock.hosting.wall_failure import walled_error
 from paddock.hosting.wall_rules import WallRules
@@ -38,6 +43,10 @@ _WORDS = {
     "on_fault": frozenset(get_args(OnFault)),
 }
 MOST_LANES = 4096
+# Asked of a new worker under a number that no request has; it is answered without an environment.
+_ARE_YOU_THERE = frame_of(m.Refuse(Unreachable.code, "no request"), HANDSHAKE)
+_YES = frame_of(m.Failed(Unreachable.code, "no request"), HANDSHAKE)
+_REPLY_BYTES = 1 << 12
 
 
 @dataclass(frozen=True)
@@ -93,8 +102,18 @@ class Served:
         return sha256(made.encode()).digest()
 
     def start(self) -> tuple[socket.socket, Any]:
-        """A worker; takes a spare one if there is one. Blocks for some milliseconds."""
-        return self._launch()
+        """A worker that is ready for its first request; takes a spare one if there is one. Blocks until then.
+
+        One that does not get ready is returned too: whoever uses it finds that it is lost, and why.
+        """
+        near, child = self._launch()
+        near.setblocking(False)
+        with suppress(OSError):
+            near.send(_ARE_YOU_THERE)
+            ready = wait_for(near.fileno(), select.POLLIN, self.policy.start_s)
+            if not ready or near.recv(_REPLY_BYTES) not in (_YES, b""):  # nothing: it has ended by itself
+                child.kill()
+        return near, child
 
     def spares(self, count: int) -> WarmPool:
         """Keep that many workers ready."""

@@ -26,7 +26,7 @@ from paddock.errors import (
     Unreachable,
 )
 from paddock.making.warm import WarmPool
-from paddock.server.crew import Crew
+from paddock.server.crew import Crew, OnWait
 from paddock.server.journal import Header, Recovered
 from paddock.server.journal_file import JournalFile, lock_folder
 from paddock.server.live_session import SHOWN, LiveSession
@@ -42,7 +42,7 @@ from paddock.server.terms import Terms
 logger = logging.getLogger("paddock.server")
 
 _TICK_S = 0.1
-_SYNC_S = 1.0  # from one write of the journals to the disk to the next
+_SYNC_S = 1.0  # from one write of the journals to the disk to the next, and from one word to those in line
 _AGAIN_S = 30.0  # after a start that failed the server is not ready; then it is, for the next to show
 _LAG_S = 1.0  # the loop was late by so much: it is not well
 _LAG_KEPT = 0.9  # of that, from tick to tick: it is remembered for some seconds
@@ -119,6 +119,10 @@ class Service:
         """How long this principal must wait before its next requests; 0 counts them."""
         return self._rates.wait_s(principal, time.monotonic(), count)
 
+    def charge(self, principal: str, count: int) -> float:
+        """Count what this principal has sent already; for how long it should be silent now."""
+        return self._rates.charge(principal, time.monotonic(), count)
+
     def session(self, id: str, principal: Principal, served: Served | None = None) -> LiveSession | None:
         """The session of this id, for who owns it or was handed it; for anyone else there is none."""
         live = self._sessions.get(id)
@@ -139,16 +143,23 @@ class Service:
         return found[0]
 
     async def open(
-        self, served: Served, principal: Principal, *, journaled: bool = True, wanted: Callable[[], bool] = _always
+        self,
+        served: Served,
+        principal: Principal,
+        *,
+        journaled: bool = True,
+        wanted: Callable[[], bool] = _always,
+        on_wait: OnWait | None = None,
     ) -> LiveSession:
         """A new session with its worker; CapacityReached and others say why not.
 
-        In a burst it may take a while until its turn comes; nothing is started for one that is not ``wanted`` then.
+        In a burst it may take a while until its turn comes: ``on_wait`` is told, now and then, how many are before
+        it. Nothing is started for one that is not ``wanted`` then; who is cancelled leaves the line at once.
         """
         self._check_room(principal)
         self._opening[principal.name] += 1
         try:
-            live = await self._started(served, principal, journaled=journaled, wanted=wanted)
+            live = await self._started(served, principal, journaled=journaled, wanted=wanted, on_wait=on_wait)
         finally:
             self._opening[principal.name] -= 1
             self._opening += Counter()  # forgets who opens none
@@ -161,12 +172,18 @@ class Service:
         return live
 
     async def _started(
-        self, served: Served, principal: Principal, *, journaled: bool, wanted: Callable[[], bool]
+        self,
+        served: Served,
+        principal: Principal,
+        *,
+        journaled: bool,
+        wanted: Callable[[], bool],
+        on_wait: OnWait | None,
     ) -> LiveSession:
         live: LiveSession | None = None
         try:
             live = await self._live(served, principal, journaled=journaled)
-            await live.start(wanted)
+            await live.start(wanted, on_wait)
         except BaseException as error:
             if live is not None:
                 live.abandon()
@@ -315,6 +332,8 @@ class Service:
             self._lag_s = max(now - began_s - _TICK_S, self._lag_s * _LAG_KEPT)
             syncs = now - synced_s >= _SYNC_S
             synced_s = now if syncs else synced_s
+            if syncs:
+                self._crew.tell()
             for look in self.each_second if syncs else ():
                 look()
             for live in list(self._sessions.values()):
@@ -328,7 +347,22 @@ class Service:
         """What /health says: the truth, and no more than that, for anyone may ask."""
         wedged = any(live.wedged for live in self._sessions.values())
         unwell = wedged or self.draining or self._start_failed_s is not None or self._lag_s > _LAG_S
-        return {"status": "degraded" if unwell else "healthy"}
+        return {"status": "degraded" if unwell else "healthy", **(self.queue if self.queue["sessions_waiting"] else {})}
+
+    def gauges(self) -> dict[str, float]:
+        """What /metrics measures at the moment."""
+        own = {
+            "paddock_sessions": self.active,
+            "paddock_workers": self.workers,
+            "paddock_uptime_seconds": time.monotonic() - self.began_s,
+            "paddock_workers_started_total": self._crew.started,
+        }
+        return {**own, **{f"paddock_{name}": count for name, count in self.queue.items()}}
+
+    @property
+    def queue(self) -> dict[str, int]:
+        """How many workers are being started, and how many sessions wait until that is begun for them."""
+        return {"workers_starting": self._crew.starting, "sessions_waiting": self._crew.waiting}
 
     @property
     def ready(self) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from paddock.hosting.websocket.connection import ClientConnection
@@ -42,15 +43,20 @@ class AsyncConnection(asyncio.BufferedProtocol):
         on_end: OnEnd,
         *,
         timeout_s: float = 10.0,
+        dial_s: float = inf,
+        on_accept: Callable[[], None] | None = None,
         context: ssl.SSLContext | None = None,
         max_bytes: int = MESSAGE_BYTES,
         split: Split | None = None,
     ) -> AsyncConnection:
-        """A connection, by ``timeout_s`` at the latest: UpgradeRefused, OSError or TimeoutError if not."""
+        """A connection, by ``timeout_s`` at the latest: UpgradeRefused, OSError or TimeoutError if not.
+
+        ``dial_s``: so much of that for the server to accept, which ``on_accept`` hears.
+        """
         ws = ClientConnection(endpoint, max_bytes=max_bytes, split=split)
         connection = cls(ws, on_event, on_end)
         try:
-            await asyncio.wait_for(connection._open(endpoint, context), timeout_s)
+            await asyncio.wait_for(connection._open(endpoint, context, timeout_s, dial_s, on_accept), timeout_s)
         except asyncio.TimeoutError:  # another class than TimeoutError before Python 3.11
             connection._opened.cancel()
             connection.abort()
@@ -61,16 +67,40 @@ class AsyncConnection(asyncio.BufferedProtocol):
             raise
         return connection
 
-    async def _open(self, endpoint: Endpoint, context: ssl.SSLContext | None) -> None:
+    async def _open(
+        self,
+        endpoint: Endpoint,
+        context: ssl.SSLContext | None,
+        timeout_s: float,
+        dial_s: float,
+        on_accept: Callable[[], None] | None,
+    ) -> None:
         loop = asyncio.get_running_loop()
-        security: dict[str, Any] = {}
-        if endpoint.secure:
-            security = {"ssl": context or default_context(), "server_hostname": endpoint.host}
+        # TCP first and alone: only a server that does not accept is given up before the whole time is over.
         if endpoint.unix is not None:
-            await loop.create_unix_connection(lambda: self, endpoint.unix, **security)
+            dialing = loop.create_unix_connection(asyncio.Protocol, endpoint.unix)
         else:
-            await loop.create_connection(lambda: self, endpoint.host, endpoint.port, **security)
-        await self._opened
+            dialing = loop.create_connection(asyncio.Protocol, endpoint.host, endpoint.port)
+        transport, _ = await asyncio.wait_for(dialing, min(dial_s, timeout_s))
+        if on_accept is not None:
+            on_accept()
+        try:
+            if endpoint.secure:
+                secured = await loop.start_tls(
+                    transport,
+                    self,
+                    context or default_context(),
+                    server_hostname=endpoint.host,
+                    ssl_handshake_timeout=timeout_s,
+                )
+                assert secured is not None
+                transport = secured
+            transport.set_protocol(self)
+            self.connection_made(transport)
+            await self._opened
+        except BaseException:
+            transport.abort()
+            raise
 
     @property
     def subprotocol(self) -> str | None:

@@ -13,7 +13,9 @@ import struct
 import sys
 import time
 import weakref
+from collections.abc import Callable
 from contextlib import suppress
+from math import inf
 from typing import TYPE_CHECKING
 
 from paddock.hosting.frames import wait_for
@@ -37,6 +39,8 @@ _SOON_S = 400e-6  # a server on this machine has replied by then
 class BlockingConnection:
     """Connects when made, by ``timeout_s`` at the latest: UpgradeRefused, OSError or TimeoutError if it can't.
 
+    ``dial_s``: so much of that for the server to accept, which ``on_accept`` hears.
+
     After an error of any method it is of no more use; ``abort`` it.
     """
 
@@ -45,13 +49,15 @@ class BlockingConnection:
         endpoint: Endpoint,
         *,
         timeout_s: float = 10.0,
+        dial_s: float = inf,
+        on_accept: Callable[[], None] | None = None,
         context: ssl.SSLContext | None = None,
         max_bytes: int = MESSAGE_BYTES,
         split: Split | None = None,
     ) -> None:
         self._ws = ClientConnection(endpoint, max_bytes=max_bytes, split=split)
         ends_s = time.monotonic() + timeout_s
-        self._sock = dial(endpoint, ends_s, context)
+        self._sock = dial(endpoint, ends_s, context, dial_s=dial_s, on_accept=on_accept)
         self._abandoned = weakref.finalize(self, self._sock.close)
         # TLS may have read what is not asked for yet, and may have to write to read: it is polled.
         self._kernel_waits = _KERNEL_WAITS and not endpoint.secure

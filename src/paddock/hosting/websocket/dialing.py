@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import socket
 import time
+from collections.abc import Callable
+from math import inf
 from typing import TYPE_CHECKING
 
 from paddock.hosting.websocket.endpoint import Endpoint
@@ -12,12 +14,23 @@ if TYPE_CHECKING:
     import ssl
 
 
-def dial(endpoint: Endpoint, ends_s: float, context: ssl.SSLContext | None = None) -> socket.socket:
+def dial(
+    endpoint: Endpoint,
+    ends_s: float,
+    context: ssl.SSLContext | None = None,
+    *,
+    dial_s: float = inf,
+    on_accept: Callable[[], None] | None = None,
+) -> socket.socket:
     """A connected socket, with TLS if the endpoint is secure. OSError or TimeoutError if not by ``ends_s`` (monotonic).
 
+    The server must accept within ``dial_s`` seconds, which ``on_accept`` hears; TLS may take the rest of the time.
     Looking the host's name up is not bounded: the system has no way to.
     """
-    sock = _unix(endpoint.unix, ends_s) if endpoint.unix is not None else _tcp(endpoint, ends_s)
+    accepts_s = min(ends_s, time.monotonic() + dial_s)
+    sock = _unix(endpoint.unix, accepts_s) if endpoint.unix is not None else _tcp(endpoint, accepts_s)
+    if on_accept is not None:
+        on_accept()
     if not endpoint.secure:
         return sock
     try:

@@ -1,0 +1,215 @@
+"""A crowd of clients that open sessions at once: each waits its turn, on one connection, and gets one worker."""
+
+import asyncio
+import re
+import socket
+import threading
+import time
+
+import pytest
+
+import paddock
+from paddock.errors import Unreachable
+from paddock.hosting import messages as m
+from paddock.hosting.codec import decode_frame, encode
+from paddock.hosting.remote_address import WAITING
+from paddock.server.crew import Crew
+from tests.hosting.websocket.servers import certificate
+from tests.server.in_process import RunningServer, write_vault
+from tests.server.raw_peers import BINARY, Peer
+from tests.server.serving import serving, wait_until
+from tests.server.test_auth_roles import Native
+
+
+def asked(server, path, context=None):
+    host = "localhost" if context else "127.0.0.1"
+    with Peer((host, server.port), token=server.token, context=context, timeout=60.0) as peer:
+        return peer.ask("GET", path)
+
+
+def counted(server, context=None):
+    """The server's own numbers, by name."""
+    text = asked(server, "/metrics", context).body.decode()
+    return {name: float(value) for name, value in re.findall(r"^(paddock_\w+) (\S+)$", text, re.MULTILINE)}
+
+
+async def crowd(url, remote, count, meanwhile):
+    """``count`` environments, made at once and stepped once; the places that their clients were told."""
+    places = [[] for _ in range(count)]
+
+    async def one(number):
+        options = paddock.RemoteOptions(**remote, on_wait=places[number].append)
+        async with await paddock.make_async(url, remote=options) as env:
+            await env.reset(seed=number)
+            observation, *_ = await env.step(number)
+            held.append(observation)
+            if len(held) == count:
+                everyone.set()
+            await everyone.wait()  # all of them live at the same time
+
+    held, everyone = [], asyncio.Event()
+    looking = asyncio.ensure_future(meanwhile())
+    await asyncio.gather(*(one(number) for number in range(count)))
+    looking.cancel()
+    return places
+
+
+@pytest.mark.parametrize("tls", [False, True], ids=["plain", "tls"])
+@pytest.mark.parametrize("count", [24, pytest.param(200, marks=pytest.mark.full)])
+def test_a_crowd_gets_a_session_each_on_one_connection_and_with_one_start(tmp_path, count, tls):
+    settings, remote, context = {}, {}, None
+    if tls:
+        _, context = certificate(tmp_path)
+        settings = {"tls_cert": tmp_path / "cert.pem", "tls_key": tmp_path / "key.pem"}
+        remote = {"ca": tmp_path / "cert.pem"}
+    with serving(tmp_path / "server", spares=0, **settings) as server:
+        url = f"https://localhost:{server.port}" if tls else server.url
+        remote |= {"token": server.token, "connect_s": 590.0, "deadline_s": 120.0}
+        health, looks = [], 0
+
+        async def look():
+            nonlocal looks
+            while True:
+                answer = await asyncio.to_thread(asked, server, "/health", context)
+                health.append(answer.json)
+                looks += 1
+                await asyncio.sleep(0.2)
+
+        began = time.monotonic()
+        places = asyncio.run(crowd(url, remote, count, look))
+        took_s = time.monotonic() - began
+        numbers = counted(server, context)
+        connections = numbers["paddock_connections_total"] - looks - 1
+        print(f"{count} sessions in {took_s:.1f} s, {connections:.0f} connections, {numbers}")
+        assert numbers["paddock_workers_started_total"] == numbers["paddock_sessions_opened_total"] == count
+        assert connections <= count + 10
+        assert any(one.get("sessions_waiting") for one in health)
+        assert {one["status"] for one in health} <= {"healthy", "degraded"}
+        told = [ahead for ahead in places if ahead]
+        assert len(told) > count / 2  # the first few have their turn at once
+        assert all(ahead == sorted(ahead, reverse=True) and ahead[0] < count for ahead in told)
+        numbers = wait_until_idle(server, context)
+        assert numbers["paddock_workers_starting"] == numbers["paddock_sessions_waiting"] == 0
+
+
+def wait_until_idle(server, context):
+    wait_until(lambda: counted(server, context)["paddock_sessions"] == 0, 30.0)
+    assert asked(server, "/health", context).json in ({"status": "healthy"}, {"status": "degraded"})
+    return counted(server, context)
+
+
+@pytest.fixture
+def held_up(tmp_path):
+    """A server in this process whose starts wait for ``go``: two of them at a time, the others are in line."""
+    go = threading.Event()
+    running = RunningServer([write_vault(tmp_path / "vault")], tmp_path / "tokens")
+    (served,) = running.served
+    start = served.start
+
+    def start_later():
+        go.wait(30.0)
+        return start()
+
+    served.start = start_later
+    with running as server:
+        server.service._crew = Crew(2)
+        server.go = go
+        try:
+            yield server
+        finally:
+            go.set()
+
+
+def native(server):
+    """A connection that has said hello and knows that it will be told its place."""
+    peer = server.peer(timeout=30.0)
+    assert peer.upgrade(headers={"sec-websocket-protocol": f"paddock.v1, {WAITING}"}).status == 101
+    peer.frame(BINARY, b"".join(encode(m.Hello(), 0)))
+    return peer
+
+
+def waiting(server, count):
+    wait_until(lambda: server.service.queue["sessions_waiting"] == count)
+
+
+def test_a_client_that_leaves_frees_its_place_and_no_worker_is_started_for_it(held_up):
+    peers = [native(held_up) for _ in range(2)]
+    wait_until(lambda: held_up.service.queue["workers_starting"] == 2)
+    third = native(held_up)
+    waiting(held_up, 1)
+    fourth = native(held_up)
+    waiting(held_up, 2)
+    assert decode_frame(fourth.message()[1]) == (0, m.Waiting(3))
+    third.sock.close()
+    waiting(held_up, 1)
+    assert decode_frame(fourth.message()[1]) == (0, m.Waiting(2))  # within a second
+    held_up.go.set()
+    for peer in (*peers, fourth):
+        assert isinstance(decode_frame(peer.message()[1])[1], m.Welcome)
+        peer.sock.close()
+    assert held_up.service._crew.started == 3
+
+
+def test_a_client_that_does_not_know_the_event_is_not_sent_it(held_up):
+    peers = [native(held_up) for _ in range(2)]
+    wait_until(lambda: held_up.service.queue["workers_starting"] == 2)
+
+    def go_later():
+        waiting(held_up, 1)
+        held_up.go.set()
+
+    threading.Thread(target=go_later, daemon=True).start()
+    with held_up.peer(timeout=30.0) as old:
+        assert isinstance(Native(old).welcome, m.Welcome)  # and nothing before it
+    for peer in peers:
+        peer.sock.close()
+
+
+@pytest.mark.parametrize("way", ["blocking", "async"])
+def test_a_client_gives_up_when_its_time_is_over_and_says_what_it_waited_for(held_up, way):
+    peers = [native(held_up) for _ in range(3)]
+    waiting(held_up, 1)
+    url = f"http://127.0.0.1:{held_up.port}"
+    remote = paddock.RemoteOptions(token=held_up.tokens["operator"], connect_s=1.5, on_wait=(places := []).append)
+    began = time.monotonic()
+    with pytest.raises(Unreachable, match=r"within 1\.5 s: 3 others were ahead in its queue.*connect_s"):
+        if way == "async":
+            asyncio.run(paddock.make_async(url, remote=remote))
+        else:
+            paddock.make(url, remote=remote)
+    assert time.monotonic() - began >= 1.4 and places == [3]
+    waiting(held_up, 1)  # it has left the line
+    for peer in peers:
+        peer.sock.close()
+
+
+@pytest.mark.parametrize("way", ["blocking", "async"])
+def test_a_server_that_accepts_and_says_nothing_is_waited_for_on_one_connection(way):
+    """As one does whose machine is too busy for the handshake: coming again would only make that worse."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        remote = paddock.RemoteOptions(token="0123456789abcdef", connect_s=6.5)
+        with pytest.raises(Unreachable, match=r"accepted the connection, but did not finish the handshake within 6\.5"):
+            if way == "async":
+                asyncio.run(paddock.make_async(url, remote=remote))
+            else:
+                paddock.make(url, remote=remote)
+        listener.settimeout(0.2)
+        listener.accept()[0].close()
+        with pytest.raises(TimeoutError):
+            listener.accept()
+
+
+def test_openenv_clients_just_wait(held_up):
+    peers = [native(held_up) for _ in range(2)]
+    wait_until(lambda: held_up.service.queue["workers_starting"] == 2)
+    with held_up.peer(timeout=30.0) as stock:
+        assert stock.upgrade().status == 101
+        waiting(held_up, 1)
+        with held_up.peer(None) as anyone:
+            health = anyone.ask("GET", "/health").json
+        assert health == {"status": "healthy", "workers_starting": 2, "sessions_waiting": 1}
+        held_up.go.set()
+        assert stock.text({"type": "reset", "data": {}})["type"] == "observation"
+    for peer in peers:
+        peer.sock.close()
