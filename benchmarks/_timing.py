@@ -38,6 +38,17 @@ def playing(env: Any, actions: list[Any]) -> Callable[[int], int]:
     return run
 
 
+def tail(call: Callable[[int], Any], calls: int) -> str:
+    """The 99.9th percentile and the longest of so many calls, as text; ``call`` takes the number of the call."""
+    took = []
+    for at in range(calls):
+        began = time.perf_counter()
+        call(at)
+        took.append(time.perf_counter() - began)
+    took.sort()
+    return f"p99.9 {took[int(calls * 0.999)] * 1e3:.3f} ms, longest {took[-1] * 1e3:.3f} ms of {calls:,} steps"
+
+
 def _calls_for(run: Callable[[int], int], seconds: float) -> int:
     calls = 4
     while True:

@@ -3,11 +3,15 @@
     python benchmarks/processes.py [--quick]
 
 Rates are env-steps a second through the public ``step``. The same Gymnasium environment runs in both, except where the
-row says otherwise. All vector environments are made before the first round and take turns; idle ones only sleep.
+row says otherwise. All vector environments are made before the first round and take turns; idle ones only sleep. At the
+end 4 and 8 CartPoles step beside as many busy neighbours as there are cores, in this session and in another one.
 """
 
 from __future__ import annotations
 
+import os
+import statistics
+import subprocess
 import sys
 import time
 import warnings
@@ -15,7 +19,7 @@ from functools import partial
 
 import gymnasium
 import numpy as np
-from _timing import Table, rates
+from _timing import Table, rates, tail
 
 import paddock
 import paddock.gym
@@ -26,6 +30,7 @@ QUICK = "--quick" in sys.argv
 ROUNDS = 5 if QUICK else 15
 CORES = 2
 WARM_UP = 1_200
+NEIGHBOUR_ROUNDS, TURNS, TURN_S = (4, 8, 0.05) if QUICK else (20, 20, 0.05)
 
 
 def work_for(seconds):
@@ -79,7 +84,7 @@ def stepping(env, title=""):
     env.reset(seed=0)
     rng = np.random.default_rng(0)
     actions = [rng.integers(0, 2, env.num_envs) for _ in range(16)]
-    for _ in range(WARM_UP if "Cart" in title else 20):  # until compiled functions are loaded in each worker
+    for _ in range(WARM_UP if "Cart" in title else 20):
         env.step(actions[0])
 
     def run(calls):
@@ -106,6 +111,44 @@ def compare(title, cases, bars, seconds):
     for name, bar in bars.items():
         table.row(name, found[name], found["async"], bar)
     return table, found
+
+
+def beside_neighbours(n, *, own_session):
+    """A round is many short turns of both. True if the median of the rounds' ratios or the worst misses its bar."""
+    make = partial(paddock.gym.make, "CartPole-v1")
+    cases = {"ours": paddock.gym.vector.AsyncVectorEnv([make] * n)}
+    cases["async"] = gymnasium.vector.AsyncVectorEnv([partial(gymnasium.make, "CartPole-v1")] * n)
+    runs = {name: stepping(env, "Cart") for name, env in cases.items()}
+    command = [sys.executable, "-c", "while True: pass"]
+    busy = [subprocess.Popen(command, start_new_session=own_session) for _ in range(os.cpu_count() or 1)]
+    try:
+        ratios = [_round(runs) for _ in range(NEIGHBOUR_ROUNDS)]
+        actions = np.zeros(n, int)
+        print(f"    {tail(lambda at: cases['ours'].step(actions), 2_000)}")
+    finally:
+        for process in busy:
+            process.kill()
+            process.wait()
+        for env in cases.values():
+            env.close()
+    median, worst = statistics.median(ratios), min(ratios)
+    verdict = "ok" if median >= 1.0 and worst >= 0.9 else "MISSED"
+    where = "another session" if own_session else "this session"
+    print(
+        f"n = {n}, neighbours in {where}: median {median:.2f}x, worst of {len(ratios)} rounds {worst:.2f}x   {verdict}"
+    )
+    return verdict != "ok"
+
+
+def _round(runs):
+    steps, took = dict.fromkeys(runs, 0), dict.fromkeys(runs, 0.0)
+    for _ in range(TURNS):
+        for name, run in runs.items():
+            began = time.perf_counter()
+            while time.perf_counter() - began < TURN_S:
+                steps[name] += run(1)
+            took[name] += time.perf_counter() - began
+    return (steps["ours"] / took["ours"]) / (steps["async"] / took["async"])
 
 
 def main():
@@ -141,6 +184,10 @@ def main():
             share = found[name] / ideal
             failed |= share < 0.97
             table.note(f"{share:.1%} of the {ideal:,.0f} a second that {CORES} cores could do (asked: 97 %)")
+    print(f"\nCartPole beside {os.cpu_count()} busy neighbours, a worker for each lane, against AsyncVectorEnv")
+    for n in (4, 8):
+        for own_session in (False, True):
+            failed |= beside_neighbours(n, own_session=own_session)
     return int(failed)
 
 

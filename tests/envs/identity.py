@@ -4,10 +4,37 @@ import gymnasium
 import numpy as np
 
 import paddock.gym
+from paddock.envs.toy_text.table_env import TableEnv
+from paddock.kernels import KernelEnv
+from paddock.kernels.compile import compiled_run
 
 CLASSIC = ("CartPole-v0", "CartPole-v1", "MountainCar-v0", "MountainCarContinuous-v0", "Pendulum-v1", "Acrobot-v1")
 ONE_EACH = CLASSIC[1:]
 IN_PYTHON, AT_ONCE = 10**9, 0  # steps before a single environment is compiled
+
+
+def compile_after(monkeypatch, steps):
+    """Single environments made from now on are compiled after so many steps, whatever lies in the cache."""
+
+    def load(kernel, layout):
+        return steps == AT_ONCE and bool(compiled_run(kernel, layout))
+
+    monkeypatch.setattr("paddock.kernels.env.load_if_kept", load)
+    if steps in (IN_PYTHON, AT_ONCE):
+        return
+    monkeypatch.setattr(KernelEnv, "_has_quick_step", lambda self: False)  # it would not be counted
+    for kind in (KernelEnv, TableEnv):
+        monkeypatch.setattr(kind, "step", counting(kind.step, steps))
+
+
+def counting(step, steps):
+    def counted(self, action):
+        self.counted = getattr(self, "counted", 0) + 1
+        if self.counted == steps:
+            self.compile()
+        return step(self, action)
+
+    return counted
 
 
 def pair(env_id, **kwargs):

@@ -15,7 +15,7 @@ import paddock.kernels.lanes
 from paddock.core.vector_env import AutoresetMode
 from paddock.errors import InvalidAction, InvalidSnapshot
 
-from .identity import AT_ONCE, CLASSIC, IN_PYTHON, ONE_EACH, action_for, pair, play, same, trace
+from .identity import AT_ONCE, CLASSIC, IN_PYTHON, ONE_EACH, action_for, compile_after, pair, play, same, trace
 
 each_env = pytest.mark.parametrize("env_id", ONE_EACH)
 modes = pytest.mark.parametrize("mode", ["NEXT_STEP", "SAME_STEP"])
@@ -24,8 +24,7 @@ modes = pytest.mark.parametrize("mode", ["NEXT_STEP", "SAME_STEP"])
 @pytest.fixture(params=["python", "compiled"])
 def form(request, monkeypatch):
     """Single environments that stay in Python, or that are compiled at their first step."""
-    steps = IN_PYTHON if request.param == "python" else AT_ONCE
-    monkeypatch.setattr(paddock.kernels.env, "STEPS_BEFORE_COMPILING", steps)
+    compile_after(monkeypatch, IN_PYTHON if request.param == "python" else AT_ONCE)
     return request.param
 
 
@@ -193,12 +192,12 @@ def test_restored_env_goes_on_as_the_one_that_was_saved(env_id, form):
 def test_snapshot_taken_in_python_goes_on_compiled_and_the_other_way_round(env_id, monkeypatch):
     results = []
     for first, then in ((IN_PYTHON, AT_ONCE), (AT_ONCE, IN_PYTHON)):
-        monkeypatch.setattr(paddock.kernels.env, "STEPS_BEFORE_COMPILING", first)
+        compile_after(monkeypatch, first)
         env = paddock.gym.make(env_id).unwrapped
         env.reset(seed=8)
         trace(env, np.random.default_rng(0), 5)
         saved = env.snapshot()
-        monkeypatch.setattr(paddock.kernels.env, "STEPS_BEFORE_COMPILING", then)
+        compile_after(monkeypatch, then)
         env = paddock.gym.make(env_id).unwrapped
         env.restore(saved)
         results.append((saved, trace(env, np.random.default_rng(1), 30)))

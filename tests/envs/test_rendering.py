@@ -18,6 +18,8 @@ from paddock.envs.catalog import BUILT_IN
 from paddock.kernels import Kernel, KernelEnv
 from paddock.spaces import Discrete
 
+from .identity import IN_PYTHON, compile_after
+
 # phys2d/ and tabular/ are the same environments under other names; Gymnasium's need JAX.
 IDS = [spec.id for spec in BUILT_IN if spec.namespace is None]
 TEXT = [id for id in IDS if id.startswith(("FrozenLake", "CliffWalking", "Taxi"))]
@@ -149,13 +151,13 @@ def test_rendering_lanes_changes_no_lane():
 
 def test_compiled_lane_is_painted_where_it_is(monkeypatch):
     frames = []
-    for steps_in_python in (1_000, 2):
-        monkeypatch.setattr("paddock.kernels.env.STEPS_BEFORE_COMPILING", steps_in_python)
+    for steps in (IN_PYTHON, 2):
+        compile_after(monkeypatch, steps)
         cart = paddock.make("CartPole-v1", render_mode="rgb_array")
         cart.reset(seed=1)
         for action in (0, 1, 1, 0, 1):
             cart.step(action)
-        assert (cart.unwrapped._lane is not None) == (steps_in_python == 2)
+        assert (cart.unwrapped._lane is not None) == (steps == 2)
         frames.append(cart.render())
     assert np.array_equal(*frames)
 

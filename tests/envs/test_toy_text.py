@@ -6,7 +6,7 @@ import pytest
 
 import paddock
 from paddock.envs.toy_text.frozen_lake import generate_random_map, is_valid
-from tests.envs.identity import AT_ONCE, IN_PYTHON, same
+from tests.envs.identity import AT_ONCE, IN_PYTHON, compile_after, same
 
 LANES = 16
 ISLES = ["FSFFF", "HFFXH", "FFGFS"]  # two starts, a letter that means nothing, not a square
@@ -35,7 +35,7 @@ tables = pytest.mark.parametrize("case", [case for case in CASES if "blackjack" 
 
 @pytest.fixture(params=[IN_PYTHON, AT_ONCE, 25], ids=["python", "compiled", "compiled on the way"])
 def form(request, monkeypatch):
-    monkeypatch.setattr("paddock.kernels.env.STEPS_BEFORE_COMPILING", request.param)
+    compile_after(monkeypatch, request.param)
 
 
 @pytest.fixture(params=[True, False], ids=["compiled", "python"])

@@ -11,7 +11,7 @@ import pytest
 import paddock
 from paddock.envs import BlackjackEnv, CliffWalkingEnv
 from paddock.errors import InvalidAction, InvalidKernel, InvalidSnapshot
-from tests.envs.identity import AT_ONCE, IN_PYTHON, same
+from tests.envs.identity import AT_ONCE, IN_PYTHON, compile_after, same
 
 IDS = ("FrozenLake-v1", "CliffWalkingSlippery-v1", "Taxi-v4", "Blackjack-v1")
 TABLES = IDS[:3]
@@ -20,7 +20,7 @@ NOT_OURS = {"clock", "window", "window_surface", "get_surf_loc"}  # of the rende
 
 @pytest.fixture(params=[IN_PYTHON, AT_ONCE], ids=["python", "compiled"], autouse=True)
 def form(request, monkeypatch):
-    monkeypatch.setattr("paddock.kernels.env.STEPS_BEFORE_COMPILING", request.param)
+    compile_after(monkeypatch, request.param)
 
 
 def begun(env_id, seed=3, **kwargs):

@@ -1,6 +1,7 @@
 """Waiting awake: only where it was allowed, and only while it pays off."""
 
 import socket
+import time
 
 import pytest
 
@@ -72,3 +73,14 @@ def test_without_another_core_nobody_waits_awake(ends, looks, monkeypatch):
     far.send(b"x")
     monkeypatch.setattr(waiting, "_CORES", 1)
     assert not Waiting(near, awake_s=3.0).is_soon() and looks == []
+
+
+def test_one_that_loses_its_core_while_it_waits_awake_sleeps_from_then_on(monkeypatch):
+    near, far = socket.socketpair()
+    with near, far:
+        waiting = Waiting(near, 1e-3)
+        monkeypatch.setattr("paddock.hosting.waiting._CORES", 2)
+        monkeypatch.setattr("os.sched_yield", lambda: time.sleep(0.01))  # as if a neighbour took the core
+        waiting.is_soon()
+        far.send(b"x")
+        assert not waiting.is_soon()  # asleep: the next waits are not awake

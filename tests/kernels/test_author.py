@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import paddock
-from paddock.kernels.env import STEPS_BEFORE_COMPILING
 from tests.kernels.conftest import EXAMPLE
 from tests.spaces.twins import same
 
@@ -50,7 +49,9 @@ def test_single_environment_goes_on_with_the_same_numbers_when_it_is_compiled(re
     def run():
         env = paddock.make(ID)
         seen = [env.reset(seed=1)]
-        for action in actions(STEPS_BEFORE_COMPILING + 300)[:, 0]:
+        for at, action in enumerate(actions(600)[:, 0]):
+            if at == 300:
+                env.unwrapped.compile()
             seen.append(env.step(action))
             if seen[-1][2] or seen[-1][3]:
                 seen.append(env.reset())

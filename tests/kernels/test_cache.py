@@ -261,3 +261,70 @@ def test_kernels_compiled_apart_and_loaded_together_are_not_mixed_up(tmp_path):
     for id in ("CartPole-v1", "MountainCar-v0", "FrozenLake-v1"):
         subprocess.run([sys.executable, "-c", SEPARATELY, id], env=environment, check=True)
     subprocess.run([sys.executable, "-c", TOGETHER], env=environment, check=True)
+
+
+# Counted, not timed: on a busy machine any step may take long. Whoever calls the compiler during these steps fails.
+NO_STEP_WAITS = """
+import json
+import sys
+import numpy as np
+import paddock
+import paddock.gym
+from paddock import LaneOptions
+from paddock.envs import CartPoleEnv
+from paddock.kernels import compile as compiling
+
+class Cart(CartPoleEnv):
+    def form(self):
+        return ["numba" in sys.modules, self._lane is not None]
+
+def play(env, steps):
+    env.reset(seed=0)
+    before, faults = ["numba" in sys.modules, list(compiling._loaded)], 0
+    kept, compiling._compile = compiling._compile, None
+    for at in range(steps):
+        if env.num_envs == 1:
+            result = env.step(at % 2)
+            if result[2] or result[3]:
+                env.reset()
+        else:
+            faults += "lane_error" in env.step(np.full(env.num_envs, at % 2))[4]
+    compiling._compile = kept
+    assert before == ["numba" in sys.modules, list(compiling._loaded)]
+    return faults
+
+Cart.num_envs = 1
+steps = int(sys.argv[1])
+paddock.register("me/Cart-v0", Cart, max_episode_steps=500)
+impatient = LaneOptions(deadline_s=0.5, workers=2)
+forms = {}
+with paddock.make_vec("me/Cart-v0", 4, isolation="process", lanes=impatient) as lanes:
+    forms["workers"] = [play(lanes, steps), *lanes.call("form")[0]]
+with paddock.gym.vector.AsyncVectorEnv([Cart] * 4, deadline_s=0.5) as lanes:
+    forms["forked"] = [play(lanes, steps), *lanes.call("form")[0]]
+one = Cart()
+forms["single"] = [play(one, 1_500), *one.form()]
+with paddock.make_vec("me/Cart-v0", 4, backend="loop") as lanes:
+    forms["loop"] = [play(lanes, 1_500), *lanes.call("form")[0]]
+with paddock.gym.vector.AsyncVectorEnv([Cart] * 4, deadline_s=0.5) as lanes:
+    forms["forked from one that has it"] = [play(lanes, 1_500), *lanes.call("form")[0]]
+print(json.dumps(forms))
+"""
+
+
+@pytest.mark.parametrize("steps", [1_500, pytest.param(10_000, marks=pytest.mark.full)])
+def test_no_step_waits_for_machine_code_from_a_cold_cache_or_a_warm_one(tmp_path, steps):
+    environment = {**os.environ, "PADDOCK_CACHE": str(tmp_path), "PYTHONPATH": os.pathsep.join(sys.path)}
+
+    def forms():
+        command = [sys.executable, "-c", NO_STEP_WAITS, str(steps)]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=500)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout.splitlines()[-1])
+
+    plain, compiled = [0, False, False], [0, True, True]  # faults, whether Numba is imported, whether it is compiled
+    cold = forms()
+    assert cold == dict.fromkeys(cold, plain)
+    subprocess.run([sys.executable, "-c", SEPARATELY, "CartPole-v1"], env=environment, check=True)
+    in_this_process = ("single", "loop", "forked from one that has it")
+    assert forms() == {**cold, **dict.fromkeys(in_this_process, compiled)}

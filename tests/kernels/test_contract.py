@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import paddock
-from paddock.errors import InvalidKernel
+from paddock.errors import InvalidKernel, KernelNotCompiled
 from paddock.kernels import Kernel, LaneRng
 from paddock.kernels.env import env_class
 from paddock.kernels.vector import vector_class
@@ -38,11 +38,41 @@ LOOSE = Loose(0, 0.0, False)
         (lambda s, a, r, p: (s, 0.0, 1), "terminated=1"),
     ],
 )
-def test_a_step_that_compiled_lanes_would_change_is_refused_in_python(step, words):
+def test_a_step_that_compiled_lanes_would_change_is_refused_alike_in_one_and_in_lanes(step, words, in_python):
     kernel = Kernel(lambda r, p: LOOSE, step, lambda s, p: s.n, NoParams(), Discrete(9), Discrete(2))
+    with pytest.raises(InvalidKernel, match=words):
+        env_class(kernel)().reset(seed=0)
+    with pytest.raises((InvalidKernel, KernelNotCompiled)):
+        vector_class(kernel)()
+    in_python()
+    with pytest.raises(InvalidKernel, match=words):
+        vector_class(kernel)()
+
+
+def test_an_int_that_comes_some_steps_later_is_refused_too():
+    def step(state, action, rng, params):
+        return Loose(state.n + 1, 0.5 if state.n < 5 else 7, False), 0.0, False
+
+    kernel = Kernel(lambda r, p: LOOSE, step, lambda s, p: s.n, NoParams(), Discrete(9), Discrete(2))
+    words = rf"{__file__}:\d+: step\(\) returned x=7, a int"
+    with pytest.raises(InvalidKernel, match=words):
+        env_class(kernel)().reset(seed=0)
+    with pytest.raises(InvalidKernel, match=words):
+        vector_class(kernel)()
+
+
+def test_what_fails_in_python_alone_is_no_fault_of_the_kernels_types(in_python):
+    def step(state, action, rng, params):
+        return Loose(state.n + 1, 1.0 / state.n, False), 0.0, False
+
+    kernel = Kernel(lambda r, p: LOOSE, step, lambda s, p: s.n, NoParams(), Discrete(9), Discrete(2))
+    lanes = vector_class(kernel)(2)
+    lanes.reset(seed=0)
+    lanes.step(np.zeros(2, int))  # inf, as documented
+    in_python()
     env = env_class(kernel)()
     env.reset(seed=0)
-    with pytest.raises(InvalidKernel, match=words):
+    with pytest.raises(ZeroDivisionError):
         env.step(0)
 
 

@@ -2,15 +2,14 @@
 
 import inspect
 import random
-import re
-import warnings
 
 import numpy as np
 import pytest
 from numpy.random import rand
 
 import paddock
-from paddock.kernels import Kernel, env, power
+from paddock.kernels import Kernel, power
+from paddock.kernels.env import env_class
 from paddock.kernels.vector import vector_class
 from paddock.spaces import Box, Discrete
 from tests.kernels.tiny import State, kernel_of, tiny
@@ -162,6 +161,21 @@ def calls_a_bad_helper(state, action, rng, params):
     return State(joined(state.x)), 1.0, False
 
 
+def chooses_from_a_number(state, action, rng, params):
+    x = state.x + 1.0
+    return State(x + rng.choice(3)), 1.0, False  # here
+
+
+def inverts(state, action, rng, params):
+    table = np.zeros((2, 2))
+    return State(np.linalg.norm(table)), 1.0, False  # here
+
+
+def multiplies_matrices(state, action, rng, params):
+    table = np.zeros((2, 2))
+    return State((table @ table)[0, 0]), 1.0, False  # here
+
+
 HELPERS = {calls_a_helper: squared, calls_a_bad_helper: joined}
 WORDS = {
     appends_text: "tuple",
@@ -177,6 +191,9 @@ WORDS = {
     text: "Leave text out",
     unknown_draw: "rng has no normal(). It offers random, uniform, integers and choice.",
     draw_without_bounds: "rng.uniform() is called with other arguments",
+    chooses_from_a_number: "A number from 0 to n - 1 is rng.integers(0, n)",
+    inverts: "Write the sums in a loop",
+    multiplies_matrices: "Write the sums in a loop",
     unknown_field: "State has no field y",
     replaced: "Build the tuple anew",
     unknown_name: "missing_name is not defined",
@@ -231,17 +248,21 @@ def test_numbas_own_text_is_kept_out_of_sight_and_asked_for_once():
     assert again.value.__context__ is None
 
 
-def test_single_environment_goes_on_in_python_and_says_why(fresh_registry, monkeypatch):
-    monkeypatch.setattr(env, "STEPS_BEFORE_COMPILING", 3)
+def test_single_environment_says_why_it_is_not_compiled_and_goes_on_in_python(fresh_registry):
     kernel_of(raised_to_a_power).register("me/Power-v0")
     one = paddock.make("me/Power-v0")
     one.reset(seed=0)
-    with warnings.catch_warnings(record=True) as told:
-        for _ in range(12):
-            one.step(0)
-    assert len(told) == 1
-    assert re.search(r"goes on in plain Python, slower\. .*power\(x, y\)", str(told[0].message))
-    assert told[0].filename == __file__
+    one.step(0)
+    with pytest.raises(paddock.KernelNotCompiled, match=r"power\(x, y\)"):
+        one.unwrapped.compile()
+    assert one.step(0)[1] == 1.0
+    paddock.make("me/Power-v0").reset(seed=0)
+
+
+def test_a_choice_from_a_number_names_the_authors_line_in_python_too():
+    line = marked_lines(chooses_from_a_number)[0]
+    with pytest.raises(paddock.errors.InvalidKernel, match=rf"test_refusals\.py:{line}: rng\.choice\(3\)"):
+        env_class(kernel_of(chooses_from_a_number))().reset(seed=0)
 
 
 def test_lanes_in_a_loop_take_what_compiled_lanes_refuse(fresh_registry):

@@ -111,7 +111,7 @@ def test_single_lane_shares_the_environments_generator(seed):
     """What the environment draws by itself, between compiled steps, and what its kernel draws are one stream."""
     env = vector_class(KERNEL).env_type()
     env.reset(seed=seed)
-    assert env._compile()
+    assert env.compile()
     expected = np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed)))
     expected.random()
     for kind in np.random.default_rng(seed).integers(0, KINDS, 500).tolist():

@@ -7,6 +7,7 @@ import gc
 import multiprocessing
 import os
 import select
+import sys
 from functools import partial
 
 import gymnasium
@@ -706,3 +707,25 @@ def test_an_info_too_large_to_cross_costs_its_lane_alone():
             env.step(np.zeros(3, np.int64))
         env.set_attr("me", 0)
         assert env.step(np.zeros(3, np.int64))[0][:, 0].tolist() == [2.0, 2.0, 2.0]
+
+
+class Scheduled(paddock.Env):
+    observation_space = action_space = paddock.spaces.Discrete(2)
+
+    def schedule(self):
+        return os.getsid(0), os.getpgid(0) == os.getpid(), os.sched_getscheduler(0)
+
+
+@pytest.mark.parametrize("isolation", ["forked", "fresh"])
+def test_workers_are_scheduled_as_the_process_that_waits_for_them(isolation):
+    """In another session, or as batch processes, they hardly run beside busy neighbours."""
+    if isolation == "forked":
+        lanes = paddock.gym.vector.AsyncVectorEnv([Scheduled] * 2)
+    else:
+        lanes = ProcessVectorEnv([Scheduled] * 2, workers=1)
+    with lanes:
+        for session, leads_its_group, policy in lanes.call("schedule"):
+            assert leads_its_group  # so that Ctrl-C passes it by, and all that it starts ends with it
+            assert policy == os.SCHED_OTHER
+            if isolation == "forked" or sys.version_info >= (3, 11):
+                assert session == os.getsid(0)

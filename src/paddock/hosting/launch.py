@@ -17,7 +17,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from multiprocessing.process import BaseProcess
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from paddock.errors import PlanError
 from paddock.hosting.frames import wait_for
@@ -41,6 +41,12 @@ _BOOT = (
     "import sys; sys.path[:] = filter(None, sys.path); import json; sys.path[:] = json.loads(sys.argv[3]); "
     "from paddock.hosting.worker import main; main()"
 )
+
+
+# A process group of its own: Ctrl-C in a terminal passes it by, and its children end with it. Not a session of its own:
+# Linux shares out the cores by session first, and beside busy neighbours a worker then waited for its turn at every
+# step. Python 3.10 can't start a group in any other way.
+_OWN_GROUP: dict[str, Any] = {"process_group": 0} if sys.version_info >= (3, 11) else {"start_new_session": True}
 
 
 class Child:
@@ -140,7 +146,7 @@ def start_fresh() -> tuple[socket.socket, Child]:
             pass_fds=(far.fileno(), watched.fileno()),
             stdin=subprocess.DEVNULL,
             stdout=2,  # what an environment prints is not this program's output
-            start_new_session=True,
+            **_OWN_GROUP,
         )
 
     return _launched(start)
@@ -205,8 +211,8 @@ def _in_child(far: socket.socket, watched: socket.socket, daemon: bool) -> None:
     # One that is no daemon may start processes by multiprocessing itself.
     multiprocessing.current_process()._config["daemon"] = daemon  # type: ignore[attr-defined]
 
-    with suppress(PermissionError):  # already the leader of its session
-        os.setsid()
+    with suppress(PermissionError):  # already the leader of a session
+        os.setpgid(0, 0)
     work(far, watched)
 
 

@@ -7,7 +7,6 @@ import os
 import signal
 import socket
 import sys
-from contextlib import suppress
 from typing import Any
 
 from paddock.errors import InvalidLanes
@@ -19,6 +18,7 @@ from paddock.sandbox.child import STACK_SIGNAL
 
 def main() -> None:
     """For ``python -c``: the arguments are the descriptors of the socket and of the lifeline."""
+    os.environ["PADDOCK_WORKER"] = "1"  # for those who do less in a worker: kernels/installed.py
     work(socket.socket(fileno=int(sys.argv[1])), socket.socket(fileno=int(sys.argv[2])))
 
 
@@ -26,10 +26,11 @@ def work(far: socket.socket, watched: socket.socket) -> None:
     """Serve requests until the parent closes its end."""
     _die_with(watched)
     signal.set_wakeup_fd(-1)  # a forked worker's signals are none of its parent's event loop
-    # Ctrl-C is for the parent, which closes its workers in order.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # Ctrl-C is for the parent, which closes its workers in order. The others would stop a process that is not in the
+    # terminal's foreground when it reads or writes there.
+    for number in (signal.SIGINT, signal.SIGTTIN, signal.SIGTTOU):
+        signal.signal(number, signal.SIG_IGN)
     faulthandler.register(STACK_SIGNAL, file=watched, all_threads=False)  # for whoever asks where it stands
-    _let_others_finish()
     with far, watched:
         serve(far, Host(_build, alone=True), unpickler=loads)
 
@@ -55,16 +56,6 @@ def _die_with(watched: socket.socket) -> None:
             os._exit(1)
     except BlockingIOError:
         pass
-
-
-def _let_others_finish() -> None:
-    """Do not interrupt the parent when it wakes this process: it still has the other workers to wake.
-
-    As an ordinary process it would, and each worker would start when the one before it has used up its time slice.
-    """
-    if hasattr(os, "SCHED_BATCH"):
-        with suppress(OSError):
-            os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
 
 
 def _build(what: dict[str, Any]) -> Any:

@@ -14,7 +14,9 @@ import stat
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +26,7 @@ from paddock import __version__
 from paddock.errors import KernelNotCompiled
 from paddock.kernels import driver
 from paddock.kernels.functions import compiled_function, fingerprint
-from paddock.kernels.installed import keeps_code
+from paddock.kernels.installed import is_worker, keeps_code
 from paddock.kernels.kernel import Kernel
 from paddock.kernels.layout import Layout
 from paddock.kernels.refusal import explained
@@ -47,6 +49,24 @@ def compiled_run(kernel: Kernel, layout: Layout) -> Callable[[int], int]:
             _refused[key] = str(error)  # the next of a hundred lanes need not wait for the same answer
             raise
     return _loaded[key]
+
+
+def load_if_kept(kernel: Kernel, layout: Layout) -> bool:
+    """Whether the machine code is here: it was loaded before, or lies in the cache and is loaded now.
+
+    The first time in a process that takes half a second, so it is done when an environment is made and never in a step;
+    in a worker not at all. What a parent has loaded, the workers that it forks have too.
+    """
+    if is_worker() and not _loaded:
+        return False
+    source = driver.compiled_source(layout)
+    key = _key(kernel, source)
+    if key not in _loaded and not is_worker() and keeps_code():
+        folder = _own_folder()
+        if folder is not None and any(folder.glob(f"__pycache__/{_name(key)}.*.nbi")):
+            with suppress(KernelNotCompiled):
+                compiled_run(kernel, layout)
+    return key in _loaded
 
 
 def shared_run(run: Callable[[int], int]) -> Callable[[int], int]:
@@ -138,16 +158,18 @@ def _checks_bounds() -> bool:
     return os.environ.get("PADDOCK_BOUNDSCHECK", "") not in ("", "0")
 
 
+@cache
 def _numba_version() -> tuple[str, str]:
-    import llvmlite
-    import numba
+    return version("numba"), version("llvmlite")  # without importing them: that takes a quarter of a second
 
-    return numba.__version__, llvmlite.__version__
+
+def _name(key: bytes) -> str:
+    return f"lanes_{key.hex()[:40]}"
 
 
 def _cache_file(source: str, key: bytes) -> Path:
     """The generated source on disk; Numba puts the machine code beside it."""
-    path = _cache_folder() / f"lanes_{key.hex()[:40]}.py"
+    path = _cache_folder() / f"{_name(key)}.py"
     if not path.exists():
         handle, name = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
         with os.fdopen(handle, "w") as file:
@@ -157,6 +179,14 @@ def _cache_file(source: str, key: bytes) -> Path:
 
 
 def _cache_folder() -> Path:
+    folder = _own_folder()
+    if folder is None:
+        folder = Path(tempfile.mkdtemp(prefix="paddock-kernels-"))  # compiled anew each run, but always ours
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+def _own_folder() -> Path | None:
     """A folder of this user's alone: whoever can write there, or put another in its place, can make us run code."""
     own = os.environ.get("PADDOCK_CACHE") if keeps_code() else os.devnull
     shared = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
@@ -169,9 +199,7 @@ def _cache_folder() -> Path:
         with tempfile.TemporaryFile(dir=folder):
             return folder
     except OSError:
-        own_for_this_run = tempfile.mkdtemp(prefix="paddock-kernels-")  # compiled anew each run, but always ours
-        atexit.register(shutil.rmtree, own_for_this_run, ignore_errors=True)
-        return Path(own_for_this_run)
+        return None
 
 
 def _is_private(folder: Path) -> bool:

@@ -1,6 +1,6 @@
-"""KernelEnv: one lane of a kernel as an Env. It begins as plain Python and is compiled once it has taken some steps.
+"""KernelEnv: one lane of a kernel as an Env. It runs as machine code where that is at hand when it is made.
 
-Compiling at the first step would make every short script wait for Numba; both forms give the same bits.
+Otherwise it stays plain Python until ``compile`` is called: no step ever waits for a compiler. Both give the same bits.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ import numpy as np
 
 from paddock.core.env import Env, Info
 from paddock.core.warning import warn_user
-from paddock.errors import InvalidAction, KernelNotCompiled, ResetNeeded, UnsupportedMode
-from paddock.kernels.contract import check_step
-from paddock.kernels.installed import keeps_code, numba_installed
+from paddock.errors import InvalidAction, ResetNeeded, UnsupportedMode
+from paddock.kernels.compile import compiled_run, load_if_kept
+from paddock.kernels.installed import numba_installed
 from paddock.kernels.kernel import Kernel
 from paddock.kernels.rng import LaneRng
 from paddock.kernels.screen import Screen
@@ -22,10 +22,6 @@ from paddock.kernels.single import CompiledLane, can_share_memory
 from paddock.kernels.snapshot import decode_lane, encode_lane
 from paddock.kernels.views import observation_maker, told
 from paddock.spaces import Discrete
-
-STEPS_BEFORE_COMPILING = 1_000
-STEPS_PROVEN = 64  # held against the kernel's contract; a fault in the types shows in the first few
-_NEVER = -(1 << 62)
 
 
 class KernelEnv(Env[Any, Any]):
@@ -52,13 +48,13 @@ class KernelEnv(Env[Any, Any]):
         self._discrete = not self._layout.action.shape
         space = self.action_space
         self._range = range(int(space.start), int(space.start + space.n)) if isinstance(space, Discrete) else None
-        self._steps_to_prove = STEPS_PROVEN
         self._see = observation_maker(self.observation_space)
         self._state: Any = None
         self._rng: LaneRng | None = None
         self._lane: CompiledLane | None = None
-        self._steps_in_python = 0
         self._screen: Screen | None = None
+        self._checked = False  # whether its steps give what the kernel declares
+        self._look_for_code()
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, Info]:
         lane = self._lane
@@ -67,9 +63,6 @@ class KernelEnv(Env[Any, Any]):
         state = self._state
         if state is None:
             raise ResetNeeded("Call reset before using step method.")
-        self._steps_in_python = steps = self._steps_in_python + 1
-        if steps > STEPS_BEFORE_COMPILING:
-            return self._rare_step(action)
         kernel, params = self.kernel, self._params
         if not self._discrete:
             action = np.asarray(action, self.action_space.dtype).tolist()
@@ -78,26 +71,12 @@ class KernelEnv(Env[Any, Any]):
                 action = action.item()  # NumPy's would make the flags NumPy's
             if self._range is not None and action not in self._range:
                 raise InvalidAction(f"action {action!r} is outside {self.action_space}.", action=action)
-        if self._steps_to_prove:
-            self._steps_to_prove -= 1
-            result = kernel.step(state, action, self._rng, params)
-            check_step(result, self._layout, type(state), kernel.step)
-            state, reward, terminated = result
-        else:
-            state, reward, terminated = kernel.python_step(state, action, self._rng, params)
+        state, reward, terminated = kernel.python_step(state, action, self._rng, params)
         self._state = state
+        if self.render_mode == "human":
+            self.render()
         info = {} if kernel.info is None else self._told(state)
         return self._see(kernel.observe(state, params)), reward, terminated, False, info
-
-    def _rare_step(self, action: Any) -> tuple[Any, float, bool, bool, Info]:
-        """The step that compiles, and in mode ``human`` every one: so that no other step asks whether it is shown."""
-        if self.render_mode != "human":
-            self._compile()
-            return KernelEnv.step(self, action)
-        self._steps_in_python = STEPS_BEFORE_COMPILING - 1
-        result = KernelEnv.step(self, action)
-        self.render()
-        return result
 
     def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Any, Info]:
         if self._lane is not None and seed is None and not options:
@@ -105,16 +84,20 @@ class KernelEnv(Env[Any, Any]):
         if seed is not None or self._rng is None:
             super().reset(seed=seed)
             self._follow_generator()
+        if not self._checked:
+            self.kernel.check_steps(self._layout, self._params, self.action_space)
+            self._checked = True
+        self._go_on_compiled()
         start = self._start_params(options) if options else self._params
         if self._lane is not None:
             result = self._lane.begin() if start is self._params else self._lane.begin_with(self._params, start)
         else:
             state = self._state = self.kernel.initial(self._rng, start)
             result = self._see(self.kernel.observe(state, self._params)), self._told(state)
+            if "step" not in self.__dict__ and self._has_quick_step():
+                self.step = quick_step(self)  # type: ignore[assignment,method-assign]
         if self.render_mode == "human":
-            if self._lane is not None:
-                self._leave_lane()
-            self._steps_in_python = STEPS_BEFORE_COMPILING
+            self._leave_lane()
             self.render()
         return result
 
@@ -180,10 +163,9 @@ class KernelEnv(Env[Any, Any]):
 
     def use_kernel(self, kernel: Kernel) -> None:
         """Other dynamics over the same state and params from the next step on."""
-        if self._lane is not None:
-            self._leave_lane()
-        self.__dict__.pop("step", None)  # the quick one is of the former kernel
+        self._leave_lane()
         self.kernel = kernel
+        self._look_for_code()
 
     def set_params(self, params: Any) -> None:
         """Other params from the next step on."""
@@ -201,9 +183,9 @@ class KernelEnv(Env[Any, Any]):
         self.np_random = generator
         if state is not None:
             self.kernel_state = state
+            self._go_on_compiled()
             return
-        if self._lane is not None:
-            self._leave_lane()
+        self._leave_lane()
         self._state = None  # a snapshot from before the first reset
 
     @property
@@ -222,32 +204,42 @@ class KernelEnv(Env[Any, Any]):
             if self._lane is not None and not self._lane.use(generator):
                 self._leave_lane()
 
-    def _compile(self) -> bool:
-        """Go on compiled, if Numba is here and the generator is one whose memory it can share."""
-        self._steps_in_python = 0
-        if not numba_installed() or not keeps_code() or not can_share_memory(self.np_random):
-            self._stay_in_python()
+    def compile(self) -> bool:
+        """Run as machine code from now on: it is compiled, in seconds, or read from the cache. False without Numba.
+
+        Later environments of this kernel are then compiled when they are made. KernelNotCompiled says why one can't be.
+        """
+        if not numba_installed():
             return False
-        try:
-            spaces = self.observation_space, self.action_space  # as they are, whatever was written into params since
-            lane = CompiledLane(self.kernel, self._params, self.np_random, layout=self._layout, spaces=spaces)
-        except KernelNotCompiled as error:
-            warn_user(f"This environment goes on in plain Python, slower. {error}")
-            self._stay_in_python()
-            return False
-        lane.set_state(self._state)
-        self._lane = lane
+        compiled_run(self.kernel, self._layout)
+        self._code_is_here = True
+        if self._state is not None:
+            self._go_on_compiled()
         return True
 
-    def _stay_in_python(self) -> None:
-        """Nothing will be compiled here: count no more, and where that is all there is to a step, use the quick one."""
-        self._steps_in_python = _NEVER
-        if self._discrete and self.kernel.info is None and type(self).step is KernelEnv.step:
-            self.step = quick_step(self)  # type: ignore[assignment,method-assign]
+    def _look_for_code(self) -> None:
+        self._code_is_here = numba_installed() and load_if_kept(self.kernel, self._layout)
+
+    def _go_on_compiled(self) -> None:
+        """Where the machine code is loaded and the generator is one whose memory it can share; a millisecond."""
+        if self._lane is not None or not self._code_is_here or self.render_mode == "human":
+            return
+        if not can_share_memory(self.np_random):
+            return
+        spaces = self.observation_space, self.action_space  # as they are, whatever was written into params since
+        lane = CompiledLane(self.kernel, self._params, self.np_random, layout=self._layout, spaces=spaces)
+        if self._state is not None:
+            lane.set_state(self._state)
+        self._lane = lane
+        self.__dict__.pop("step", None)
+
+    def _has_quick_step(self) -> bool:
+        return self._discrete and self.kernel.info is None and type(self).step is KernelEnv.step
 
     def _leave_lane(self) -> None:
-        assert self._lane is not None
-        self._state, self._lane = self._lane.get_state(), None
+        if self._lane is not None:
+            self._state, self._lane = self._lane.get_state(), None
+        self.__dict__.pop("step", None)  # the quick one, which knows this kernel and a state
 
     def __getstate__(self) -> dict[str, Any]:
         # Addresses of this process's memory stay here; the copy begins in Python from the same state and stream.
@@ -261,6 +253,7 @@ class KernelEnv(Env[Any, Any]):
         self._see = observation_maker(self.observation_space)
         if self._np_random is not None:
             self._rng = LaneRng(self._np_random)
+        self._look_for_code()
 
 
 def quick_step(env: KernelEnv) -> Callable[[Any], tuple[Any, float, bool, bool, Info]]:

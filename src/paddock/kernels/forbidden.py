@@ -19,6 +19,7 @@ from paddock.kernels import numeric
 
 _OTHER_STREAMS = {"random", "numpy.random", "numpy.random.mtrand", "numpy.random._generator", "secrets"}
 _TEXT = {"FORMAT_VALUE", "FORMAT_SIMPLE", "FORMAT_WITH_SPEC", "BUILD_STRING"}
+_MATRICES = "NumPy's products and solvers of matrices call other routines when compiled.", "Write the sums in a loop."
 _POWER = {"BINARY_POWER", "INPLACE_POWER"}  # before Python 3.11; since then an argument of BINARY_OP
 
 # Functions whose compiled selves differ in the last bit of some numbers. Measured on 40,000 with NumPy 2.4: most
@@ -32,6 +33,9 @@ _OTHER_DIGITS: dict[int, str] = {
     **{id(getattr(np, name)): "Use the function of math." for name in _TRANSCENDENTAL.split()},
     **dict.fromkeys(
         map(id, (pow, math.pow, np.power, np.float_power)), "Write x * x, or power(x, y) of paddock.kernels."
+    ),
+    **dict.fromkeys(
+        map(id, (np.dot, np.vdot, np.inner, np.matmul, np.tensordot, np.einsum)), "Write the sums in a loop."
     ),
     id(math.hypot): "Write math.sqrt(x * x + y * y).",
     id(math.gamma): "There is no replacement.",
@@ -106,6 +110,8 @@ def _fault(instruction: dis.Instruction, names: dict[str, Any]) -> tuple[str, st
     name = instruction.opname
     if name in _POWER or (name == "BINARY_OP" and instruction.argrepr.startswith("**")):
         return "** has other last digits when compiled.", "Write x * x, or power(x, y) of paddock.kernels."
+    if name == "BINARY_MATRIX_MULTIPLY" or (name == "BINARY_OP" and instruction.argrepr.startswith("@")):
+        return _MATRICES
     if name in _TEXT:
         return "Text compiles to other characters than Python's.", "Leave text out of a kernel: use numbers."
     if name == "LOAD_GLOBAL" and instruction.argval not in names:
@@ -128,6 +134,9 @@ def _foreign(value: Any) -> tuple[str, str] | None:
     home = value.__name__ if isinstance(value, ModuleType) else type(getattr(value, "__self__", None)).__module__
     if home in _OTHER_STREAMS:
         return "It draws from another random stream.", "Draw from rng: rng.random(), rng.uniform(low, high)."
+    module = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None)
+    if module in ("numpy.linalg", "numpy.linalg._linalg"):
+        return _MATRICES
     if id(value) in _OTHER_DIGITS:
         return f"{value.__name__} has other last digits when compiled.", _OTHER_DIGITS[id(value)]
     return None

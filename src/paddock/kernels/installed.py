@@ -3,6 +3,17 @@
 from __future__ import annotations
 
 import os
+import sys
+
+
+def is_worker() -> bool:
+    """Whether this is a worker process, ours or one of multiprocessing's.
+
+    There a step waits for a wake-up of a tenth of a millisecond: half a second for quicker dynamics does not pay.
+    """
+    processes = sys.modules.get("multiprocessing.process")
+    forked = processes is not None and processes.parent_process() is not None
+    return forked or "PADDOCK_WORKER" in os.environ
 
 
 def keeps_code() -> bool:

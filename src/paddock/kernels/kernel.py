@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any
 
@@ -11,11 +12,13 @@ import numpy as np
 
 from paddock.core.registry import register
 from paddock.errors import InvalidKernel
-from paddock.kernels.contract import check_observed, check_own_arrays, check_state
+from paddock.kernels.contract import check_observed, check_own_arrays, check_state, check_step
 from paddock.kernels.functions import python_function
 from paddock.kernels.layout import Layout, action_column, columns_of, observation_columns
 from paddock.kernels.rng import LaneRng
-from paddock.spaces import Space
+from paddock.spaces import Discrete, Space
+
+STEPS_CHECKED, STEPS_CHECKED_S = 32, 0.02  # before an environment is used; whichever is over first
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +48,9 @@ class Kernel:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Kernel:
         return self  # a value: nothing in it changes
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {one.name: getattr(self, one.name) for one in fields(self)}  # what was derived is derived again
 
     def __post_init__(self) -> None:
         if not (isinstance(self.params, tuple) and hasattr(self.params, "_fields")):
@@ -88,6 +94,28 @@ class Kernel:
         check_own_arrays(state, another, self.initial)
         check_observed(seen, layout.observation, self.observe)
         return layout
+
+    @np.errstate(all="ignore")
+    def check_steps(self, layout: Layout, params: Any, space: Space[Any]) -> None:
+        """Take some steps in Python and refuse what compiled lanes would change; a fault in the types shows soon."""
+        generator = np.random.Generator(np.random.PCG64(0))
+        rng, ends_s = LaneRng(generator), time.perf_counter() + STEPS_CHECKED_S
+        state = self.initial(rng, params)
+        for at in range(STEPS_CHECKED):
+            if isinstance(space, Discrete):
+                action: Any = int(space.start) + at % int(space.n)
+            else:
+                action = np.clip(generator.uniform(-1.0, 1.0, space.shape), space.low, space.high).tolist()  # type: ignore[attr-defined]
+            try:
+                result = self.step(state, action, rng, params)
+            except InvalidKernel:
+                raise
+            except Exception:  # what goes wrong in Python alone, such as dividing by zero, is for whoever steps it
+                return
+            check_step(result, layout, type(state), self.step)
+            state = self.initial(rng, params) if result[2] else result[0]
+            if time.perf_counter() > ends_s:
+                return
 
     def _first_state(self, params: Any) -> Any:
         return self.initial(LaneRng(np.random.Generator(np.random.PCG64(0))), params)

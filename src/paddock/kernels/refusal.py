@@ -17,6 +17,7 @@ from paddock.kernels.forbidden import Forbidden, check_functions
 
 _LONGEST_LINE = 70
 _LONGEST_REASON = 110
+_NOT_THE_AUTHORS = r"lanes_\w{40}|site-packages|kernels.machine\.py"  # the generated loop, Numba, and our draws
 
 # Pattern in Numba's text -> what is wrong (groups by \1; None: in Numba's words), what to write instead. First match.
 _KNOWN: tuple[tuple[str, str | None, str], ...] = (
@@ -24,6 +25,11 @@ _KNOWN: tuple[tuple[str, str | None, str], ...] = (
         r"Unknown attribute '(\w+)' of type LaneRng",
         r"rng has no \1().",
         "It offers random, uniform, integers and choice.",
+    ),
+    (
+        r"_method_choice at ",
+        "rng.choice() takes a tuple or an array to choose from.",
+        "A number from 0 to n - 1 is rng.integers(0, n).",
     ),
     (r"_method_(\w+) at ", r"rng.\1() is called with other arguments than it takes.", "See docs/kernels.md for them."),
     (r"Unknown attribute '_replace'", "_replace is a method.", "Build the tuple anew from its fields: State(x, y)."),
@@ -113,7 +119,7 @@ def refusal(text: str, kernel: Any) -> str:
     """The sentence for one of Numba's errors."""
     clean = re.sub(r"\x1b\[[0-9;]*m", "", text)
     places = re.findall(r'File "([^"]+)", line (\d+)|(?: at|Raised from) (\S+) \((\d+)\)', clean)
-    own = [(a or c, int(b or d)) for a, b, c, d in places if not re.search(r"lanes_\w{40}|site-packages", a or c)]
+    own = [(a or c, int(b or d)) for a, b, c, d in places if not re.search(_NOT_THE_AUTHORS, a or c)]
     if not own and "resolving callee type: type(CPUDispatcher" not in clean:
         return _returned(clean, kernel)
     code = kernel.step.__code__

@@ -5,10 +5,13 @@ The compiled form draws the same bits from the same state, so a kernel may use n
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import TypeVar
 
 import numpy as np
+
+from paddock.errors import InvalidKernel
 
 T = TypeVar("T")
 
@@ -35,4 +38,12 @@ class LaneRng:
 
     def choice(self, options: Sequence[T]) -> T:
         """One of the options, all equally likely."""
-        return options[int(self.generator.integers(0, len(options)))]
+        try:
+            count = len(options)
+        except TypeError:
+            caller = sys._getframe(1)
+            raise InvalidKernel(
+                f"{caller.f_code.co_filename}:{caller.f_lineno}: rng.choice({options!r}): expected a tuple or an array "
+                f"to choose from. A number from 0 to n - 1 is rng.integers(0, n)."
+            ) from None
+        return options[int(self.generator.integers(0, count))]

@@ -92,7 +92,9 @@ class KernelVectorEnv(VectorEnv[Any, Any, Array]):
             limit=max_episode_steps or 0,
             strict=strict,
             statistics=statistics,
+            layout=self._single._layout,
         )
+        self._single.kernel.check_steps(self._lanes.layout, params, self.single_action_space)
         # Python lanes share the interpreter's lock: more threads would only wait for each other.
         self._helpers = Helpers(self._lanes, threads) if threads > 1 and self._lanes.compiled else None
         if self._helpers is not None:

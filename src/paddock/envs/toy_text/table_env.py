@@ -25,7 +25,6 @@ from paddock.envs.toy_text.transitions import (
 )
 from paddock.errors import InvalidAction, InvalidKernel
 from paddock.kernels import KernelEnv
-from paddock.kernels import env as kernel_env
 
 _ARRAYS = ("probability", "successor", "reward", "terminated")
 
@@ -94,9 +93,8 @@ class TableEnv(KernelEnv):
                 f"action {action!r} is outside {self.action_space}.", action=action, space=self.action_space
             )
         lists = self._lists
-        if lists is None or self._given or self._steps_in_python >= kernel_env.STEPS_BEFORE_COMPILING:
+        if lists is None or self._given or self._state is None or self.render_mode == "human":
             return super().step(action)
-        self._steps_in_python += 1
         self._state, reward, terminated = self.kernel.step(self._state, action, self._rng, lists)
         return self._state.s, reward, terminated, False, self._told(self._state)
 
