@@ -105,12 +105,17 @@ def compare(title, cases, bars, seconds):
     table = Table(title)
     try:
         found = rates({name: stepping(env, title) for name, env in cases.items()}, rounds=ROUNDS, seconds=seconds)
+        for name, bar in bars.items():
+            table.row(name, found[name], found["async"], bar)
+            table.note(tail(partial(_step_zeros, cases[name]), 1_000))
     finally:
         for env in cases.values():
             env.close()
-    for name, bar in bars.items():
-        table.row(name, found[name], found["async"], bar)
     return table, found
+
+
+def _step_zeros(env, at):
+    env.step(np.zeros(env.num_envs, int))
 
 
 def beside_neighbours(n, *, own_session):
