@@ -1,6 +1,8 @@
 """``paddock ps`` and ``paddock kill``: what they do with a server, and what they say when they can't."""
 
 import json
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
@@ -73,10 +75,35 @@ def test_kill_says_that_there_is_no_such_session_or_that_the_token_may_not(paddo
         assert unknown.code == 1 and f"{server.url} has no session '00000000'. Those it has: paddock ps" in unknown.err
         refused = paddock("kill", client.session[:8], "--url", server.url, "--token", observer, "--json")
         assert refused.code == 1 and refused.document["error"]["code"] == "FORBIDDEN"
-        assert "only an operator's token" in refused.err
+        assert f"Ending a session on {server.url} needs an operator's token." in refused.err
         nobody = paddock("kill", client.session[:8], "--url", server.url, "--token", "x" * 20)
         assert nobody.code == 1 and "wants a token" in nobody.err
         client.step(1)
+
+
+def test_kill_believes_that_a_session_is_gone_only_if_the_server_says_so(paddock):
+    class NotFound(BaseHTTPRequestHandler):
+        def do_DELETE(self):
+            self.send_response(404)
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *words):
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), NotFound) as other:
+        threading.Thread(target=other.serve_forever, daemon=True).start()
+        for answer, code in (
+            ({"detail": "Not Found"}, "REFUSED"),
+            ({"code": ["odd"]}, "REFUSED"),
+            ([], "REFUSED"),
+            ({"code": "SESSION_GONE"}, "SESSION_GONE"),
+        ):
+            body = json.dumps(answer).encode()
+            url = f"http://127.0.0.1:{other.server_port}"
+            shown = paddock("kill", "0" * 8, "--url", url, "--token", "x" * 20, "--json")
+            assert shown.code == 1 and shown.document["error"]["code"] == code
+        other.shutdown()
 
 
 def test_a_certificate_of_ones_own_is_believed_with_ca(paddock, tmp_path):

@@ -205,7 +205,7 @@ def test_readme_has_an_example_of_ten_lines():
 
 def test_readme_speaks_truly_of_to_gymnasium():
     readme = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
-    assert "Trainers which test for `gymnasium.Env` take `paddock.to_gymnasium(env)`." in readme
+    assert "`paddock.to_gymnasium(env)` gives one with Gymnasium's own spaces." in readme
     assert ("This function arrives with" in readme) is not hasattr(paddock, "to_gymnasium")
 
 

@@ -17,8 +17,8 @@ pytestmark = linux_only
 def test_neighbours_steps_are_not_held_up(tier, rounds):
     """Not enough for the figure of 1.25 that benchmarks/sandbox.py --fairness asks for: the machine may be busy."""
     need(tier)
+    if not any(one.name == "cpu" for one in Machine.here().cgroups):
+        pytest.skip("no CPU cgroup may be made here; runs as root")
     ratios = [attacked / idle for idle, attacked in fairness(tier, rounds=rounds, seconds=0.5)]
     print(f"{tier}: p99 beside an attacker / beside an idle session: {', '.join(f'{one:.2f}' for one in ratios)}")
-    if not any(one.name == "cpu" for one in Machine.here().cgroups):
-        pytest.skip(f"no CPU cgroup may be made here (median {statistics.median(ratios):.2f}x); runs as root")
     assert statistics.median(ratios) <= TIMES

@@ -32,7 +32,7 @@ class Flooder:
     def __init__(self, kind, port, token, source, seconds):
         self.kind, self.address, self.token = kind, ("127.0.0.1", port), token
         self.source, self.ends_s = (source, 0), time.monotonic() + seconds
-        self.sent = self.let_go = self.refused = 0
+        self.sent = self.let_go = 0
         self.codes = set()
 
     def run(self):
@@ -64,7 +64,6 @@ class Flooder:
             )
             head = sock.recv(1 << 16)
             if b" 101 " not in head[:20]:
-                self.refused += 1
                 return
             try:
                 sock.sendall(begin)

@@ -146,8 +146,8 @@ def test_a_lower_role_that_takes_all_it_can_leaves_sessions_for_operators(shop, 
         refused = [one for one in told if one is not None]
         assert len(told) - len(refused) == {"observer": 1, "agent": 7}[role]
         words = {
-            "observer": "The role 'observer' has as many sessions as it may (1).",
-            "agent": "kept for operators (1)",
+            "observer": "The role 'observer' already has its 1 sessions.",
+            "agent": "reserved for operators (1 of 8)",
         }
         assert all(words[role] in one for one in refused), refused
         assert _opened(open_peers.enter_context(server.peer()), native) is None
@@ -185,7 +185,7 @@ def test_quotas_of_roles_and_tokens(settings, operator, agent, observer):
 
 
 def test_a_reserve_of_more_than_all_is_a_mistake():
-    with pytest.raises(PlanError, match="--sessions-reserved is at most --max-sessions, which is 4"):
+    with pytest.raises(PlanError, match=r"--sessions-reserved must be between 0 and --max-sessions \(4\)"):
         Settings(max_sessions=4, sessions_reserved=5).check()
 
 

@@ -84,7 +84,6 @@ def test_a_crowd_gets_a_session_each_on_one_connection_and_with_one_start(tmp_pa
         assert numbers["paddock_workers_started_total"] == numbers["paddock_sessions_opened_total"] == count
         assert connections <= count + 10
         assert any(one.get("sessions_waiting") for one in health)
-        assert {one["status"] for one in health} <= {"healthy", "degraded"}
         told = [ahead for ahead in places if ahead]
         assert len(told) > count / 2  # the first few have their turn at once
         assert all(ahead == sorted(ahead, reverse=True) and ahead[0] < count for ahead in told)

@@ -150,7 +150,8 @@ def test_pieces_of_a_message_are_bounded(start, frames):
             peer.frame(BINARY, b"x", fin=False)
             for _ in range(frames):
                 peer.frame(0, piece, fin=False)
-        assert closing(peer)[0] == POLICY_VIOLATION
+        number, reason = closing(peer)
+        assert number == POLICY_VIOLATION and reason.startswith("RATE_LIMITED: A message may have"), reason
 
 
 def test_last_piece_of_a_message_may_be_empty(start):

@@ -88,6 +88,7 @@ def test_a_name_that_nobody_has_is_an_error_of_ours():
 @pytest.mark.parametrize(("id", "family"), [("LunarLander-v3", "Box2D"), ("ALE/Pong-v5", "Atari")])
 def test_the_spec_of_a_familys_id_is_told_how_to_be_had(find, id, family, monkeypatch):
     monkeypatch.setattr("paddock.sources.families.is_installed", lambda module: False)
+    monkeypatch.setattr("paddock.gym.envs.registration._has_gymnasium", lambda: False)
     with pytest.raises((NameNotFound, NamespaceNotFound)) as raised:
         find(id)
     told = f"one of {family}'s environments", f"paddock info --make {id}", f"pip install {family_of(id).install}"

@@ -23,7 +23,7 @@ def run(arguments: Namespace, output: Output) -> int:
         ended = server.ask("DELETE", f"/sessions/{quote(arguments.session, safe='')}")
     except CommandFailed as error:
         words = {
-            "FORBIDDEN": f"{server.address} lets only an operator's token end sessions, and this is another's.",
+            "FORBIDDEN": f"Ending a session on {server.address} needs an operator's token.",
             "SESSION_GONE": f"{server.address} has no session {arguments.session[:40]!r}. Those it has: paddock ps",
         }
         text = words.get(error.code, str(error))

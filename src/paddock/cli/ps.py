@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _LIMIT_S = 10.0
 _MOST_BYTES = 1 << 24
-_CODES = {401: "UNAUTHENTICATED", 403: "FORBIDDEN", 404: "SESSION_GONE"}
+_CODES = {401: "UNAUTHENTICATED", 403: "FORBIDDEN"}  # where the answer has none
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -66,7 +66,7 @@ class ServerAt:
         self.address = parse_address(arguments.url, token=arguments.token)
         if arguments.ca is not None and not self.address.secure:
             raise mistake("--ca is for TLS. Use it with an https:// URL, or drop it.")
-        self._context = None if arguments.ca is None else _believing(arguments.ca)
+        self._context = None if arguments.ca is None else _tls_context(arguments.ca)
 
     def ask(self, method: str, path: str) -> Any:
         """The JSON object that answers; CommandFailed for anything else."""
@@ -99,14 +99,16 @@ class ServerAt:
             value = None
         if status == 200 and isinstance(value, dict):
             return value
-        why = str(value.get("detail", "")) if isinstance(value, dict) else ""
+        answer = value if isinstance(value, dict) else {}
+        why, code = str(answer.get("detail", "")), answer.get("code")
         text = f"{self.address} answered {status}. {why}".rstrip()
         if status == 401:
             text = f"{self.address} wants a token: --token, or the variable PADDOCK_TOKEN."
-        raise CommandFailed(text, exit_code=FAILED, code=_CODES.get(status, "REFUSED"))
+        code = code if isinstance(code, str) else _CODES.get(status, "REFUSED")
+        raise CommandFailed(text, exit_code=FAILED, code=code)
 
 
-def _believing(file: str) -> ssl.SSLContext:
+def _tls_context(file: str) -> ssl.SSLContext:
     import ssl
 
     try:

@@ -25,7 +25,7 @@ FIRST_S = 10.0  # until the first word of a call that does not return; from word
 _HINT = "--deadline SECONDS ends such a call."
 _GRACE_S = 3.0  # for an ended call to raise; after that the process ends
 _LOCKED_S = 10.0  # beyond that, for this thread to get its turn; without one, only faulthandler's is left
-_SIGNAL = getattr(signal, "SIGXCPU", None)  # "too much time": nobody else sends it to a command
+_SIGNAL = getattr(signal, "SIGXCPU", None)  # "too much time": the kernel sends it only under a CPU ulimit
 _CLI, _HOSTING = (f"{os.sep}paddock{os.sep}{room}{os.sep}" for room in ("cli", "hosting"))
 
 
@@ -33,8 +33,8 @@ _CLI, _HOSTING = (f"{os.sep}paddock{os.sep}{room}{os.sep}" for room in ("cli", "
 def watched(output: Output, deadline_s: float | None) -> Iterator[None]:
     """Watch what this thread calls in the block; it must be the main one for a call to be ended."""
     watchdog = _Watchdog(output, deadline_s)
-    able = _SIGNAL is not None and threading.current_thread() is threading.main_thread()
-    before = signal.signal(_SIGNAL, watchdog.interrupt) if able and _SIGNAL is not None else None
+    number = _SIGNAL if threading.current_thread() is threading.main_thread() else None
+    before = None if number is None else signal.signal(number, watchdog.interrupt)
     thread = threading.Thread(target=watchdog.watch, name="paddock-watchdog", daemon=True)
     thread.start()
     try:
@@ -43,8 +43,8 @@ def watched(output: Output, deadline_s: float | None) -> Iterator[None]:
         watchdog.over.set()
         thread.join()
         faulthandler.cancel_dump_traceback_later()
-        if able and _SIGNAL is not None:
-            signal.signal(_SIGNAL, before)
+        if number is not None:
+            signal.signal(number, before)
 
 
 class _Watchdog:

@@ -60,15 +60,18 @@ class DeadlineExceeded(PaddockError, TimeoutError):
 
 
 class EnvironmentViolation(PaddockError):
-    """What came from behind a wall is not what was declared: ``path`` says where. The environment has been stopped."""
+    """What came from behind a wall is not what was declared: ``path`` says where. The environment has been stopped.
+
+    ``rule``: the id of the rule of ``check_env`` that it breaks, if there is one.
+    """
 
     code = "ENV_VIOLATION"
     session_alive = False
     cause = "violation"
 
-    def __init__(self, message: str, *, path: str = "", lane: int | None = None) -> None:
+    def __init__(self, message: str, *, path: str = "", lane: int | None = None, rule: str = "") -> None:
         super().__init__(message)
-        self.path, self.lane = path, lane
+        self.path, self.lane, self.rule = path, lane, rule
 
 
 class SandboxUnavailable(PaddockError):

@@ -55,7 +55,7 @@ class Child:
     def __init__(self, process: Process, lifeline: socket.socket) -> None:
         self.process, self._lifeline = process, lifeline
         self._over = False
-        self.answered = False  # set with each reply, for who watches its CPU time: here nobody does
+        self.answered = False  # set with each reply; read by sandbox.cpu, unused for plain workers
         self.cause = "ended"  # "exit" or "signal" if it ended by itself, "closed" if it only closed its connection
         self._owner = os.getpid()
         # Readable when the process has ended; None where there is no such thing.

@@ -78,7 +78,7 @@ class Wall:
 
     def _check_reward(self, reward: Any) -> None:
         if type(reward) not in (float, int) and not isinstance(reward, (np.floating, np.integer)):
-            raise violation("reward", f"{shown(reward)} is no number")
+            raise violation("reward", f"{shown(reward)} is no number", rule="reward-type")
         # As Python's own: a bound that float32 can't hold would become infinite in the comparison.
         number = reward.item() if isinstance(reward, np.generic) else reward
         if not self.low <= number <= self.high:
@@ -163,7 +163,8 @@ def finite_range(reward_range: tuple[float, float]) -> tuple[float, float]:
 def out_of_range(reward: Any, reward_range: tuple[float, float]) -> EnvironmentViolation:
     """What to raise for a reward that is a number but not one that was declared."""
     low, high = reward_range
-    return violation("reward", f"{shown(reward)} is not a finite number within {low:g} and {high:g}")
+    rule = "" if -np.inf < reward < np.inf else "reward-not-finite"
+    return violation("reward", f"{shown(reward)} is not a finite number within {low:g} and {high:g}", rule=rule)
 
 
 def _check_picture(value: Any, mode: str) -> None:

@@ -18,9 +18,9 @@ from paddock.spaces.graph import GraphInstance
 Test = Callable[[Any], bool]
 
 
-def violation(path: str, problem: str) -> EnvironmentViolation:
+def violation(path: str, problem: str, *, rule: str = "") -> EnvironmentViolation:
     """What to raise for a lie. Who raises it has the environment stopped."""
-    return EnvironmentViolation(f"{path}: {problem}. The environment has been stopped.", path=path)
+    return EnvironmentViolation(f"{path}: {problem}. The environment has been stopped.", path=path, rule=rule)
 
 
 def member_test(space: Space[Any]) -> Test:

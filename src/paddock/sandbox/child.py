@@ -31,7 +31,7 @@ _READ = 65536
 _STACK_S = 1.0  # how long a worker may take to say where it stands
 STACK_PIECE_S = 0.05
 STACK_SIGNAL = signal.SIGQUIT  # by custom it asks a program for its stacks
-STACK_HEAD = b"(most recent call first):\n"  # faulthandler's
+_STACK_HEAD = b"(most recent call first):\n"  # faulthandler's
 
 _LIVE: weakref.WeakSet[Child] = weakref.WeakSet()
 
@@ -204,7 +204,7 @@ class Child:
             while time.monotonic() < ends and self.fd is not None:
                 with suppress(OSError):
                     self.drain()
-                before, found, stack = self._kept.partition(STACK_HEAD)
+                before, found, stack = self._kept.partition(_STACK_HEAD)
                 if found and len(stack) == size:  # it comes in pieces
                     return plain(stack.decode("utf-8", "replace"))
                 size = len(stack)

@@ -7,10 +7,13 @@ import socket
 from collections import deque
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from paddock.server.http import Request, Response
 from paddock.server.request_reader import HEAD_BYTES, RequestReader, Where
+
+if TYPE_CHECKING:
+    from paddock.server.front import Caller
 
 __all__ = ["HEAD_BYTES", "HEAD_S", "Handler", "HttpConnection"]
 
@@ -20,7 +23,7 @@ HEAD_S = 10.0  # from the first byte of a head to its end
 _BODY_S, _BODY_BYTES_PER_S = 30.0, 1 << 16  # for a whole body: this, and its size at this speed
 _IDLE_S = 75.0  # between requests
 _WRITE_S = 30.0  # for a peer that reads slower than it is answered
-_TOO_OFTEN_S = 0.05  # before an answer of 429: who goes on asking is not answered faster than that
+_TOO_OFTEN_S = 0.05  # before a 429, so that a client that keeps asking is slowed down
 STALLED_S = 30.0  # for a peer, of a websocket too, that takes nothing of what is sent to it
 _LINGER_S = 2.0  # after a refusal, for what is still on its way: closing at once would cut off the answer
 
@@ -32,7 +35,7 @@ class HttpConnection(asyncio.Protocol):
     came together.
     """
 
-    def __init__(self, handle: Handler, *, max_body: int, peer: str = "", caller: Any = None) -> None:
+    def __init__(self, handle: Handler, *, max_body: int, peer: str, caller: Caller) -> None:
         self._handle, self._caller = handle, caller
         self._loop = asyncio.get_running_loop()
         self._reader = RequestReader(max_body=max_body, peer=peer)
@@ -56,8 +59,7 @@ class HttpConnection(asyncio.Protocol):
         self._due.clear()
         self._writable.set()
         self._allow(None)
-        if self._caller is not None:
-            self._caller.left()
+        self._caller.release()
 
     def pause_writing(self) -> None:
         self._writable.clear()
@@ -95,8 +97,7 @@ class HttpConnection(asyncio.Protocol):
             self._allow({"between": _IDLE_S, "head": HEAD_S, "body": body_s}[where])
 
     async def _respond(self) -> None:
-        if self._caller is not None:
-            self._caller.busy(True)
+        self._caller.busy(True)
         while self._due:
             request, stays = self._due.popleft()
             response = await self._handle(request)
@@ -104,8 +105,7 @@ class HttpConnection(asyncio.Protocol):
             self._answer(response, close=not stays, head_only=request.method == "HEAD")
             await self._writable.wait()
         self._task = None
-        if self._caller is not None:
-            self._caller.busy(False)
+        self._caller.busy(False)
         if self._closing:
             return
         if self._reader.problem:

@@ -26,7 +26,7 @@ class Crew:
         self._most = starting or 2 * (os.cpu_count() or 1)
         self._starting = ThreadPoolExecutor(self._most, "paddock-start")
         self.starting = self.started = 0  # how many are being started, and were begun in all
-        self._line: dict[asyncio.Future[None], OnWait | None] = {}  # who waits, the first one first
+        self._queue: dict[asyncio.Future[None], OnWait | None] = {}  # who waits, the first one first
         self._ending = ThreadPoolExecutor(_ENDING, "paddock-end")
         self._closed = False
         self.busy: set[object] = set()  # the links on which a reply is due
@@ -34,15 +34,15 @@ class Crew:
     @property
     def waiting(self) -> int:
         """How many wait for their turn."""
-        return len(self._line)
+        return len(self._queue)
 
     async def start(
         self, start: Callable[[], Started], wanted: Callable[[], bool], on_wait: OnWait | None = None
     ) -> Started:
         """What ``start`` returns. SessionGone if nobody wants it any more when its turn comes: nothing was started.
 
-        ``on_wait`` is told at once how many are before this one, and again with each ``tell``. Who is cancelled while
-        it waits has left the line.
+        ``on_wait`` is told at once how many are before this one, and again with each ``announce_places``. Who is
+        cancelled while it waits has left the queue.
         """
         if self.starting < self._most:
             self.starting += 1
@@ -50,7 +50,7 @@ class Crew:
             await self._turn(on_wait)
         if self._closed or not wanted():
             self._next()
-            raise SessionGone("Nobody waits for it.")
+            raise SessionGone("The client disconnected before the session was ready.")
         self.started += 1
         loop, begun = asyncio.get_running_loop(), self._starting.submit(start)
         begun.add_done_callback(lambda _: loop.call_soon_threadsafe(self._next))
@@ -62,30 +62,30 @@ class Crew:
 
     async def _turn(self, on_wait: OnWait | None) -> None:
         turn = asyncio.get_running_loop().create_future()
-        self._line[turn] = on_wait
+        self._queue[turn] = on_wait
         if on_wait is not None:
-            on_wait(self.starting + len(self._line) - 1)
+            on_wait(self.starting + len(self._queue) - 1)
         try:
             await turn
         except asyncio.CancelledError:
-            self._line.pop(turn, None)
+            self._queue.pop(turn, None)
             if not turn.cancelled():  # its turn had come just then
                 self._next()
             raise
 
     def _next(self) -> None:
         """One has been started: let the first in line have its turn."""
-        while self._line:
-            turn = next(iter(self._line))
-            del self._line[turn]
+        while self._queue:
+            turn = next(iter(self._queue))
+            del self._queue[turn]
             if not turn.done():
                 turn.set_result(None)
                 return
         self.starting -= 1
 
-    def tell(self) -> None:
+    def announce_places(self) -> None:
         """Tell those in line how many are before them now."""
-        for place, on_wait in enumerate(self._line.values()):
+        for place, on_wait in enumerate(self._queue.values()):
             if on_wait is not None:
                 on_wait(self.starting + place)
 

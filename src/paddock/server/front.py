@@ -21,7 +21,7 @@ from paddock.hosting.close_reason import close_reason
 from paddock.server.connection import HEAD_BYTES, HEAD_S, HttpConnection
 from paddock.server.http import Request, Response
 from paddock.server.http_api import HttpApi
-from paddock.server.native_socket import NORMAL, POLICY_VIOLATION
+from paddock.server.native_socket import NORMAL, POLICY_VIOLATION, TOO_MANY_FRAMES
 from paddock.server.rates import network_of
 from paddock.server.settings import Settings
 from paddock.server.unix_transport import UnixTransport
@@ -37,7 +37,7 @@ _logger = logging.getLogger("paddock.server.websocket")
 
 
 def _to_debug(record: logging.LogRecord) -> bool:
-    """Of each connection picows says what bears no session; our own records do."""
+    """Log picows' INFO lines at DEBUG: they don't name the session, ours do."""
     if record.levelno == logging.INFO:
         record.levelno, record.levelname = logging.DEBUG, "DEBUG"
     return _logger.isEnabledFor(record.levelno)
@@ -50,8 +50,8 @@ _LOOK_BYTES = 1 << 20  # after so many it is looked how much that is
 _BINARY, _TEXT = picows.WSMsgType.BINARY, picows.WSMsgType.TEXT
 _END = b"\r\n\r\n"
 _PROTOCOL_ERROR, _TOO_BIG = 1002, 1009
-# How many frames one read of a connection may bring. A client has at most 64 requests under way, so a turn of the loop
-# with more of them is the last one for now; and no request is so short that 16 KiB hold a thousand.
+# A client has at most 64 requests in flight: after 64 frames in one read, reading pauses until the next turn of the
+# loop. More than 1,000 frames in one read can't be requests: the connection is closed.
 _READ_BYTES, _LARGE_READ_BYTES = 1 << 14, 1 << 18
 _FRAMES_A_TURN, _FRAMES_A_READ = 64, 1000
 _PAUSE_S = 0.01  # a pause is not made longer for less
@@ -126,7 +126,7 @@ class _Listener(picows.WSListener):
         if self.frames == _FRAMES_A_TURN:
             self.pause(0.0)
         elif self.frames > _FRAMES_A_READ:
-            self.close(POLICY_VIOLATION, close_reason(RateLimited.code, "Too many frames."))
+            self.close(POLICY_VIOLATION, TOO_MANY_FRAMES)
         return self.open
 
     def _pay(self, count: int | None = None) -> None:
@@ -146,7 +146,8 @@ class _Listener(picows.WSListener):
         self._pay(1 if len(payload) >= _SMALL_PIECE else None)
         self._empty_pieces += not payload and not frame.fin
         if self._empty_pieces > _EMPTY_PIECES or self._pieces > _PIECES:
-            self.close(POLICY_VIOLATION, "Empty pieces of a message, or too many.")
+            text = f"A message may have {_PIECES} fragments, {_EMPTY_PIECES} of them empty."
+            self.close(POLICY_VIOLATION, close_reason(RateLimited.code, text))
             return
         self._part += payload
         if len(self._part) > self._most:
@@ -222,7 +223,7 @@ class _Listener(picows.WSListener):
                 self._transport.disconnect()
 
 
-class _Bounded(WSProtocol):  # type: ignore[misc]  # not in its stubs
+class _ShortReads(WSProtocol):  # type: ignore[misc]  # not in its stubs
     """Reads so little at a time that what came can't hold up the loop; more in the middle of a large message."""
 
     def __init__(self, listener: _Listener, *arguments: Any) -> None:
@@ -245,7 +246,7 @@ def _websocket(listener: _Listener, subprotocol: str | None, settings: Settings)
         chosen = {} if subprotocol is None else {"Sec-WebSocket-Protocol": subprotocol}
         return picows.WSUpgradeResponseWithListener(picows.WSUpgradeResponse.create_101_response(chosen), listener)
 
-    return _Bounded(
+    return _ShortReads(
         listener,
         None,
         None,
@@ -282,11 +283,11 @@ class Caller:
 
     def send_away(self) -> None:
         """Whoever reads from its socket finds that it has ended."""
-        self.left()
+        self.release()
         with suppress(OSError):
             self._sock.shutdown(socket.SHUT_RDWR)
 
-    def left(self) -> None:
+    def release(self) -> None:
         """It is gone, or a websocket: that one is known, and counted elsewhere."""
         if self._here:
             self._here = False
@@ -351,7 +352,7 @@ class FrontDoor(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         self._timer.cancel()
-        self._caller.left()
+        self._caller.release()
 
     def data_received(self, data: bytes) -> None:
         looked_at = max(0, len(self._head) - len(_END) + 1)
@@ -379,7 +380,7 @@ class FrontDoor(asyncio.Protocol):
         if refused is not None:
             self._become(self._http()).refuse(refused)
             return
-        self._caller.left()
+        self._caller.release()
         _feed(self._become(_websocket(listener, subprotocol, self._settings)), handed_on(upgrade) + rest)
 
     def _http(self) -> HttpConnection:
@@ -405,26 +406,17 @@ def _feed(protocol: Any, data: bytes) -> None:
 _TLS_RECORD = b"\x16"  # what a handshake begins with
 
 
-class _PlainHttp(asyncio.Protocol):
-    """Who speaks plain HTTP where TLS is spoken is told so."""
-
-    def __init__(self, caller: Caller) -> None:
-        self._caller = caller
+class _PlainHttp(HttpConnection):
+    """Tell a client that speaks plain HTTP to a TLS port to use https."""
 
     def connection_made(self, transport: Any) -> None:
-        detail = "This port speaks TLS, and plain HTTP came. Use https:// (for websockets wss://)."
-        answer = HttpConnection(_no_answer, max_body=0, caller=self._caller)
-        transport.set_protocol(answer)
-        answer.connection_made(transport)
-        answer.refuse(Response.of({"detail": detail}, 400))
+        super().connection_made(transport)
+        detail = "This port expects TLS. Use https:// (wss:// for websockets)."
+        self.refuse(Response.of({"detail": detail}, 400))
 
 
-async def _no_answer(request: Request) -> Response:
-    raise AssertionError("nothing is read of it")
-
-
-class Door:
-    """Takes connections in, a few in a turn of the loop, so that a crowd of them holds nobody up.
+class Acceptor:
+    """Accepts a few connections per turn of the loop, so that a burst doesn't delay the others.
 
     Nothing is done for one before its first byte has come: a silent one costs a descriptor, and no TLS.
     """
@@ -435,7 +427,7 @@ class Door:
         self._api, self._settings = api, settings
         self._loop = asyncio.get_running_loop()
         self._callers = Callers(settings.callers_each, settings.callers)
-        self._spoke: deque[tuple[socket.socket, Caller]] = deque()  # those who wait to be let in, in order
+        self._entrants: deque[tuple[socket.socket, Caller]] = deque()  # those who wait to be let in, in order
         self._entering: set[asyncio.Task[None]] = set()  # kept, or they might be collected
         self._context: ssl.SSLContext | None = None
         if settings.tls_cert is not None:
@@ -447,7 +439,7 @@ class Door:
             self._loop.add_reader(sock, self._accept, sock)
 
     def close(self) -> None:
-        """Take in nobody more; who is in stays."""
+        """Stop accepting; open connections stay."""
         for sock in self.sockets:
             self._loop.remove_reader(sock)
             sock.close()
@@ -467,49 +459,51 @@ class Door:
                 return
             self._api.metrics.count("paddock_connections_total")
             sock.setblocking(False)
-            spoke = _has_spoken(sock)
-            if spoke is None:  # it has left already, as most of a flood has
+            has_data = _has_data(sock)
+            if has_data is None:  # it has left already, as most of a flood has
                 sock.close()
                 continue
             peer = f"{name[0]}:{name[1]}" if isinstance(name, tuple) else "unix"
             caller = self._callers.admit(sock, peer)
             if caller is None:
                 sock.close()
-            elif spoke:
+            elif has_data:
                 self._queue(sock, caller)
             else:
                 silent = self._loop.call_later(HEAD_S, caller.send_away)
-                self._loop.add_reader(sock, self._heard, sock, caller, silent)
+                self._loop.add_reader(sock, self._on_first_byte, sock, caller, silent)
 
     def _accept_again(self, listening: socket.socket) -> None:
         if listening.fileno() >= 0:
             self._loop.add_reader(listening, self._accept, listening)
 
-    def _heard(self, sock: socket.socket, caller: Caller, silent: asyncio.TimerHandle) -> None:
+    def _on_first_byte(self, sock: socket.socket, caller: Caller, silent: asyncio.TimerHandle) -> None:
         silent.cancel()
         self._loop.remove_reader(sock)
-        if _has_spoken(sock) is None:
+        if _has_data(sock) is None:
             sock.close()
-            caller.left()
+            caller.release()
         else:
             self._queue(sock, caller)
 
     def _queue(self, sock: socket.socket, caller: Caller) -> None:
-        if not self._spoke:
+        if not self._entrants:
             self._loop.call_soon(self._let_in)
-        self._spoke.append((sock, caller))
+        self._entrants.append((sock, caller))
 
     def _let_in(self) -> None:
-        for _ in range(min(_ENTER_A_TURN, len(self._spoke))):
-            task = self._loop.create_task(self._enter(*self._spoke.popleft()))
+        for _ in range(min(_ENTER_A_TURN, len(self._entrants))):
+            task = self._loop.create_task(self._enter(*self._entrants.popleft()))
             self._entering.add(task)
             task.add_done_callback(self._entering.discard)
-        if self._spoke:
+        if self._entrants:
             self._loop.call_soon(self._let_in)
 
     async def _enter(self, sock: socket.socket, caller: Caller) -> None:
         def door() -> FrontDoor | _PlainHttp:
-            return _PlainHttp(caller) if plain else FrontDoor(self._api, self._settings, caller)
+            if plain:
+                return _PlainHttp(self._api.handle, max_body=0, peer=caller.peer, caller=caller)
+            return FrontDoor(self._api, self._settings, caller)
 
         tls: dict[str, Any] = {}
         try:
@@ -518,11 +512,11 @@ class Door:
                 tls = {"ssl": self._context, "ssl_handshake_timeout": _TLS_S}
             await self._loop.connect_accepted_socket(door, sock, **tls)
         except OSError:  # it left, or its TLS is not TLS
-            caller.left()
+            caller.release()
             sock.close()
 
 
-def _has_spoken(sock: socket.socket) -> bool | None:
+def _has_data(sock: socket.socket) -> bool | None:
     """Whether the peer has sent something; None if it has left."""
     try:
         return bool(sock.recv(1, socket.MSG_PEEK)) or None
@@ -532,7 +526,7 @@ def _has_spoken(sock: socket.socket) -> bool | None:
         return None
 
 
-async def listen(api: HttpApi, settings: Settings) -> Door:
+async def listen(api: HttpApi, settings: Settings) -> Acceptor:
     """Listen where the settings say."""
     loop = asyncio.get_running_loop()
     if settings.uds is not None:
@@ -540,4 +534,4 @@ async def listen(api: HttpApi, settings: Settings) -> Door:
         settings.uds.chmod(0o600)
     else:
         bound = await loop.create_server(asyncio.Protocol, settings.host, settings.port, start_serving=False)
-    return Door(api, settings, bound)
+    return Acceptor(api, settings, bound)

@@ -142,4 +142,4 @@ class HeldSessions:
 
 def _close_unwanted(opening: asyncio.Future[LiveSession]) -> None:
     if not opening.cancelled() and opening.exception() is None:
-        opening.result().close(SessionGone.code, "Nobody waits for it.")
+        opening.result().close(SessionGone.code, "The client disconnected before the session was ready.")

@@ -35,12 +35,11 @@ from paddock.server.openenv_http import OpenEnvHttp
 from paddock.server.openenv_socket import OpenEnvSocket
 from paddock.server.passes import Passes
 from paddock.server.principals import Principal, Tokens
-from paddock.server.rates import Rates, network_of
+from paddock.server.rates import AddressRates
 from paddock.server.routes import Route, routes_named
 from paddock.server.served import Served
 from paddock.server.service import Service
 
-_ADDRESSES = 10  # so many times what one address may ask without a token may all of them together
 _OPEN_PER_S, _LATE_S = 100.0, 0.05
 _STATUS: dict[type[PaddockError], int] = {
     SessionGone: 404,
@@ -76,11 +75,8 @@ class HttpApi:
         self._passes = Passes()
         self._handover = Handover(self._openenv.sessions, self._passes)
         per_s = service.settings.failures_per_s
-        self._failures = Rates(per_s, max(1, int(10 * per_s)))
-        self._all_failures = Rates(_ADDRESSES * per_s, max(1, int(10 * _ADDRESSES * per_s)))
-        # What anyone may ask, of an address and in all: beyond that it is answered, but late.
-        self._open_asks = Rates(_OPEN_PER_S, int(_OPEN_PER_S))
-        self._all_open_asks = Rates(_ADDRESSES * _OPEN_PER_S, int(_ADDRESSES * _OPEN_PER_S))
+        self._failures = AddressRates(per_s, max(1, int(10 * per_s)))
+        self._open_asks = AddressRates(_OPEN_PER_S, int(_OPEN_PER_S))  # beyond that the answer is late
         self._open: WeakKeyDictionary[Out, Principal] = WeakKeyDictionary()
         self._valid: set[str] = set()  # whose tokens were, at the last look
         service.each_second.append(self._look_at_tokens)
@@ -91,7 +87,8 @@ class HttpApi:
         begin_trace(request.headers.get("traceparent"))
         try:
             found = self._admitted(request, request.method)
-            if isinstance(found, Admitted) and found.principal is None and self._asks_often(request):
+            stranger = isinstance(found, Admitted) and found.principal is None
+            if stranger and self._open_asks.wait_s(request.peer, began_s):
                 await asyncio.sleep(_LATE_S)
             response = found if isinstance(found, Response) else await self._carry_out(found, request)
         except Exception:
@@ -119,7 +116,7 @@ class HttpApi:
         if self._tokens is None:
             return
         now = self._tokens.names()
-        # Twice in a row: a file that is being written anew may lack them for a moment.
+        # Twice in a row: a file that is being rewritten may lack them for a moment.
         valid, self._valid = now | self._valid, now
         for live in self._service.sessions_of_others(valid):
             audit.warning("ended session: the token of its owner is not valid any more", extra=live.named)
@@ -172,16 +169,12 @@ class HttpApi:
             return handed or self._tokens.principal(shown)  # type: ignore[union-attr]
         return Principal("anyone", "operator")
 
-    def _asks_often(self, request: Request) -> bool:
-        """Whether this address, or all of them together, ask more than anyone needs what needs no token."""
-        now = time.monotonic()
-        alone_s = self._open_asks.wait_s(network_of(request.peer), now)
-        return bool(alone_s or self._all_open_asks.wait_s("", now))
-
     def _unknown(self, request: Request) -> Response:
-        """Nobody that we know. Who tries often must wait, but keeps nobody out who shares the address and is known."""
-        now = time.monotonic()
-        wait_s = self._failures.wait_s(network_of(request.peer), now) or self._all_failures.wait_s("", now)
+        """Refuse an unknown caller: 401, or 429 after too many tries.
+
+        Known callers at the same address are not affected.
+        """
+        wait_s = self._failures.wait_s(request.peer, time.monotonic())
         if wait_s:
             return self._refused(request, 429, "tries", "Too many requests without a valid token.", _later(wait_s))
         return self._refused(request, 401, "token", "A token is needed.", _UNAUTHORIZED)
@@ -266,7 +259,7 @@ class HttpApi:
         return Response.of(names if name == "list_environments" else {"environments": names})
 
     def _counts(self, request: Request) -> dict[str, Any]:
-        """Beside what anyone is told of its health, for an operator."""
+        """Extra fields of a health answer, for operators."""
         principal = self._principal(request)
         if principal is None or principal.role != "operator":
             return {}

@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from paddock.server.service import Service
 
 _LOT, _LOTS_PER_S = 32, 1000
-_OWED_S = 1.0  # who is so far above its rate does not wait for replies, as a client does
+_OWED_S = 1.0  # a client that waits for its replies never owes this much
 NORMAL, POLICY_VIOLATION, TRY_AGAIN_LATER = 1000, 1008, 1013
+TOO_MANY_FRAMES = close_reason(RateLimited.code, "Too many frames.")
 
 
 class Out(Protocol):
@@ -66,7 +67,7 @@ class Toll:
 
     def end(self) -> None:
         """The peer has asked too often."""
-        self._out.close(POLICY_VIOLATION, close_reason(RateLimited.code, "Too many frames."))
+        self._out.close(POLICY_VIOLATION, TOO_MANY_FRAMES)
 
 
 class NativeSocket:
@@ -165,7 +166,7 @@ class NativeSocket:
             self._close(error.code, str(error))
             return
         if self._over:  # the peer did not wait
-            live.close(SessionGone.code, "Nobody waits for it.")
+            live.close(SessionGone.code, "The client disconnected before the session was ready.")
             return
         self._live = live
         live.attach(self._number, self)

@@ -21,12 +21,12 @@ class Rates:
         self._per_s, self._burst, self._most = per_s, float(burst), most_names
         self._buckets: OrderedDict[str, _Bucket] = OrderedDict()
 
-    def wait_s(self, name: str, now_s: float, count: int = 1) -> float:
-        """0 if ``name`` may ask ``count`` times now, which is then counted; else after how many seconds it may."""
+    def wait_s(self, name: str, now_s: float) -> float:
+        """0 if ``name`` may ask now, which is then counted; else after how many seconds it may."""
         bucket = self._bucket(name, now_s)
-        if bucket.left < count:
-            return (count - bucket.left) / self._per_s
-        bucket.left -= count
+        if bucket.left < 1:
+            return (1 - bucket.left) / self._per_s
+        bucket.left -= 1
         return 0.0
 
     def charge(self, name: str, now_s: float, count: int = 1) -> float:
@@ -43,6 +43,17 @@ class Rates:
         if len(self._buckets) > self._most:
             self._buckets.popitem(last=False)
         return bucket
+
+
+class AddressRates:
+    """``per_s`` requests a second of each address, ``burst`` at once; ten times as many of all addresses together."""
+
+    def __init__(self, per_s: float, burst: int) -> None:
+        self._each, self._all = Rates(per_s, burst), Rates(10 * per_s, 10 * burst)
+
+    def wait_s(self, peer: str, now_s: float) -> float:
+        """As that of ``Rates``, for the address of ``peer``."""
+        return self._each.wait_s(network_of(peer), now_s) or self._all.wait_s("", now_s)
 
 
 def network_of(peer: str) -> str:

@@ -115,9 +115,9 @@ class Service:
         """A number that no connection had before."""
         return next(self._connections)
 
-    def wait_s(self, principal: str, count: int = 1) -> float:
-        """How long this principal must wait before its next requests; 0 counts them."""
-        return self._rates.wait_s(principal, time.monotonic(), count)
+    def wait_s(self, principal: str) -> float:
+        """How long this principal must wait before its next request; 0 counts it."""
+        return self._rates.wait_s(principal, time.monotonic())
 
     def charge(self, principal: str, count: int) -> float:
         """Count what this principal has sent already; for how long it should be silent now."""
@@ -225,13 +225,14 @@ class Service:
         for name, count in self._sessions_by_name().items():
             by_role[role_of(name)] += count
         if self.active >= most:
-            return "capacity", f"{most} sessions are open, and no more may be. Try again later."
+            return "capacity", f"All {most} sessions are in use. Try again later."
         if role != "operator" and by_role["agent"] + by_role["observer"] >= most - reserved:
-            return "role", f"What is left of {most} sessions is kept for operators ({reserved}). Try again later."
+            text = f"The remaining sessions are reserved for operators ({reserved} of {most}). Try again later."
+            return "role", text
         if by_role[role] >= together:
-            return "role", f"The role {role!r} has as many sessions as it may ({together}). Try again later."
+            return "role", f"The role {role!r} already has its {together} sessions. Try again later."
         if self._has_all(principal):
-            return "quota", f"{each} sessions are yours, and no more may be. Close one."
+            return "quota", f"You already have {each} sessions, the most that one token may have. Close one."
         return None
 
     def _sessions_by_name(self) -> Counter[str]:
@@ -333,7 +334,7 @@ class Service:
             syncs = now - synced_s >= _SYNC_S
             synced_s = now if syncs else synced_s
             if syncs:
-                self._crew.tell()
+                self._crew.announce_places()
             for look in self.each_second if syncs else ():
                 look()
             for live in list(self._sessions.values()):

@@ -38,9 +38,9 @@ class Settings:
     spares: int = 1  # workers kept ready for each environment
     max_body: int = 16 << 20  # of an HTTP request
     max_message: int = 64 << 20  # of a websocket
-    rate_per_s: float = 30_000.0  # requests of one principal; a server's loop takes some 25 µs for one
+    rate_per_s: float = 30_000.0  # requests of one principal
     failures_per_s: float = 10.0  # requests without a valid token, of one address; ten times as many at once
-    callers_each: int = 512  # connections of one address that are no websockets
+    callers_each: int = 512  # connections of one address that are not websockets
     callers: int = 2048  # and of all addresses together
     drain_s: float = 20.0
     mode: Mode = "simulation"
@@ -56,9 +56,9 @@ class Settings:
                 f"token. Pass --tls-cert and --tls-key, or stay on 127.0.0.1 behind a proxy that has TLS."
             )
         if self.max_sessions < 1 or self.deadline_s <= 0:
-            raise PlanError("--max-sessions and --deadline are at least 1 session and more than 0 seconds.")
+            raise PlanError("--max-sessions must be at least 1 and --deadline must be positive.")
         if not 0 <= self.reserved <= self.max_sessions:
-            raise PlanError(f"--sessions-reserved is at most --max-sessions, which is {self.max_sessions}.")
+            raise PlanError(f"--sessions-reserved must be between 0 and --max-sessions ({self.max_sessions}).")
 
     @property
     def reserved(self) -> int:

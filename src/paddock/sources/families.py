@@ -212,13 +212,19 @@ def family_of(id: str) -> Family | None:
 
 def in_gymnasium(id: str) -> bool:
     """Whether a program that has imported gymnasium has registered this id there, in some version; imports nothing."""
-    gymnasium: Any = sys.modules.get("gymnasium")
-    if gymnasium is None or gymnasium.__name__ != "gymnasium":  # it may be another name for paddock.gym
-        return False
-    return any(
-        one.id in (id, f"{id}-v{one.version}") and not str(one.entry_point).startswith("paddock.")
-        for one in getattr(gymnasium, "registry", {}).values()
-    )
+    registry = getattr(imported_gymnasium(), "registry", {})
+    return any(one.id in (id, f"{id}-v{one.version}") and not is_paddocks(one) for one in registry.values())
+
+
+def imported_gymnasium() -> Any:
+    """The module, if a program has imported it; the name may also stand for paddock.gym."""
+    gymnasium = sys.modules.get("gymnasium")
+    return gymnasium if gymnasium is not None and gymnasium.__name__ == "gymnasium" else None
+
+
+def is_paddocks(spec: Any) -> bool:
+    """Whether a spec in Gymnasium's registry makes an environment of paddock's own."""
+    return str(spec.entry_point).startswith("paddock.")
 
 
 def family_in_gymnasium(source: str | None, id: str | None, entry_point: Any) -> Family | None:

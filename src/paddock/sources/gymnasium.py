@@ -18,7 +18,7 @@ import numpy as np
 from paddock.core.env import Env, Info
 from paddock.core.spec import EnvSpec
 from paddock.errors import InvalidId, InvalidSpec, WrongClass
-from paddock.sources.families import FAMILIES, GYMNASIUM, family_or_any, installed_family
+from paddock.sources.families import FAMILIES, GYMNASIUM, Family, family_or_any, installed_family, is_paddocks
 from paddock.sources.headless import import_mujoco, refuse_windows
 from paddock.sources.simulators import prepare_snapshots
 from paddock.sources.their_errors import our_errors
@@ -155,52 +155,59 @@ def spec_of(id: str) -> EnvSpec:
     ``module:Id-v0`` imports that module first, as in Gymnasium. Arguments are the registered ones.
     """
     module, _, _ = id.rpartition(":")
-    return _lent(_registered(id), module)
+    return _shared_spec(_registered(id), module)
 
 
 def known_ids() -> list[str]:
     """What Gymnasium has registered, with all families that are installed; paddock's own ids are left out."""
     for family in FAMILIES:
-        if family.module and not family.missing:
-            with suppress(Exception):  # a package that can't be imported has no environments to make
-                importlib.import_module(family.module)
+        _import(family)
     import gymnasium
 
-    return [id for id, one in gymnasium.registry.items() if not str(one.entry_point).startswith("paddock.")]
+    return [id for id, one in gymnasium.registry.items() if not is_paddocks(one)]
 
 
 def known_spec(id: str) -> EnvSpec | None:
     """Ours for exactly this id, also if what it needs to be made is missing; None if Gymnasium has no such id."""
-    family = family_or_any(id)
-    if family.module and not family.missing:
-        with suppress(Exception):
-            importlib.import_module(family.module)
+    _import(family_or_any(id))
     import gymnasium
 
     theirs = gymnasium.registry.get(id)
-    return None if theirs is None or str(theirs.entry_point).startswith("paddock.") else _lent(theirs)
+    return None if theirs is None or is_paddocks(theirs) else _shared_spec(theirs)
+
+
+def _import(family: Family) -> None:
+    """Have it register its ids. A package that can't be imported has no environments to make."""
+    if family.module and not family.missing:
+        with suppress(Exception):
+            importlib.import_module(family.module)
 
 
 # By id: the spec as it was read, and the one that was given out, whose fields may be set since.
-_LENT: dict[str, tuple[EnvSpec, EnvSpec]] = {}
+_SPECS: dict[str, tuple[EnvSpec, EnvSpec]] = {}
 
 
-def _lent(theirs: Any, module: str = "") -> EnvSpec:
+def _shared_spec(theirs: Any, module: str = "") -> EnvSpec:
     """Ours for a spec of Gymnasium's. The same object until theirs changes: a field that is set on it takes effect."""
-    spec = EnvSpec(
-        f"{module}:{theirs.id}" if module else theirs.id,
+    id = f"{module}:{theirs.id}" if module else theirs.id
+    spec = _our_spec(theirs, id, disable_env_checker=theirs.disable_env_checker)
+    known = _SPECS.get(id)
+    if known is None or known[0] != spec:
+        known = _SPECS[id] = (deepcopy(spec), spec)
+    return known[1]
+
+
+def _our_spec(theirs: Any, id: str, **more: Any) -> EnvSpec:
+    return EnvSpec(
+        id,
         entry_point=_ENTRY_POINT,
         reward_threshold=theirs.reward_threshold,
         nondeterministic=theirs.nondeterministic,
         max_episode_steps=theirs.max_episode_steps,
         order_enforce=theirs.order_enforce,
-        disable_env_checker=theirs.disable_env_checker,
         kwargs=deepcopy(theirs.kwargs),
+        **more,
     )
-    known = _LENT.get(spec.id)
-    if known is None or known[0] != spec:
-        known = _LENT[spec.id] = (deepcopy(spec), spec)
-    return known[1]
 
 
 @dataclass(frozen=True)
@@ -242,22 +249,14 @@ def _as_env(env: Any) -> FromGymnasium:
     if has_graphs(made.observation_space) or has_graphs(made.action_space):
         made = FromGymnasiumGraphs(env)
     if env.spec is not None:
-        made.spec = _known_spec(env.spec)
+        made.spec = _remake_spec(env.spec)
     return made
 
 
-def _known_spec(theirs: Any) -> EnvSpec | None:
+def _remake_spec(theirs: Any) -> EnvSpec | None:
     """By which ``paddock.make`` makes such an environment again, without wrappers that others put around it."""
     try:
-        return EnvSpec(
-            theirs.id,
-            entry_point=_ENTRY_POINT,
-            reward_threshold=theirs.reward_threshold,
-            nondeterministic=theirs.nondeterministic,
-            max_episode_steps=theirs.max_episode_steps,
-            order_enforce=theirs.order_enforce,
-            kwargs=deepcopy(theirs.kwargs),
-        )
+        return _our_spec(theirs, theirs.id)
     except (InvalidSpec, InvalidId):
         return None
 

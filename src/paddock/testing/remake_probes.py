@@ -92,21 +92,12 @@ def raised(call: str, error: Exception) -> Problem:
     if isinstance(error, WorkerLost | DeadlineExceeded):  # it never returned, and the error says what became of it
         return Problem("env-raised", f"`env.{call}()`: {error}", cause=error)
     if isinstance(error, EnvironmentViolation):  # what the wall says of a value, where the other rules say it of theirs
-        return Problem(_rule_of(error), f"`env.{call}()`: {error}", cause=error)
+        return Problem(error.rule or "env-raised", f"`env.{call}()`: {error}", cause=error)
     place = place_of(error)
     if place is None:
         last = traceback.extract_tb(error.__traceback__)[-1]
         place = Frame(last.filename, last.lineno or 0, last.name)
     return Problem("env-raised", f"`env.{call}()` raised {brief(error)} at {place}.", cause=error)
-
-
-def _rule_of(error: EnvironmentViolation) -> str:
-    if error.path != "reward":
-        return "env-raised"
-    value = str(error).removeprefix("reward: ")
-    if value.startswith(("nan ", "inf ", "-inf ")):
-        return "reward-not-finite"
-    return "reward-type" if " is no number" in value else "env-raised"
 
 
 def _spec_of(env: Env[Any, Any]) -> EnvSpec | None:

@@ -265,7 +265,7 @@ class LaneWorker:
 def _of_lane(error: PaddockError, lane: int) -> PaddockError:
     text = f"lane {lane}: {error}"
     if isinstance(error, EnvironmentViolation):
-        return EnvironmentViolation(text, path=error.path, lane=lane)
+        return EnvironmentViolation(text, path=error.path, lane=lane, rule=error.rule)
     if isinstance(error, WorkerLost):
         return WorkerLost(text, lane=lane, cause=error.cause)
     return DeadlineExceeded(text, lane=lane)

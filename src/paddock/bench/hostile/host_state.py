@@ -137,7 +137,7 @@ def kill_while_starting(policy: str, times: int, backend: str | None = None) -> 
 
 
 def prepare(share: str) -> int:
-    """Before an attack on what all processes of a user share; ``taken`` wants to know the result."""
+    """Before an attack on what all processes of a user share; ``shortage`` wants to know the result."""
     if share == "timers":
         import resource
 
@@ -145,7 +145,7 @@ def prepare(share: str) -> int:
     return _files_in_memory()
 
 
-def taken(share: str, told: Mapping[str, Any], before: int) -> str:
+def shortage(share: str, told: Mapping[str, Any], before: int) -> str:
     """What this process can't have any more, in words, while an attack holds it. Nothing if it can."""
     if share == "timers":
         number = ctypes.c_int()

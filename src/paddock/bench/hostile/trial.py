@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from paddock.bench.hostile import delivered, inside_caller
-from paddock.bench.hostile.host_state import die_with_parent, kill_while_starting, prepare, taken
+from paddock.bench.hostile.host_state import die_with_parent, kill_while_starting, prepare, shortage
 from paddock.bench.hostile.neighbour import Neighbour
 from paddock.bench.hostile.quiet import QUIET
 from paddock.core.spec import EnvSpec, WrapperSpec
@@ -145,7 +145,7 @@ class Trial:
             elif name == "step":
                 self._call(name, lambda: env.step(action))
                 self._try_door()
-                self.taken = self.taken or taken(self.order["share"], self.order["told"], self.shared)
+                self.taken = self.taken or shortage(self.order["share"], self.order["told"], self.shared)
             elif name == "killed starts":
                 self._call(name, self._killed_starts)
             elif name != "abandon":

@@ -31,7 +31,7 @@ from paddock.making.entry_point import load
 from paddock.making.plan import Plan, plan
 from paddock.making.target import locate
 from paddock.sources import lookup
-from paddock.sources.families import family_of, in_gymnasium, is_installed
+from paddock.sources.families import family_of, imported_gymnasium, in_gymnasium, is_installed
 from paddock.vector.loop import SyncVectorEnv
 
 __all__ = [
@@ -95,8 +95,7 @@ class Registry(MutableMapping[str, EnvSpec]):
 
 
 def _has_gymnasium() -> bool:
-    known = sys.modules.get("gymnasium")  # it may be another name for paddock.gym
-    return is_installed("gymnasium") if known is None else known.__name__ == "gymnasium"
+    return imported_gymnasium() is not None if "gymnasium" in sys.modules else is_installed("gymnasium")
 
 
 def _from_gymnasium(id: Any) -> EnvSpec | None:
