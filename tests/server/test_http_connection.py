@@ -3,10 +3,12 @@
 import asyncio
 import socket
 import time
+from functools import partial
 
 import pytest
 
 from paddock.server import connection
+from paddock.server.front import Callers
 from paddock.server.http import Response
 from tests.server.in_process import SECRET, RunningServer, write_vault
 
@@ -278,8 +280,10 @@ def test_a_peer_that_takes_nothing_of_its_answer_is_let_go(monkeypatch):
             return Response(200, bytes(32 << 20))
 
         loop = asyncio.get_running_loop()
-        listening = await loop.create_server(lambda: Watched(large, max_body=100), "127.0.0.1", 0)
         silent = socket.socket()
+        caller = Callers(1, 1).admit(silent, "silent")
+        watched = partial(Watched, large, max_body=100, peer=caller.peer, caller=caller)
+        listening = await loop.create_server(watched, "127.0.0.1", 0)
         silent.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         silent.connect(listening.sockets[0].getsockname())
         silent.sendall(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n")
