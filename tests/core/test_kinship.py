@@ -30,7 +30,15 @@ SPACES = [
 def from_theirs(ours):
     """Public names and special methods for which a class of ours now has Gymnasium's."""
     homes = {name: layer.__module__ for layer in reversed(ours.__mro__) for name in vars(layer)}
-    plain = {"__weakref__", "__dict__", "__orig_bases__", "__parameters__", "__annotations__", "__hash__"}
+    plain = {
+        "__weakref__",
+        "__dict__",
+        "__orig_bases__",
+        "__parameters__",
+        "__annotations__",
+        "__hash__",
+        "__slotnames__",
+    }
     theirs = {name for name, home in homes.items() if home.startswith("gymnasium.")}
     return {name for name in theirs - plain if name.startswith("__") or not name.startswith("_")}
 

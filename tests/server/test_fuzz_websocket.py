@@ -69,16 +69,18 @@ def test_compression_is_not_agreed_to(server):
         assert answer.status == 101 and "sec-websocket-extensions" not in answer.headers
 
 
-def test_who_pings_and_does_not_read_is_let_go(server, monkeypatch):
+def test_who_pings_and_does_not_read_is_let_go(tmp_path, monkeypatch):
     monkeypatch.setattr(front, "_SLOW_READER_BYTES", 1 << 18)
-    with server.peer() as peer:
-        assert peer.upgrade("/Vault-v0/ws", native=True).status == 101
-        ping = b"\x89\xfd" + bytes(4) + bytes(125)
-        with pytest.raises((ConnectionError, TimeoutError)):
-            for _ in range(10_000):
-                peer.send(ping * 100)
-    with server.peer() as peer:
-        assert peer.ask("GET", "/health").status == 200
+    # A server of its own: its token is over its rate for a while.
+    with RunningServer([write_vault(tmp_path / "vault")], tmp_path / "tokens") as server:
+        with server.peer() as peer:
+            assert peer.upgrade("/Vault-v0/ws", native=True).status == 101
+            ping = b"\x89\xfd" + bytes(4) + bytes(125)
+            with pytest.raises((ConnectionError, TimeoutError)):
+                for _ in range(10_000):
+                    peer.send(ping * 100)
+        with server.peer() as peer:
+            assert peer.ask("GET", "/health").status == 200
 
 
 def test_frames_before_the_welcome(server):

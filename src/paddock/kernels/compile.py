@@ -189,16 +189,16 @@ def _cache_folder() -> Path:
 def _own_folder() -> Path | None:
     """A folder of this user's alone: whoever can write there, or put another in its place, can make us run code."""
     own = os.environ.get("PADDOCK_CACHE") if keeps_code() else os.devnull
-    shared = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    folder = (Path(own) if own else shared / "paddock") / "kernels"
     try:
+        shared = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+        folder = (Path(own) if own else shared / "paddock") / "kernels"
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         folder = folder.resolve()
         if not _is_private(folder):
             raise PermissionError(f"{folder} can be changed by others")
         with tempfile.TemporaryFile(dir=folder):
             return folder
-    except OSError:
+    except (OSError, RuntimeError):  # RuntimeError: the user has no home folder
         return None
 
 
