@@ -41,7 +41,10 @@ def table_of(rollouts: Rollouts, rows: int) -> Table:
 
 def _title(rollouts: Rollouts) -> str:
     mean = rollouts.mean_return()
-    parts = [f"{len(rollouts):,} rollouts", f"mean return {'none' if mean is None else mean}"]
+    parts = [
+        f"{len(rollouts):,} rollout{'s' * (len(rollouts) != 1)}",
+        f"mean return {'none' if mean is None else mean}",
+    ]
     attempts = max((rollout.attempt for rollout in rollouts), default=0) + 1
     for k in (1, attempts) if attempts > 1 else ():
         found = rollouts.pass_at(k)
