@@ -189,6 +189,37 @@ def test_a_table_can_be_printed(rollouts, monkeypatch, capsys):
     assert shown(rollouts.table()) == shown(rollouts)
 
 
+def test_equal_errors_stand_once_above_the_rows_with_their_count():
+    equal = Failure("POLICY_ERROR", f"KeyError: {'no such word ' * 30}", "policy", 0)
+    many = Rollouts([*(one(place, error=equal) for place in range(6)), one(6, error=LATE), one(7)])
+    lines = shown(many, 60).splitlines()
+    assert lines[1] == "6 x POLICY_ERROR: KeyError: no such word no such word no su\u2026"
+    assert lines[2] == "1 x DEADLINE: too late"
+    assert sum("POLICY_ERROR" in line for line in lines) == 7
+    assert len(lines) == 1 + 2 + 3 + 8 + 1  # the figures, the errors, the head, the rows, the foot
+
+
+def test_errors_that_differ_fill_no_screen():
+    text = shown(Rollouts([one(place, error=Failure("ENV_ERROR", f"at {place}", "step", 0)) for place in range(12)]))
+    assert text.count("1 x ENV_ERROR: at") == 5 and "7 x another error" in text
+
+
+@pytest.mark.parametrize("width", [40, 50, 60, 70, 80])
+def test_a_narrow_table_drops_columns_and_breaks_no_word(rollouts, monkeypatch, width):
+    monkeypatch.setenv("COLUMNS", str(width))
+    lines = str(rollouts.table()).splitlines()
+    assert max(map(len, lines)) <= width
+    head, *rows = [
+        line.replace("\u2503", "\u2502").strip("\u2502").split("\u2502") for line in lines if line[0] in "\u2502\u2503"
+    ]
+    names = [name.strip() for name in head]
+    assert len(rows) == 4 and {"task", "return", "ended"} <= set(names)
+    assert set(names) <= {"task", "attempt", "return", "steps", "turns", "seconds", "ended"}
+    assert [row[0].strip() for row in rows] == ["train[0]", "train[0]", "train[1]", "train[1]"]
+    assert [row[-1].strip() for row in rows] == ["terminated"] * 3 + ["DEADLINE"]
+    assert (len(names) == 7) == (width >= 70)
+
+
 def test_words_of_strangers_can_not_drive_the_terminal():
     bad = Failure("ENV_ERROR", "\x1b[2J[bold red]gone[/] \x9b31m\nnew line", "step", 0)
     text = shown(Rollouts([one(error=bad), Rollout(1, "\x1b]0;title\x07[link=x]y[/link]", {}, 0, 0)]))
