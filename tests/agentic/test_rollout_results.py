@@ -189,6 +189,37 @@ def test_a_table_can_be_printed(rollouts, monkeypatch, capsys):
     assert shown(rollouts.table()) == shown(rollouts)
 
 
+def test_equal_errors_stand_once_above_the_rows_with_their_count():
+    equal = Failure("POLICY_ERROR", f"KeyError: {'no such word ' * 30}", "policy", 0)
+    many = Rollouts([*(one(place, error=equal) for place in range(6)), one(6, error=LATE), one(7)])
+    lines = shown(many, 60).splitlines()
+    assert lines[1] == "6 x POLICY_ERROR: KeyError: no such word no such word no su\u2026"
+    assert lines[2] == "1 x DEADLINE: too late"
+    assert sum("POLICY_ERROR" in line for line in lines) == 7
+    assert len(lines) == 1 + 2 + 3 + 8 + 1  # the figures, the errors, the head, the rows, the foot
+
+
+def test_errors_that_differ_fill_no_screen():
+    text = shown(Rollouts([one(place, error=Failure("ENV_ERROR", f"at {place}", "step", 0)) for place in range(12)]))
+    assert text.count("1 x ENV_ERROR: at") == 5 and "7 x another error" in text
+
+
+@pytest.mark.parametrize("width", [40, 50, 60, 70, 80])
+def test_a_narrow_table_drops_columns_and_breaks_no_word(rollouts, monkeypatch, width):
+    monkeypatch.setenv("COLUMNS", str(width))
+    lines = str(rollouts.table()).splitlines()
+    assert max(map(len, lines)) <= width
+    head, *rows = [
+        line.replace("\u2503", "\u2502").strip("\u2502").split("\u2502") for line in lines if line[0] in "\u2502\u2503"
+    ]
+    names = [name.strip() for name in head]
+    assert len(rows) == 4 and {"task", "return", "ended"} <= set(names)
+    assert set(names) <= {"task", "attempt", "return", "steps", "turns", "seconds", "ended"}
+    assert [row[0].strip() for row in rows] == ["train[0]", "train[0]", "train[1]", "train[1]"]
+    assert [row[-1].strip() for row in rows] == ["terminated"] * 3 + ["DEADLINE"]
+    assert (len(names) == 7) == (width >= 70)
+
+
 def test_words_of_strangers_can_not_drive_the_terminal():
     bad = Failure("ENV_ERROR", "\x1b[2J[bold red]gone[/] \x9b31m\nnew line", "step", 0)
     text = shown(Rollouts([one(error=bad), Rollout(1, "\x1b]0;title\x07[link=x]y[/link]", {}, 0, 0)]))
@@ -227,12 +258,20 @@ def test_slices_are_rollouts_too(rollouts):
 
 def test_the_tally_keeps_errors_apart():
     tally = Tally()
-    assert tally.words() == "no return yet"
-    tally.add(None)
-    assert tally.words() == "no return yet, 1 errors"
-    tally.add(1.0)
-    tally.add(0.5)
-    assert (tally.words(), tally.done) == ("mean return 0.750, 1 errors", 3)
+    assert tally.words() == "0 turns, no return yet"
+    tally.add(None, 1)
+    assert tally.words() == "1 turn, no return yet, 1 error"
+    tally.add(1.0, 4)
+    tally.add(0.5, 2)
+    tally.under_way = 3
+    assert (tally.words(), tally.done) == ("10 turns, mean return 0.750, 1 error", 3)
+    tally.add(None, 0)
+    assert tally.words() == "10 turns, mean return 0.750, 2 errors"
+
+
+def test_one_is_not_many():
+    assert "1 rollout, mean" in shown(Rollouts([one()]))
+    assert repr(Rollouts([one(error=LATE)])) == "<Rollouts 1: mean return none, 1 error>"
 
 
 def test_the_bar_is_drawn_on_a_terminal_alone(monkeypatch, capsys):
@@ -241,7 +280,7 @@ def test_the_bar_is_drawn_on_a_terminal_alone(monkeypatch, capsys):
             return True
 
     tally = Tally()
-    tally.add(1.0)
+    tally.add(1.0, 1)
     with reporting(1, True) as show:
         show(tally)
     assert capsys.readouterr() == ("", "")
@@ -261,22 +300,22 @@ def test_elsewhere_than_on_a_terminal_a_line_is_written_every_ten_seconds(capsys
     with reporting(3, True, clock=lambda: next(clock)) as show:
         for _ in range(5):
             show(tally)
-        assert capsys.readouterr().err == "0 of 3 rollouts, no return yet, 10 s\n"
-        tally.add(1.0)
+        assert capsys.readouterr().err == "0 of 3 rollouts, 0 turns, no return yet, 10 s\n"
+        tally.add(1.0, 2)
         show(tally)
         show(tally)
-        assert capsys.readouterr().err == "1 of 3 rollouts, mean return 1.000, 20 s\n"
-        tally.add(None)
-        tally.add(0.0)
+        assert capsys.readouterr().err == "1 of 3 rollouts, 2 turns, mean return 1.000, 20 s\n"
+        tally.add(None, 4)
+        tally.add(0.0, 1)
         show(tally)
         show(tally)
-        assert capsys.readouterr() == ("", "3 of 3 rollouts, mean return 0.500, 1 errors, 21 s\n")
+        assert capsys.readouterr() == ("", "3 of 3 rollouts, 7 turns, mean return 0.500, 1 error, 21 s\n")
 
 
 def test_a_short_run_and_an_unwanted_one_write_no_line(capsys):
     now = 0.0
     tally = Tally()
-    tally.add(1.0)
+    tally.add(1.0, 1)
     with reporting(1, True, clock=lambda: now) as show:
         now = 9.9
         show(tally)
@@ -304,5 +343,18 @@ def test_lines_come_while_no_rollout_ends(monkeypatch, capsys):
     monkeypatch.setattr("sys.stderr", log)
     monkeypatch.setattr(progress, "LINE_S", 0.1)
     played = rollout("CartPole-v1", lambda turn: int(written.wait(60)), tasks=1, max_turns=1)
-    assert log.getvalue().startswith("0 of 1 rollouts, no return yet, ")
+    assert log.getvalue().startswith("0 of 1 rollout, 0 turns, no return yet, ")
     assert not played.errors and written.is_set()
+
+
+def test_the_line_counts_the_turns_of_a_rollout_that_goes_on(monkeypatch):
+    """The policy ends only once a line has told of its turns."""
+    log = StringIO()
+    written = threading.Event()
+    monkeypatch.setattr(
+        log, "flush", lambda: "of 1 rollout, 3 turns, no return yet" in log.getvalue() and written.set()
+    )
+    monkeypatch.setattr("sys.stderr", log)
+    monkeypatch.setattr(progress, "LINE_S", 0.1)
+    rollout("CartPole-v1", lambda turn: int(turn.number < 3 or written.wait(60)), tasks=1, max_turns=4)
+    assert written.is_set()

@@ -184,6 +184,27 @@ def test_a_trace_of_another_kind_of_environment_can_not_be_scored(paddock, here)
     assert found.document["new_mean"] is None
 
 
+def test_a_trace_of_paddock_run_names_its_tasks_for_answers_to_be_found(paddock, here):
+    """The seed draws the task, so the trace has to say which one it was."""
+    assert paddock("init", "sums_env").code == 0
+    options = ("--episodes", "2", "--seed", "1", "--isolation", "process")
+    assert paddock("run", "./sums_env", *options, "--trace", "run.jsonl").code == 0
+    episodes = list(TraceReader("run.jsonl"))
+    assert [episode.task for episode in episodes] == [episode.info["task"] for episode in episodes]
+    (here / "my_rubrics.py").write_text(
+        "from paddock.agentic import Rubric\n"
+        "class Strict(Rubric):\n"
+        "    def forward(self, action, observation):\n"
+        "        return float('answer' in observation.task.hidden)\n"
+    )
+    command = ("rescore", "run.jsonl", "--rubric", "my_rubrics:Strict", "--env", "./sums_env", "--isolation", "none")
+    found = paddock(*command, "--json")
+    assert (found.code, found.document["notes"]) == (0, [])
+    assert all(row["hidden"] and row["new"] > 0 for row in found.document["episodes"])
+    assert [row["task"][:6] for row in found.document["episodes"]] == ["train["] * 2
+    sys.modules.pop("sums_env", None)
+
+
 def rename(path, to):
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     for line in lines:

@@ -166,7 +166,7 @@ def test_names_that_do_not_exist_are_refused_and_those_that_do_are_listed():
 
 def test_a_wrapper_whose_name_was_spelled_otherwise_is_found():
     for module in (gym.wrappers, gym.wrappers.vector):
-        with pytest.raises(AttributeError, match="Did you mean: `GrayscaleObservation`"):
+        with pytest.raises(AttributeError, match="Did you mean: `GrayscaleObservation`\\?$"):
             _ = module.GrayScaleObservation
 
 

@@ -126,6 +126,35 @@ def test_a_reset_that_fails_is_told(tmp_path):
     assert (episode.error.code, episode.observation, episode.steps) == ("EPISODE_FAILED", None, ())
 
 
+@pytest.mark.parametrize(
+    ("task", "expected"),
+    [
+        ({"split": "test", "index": 3}, {"split": "test", "index": 3}),
+        ({"name": "walk"}, None),
+        ("walk", None),
+        (None, None),
+    ],
+)
+def test_the_header_has_the_task_that_reset_tells_of(tmp_path, task, expected):
+    class Working(Camera):
+        def reset(self, *, seed=None, options=None):
+            observation, info = super().reset(seed=seed, options=options)
+            return observation, {**info, "task": task}
+
+    (episode,) = TraceReader(record(tmp_path / "w.jsonl", Working(), seeds=(0,)))
+    assert episode.task == expected
+
+
+def test_a_task_with_what_has_no_form_is_recorded_without_it(tmp_path):
+    class Working(Camera):
+        def reset(self, *, seed=None, options=None):
+            observation, info = super().reset(seed=seed, options=options)
+            return observation, {**info, "task": {"split": "test", "index": 3, "handle": object()}}
+
+    (episode,) = TraceReader(record(tmp_path / "w.jsonl", Working(), seeds=(0,)))
+    assert (episode.task["index"], episode.task["handle"].kind) == (3, "builtins.object")
+
+
 def test_spaces_of_a_class_of_ones_own_are_left_out_and_their_values_kept(tmp_path):
     class Even(Discrete):
         def contains(self, x):

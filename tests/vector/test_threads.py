@@ -323,6 +323,7 @@ def test_lanes_go_on_in_a_forked_process():
 def test_make_steps_lanes_in_threads_on_request():
     with paddock.make_vec("CartPole-v1", 3, backend="threads", lanes=LaneOptions(threads=2)) as env:
         assert type(env) is ThreadVectorEnv
+        assert repr(env) == "ThreadVectorEnv(CartPole-v1, num_envs=3, threads=2)"
         assert type(env.single_action_space) is Discrete
         assert env.reset(seed=1)[0].shape == (3, 4)
 

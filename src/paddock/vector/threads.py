@@ -78,6 +78,10 @@ class ThreadVectorEnv(SyncVectorEnv[Any, Any]):
             self.close()
             raise
 
+    def __repr__(self) -> str:
+        threads = f", threads={self._crew.threads}" if hasattr(self, "_crew") else ""
+        return f"{super().__repr__()[:-1]}{threads})"
+
     def look_at_lanes(self) -> None:
         """Decide anew which way the lanes go: their environments may be others now."""
         guards = [env for env in self.envs if type(env) is Guard]

@@ -74,6 +74,11 @@ class Crew:
             heard += len(news)
             yield news
 
+    def turns_under_way(self) -> int:
+        """Turns so far of the rollouts that have not ended."""
+        with self._changed:
+            return sum(player.playing.turns for player in self._players if player.playing is not None)
+
     def in_order(self) -> list[Rollout]:
         """All results so far, by their numbers."""
         return [self._results[number] for number in sorted(self._results)]

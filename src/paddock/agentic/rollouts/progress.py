@@ -12,15 +12,16 @@ LINE_S = 10.0
 
 
 class Tally:
-    """Done so far."""
+    """Done so far. ``under_way``: turns of rollouts that have not ended."""
 
     def __init__(self) -> None:
-        self.done = self.failed = 0
+        self.done = self.failed = self.turns = self.under_way = 0
         self.total = 0.0
 
-    def add(self, total_return: float | None) -> None:
-        """One more; None if it failed."""
+    def add(self, total_return: float | None, turns: int) -> None:
+        """One more rollout; its return is None if it failed."""
         self.done += 1
+        self.turns += turns
         if total_return is None:
             self.failed += 1
         else:
@@ -28,9 +29,10 @@ class Tally:
 
     def words(self) -> str:
         """For people."""
-        scored = self.done - self.failed
+        scored, turns = self.done - self.failed, self.turns + self.under_way
         mean = f"mean return {self.total / scored:.3f}" if scored else "no return yet"
-        return f"{mean}, {self.failed} errors" if self.failed else mean
+        errors = f", {self.failed} error{'s' * (self.failed != 1)}" if self.failed else ""
+        return f"{turns} turn{'s' * (turns != 1)}, {mean}{errors}"
 
 
 @contextmanager
@@ -58,7 +60,8 @@ def _lines(total: int, clock: Callable[[], float]) -> Callable[[Tally], None]:
         if now >= due or (written not in (-1, total) and tally.done >= total):
             due, written = now + LINE_S, tally.done
             with suppress(OSError, ValueError):  # a log that is full or closed is no reason to lose rollouts
-                sys.stderr.write(f"{tally.done} of {total} rollouts, {tally.words()}, {now - began:.0f} s\n")
+                rollouts = f"{tally.done} of {total} rollout{'s' * (total != 1)}"
+                sys.stderr.write(f"{rollouts}, {tally.words()}, {now - began:.0f} s\n")
                 sys.stderr.flush()
 
     return show

@@ -112,8 +112,9 @@ class Rollouts(Sequence[Rollout]):
         return mean_of(self._by_task(), confidence=confidence, seed=self._seed)
 
     def pass_at(self, k: int, *, at_least: float = 1.0, confidence: float = 0.95) -> Estimate | None:
-        """pass@k, where a return of ``at_least`` or more is a pass; None if no task has k attempts that did not fail.
+        """pass@k, where a return of ``at_least`` or more is a pass.
 
+        None if no task has k attempts that did not fail: ``pass_at(3)`` needs ``rollout(..., attempts=3)`` or more.
         Unbiased: of n attempts at a task with c passes, 1 - C(n-c, k) / C(n, k). The interval is Wilson's.
         """
         if k < 1:
@@ -168,7 +169,9 @@ class Rollouts(Sequence[Rollout]):
 
     def __repr__(self) -> str:
         mean = self.mean_return()
-        return f"<Rollouts {len(self)}: mean return {'none' if mean is None else mean}, {len(self.errors)} errors>"
+        failed = len(self.errors)
+        words = f"mean return {'none' if mean is None else mean}, {failed} error{'s' * (failed != 1)}"
+        return f"<Rollouts {len(self)}: {words}>"
 
 
 def _told(rollout: Rollout) -> dict[str, Any]:

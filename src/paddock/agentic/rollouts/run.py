@@ -49,7 +49,8 @@ def rollout(
     ``tasks``: the name of a split, a count, or a list of indices, of (split, index) or of rows; None for all of the
     first split. For an environment without tasks: a count, or a list of seeds.
     ``timeout_s``: for one rollout; then it is an error, and its environment is left behind and replaced.
-    ``max_turns``: how often the policy is asked in one rollout. ``trace``: where to record all steps, as JSON lines.
+    ``max_turns``: how often the policy is asked in one rollout; None for no limit, so that a policy which repeats a
+    mistake goes on until ``timeout_s``. ``trace``: where to record all steps, as JSON lines.
     ``progress``: a bar on stderr; where that is not a terminal, a line every 10 seconds.
 
     A rollout that fails is kept with its error and without a reward. The same ``seed`` gives the same episodes.
@@ -80,7 +81,8 @@ def rollout(
     ):
         for news in crew.results():
             for one in news:
-                tally.add(one.total_return)
+                tally.add(one.total_return, one.turns)
+            tally.under_way = crew.turns_under_way()
             show(tally)
     return Rollouts(crew.in_order(), seed=seed)
 

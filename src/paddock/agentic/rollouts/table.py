@@ -1,11 +1,16 @@
-"""Rollouts as a table of Rich. Names and errors are words of strangers: they are made plain before they are shown."""
+"""Rollouts as a table of Rich. Names and errors are words of strangers: they are made plain before they are shown.
+
+Equal errors stand above the table once, with their count; a row has no more than its error's code.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
+from copy import copy
 from io import StringIO
 from typing import TYPE_CHECKING
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 from rich.text import Text
 
@@ -15,11 +20,31 @@ if TYPE_CHECKING:
     from paddock.agentic.rollouts.result import Rollout, Rollouts
 
 _COLUMNS = ("task", "attempt", "return", "steps", "turns", "seconds", "ended")
+_DROPPABLE = ("seconds", "turns", "attempt", "steps")  # where the screen is narrow, in this order
 _CELL = 80
+_ERROR_LINE = 200
+_MOST_ERRORS = 5
 
 
 class PrintableTable(Table):
     """A table of Rich that ``print`` shows too, as plain text of the terminal's width."""
+
+    def __init__(self, title: str, errors: list[str]) -> None:
+        super().__init__(title=Text(title), header_style="bold")
+        self._errors = errors
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        narrow = copy(self)
+        narrow.title = None
+        for name in _DROPPABLE:
+            # Measured as if there were room for every cell: on a narrow screen Rich would break words to fit.
+            if console.measure(narrow, options=options.update(max_width=10_000)).maximum <= options.max_width:
+                break
+            narrow.columns = [column for column in narrow.columns if column.header != name]
+        yield Text(str(self.title), style="table.title")  # here: Rich would wrap it to the width of the table
+        for line in self._errors:
+            yield Text(line, no_wrap=True, overflow="ellipsis")
+        yield from Table.__rich_console__(narrow, console, options)
 
     def __str__(self) -> str:
         text = StringIO()
@@ -28,8 +53,8 @@ class PrintableTable(Table):
 
 
 def table_of(rollouts: Rollouts, rows: int) -> Table:
-    """The figures as its title, a row for each of the first rollouts, and how many more there are."""
-    table = PrintableTable(title=Text(_title(rollouts)), title_justify="left", header_style="bold")
+    """The figures and errors of all above a row for each of the first rollouts, and how many more there are."""
+    table = PrintableTable(_title(rollouts), _errors(rollouts))
     for name in _COLUMNS:
         table.add_column(name, justify="left" if name in ("task", "ended") else "right", overflow="fold")
     for rollout in rollouts[:rows]:
@@ -41,7 +66,10 @@ def table_of(rollouts: Rollouts, rows: int) -> Table:
 
 def _title(rollouts: Rollouts) -> str:
     mean = rollouts.mean_return()
-    parts = [f"{len(rollouts):,} rollouts", f"mean return {'none' if mean is None else mean}"]
+    parts = [
+        f"{len(rollouts):,} rollout{'s' * (len(rollouts) != 1)}",
+        f"mean return {'none' if mean is None else mean}",
+    ]
     attempts = max((rollout.attempt for rollout in rollouts), default=0) + 1
     for k in (1, attempts) if attempts > 1 else ():
         found = rollouts.pass_at(k)
@@ -49,15 +77,27 @@ def _title(rollouts: Rollouts) -> str:
     return ", ".join([*parts, f"errors {rollouts.error_share:.1%}"])
 
 
+def _errors(rollouts: Rollouts) -> list[str]:
+    """A line for each error that differs, the most frequent first."""
+    failures = [rollout.error for rollout in rollouts if rollout.error is not None]
+    kinds = Counter(_line(f"{failure.code}: {failure.message}", _ERROR_LINE) for failure in failures).most_common()
+    lines = [f"{count:,} x {text}" for text, count in kinds[:_MOST_ERRORS]]
+    others = sum(count for _, count in kinds[_MOST_ERRORS:])
+    return [*lines, f"{others:,} x another error"] if others else lines
+
+
+def _line(text: str, limit: int) -> str:
+    return brief(text, limit).replace("\n", " ")
+
+
 def _cells(rollout: Rollout) -> list[str]:
     total = rollout.total_return
-    ended = rollout.ended if rollout.error is None else f"{rollout.error.code}: {rollout.error.message}"
     return [
-        brief(rollout.name, _CELL).replace("\n", " "),
+        _line(rollout.name, _CELL),
         str(rollout.attempt),
         "" if total is None else f"{total:,.3f}",
         str(rollout.steps),
         str(rollout.turns),
         f"{rollout.seconds:.1f}",
-        brief(ended, _CELL).replace("\n", " "),
+        _line(rollout.ended if rollout.error is None else rollout.error.code, _CELL),
     ]

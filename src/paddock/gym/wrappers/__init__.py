@@ -116,5 +116,5 @@ _RENAMED = {
 def __getattr__(name: str) -> object:
     if name in _RENAMED:
         raise AttributeError(f"{name!r} has been renamed with `wrappers.{_RENAMED[name]}`")
-    meant = suggestion(name, [one for one in __all__ if one != "vector"])
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}.{meant} It has: {', '.join(__all__)}.")
+    meant = suggestion(name, [one for one in __all__ if one != "vector"]) or f" It has: {', '.join(__all__)}."
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}.{meant}")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, SupportsFloat
 
 from paddock.core.env import Env, Info
@@ -39,12 +41,16 @@ class Recorder(Wrapper[Any, Any, Any, Any]):
 
     def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Any, Info]:
         self._end()
-        self._episode = self._trace.begin(Opening.of(self.env, seed=seed, options=options))
+        opening = Opening.of(self.env, seed=seed, options=options)
         try:
             observation, info = self.env.reset(seed=seed, options=options)
         except BaseException as error:
-            self._end(error)
+            self._trace.begin(opening).end(told(error))
             raise
+        task = info.get("task")
+        if isinstance(task, Mapping) and {"split", "index"} <= task.keys():  # only reset says which task a seed drew
+            opening = replace(opening, task=dict(task))
+        self._episode = self._trace.begin(opening)
         self._episode.reset(observation, info)
         return observation, info
 

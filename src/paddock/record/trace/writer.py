@@ -69,7 +69,7 @@ class TraceWriter:
                 digest=opening.digest,
                 seed=int(opening.seed) if isinstance(opening.seed, (int, np.integer)) else None,
                 options=None if opening.options is None else free_form(dict(opening.options), keep, "options"),
-                task=free_form(opening.task, keep, "task"),
+                task=free_form(opening.task, keep, "task", drop=True),
                 spaces=spaces if known is None else known,
                 about=free_form(dict(opening.about or {}), keep, "about", drop=True),
             )

@@ -99,5 +99,5 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    meant = suggestion(name, __all__)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}.{meant} It has: {', '.join(__all__)}.")
+    meant = suggestion(name, __all__) or f" It has: {', '.join(__all__)}."
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}.{meant}")
