@@ -173,6 +173,31 @@ def test_what_happens_behind_the_wall_is_told_with_its_place(paddock, folder, wa
         assert "exited with code 3." in found.out
 
 
+PRINTS = SOURCE.replace("        return 0, 0.0", "        print('\\x1b[31mowned')\n        return 0, 0.0")
+
+
+def test_what_is_printed_behind_the_wall_is_shown_escaped_and_bounded(paddock, folder, walled):
+    target = folder("output_kb = 1", PRINTS % "maze_env_of_a_folder")
+    assert paddock("run", target, "--max-episode-steps", "3").err == "\\x1b[31mowned\n" * 3
+    assert "more bytes were thrown away]" in paddock("run", target, "--max-episode-steps", "200").err
+    checked = paddock("check", target).err.splitlines()
+    assert checked[:20] == ["\\x1b[31mowned"] * 20
+    assert "more lines that the environment printed)" in checked[20]
+    assert len(checked) == 21
+
+
+def test_what_is_printed_before_making_fails_is_shown(paddock, folder, walled):
+    found = paddock("run", folder(source="print('\\x1b[31mowned')\n1 / 0\n"))
+    assert found.code == 1
+    assert found.err.startswith("\\x1b[31mowned\n")
+
+
+def test_what_is_printed_in_a_process_of_its_own_is_escaped(paddock, module):
+    Path("maze_of_this_folder.py").write_text(PRINTS % "maze_of_this_folder")
+    found = paddock("run", module, "--isolation", "process")
+    assert (found.code, found.err) == (0, "\\x1b[31mowned\n" * 9)
+
+
 def test_missing_package_is_named_with_the_line_that_wants_it(paddock, folder, walled, tmp_path):
     found = paddock("run", folder(source="import absent_one\n" + SOURCE % "maze_env_of_a_folder"))
     assert found.code == 2

@@ -44,15 +44,21 @@ def granted(text: str, isolation: str | None) -> Policy:
 @contextmanager
 def made(text: str, **options: Any) -> Iterator[Env[Any, Any]]:
     """``make(text, **options)`` of one environment, closed at the end of the block."""
-    env = _make(text, **options)
+    from paddock.hosting.launch import PRINTS_TO
+
+    before = PRINTS_TO.set(sys.stderr.buffer.write)  # which escapes, while a command runs
     try:
-        yield env
-    except BaseException:
-        with suppress(Exception, SystemExit):  # what went wrong first is what the user needs to hear
+        env = _make(text, **options)
+        try:
+            yield env
+        except BaseException:
+            with suppress(Exception, SystemExit):  # what went wrong first is what the user needs to hear
+                env.close()
+            raise
+        with environment_code(lambda: "close"):
             env.close()
-        raise
-    with environment_code(lambda: "close"):
-        env.close()
+    finally:
+        PRINTS_TO.reset(before)
 
 
 def _make(text: str, **options: Any) -> Env[Any, Any]:
