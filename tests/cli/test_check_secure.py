@@ -100,6 +100,18 @@ def test_json_has_file_and_line(paddock, folder):
     assert (found["file"], found["line"]) == ("maze/maze_env_of_a_folder.py", 14)
 
 
+def test_file_and_line_of_what_was_raised_are_fields_too(paddock, module):
+    raising = SOURCE.replace("time.sleep(0)", "1 / 0") % "maze_of_this_folder"
+    Path("maze_of_this_folder.py").write_text(raising)
+    (found,) = paddock("check", module, "--json").document["findings"]
+    assert (found["code"], found["file"], found["line"]) == ("PD039", "maze_of_this_folder.py", 14)
+    (result,) = paddock("check", module, "--sarif").document["runs"][0]["results"]
+    assert result["locations"][0]["physicalLocation"] == {
+        "artifactLocation": {"uri": "maze_of_this_folder.py"},
+        "region": {"startLine": 14},
+    }
+
+
 def test_folder_without_a_manifest(paddock, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "maze").mkdir()
@@ -169,6 +181,7 @@ def test_what_happens_behind_the_wall_is_told_with_its_place(paddock, folder, wa
     assert said.format(place=tmp_path / "maze") in found.out
     assert "src/paddock" not in found.out
     assert found.code == (0 if "print" in code else 1)
+    assert "SEC030" not in found.out  # the range is not what is wrong
     if "_exit" in code:
         assert "exited with code 3." in found.out
 
@@ -212,6 +225,18 @@ def test_folder_with_several_says_how_to_name_one(paddock, folder):
         assert "There are: Maze-v0, Other-v0. The target is then ./maze:Maze-v0." in paddock("run", target).err
     assert "The target is then ./maze:Maze-v0." in paddock("check", "./maze:Nope-v0").err
     assert "./maze:Maze-v0" in paddock("check", "--help").out
+
+
+def test_findings_of_a_folder_with_several_name_the_environment(paddock, folder, walled):
+    place = folder(source=(SOURCE % "maze_env_of_a_folder").replace("time.sleep(0)", "1 / 0"))
+    with Path(place, "paddock.toml").open("a") as manifest:
+        manifest.write("[[env]]\nid = 'Other-v0'\nentry = 'maze_env_of_a_folder:Maze'\n")
+    place = {"artifactLocation": {"uri": "maze/maze_env_of_a_folder.py"}, "region": {"startLine": 14}}
+    results = paddock("check", "./maze", "--sarif").document["runs"][0]["results"]
+    assert [result["locations"] for result in results] == [
+        [{"physicalLocation": place, "logicalLocations": [{"name": id, "kind": "object"}]}]
+        for id in ("Maze-v0", "Other-v0")
+    ]
 
 
 def test_module_says_what_it_registers(paddock, module):

@@ -92,7 +92,7 @@ def raised(call: str, error: Exception) -> Problem:
     if isinstance(error, WorkerLost | DeadlineExceeded):  # it never returned, and the error says what became of it
         return Problem("env-raised", f"`env.{call}()`: {error}", cause=error)
     if isinstance(error, EnvironmentViolation):  # what the wall says of a value, where the other rules say it of theirs
-        return Problem(_rule_of(error), f"`env.{call}()`: {error}", cause=error)
+        return Problem(rule_of(error), f"`env.{call}()`: {error}", cause=error)
     place = place_of(error)
     if place is None:
         last = traceback.extract_tb(error.__traceback__)[-1]
@@ -100,7 +100,8 @@ def raised(call: str, error: Exception) -> Problem:
     return Problem("env-raised", f"`env.{call}()` raised {brief(error)} at {place}.", cause=error)
 
 
-def _rule_of(error: EnvironmentViolation) -> str:
+def rule_of(error: EnvironmentViolation) -> str:
+    """Which rule the value breaks that the wall refused."""
     if error.path != "reward":
         return "env-raised"
     value = str(error).removeprefix("reward: ")
