@@ -64,9 +64,11 @@ def made(text: str, **options: Any) -> Iterator[Env[Any, Any]]:
 def _make(text: str, **options: Any) -> Env[Any, Any]:
     from paddock.core.env import Env
     from paddock.making import build, locate, plan, resolve
+    from paddock.making.isolation import wall_for
 
     refuse_file(text)
     target = locate(text)
+    wall_for(target, options.get("isolation"))  # a tier that does not exist is a mistake in the call
     if target.kind == "module":
         find_modules_here()
     with target_code(target.text):  # not the text as it was given: a URL may hold a token

@@ -95,6 +95,9 @@ def _recorded(env: Env[Any, Any], arguments: Namespace) -> Iterator[Env[Any, Any
         writer = TraceWriter(arguments.trace, seal=True)
     except FileExistsError as error:
         raise mistake(f"--trace {arguments.trace}: {error}") from None
+    except OSError as error:
+        why = f"{error.strerror}. Name a file in a folder that exists and that you may write to"
+        raise mistake(f"--trace {arguments.trace}: {why}.") from error
     with writer:
         yield Recorder(env, writer)
 
