@@ -253,6 +253,25 @@ def test_module_says_what_it_registers(paddock, module):
             assert (found.code, found.err.rstrip().endswith(said)) == (2, True)
 
 
+def test_file_with_an_id_is_told_as_its_module(paddock, module):
+    with Path("maze_of_this_folder.py").open("a") as file:
+        file.write("paddock.register('me/Good-v0', 'maze_of_this_folder:Maze')\n")
+        file.write("paddock.register('a/First-v0', 'maze_of_this_folder:Maze')\n")
+    for words in (["run", "maze_of_this_folder.py:Good"], ["check", "./maze_of_this_folder.py:me/Good-v0"]):
+        found = paddock(*words)
+        assert found.code == 2
+        assert found.err.endswith("Name one, as maze_of_this_folder:me/Good-v0.\n")
+
+
+def test_file_of_a_folder_with_a_manifest_is_told_as_the_folder(paddock, folder, monkeypatch):
+    folder()
+    for words in (["run", "maze/maze_env_of_a_folder.py"], ["check", "./maze/maze_env_of_a_folder.py:Maze-v0"]):
+        found = paddock(*words)
+        assert (found.code, found.err.endswith("which has a paddock.toml: ./maze\n")) == (2, True)
+    monkeypatch.chdir("maze")
+    assert paddock("run", "maze_env_of_a_folder.py").err.endswith("which has a paddock.toml: .\n")
+
+
 def test_draw_is_told_once_under_its_name(paddock, folder):
     draw = "import numpy as np\n" + SOURCE.replace("time.sleep(0)", "np.random.uniform(-1, 1, 3).astype(np.float32)")
     found = paddock("check", folder(UNGRANTED, draw % "maze_env_of_a_folder"))

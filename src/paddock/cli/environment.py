@@ -81,25 +81,37 @@ def _make(text: str, **options: Any) -> Env[Any, Any]:
 
 
 def refuse_file(text: str) -> None:
-    """A file is not a target: say which are in it. It is imported for that, as ``module:Id`` would be."""
-    path = Path(text)
+    """A file, or ``file.py:Id``, is not a target: say which are in it.
+
+    It is imported for that, as ``module:Id`` would be; but not the code of a folder with a manifest.
+    """
+    stem, dot, id = text.partition(".py:")
+    path = Path(f"{stem}.py" if dot else text)
     if path.suffix != ".py" or not path.is_file():
         return
     from importlib import import_module
 
     from paddock.core.registry import registry
     from paddock.making.build import registered_by
+    from paddock.making.folder_name import has_manifest
 
     below = os.path.relpath(path)
+    folder = os.path.relpath(path.parent)
+    if has_manifest(folder):
+        target = folder if folder.startswith(".") else f"./{folder}"
+        raise mistake(f"{path} is a file, not a target. Name its folder, which has a paddock.toml: {target}")
     if below.startswith(".."):
-        raise mistake(f"{text} is a file, not a target. In its folder, name its module and an id: {path.stem}:Id.")
+        raise mistake(
+            f"{path} is a file, not a target. In its folder, name its module and an id: {path.stem}:{id or 'Id'}."
+        )
     module = below.removesuffix(".py").replace(os.sep, ".")
     find_modules_here()
     before = set(registry)
     with target_code(module):
         import_module(module)
     raise mistake(
-        f"{text} is a file, not a target. {registered_by(module, set(registry) - before)}", UnregisteredEnv.code
+        f"{path} is a file, not a target. {registered_by(module, set(registry) - before, like=id)}",
+        UnregisteredEnv.code,
     )
 
 
