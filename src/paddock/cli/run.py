@@ -12,6 +12,7 @@ from paddock.cli.arguments import add_deadline, add_json, add_target, integer
 from paddock.cli.failures import INTERRUPTED, OK, mistake
 from paddock.cli.output import Output
 from paddock.cli.policies import chosen
+from paddock.core.problem import kind
 
 if TYPE_CHECKING:
     from paddock.cli.episodes import Play
@@ -55,7 +56,7 @@ def _object(text: str) -> dict[str, Any]:
     except ValueError as error:
         raise ArgumentTypeError(f"is not JSON: {error}") from None
     if not isinstance(value, dict):
-        raise ArgumentTypeError(f"is a {type(value).__name__}, not a JSON object of names and values")
+        raise ArgumentTypeError(f"is {kind(value)}, not a JSON object of names and values")
     return value
 
 
