@@ -307,7 +307,7 @@ def test_specs_are_targets():
         ({"timeout_s": "5"}, "timeout_s='5'"),
         ({"policy": None}, "a function of a turn"),
         ({"env_or_id": 5}, "int is no environment"),
-        ({"env_or_id": lambda: 5}, "returned a int"),
+        ({"env_or_id": lambda: 5}, "returned an int"),
     ],
     ids=case_name,
 )

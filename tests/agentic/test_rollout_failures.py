@@ -89,6 +89,7 @@ def test_errors_of_policies_are_kept_apart():
 def test_an_answer_that_is_none_is_the_policys_error(answer, code):
     (done,) = rollout(Guess, lambda turn: answer, 1)
     assert (done.error.code, done.error.where, done.total_return) == (code, "policy", None)
+    assert answer != 5 or "the policy returned an int; expected an action" in done.error.message
 
 
 def test_an_action_outside_the_space_is_the_policys_error():

@@ -100,6 +100,18 @@ def test_json_has_file_and_line(paddock, folder):
     assert (found["file"], found["line"]) == ("maze/maze_env_of_a_folder.py", 14)
 
 
+def test_file_and_line_of_what_was_raised_are_fields_too(paddock, module):
+    raising = SOURCE.replace("time.sleep(0)", "1 / 0") % "maze_of_this_folder"
+    Path("maze_of_this_folder.py").write_text(raising)
+    (found,) = paddock("check", module, "--json").document["findings"]
+    assert (found["code"], found["file"], found["line"]) == ("PD039", "maze_of_this_folder.py", 14)
+    (result,) = paddock("check", module, "--sarif").document["runs"][0]["results"]
+    assert result["locations"][0]["physicalLocation"] == {
+        "artifactLocation": {"uri": "maze_of_this_folder.py"},
+        "region": {"startLine": 14},
+    }
+
+
 def test_folder_without_a_manifest(paddock, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "maze").mkdir()
@@ -169,8 +181,34 @@ def test_what_happens_behind_the_wall_is_told_with_its_place(paddock, folder, wa
     assert said.format(place=tmp_path / "maze") in found.out
     assert "src/paddock" not in found.out
     assert found.code == (0 if "print" in code else 1)
+    assert "SEC030" not in found.out  # the range is not what is wrong
     if "_exit" in code:
         assert "exited with code 3." in found.out
+
+
+PRINTS = SOURCE.replace("        return 0, 0.0", "        print('\\x1b[31mowned')\n        return 0, 0.0")
+
+
+def test_what_is_printed_behind_the_wall_is_shown_escaped_and_bounded(paddock, folder, walled):
+    target = folder("output_kb = 1", PRINTS % "maze_env_of_a_folder")
+    assert paddock("run", target, "--max-episode-steps", "3").err == "\\x1b[31mowned\n" * 3
+    assert "more bytes were thrown away]" in paddock("run", target, "--max-episode-steps", "200").err
+    checked = paddock("check", target).err.splitlines()
+    assert checked[:20] == ["\\x1b[31mowned"] * 20
+    assert "more lines that the environment printed)" in checked[20]
+    assert len(checked) == 21
+
+
+def test_what_is_printed_before_making_fails_is_shown(paddock, folder, walled):
+    found = paddock("run", folder(source="print('\\x1b[31mowned')\n1 / 0\n"))
+    assert found.code == 1
+    assert found.err.startswith("\\x1b[31mowned\n")
+
+
+def test_what_is_printed_in_a_process_of_its_own_is_escaped(paddock, module):
+    Path("maze_of_this_folder.py").write_text(PRINTS % "maze_of_this_folder")
+    found = paddock("run", module, "--isolation", "process")
+    assert (found.code, found.err) == (0, "\\x1b[31mowned\n" * 9)
 
 
 def test_missing_package_is_named_with_the_line_that_wants_it(paddock, folder, walled, tmp_path):
@@ -189,6 +227,18 @@ def test_folder_with_several_says_how_to_name_one(paddock, folder):
     assert "./maze:Maze-v0" in paddock("check", "--help").out
 
 
+def test_findings_of_a_folder_with_several_name_the_environment(paddock, folder, walled):
+    place = folder(source=(SOURCE % "maze_env_of_a_folder").replace("time.sleep(0)", "1 / 0"))
+    with Path(place, "paddock.toml").open("a") as manifest:
+        manifest.write("[[env]]\nid = 'Other-v0'\nentry = 'maze_env_of_a_folder:Maze'\n")
+    place = {"artifactLocation": {"uri": "maze/maze_env_of_a_folder.py"}, "region": {"startLine": 14}}
+    results = paddock("check", "./maze", "--sarif").document["runs"][0]["results"]
+    assert [result["locations"] for result in results] == [
+        [{"physicalLocation": place, "logicalLocations": [{"name": id, "kind": "object"}]}]
+        for id in ("Maze-v0", "Other-v0")
+    ]
+
+
 def test_module_says_what_it_registers(paddock, module):
     name = module.partition(":")[0]
     said = f"{name} registers: Maze-v0. Name one, as {name}:Maze-v0."
@@ -201,6 +251,25 @@ def test_module_says_what_it_registers(paddock, module):
         found = paddock(*words)
         if words[1] != f"{name}:Maze":  # without a version it is the newest
             assert (found.code, found.err.rstrip().endswith(said)) == (2, True)
+
+
+def test_file_with_an_id_is_told_as_its_module(paddock, module):
+    with Path("maze_of_this_folder.py").open("a") as file:
+        file.write("paddock.register('me/Good-v0', 'maze_of_this_folder:Maze')\n")
+        file.write("paddock.register('a/First-v0', 'maze_of_this_folder:Maze')\n")
+    for words in (["run", "maze_of_this_folder.py:Good"], ["check", "./maze_of_this_folder.py:me/Good-v0"]):
+        found = paddock(*words)
+        assert found.code == 2
+        assert found.err.endswith("Name one, as maze_of_this_folder:me/Good-v0.\n")
+
+
+def test_file_of_a_folder_with_a_manifest_is_told_as_the_folder(paddock, folder, monkeypatch):
+    folder()
+    for words in (["run", "maze/maze_env_of_a_folder.py"], ["check", "./maze/maze_env_of_a_folder.py:Maze-v0"]):
+        found = paddock(*words)
+        assert (found.code, found.err.endswith("which has a paddock.toml: ./maze\n")) == (2, True)
+    monkeypatch.chdir("maze")
+    assert paddock("run", "maze_env_of_a_folder.py").err.endswith("which has a paddock.toml: .\n")
 
 
 def test_draw_is_told_once_under_its_name(paddock, folder):

@@ -188,7 +188,7 @@ def test_run_without_canonical_bytes_says_why_there_is_no_digest(paddock, hostil
     found = paddock("run", "bad/NoDigest-v0", "--json")
     assert (found.code, found.document["trajectory_digest"]) == (0, None)
     assert "has no canonical bytes" in found.document["no_digest"]
-    assert "none: value is a object" in paddock("run", "bad/NoDigest-v0").out
+    assert "none: value is an object" in paddock("run", "bad/NoDigest-v0").out
 
 
 def test_check_finds_and_fails(paddock, hostile_ids):

@@ -41,6 +41,8 @@ MISTAKES = {
     "missing module": ["run", "bad/NeedsModule-v0"],
     "lone surrogate": ["run", "\ud800"],
     "empty": ["run", ""],
+    "no such tier": ["run", "CartPole-v1", "--isolation", "vault"],
+    "trace in no folder": ["run", "CartPole-v1", "--trace", "/nonexistent/x.jsonl"],
 }
 
 
@@ -51,6 +53,7 @@ def test_mistake_is_one_line_and_exit_code_2(paddock, hostile_ids, words):
     assert found.err.startswith("paddock: error: ")
     assert found.err.count("\n") == 1
     assert found.out == "" or "--json" in words
+    assert "[Errno" not in found.err and " raised " not in found.err
 
 
 FAILURES = {

@@ -106,6 +106,15 @@ def test_kill_believes_that_a_session_is_gone_only_if_the_server_says_so(paddock
         other.shutdown()
 
 
+def test_sessions_that_wait_are_in_the_first_line(paddock, tmp_path, monkeypatch):
+    queue = {"workers_starting": 2, "sessions_waiting": 1}
+    with RunningServer([write_vault(tmp_path / "vault")], tmp_path / "tokens") as server:
+        monkeypatch.setattr(type(server.service), "queue", queue)
+        where = ("--url", f"http://127.0.0.1:{server.port}", "--token", server.tokens["operator"])
+        assert paddock("ps", *where).out.endswith("; sessions: 0, workers starting: 2, sessions waiting: 1\n")
+        assert queue.items() <= paddock("ps", *where, "--json").document.items()
+
+
 def test_a_certificate_of_ones_own_is_believed_with_ca(paddock, tmp_path):
     certificate(tmp_path)
     files = {"tls_cert": tmp_path / "cert.pem", "tls_key": tmp_path / "key.pem"}

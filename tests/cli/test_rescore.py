@@ -318,7 +318,7 @@ def test_a_task_that_has_changed_since_is_not_scored_with_the_wrong_answer(paddo
         (["t.jsonl", "--rubric", "../x:Short"], "expected module:Name"),
         (["t.jsonl", "--rubric", "my_rubrics:Nope"], "has no 'Nope'"),
         (["t.jsonl", "--rubric", "no_such_module:Short"], "no module 'no_such_module'"),
-        (["t.jsonl", "--rubric", "my_rubrics:number"], "it is a int"),
+        (["t.jsonl", "--rubric", "my_rubrics:number"], "it is an int"),
         (["t.jsonl", "--rubric", "my_rubrics:Rubric"], "Rubric"),
         (["t.jsonl", "--rubric", "my_rubrics:Short", "--out", "t.jsonl"], "exists"),
         (["t.jsonl", "--rubric", "my_rubrics:Short", "--isolation", "none"], "--isolation is for --env"),

@@ -175,6 +175,14 @@ def test_every_environment_of_a_folder_is_checked(paddock, here, walled):
         (False, True),
     ]
     assert found.out.count("uses time.sleep") == 1  # of the source, once for all
+    assert found.out.count("  fix: The call did not return within the deadline; look at that line for a loop") == 2
+    findings = paddock("check", "./folder", "--deadline", "4", "--json").document["findings"]
+    late = [(one["environment"], one["file"], one["line"]) for one in findings if one["code"] == "PD039"]
+    file = "folder/hang_of_a_folder.py"
+    # A loop of two lines stands at either.
+    assert [(env, at) for env, at, _ in late] == [("Step-v0", file), ("Init-v0", file)]
+    assert late[0][2] in (line_of("step"), line_of("step") - 1)
+    assert late[1][2] in (line_of("__init__"), line_of("__init__") - 1)
 
 
 def paddock_process(here, *words):

@@ -125,6 +125,9 @@ def test_an_entry_point_that_is_no_environment_is_refused():
     paddock.register("toy/Gone-v0", "tests.toys:Missing")
     with pytest.raises(RegistrationError, match="has no 'Missing'"):
         paddock.make("toy/Gone-v0")
+    paddock.register("toy/Number-v0", "sys:maxsize")
+    with pytest.raises(RegistrationError, match="'sys:maxsize' is an int, expected a class or function"):
+        paddock.make("toy/Number-v0")
 
 
 def test_an_environment_is_closed_when_dressing_it_fails():

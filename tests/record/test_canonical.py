@@ -155,7 +155,7 @@ def test_records_are_the_mapping_of_their_fields_whatever_made_them():
 
     assert canonical_bytes(Move(1, [Move(2, [])])) == canonical_bytes({"to": 1, "how": [{"how": [], "to": 2}]})
     assert canonical_bytes([Tagged(1)]) == canonical_bytes([{"type": "move", "to": 1, "how": []}])
-    with pytest.raises(NoCanonicalForm, match=r"value\['how'\]\[0\] is a object"):
+    with pytest.raises(NoCanonicalForm, match=r"value\['how'\]\[0\] is an object"):
         canonical_bytes(Move(1, [object()]))
 
 

@@ -93,6 +93,8 @@ def test_errors_are_what_gymnasiums_checker_fails_on():
         if failed != (rule.level == "error"):
             differing.add(rule.name)
     assert differing == {*THEIRS_IS_BLIND, *THEIRS_FAILS, *THEIRS_WARNS}
+    page = " ".join((Path(__file__).parents[2] / "docs/differences.md").read_text(encoding="utf-8").split())
+    assert "Missing `render_modes` are a warning here" in page and "A NaN reward is an error here (`PD033`)" in page
 
 
 def rewarding(reward):

@@ -78,7 +78,7 @@ def _find(target: str, output: Output, *, grant: bool) -> tuple[list[Finding], b
         for id in ids:
             found, ran = _find_in_one(f"{target}:{id}", output, grant=grant)
             runs.append(ran)
-            findings += [replace(finding, message=f"{id}: {finding.message}") for finding in found]
+            findings += [replace(one, message=f"{id}: {one.message}", environment=id) for one in found]
             on_env(len(runs))
     return findings, any(runs)
 
@@ -94,7 +94,7 @@ def _find_in_one(target: str, output: Output, *, grant: bool) -> tuple[list[Find
         raise
     except (PaddockError, CommandFailed) as error:
         if error.code not in _NOT_TO_BE_RUN:
-            return [finding_of(Problem("env-raised", message_of(error)))], False
+            return [finding_of(Problem("env-raised", message_of(error), cause=error))], False
         output.warning(f"only the source was looked at: {message_of(error)}")
         return [], False
 

@@ -44,23 +44,31 @@ def granted(text: str, isolation: str | None) -> Policy:
 @contextmanager
 def made(text: str, **options: Any) -> Iterator[Env[Any, Any]]:
     """``make(text, **options)`` of one environment, closed at the end of the block."""
-    env = _make(text, **options)
+    from paddock.hosting.launch import PRINTS_TO
+
+    before = PRINTS_TO.set(sys.stderr.buffer.write)  # which escapes, while a command runs
     try:
-        yield env
-    except BaseException:
-        with suppress(Exception, SystemExit):  # what went wrong first is what the user needs to hear
+        env = _make(text, **options)
+        try:
+            yield env
+        except BaseException:
+            with suppress(Exception, SystemExit):  # what went wrong first is what the user needs to hear
+                env.close()
+            raise
+        with environment_code(lambda: "close"):
             env.close()
-        raise
-    with environment_code(lambda: "close"):
-        env.close()
+    finally:
+        PRINTS_TO.reset(before)
 
 
 def _make(text: str, **options: Any) -> Env[Any, Any]:
     from paddock.core.env import Env
     from paddock.making import build, locate, plan, resolve
+    from paddock.making.isolation import wall_for
 
     refuse_file(text)
     target = locate(text)
+    wall_for(target, options.get("isolation"))  # a tier that does not exist is a mistake in the call
     if target.kind == "module":
         find_modules_here()
     with target_code(target.text):  # not the text as it was given: a URL may hold a token
@@ -73,25 +81,37 @@ def _make(text: str, **options: Any) -> Env[Any, Any]:
 
 
 def refuse_file(text: str) -> None:
-    """A file is not a target: say which are in it. It is imported for that, as ``module:Id`` would be."""
-    path = Path(text)
+    """A file, or ``file.py:Id``, is not a target: say which are in it.
+
+    It is imported for that, as ``module:Id`` would be; but not the code of a folder with a manifest.
+    """
+    stem, dot, id = text.partition(".py:")
+    path = Path(f"{stem}.py" if dot else text)
     if path.suffix != ".py" or not path.is_file():
         return
     from importlib import import_module
 
     from paddock.core.registry import registry
     from paddock.making.build import registered_by
+    from paddock.making.folder_name import has_manifest
 
     below = os.path.relpath(path)
+    folder = os.path.relpath(path.parent)
+    if has_manifest(folder):
+        target = folder if folder.startswith(".") else f"./{folder}"
+        raise mistake(f"{path} is a file, not a target. Name its folder, which has a paddock.toml: {target}")
     if below.startswith(".."):
-        raise mistake(f"{text} is a file, not a target. In its folder, name its module and an id: {path.stem}:Id.")
+        raise mistake(
+            f"{path} is a file, not a target. In its folder, name its module and an id: {path.stem}:{id or 'Id'}."
+        )
     module = below.removesuffix(".py").replace(os.sep, ".")
     find_modules_here()
     before = set(registry)
     with target_code(module):
         import_module(module)
     raise mistake(
-        f"{text} is a file, not a target. {registered_by(module, set(registry) - before)}", UnregisteredEnv.code
+        f"{path} is a file, not a target. {registered_by(module, set(registry) - before, like=id)}",
+        UnregisteredEnv.code,
     )
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from paddock.cli.environment import find_modules_here
 from paddock.cli.failures import environment_code, mistake
+from paddock.core.problem import kind
 
 if TYPE_CHECKING:
     from paddock.agentic.rubrics import Rubric
@@ -26,7 +27,7 @@ def named_rubric(text: str) -> Rubric:
         with environment_code(lambda: f"making {text}"):
             found = found()
     if not isinstance(found, Rubric):
-        raise mistake(f"--rubric {text}: it is a {type(found).__name__}, expected a Rubric or what makes one.")
+        raise mistake(f"--rubric {text}: it is {kind(found)}, expected a Rubric or what makes one.")
     return found
 
 

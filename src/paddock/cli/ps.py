@@ -37,12 +37,16 @@ def add_server(parser: ArgumentParser, whose: str) -> None:
 def run(arguments: Namespace, output: Output) -> int:
     """Print one row for each session."""
     server = ServerAt(arguments)
-    health = server.ask("GET", "/health").get("status", "unknown")
+    health = server.ask("GET", "/health")
+    status = health.get("status", "unknown")
+    queue = {name: health[name] for name in ("workers_starting", "sessions_waiting") if name in health}
     sessions = server.ask("GET", "/sessions").get("sessions", [])
     if arguments.json:
-        output.document({"status": health, "sessions": sessions})
+        output.document({"status": status, **queue, "sessions": sessions})
         return OK
-    output.line(f"{server.address} is {health}; sessions: {len(sessions)}")
+    counts = {"sessions": len(sessions), **queue}
+    words = ", ".join(f"{name.replace('_', ' ')}: {count}" for name, count in counts.items())
+    output.line(f"{server.address} is {status}; {words}")
     if sessions:
         output.table(_COLUMNS, [[_cell(row, name) for name in _FIELDS] for row in sessions])
     return OK

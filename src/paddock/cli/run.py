@@ -12,6 +12,7 @@ from paddock.cli.arguments import add_deadline, add_json, add_target, integer
 from paddock.cli.failures import INTERRUPTED, OK, mistake
 from paddock.cli.output import Output
 from paddock.cli.policies import chosen
+from paddock.core.problem import kind
 
 if TYPE_CHECKING:
     from paddock.cli.episodes import Play
@@ -55,7 +56,7 @@ def _object(text: str) -> dict[str, Any]:
     except ValueError as error:
         raise ArgumentTypeError(f"is not JSON: {error}") from None
     if not isinstance(value, dict):
-        raise ArgumentTypeError(f"is a {type(value).__name__}, not a JSON object of names and values")
+        raise ArgumentTypeError(f"is {kind(value)}, not a JSON object of names and values")
     return value
 
 
@@ -95,6 +96,9 @@ def _recorded(env: Env[Any, Any], arguments: Namespace) -> Iterator[Env[Any, Any
         writer = TraceWriter(arguments.trace, seal=True)
     except FileExistsError as error:
         raise mistake(f"--trace {arguments.trace}: {error}") from None
+    except OSError as error:
+        why = f"{error.strerror}. Name a file in a folder that exists and that you may write to"
+        raise mistake(f"--trace {arguments.trace}: {why}.") from error
     with writer:
         yield Recorder(env, writer)
 

@@ -73,7 +73,7 @@ class _Watchdog:
                     starting, since = False, now
             elif now - since >= due_s:
                 due_s *= 3
-                self._output.warning(f"{_words(call)} {now - since:.0f} s{_stands(stack, 'stands')}. {_HINT}")
+                self._output.warning(f"{_words(call)} {now - since:.0f} s{_stands(_place(stack), 'stands')}. {_HINT}")
                 self._output.stderr.flush()
         self._call = None
 
@@ -88,7 +88,9 @@ class _Watchdog:
         assert self._deadline_s is not None
         if self._error is None:
             words = f"{_words(_call_in(stack))} {self._deadline_s:g} s and was ended"
-            self._error = DeadlineExceeded(f"{words}{_stands(stack, 'stood')}.")
+            place = _place(stack)
+            self._error = DeadlineExceeded(f"{words}{_stands(place, 'stood')}.")
+            self._error.__cause__ = None if place is None else place.trace()
             if _SIGNAL is not None:
                 signal.pthread_kill(self._thread, _SIGNAL)
         if took_s >= self._deadline_s + _GRACE_S:  # in C code, or it swallowed the error
@@ -138,8 +140,7 @@ def _words(call: FrameType | None) -> str:
     return f"{what} has not returned for"
 
 
-def _stands(stack: list[FrameType], verb: str) -> str:
-    place = _place(stack)
+def _stands(place: Frame | None, verb: str) -> str:
     return "" if place is None else f"; it {verb} at {place} in {place.name}"
 
 

@@ -42,3 +42,9 @@ def brief(value: Any) -> str:
     except Exception as error:
         return f"<{type(value).__name__} whose repr raises {type(error).__name__}>"
     return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}…"
+
+
+def kind(value: object) -> str:
+    """The name of its type with an article: "an int"."""
+    name = type(value).__name__
+    return f"{'an' if name.lower().startswith(tuple('aeiou')) else 'a'} {name}"

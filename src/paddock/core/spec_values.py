@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from paddock.core.problem import kind
 from paddock.errors import InvalidSpec
 from paddock.spaces.json_form import NUMBERS
 
@@ -37,7 +38,7 @@ def to_plain(value: Any, path: str, depth: int = 0) -> Any:
         return {_DTYPE: name}
     if callable(value):
         raise InvalidSpec(f"Callable found in {path}: {value!r}. A spec with JSON names code as 'module:attribute'.")
-    raise InvalidSpec(f"{path} is a {type(value).__name__}, which JSON can't hold. Use plain data.")
+    raise InvalidSpec(f"{path} is {kind(value)}, which JSON can't hold. Use plain data.")
 
 
 def from_plain(value: Any, path: str, depth: int = 0) -> Any:

@@ -32,6 +32,10 @@ class Frame(NamedTuple):
     def __str__(self) -> str:
         return f"{self.file}:{self.line}"
 
+    def trace(self) -> FarTrace:
+        """As a cause of an error that has no traceback of its own there, for ``place_of`` to find."""
+        return FarTrace(f'File "{self.file}", line {self.line}, in {self.name}')
+
 
 class FarTrace(Exception):
     """Where an error arose at the far end; Python prints it above the error that it is the cause of."""

@@ -15,9 +15,10 @@ import time
 import weakref
 from collections.abc import Callable
 from contextlib import suppress
+from contextvars import ContextVar
 from functools import partial
 from multiprocessing.process import BaseProcess
-from typing import Any, TypeAlias
+from typing import IO, Any, TypeAlias
 
 from paddock.errors import PlanError
 from paddock.hosting.frames import wait_for
@@ -26,13 +27,17 @@ from paddock.sandbox.child import STACK_PIECE_S, ask_for_stack
 Launcher = Callable[[], "tuple[socket.socket, Child]"]
 Process: TypeAlias = "subprocess.Popen[bytes] | BaseProcess"
 
+# Takes what workers print, for a program that must not let it reach its stderr as it is. Fork gives no choice: a forked
+# worker prints where this process does.
+PRINTS_TO: ContextVar[Callable[[bytes], object] | None] = ContextVar("prints_to", default=None)
+
 # Descriptors of this end, which a forked child must not keep open: a worker notices by them that its parent is gone.
 _NEAR_ENDS: weakref.WeakSet[socket.socket] = weakref.WeakSet()
 # Held while ends are made and while a process forks: no thread may fork between the making and the noting of an end.
 _FORKING = threading.RLock()
 
 _LAST_WORDS_S = 1.0  # from the closing of its descriptors to its end; a core dump takes longer
-_STACK_S = 1.0  # how long a worker may take to say where it stands
+_STACK_S = 0.3  # how long a worker may take to say where it stands
 _KILLED_S = 10.0  # a process that the kernel can't end sooner than this is left to it
 
 # The parent's sys.path, so that the worker finds what the parent finds. Nothing may be imported from the current folder
@@ -62,6 +67,11 @@ class Child:
         self.fd: int | None = None
         with suppress(AttributeError, OSError):
             self.fd = os.pidfd_open(self.pid)
+        self._relay: threading.Thread | None = None
+        prints_to = PRINTS_TO.get()
+        if prints_to is not None and isinstance(process, subprocess.Popen) and process.stdout is not None:
+            self._relay = threading.Thread(target=_pass_on, args=(process.stdout, prints_to), daemon=True)
+            self._relay.start()
 
     @property
     def pid(self) -> int:
@@ -87,6 +97,8 @@ class Child:
                 self.process._popen.close()  # type: ignore[attr-defined]  # its descriptors, and keep the exit code
             if self.fd is not None:
                 os.close(self.fd)
+            if self._relay is not None:
+                self._relay.join(_LAST_WORDS_S)  # what left the group may keep the pipe open
         self._lifeline.close()
 
     def _kill_group(self) -> None:
@@ -141,15 +153,23 @@ def start_fresh() -> tuple[socket.socket, Child]:
     """A worker in a new interpreter: nothing of this process is in it but sys.path and the environment variables."""
 
     def start(far: socket.socket, watched: socket.socket) -> Process:
+        piped = PRINTS_TO.get() is not None
         return subprocess.Popen(  # noqa: S603 - our own interpreter and arguments
             [sys.executable, "-c", _BOOT, str(far.fileno()), str(watched.fileno()), json.dumps(sys.path)],
             pass_fds=(far.fileno(), watched.fileno()),
             stdin=subprocess.DEVNULL,
-            stdout=2,  # what an environment prints is not this program's output
+            stdout=subprocess.PIPE if piped else 2,  # what an environment prints is not this program's output
+            stderr=subprocess.STDOUT if piped else None,
             **_OWN_GROUP,
         )
 
     return _launched(start)
+
+
+def _pass_on(pipe: IO[bytes], prints_to: Callable[[bytes], object]) -> None:
+    with pipe:
+        while piece := os.read(pipe.fileno(), 1 << 16):
+            prints_to(piece)
 
 
 def start_by(context: str | None, *, daemon: bool = True) -> Launcher:

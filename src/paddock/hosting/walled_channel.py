@@ -91,7 +91,9 @@ class WalledChannel(ProcessChannel):
         stood = self.where()
         self.lose(f"was ended: no answer within {limit_s:g} s", cause="timeout")
         place = "" if stood is None else f" It stood at {stood} in {stood.name}."
-        return DeadlineExceeded(f"No answer within {limit_s:g} s: {who} was ended.{place}{self.last_output()}")
+        error = DeadlineExceeded(f"No answer within {limit_s:g} s: {who} was ended.{place}{self.last_output()}")
+        error.__cause__ = None if stood is None else stood.trace()
+        return error
 
     def _wait_for(self, fd: int, event: int, timeout: float | None) -> bool:
         """As ``wait_for``; meanwhile it takes in what is printed. ConnectionError when the process has ended.

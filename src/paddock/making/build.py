@@ -341,8 +341,11 @@ def _import_registering(module: str, id: str) -> None:
         ) from error
 
 
-def registered_by(module: str, new: Iterable[str] = ()) -> str:
-    """A sentence on the ids of a module: those ``new`` since it was imported, and those of code in it or below it."""
+def registered_by(module: str, new: Iterable[str] = (), *, like: str = "") -> str:
+    """A sentence on the ids of a module: those ``new`` since it was imported, and those of code in it or below it.
+
+    Its example is one that contains ``like``, if there is one.
+    """
     ids = set(new)
     for spec in registry.values():
         entry = spec.entry_point if spec.entry_point is not None else spec.vector_entry_point
@@ -351,7 +354,8 @@ def registered_by(module: str, new: Iterable[str] = ()) -> str:
             ids.add(spec.id)
     if not ids:
         return f"{module} registers none of its own: call paddock.register('me/Maze-v0', '{module}:Maze') in it."
-    return f"{module} registers: {', '.join(sorted(ids))}. Name one, as {module}:{min(ids)}."
+    example = min(ids, key=lambda id: (like not in id, id))
+    return f"{module} registers: {', '.join(sorted(ids))}. Name one, as {module}:{example}."
 
 
 def _openenv_spec(module: str, name: str) -> EnvSpec | None:

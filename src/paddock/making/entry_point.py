@@ -6,6 +6,7 @@ import importlib
 from collections.abc import Callable
 from typing import Any
 
+from paddock.core.problem import kind
 from paddock.core.registry import check_entry_point
 from paddock.errors import RegistrationError
 
@@ -21,7 +22,7 @@ def load(entry_point: str | Callable[..., Any]) -> Callable[..., Any]:
     """The callable that an entry point names."""
     found = load_object(entry_point) if isinstance(entry_point, str) else entry_point
     if not callable(found):
-        raise RegistrationError(f"{entry_point!r} is a {type(found).__name__}, expected a class or function.")
+        raise RegistrationError(f"{entry_point!r} is {kind(found)}, expected a class or function.")
     return found
 
 

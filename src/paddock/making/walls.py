@@ -13,7 +13,7 @@ import msgspec
 
 from paddock.errors import SandboxUnavailable, WorkerLost
 from paddock.hosting.client import HostedEnv
-from paddock.hosting.launch import Launcher
+from paddock.hosting.launch import PRINTS_TO, Launcher
 from paddock.hosting.wall_rules import WallRules
 from paddock.hosting.walled_channel import WalledChannel
 from paddock.making.crossing import seeing
@@ -112,6 +112,7 @@ class _Order:
             call = Call(_MAIN, (_DOOR_FD if extra else None, self.folder, self.discreet, self.awake_s), self.modules)
             child = launch(call, policy, socket_fd=far.fileno(), extra_fds=extra)
             if_it_fails.callback(child.kill)
+            child.prints_to = PRINTS_TO.get()
             ends.close()  # if the worker dies, its ends must be the last ones
             if policy.hosts:
                 from paddock.sandbox.way_out import way_out

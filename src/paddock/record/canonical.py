@@ -28,6 +28,7 @@ from typing import Any
 
 import numpy as np
 
+from paddock.core.problem import kind
 from paddock.errors import NoCanonicalForm
 from paddock.spaces.records.fields import fields_of
 
@@ -63,7 +64,7 @@ def _chunks(value: Any, path: str, depth: int) -> Iterator[bytes]:
     if fields is not None:
         return _mapping(fields, path, depth)
     raise NoCanonicalForm(
-        f"{path} is a {type(value).__name__}, which has no canonical bytes. "
+        f"{path} is {kind(value)}, which has no canonical bytes. "
         f"Expected None, numbers, text, bytes, arrays, tuples, lists, dicts or records."
     )
 

@@ -11,7 +11,7 @@ import subprocess
 import threading
 import time
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Literal, Protocol
@@ -28,7 +28,7 @@ _LAST_WORDS_S = 1.0  # from the closing of its socket to its end
 _KILLED_S = 10.0  # what the kernel can't end sooner than this is left to it
 _REST_S = 0.3  # how long to look whether all of it is gone
 _READ = 65536
-_STACK_S = 1.0  # how long a worker may take to say where it stands
+_STACK_S = 0.3  # how long a worker may take to say where it stands
 STACK_PIECE_S = 0.05
 STACK_SIGNAL = signal.SIGQUIT  # by custom it asks a program for its stacks
 _STACK_HEAD = b"(most recent call first):\n"  # faulthandler's
@@ -78,6 +78,7 @@ class Child:
         self._overspent = False
         self._ending = threading.Lock()
         self.companions: list[Companion] = []  # closed when it has ended
+        self.prints_to: Callable[[bytes], object] | None = None  # gets what was kept of its output when it has ended
         self._owner, self._over, self._killed = os.getpid(), False, False
         self._init_fd: int | None = None  # of the namespace's first process
         self.fd: int | None = None
@@ -290,6 +291,9 @@ class Child:
             if fd is not None:
                 os.close(fd)
         self.fd = self._init_fd = self.output_fd = None
+        if self.prints_to is not None and self._kept and self.wall_failure is None:
+            more = f"\n[{self._dropped} more bytes were thrown away]\n" if self._dropped else ""
+            self.prints_to(bytes(self._kept) + more.encode())
         if self.folder is not None:
             remove_soon(self.folder)
 

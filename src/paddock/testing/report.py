@@ -26,7 +26,7 @@ def to_json(findings: Sequence[Finding], target: str) -> dict[str, Any]:
 
 
 def to_sarif(findings: Sequence[Finding], target: str) -> dict[str, Any]:
-    """A SARIF log with one run, ready for ``json.dumps``. Where no file is known, the place is a logical one."""
+    """A SARIF log with one run, ready for ``json.dumps``. Where no file is known, the place is only a logical one."""
     driver = {"name": "paddock", "version": __version__, "rules": [_sarif_rule(rule) for rule in ALL_RULES]}
     run = {"tool": {"driver": driver}, "results": [_sarif_result(finding, target) for finding in findings]}
     return {"$schema": SARIF_SCHEMA, "version": "2.1.0", "runs": [run]}
@@ -54,7 +54,10 @@ def _sarif_result(finding: Finding, target: str) -> dict[str, Any]:
 
 
 def _sarif_place(finding: Finding, target: str) -> dict[str, Any]:
-    if finding.file is None:
-        return {"logicalLocations": [{"name": target, "kind": "object"}]}
-    region = {} if finding.line is None else {"region": {"startLine": finding.line}}
-    return {"physicalLocation": {"artifactLocation": {"uri": quote(finding.file)}, **region}}
+    place: dict[str, Any] = {}
+    if finding.file is not None:
+        region = {} if finding.line is None else {"region": {"startLine": finding.line}}
+        place["physicalLocation"] = {"artifactLocation": {"uri": quote(finding.file)}, **region}
+    if finding.file is None or finding.environment is not None:
+        place["logicalLocations"] = [{"name": finding.environment or target, "kind": "object"}]
+    return place

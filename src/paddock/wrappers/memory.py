@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from paddock.core.problem import kind
 from paddock.errors import InvalidSnapshot, SnapshotUnsupported
 
 
@@ -69,7 +70,7 @@ def _unpack(name: str, there: Any, data: Any) -> Any:
     alike = isinstance(value, type(there)) or there is None or value is None
     numbers = (int, float, np.generic)
     if not alike and not (isinstance(value, numbers) and isinstance(there, numbers)):
-        raise InvalidSnapshot(f"This snapshot's {name} is a {type(value).__name__}, expected {type(there).__name__}.")
+        raise InvalidSnapshot(f"This snapshot's {name} is {kind(value)}, expected {type(there).__name__}.")
     if isinstance(there, np.ndarray) and value is not None and (there.shape, there.dtype) != (value.shape, value.dtype):
         raise InvalidSnapshot(f"This snapshot's {name} is {value.dtype}{list(value.shape)}, expected another array.")
     return value

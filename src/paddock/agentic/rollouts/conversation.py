@@ -26,6 +26,7 @@ from paddock.agentic.chat_form import (
 )
 from paddock.agentic.observations import Observation
 from paddock.core.env import Env
+from paddock.core.problem import kind
 from paddock.hosting.tool_list import told_tools
 
 _ACTIONS = (CallTool, ListTools, Say)
@@ -68,8 +69,7 @@ class Conversation:
         if isinstance(answer, Mapping) and "type" in answer and "role" not in answer:
             return self._of_action(msgspec.convert(dict(answer), Action))
         if not isinstance(answer, (str, Mapping)) and not any(hasattr(answer, name) for name in _OF_MESSAGES):
-            kind = type(answer).__name__
-            raise TypeError(f"the policy returned a {kind}; expected an action, text or an assistant's message")
+            raise TypeError(f"the policy returned {kind(answer)}; expected an action, text or an assistant's message")
         message = assistant_message(answer)
         self.messages.append(message)
         calls = calls_of(message)

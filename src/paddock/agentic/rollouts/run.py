@@ -18,6 +18,7 @@ from paddock.agentic.rollouts.result import Rollouts
 from paddock.agentic.rollouts.supply import Supply
 from paddock.agentic.rollouts.work import work_of
 from paddock.core.env import Env
+from paddock.core.problem import kind
 from paddock.core.spec import EnvSpec
 from paddock.errors import PlanError
 from paddock.record.trace.writer import TraceWriter
@@ -126,7 +127,7 @@ def _make(target: Any) -> Env[Any, Any]:
 def _checked(make: Callable[[], Any]) -> Env[Any, Any]:
     env = make()
     if not isinstance(env, Env):
-        raise PlanError(f"What makes the environments returned a {type(env).__name__}; expected a paddock.Env.")
+        raise PlanError(f"What makes the environments returned {kind(env)}; expected a paddock.Env.")
     return env
 
 

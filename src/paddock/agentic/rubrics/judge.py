@@ -16,6 +16,7 @@ from paddock.agentic.rubrics.rubric import Rubric
 from paddock.agentic.rubrics.score import NoScore, finite
 from paddock.agentic.rubrics.setting import number
 from paddock.agentic.rubrics.side_call import side_call
+from paddock.core.problem import kind
 from paddock.errors import InvalidRubric
 
 FIRST_NUMBER = r"(\d+(?:\.\d*)?)"
@@ -92,7 +93,7 @@ class LLMJudge(Rubric):
         """Ask, and read the reply."""
         reply = await self._ask(self._render_prompt(action, observation))
         if not isinstance(reply, str):
-            raise NoScore(f"its client returned a {type(reply).__name__}; expected the model's text")
+            raise NoScore(f"its client returned {kind(reply)}; expected the model's text")
         return self._parse_score(reply)
 
     def _render_prompt(self, action: Any, observation: Any) -> str:

@@ -6,6 +6,8 @@ import math
 from numbers import Real
 from typing import Any
 
+from paddock.core.problem import kind
+
 
 class NoScore(ValueError):
     """A value that is no score. The text may be told to anyone, so it has the value only if that is a number."""
@@ -19,7 +21,7 @@ def finite(given: Any) -> float:
     if not isinstance(value, Real) and getattr(value, "shape", None) == () and hasattr(value, "item"):
         value = value.item()
     if not isinstance(value, Real):
-        raise NoScore(f"its score is a {type(given).__name__}; expected a finite number")
+        raise NoScore(f"its score is {kind(given)}; expected a finite number")
     try:
         score = float(value)
     except OverflowError:

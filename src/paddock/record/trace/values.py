@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from paddock.core.problem import kind
 from paddock.errors import CustomSpaceError, InvalidSpace, InvalidTrace, InvalidValue
 from paddock.record.trace.arrays import DTYPES, Array, size_of, storable
 from paddock.record.trace.number_lists import as_array, as_lists
@@ -129,7 +130,7 @@ def _rarer_form(value: Any, keep: Keep, name: str, *, drop: bool, depth: int) ->
             return free_form(open_up(value), keep, name, drop=drop, depth=depth + 1)
         except InvalidValue:
             pass
-    return _no_form(value, f"{name} is a {type(value).__name__}, which has no form in a trace", drop)
+    return _no_form(value, f"{name} is {kind(value)}, which has no form in a trace", drop)
 
 
 def _no_form(value: Any, why: str, drop: bool) -> dict[str, Any]:

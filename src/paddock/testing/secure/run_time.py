@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -31,7 +32,8 @@ def find_at_run_time(env: Env[Any, Any], policy: Policy = DEFAULT, *, steps: int
             found.setdefault(rule, finding(rule, message))
     except EnvironmentViolation as error:  # it is behind a wall already, which refused
         rule = "reward-outside" if error.path == "reward" else "info-refused"
-        if error.path.startswith(("reward", "info")):
+        # One that is not a finite number is in no range: `find` has told what is wrong.
+        if error.path.startswith(("reward", "info")) and not error.rule:
             found.setdefault(rule, finding(rule, str(error)))
     except Exception:  # `find` has told of it, with its place
         return list(found.values())
@@ -46,7 +48,7 @@ def _broken(env: Env[Any, Any], policy: Policy, steps: int) -> Iterator[tuple[st
     low, high = policy.reward_range
     for number in range(1, steps + 1):
         _, reward, terminated, truncated, info = env.step(sample_allowed(env.action_space, info))
-        if not low <= float(reward) <= high:
+        if math.isfinite(reward) and not low <= float(reward) <= high:
             yield "reward-outside", f"The reward {reward!r} of step {number} is not in [{low:g}, {high:g}]."
         yield from _info(info, rules, f"step {number}")
         if terminated or truncated:

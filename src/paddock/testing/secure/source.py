@@ -12,6 +12,8 @@ from importlib.machinery import EXTENSION_SUFFIXES
 from io import BytesIO
 from pathlib import Path
 
+from paddock.testing.finding import short_path
+
 MAX_FILES = 500
 MAX_BYTES = 1 << 20
 _COMPILED = (*EXTENSION_SUFFIXES, ".pyc", ".so", ".pyd", ".dll", ".dylib")
@@ -35,7 +37,7 @@ def sources_of(path: Path) -> list[Source]:
     files = list(_files(path))
     found = [_source(file) for file in files[:MAX_FILES]]
     if len(files) > MAX_FILES:
-        found.append(Source(_name(path), fault=f"there are more than {MAX_FILES} files; the rest was not read"))
+        found.append(Source(short_path(path), fault=f"there are more than {MAX_FILES} files; the rest was not read"))
     return found
 
 
@@ -47,7 +49,7 @@ def _files(folder: Path) -> Iterator[Path]:
 
 
 def _source(path: Path) -> Source:
-    name = _name(path)
+    name = short_path(path)
     if path.name.endswith(_COMPILED):
         return Source(name, fault="it is compiled")
     if path.is_symlink():
@@ -69,10 +71,3 @@ def _source(path: Path) -> Source:
     except (SyntaxError, ValueError, LookupError, RecursionError, MemoryError) as error:
         return Source(name, fault=f"it can't be parsed: {type(error).__name__}: {str(error)[:200]}")
     return Source(name, tuple(text.split("\n")), tree)
-
-
-def _name(path: Path) -> str:
-    try:
-        return Path(os.path.abspath(path)).relative_to(Path.cwd()).as_posix()  # noqa: PTH100 - links are not followed
-    except ValueError:
-        return str(path)
