@@ -19,8 +19,10 @@ from paddock.bench.hostile.host_state import (
     reap,
 )
 from paddock.sandbox import Machine
-from paddock.sandbox.boot_line import BOOT
+from paddock.sandbox.boot_line import BOOT, BOOT_END
 from paddock.sandbox.bubblewrap import command, end_orphans
+from paddock.sandbox.cgroup import _started
+from paddock.sandbox.child import _cpu_below_s
 from tests.sandbox.workers import LANDLOCK, ROOT, needs_linux, needs_root, told, wait_until, ways, worker
 
 pytestmark = needs_linux
@@ -337,6 +339,29 @@ def test_an_orphan_of_bubblewrap_is_ended_and_nobody_else(tmp_path):
         assert orphan in end_orphans()
         assert os.waitstatus_to_exitcode(os.waitpid(orphan, 0)[1]) == -signal.SIGKILL
         assert descendants(os.getpid()) == before and not child.wait(0)
+
+
+NAMELESS = """
+import ctypes, sys, time
+assert ctypes.CDLL(None).prctl(15, bytes([255, 11]) + b") x", 0, 0, 0) == 0
+ends = time.process_time() + 0.05
+while time.process_time() < ends: pass
+print("ready", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_process_whose_name_is_not_text_is_looked_at_like_any_other():
+    """Behind a wall a process chooses its name, and no look at /proc may stumble over it."""
+    disguise = ["--unshare-pid", BOOT_END]
+    with subprocess.Popen(
+        [sys.executable, "-c", NAMELESS, *disguise], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdout.readline() == b"ready\n"
+        assert process.pid not in end_orphans()
+        assert _cpu_below_s(process.pid) > 0 and _started(process.pid).isdigit()
+        assert process.pid in descendants(os.getpid())
+        process.stdin.close()
 
 
 @ways

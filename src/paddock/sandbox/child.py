@@ -298,8 +298,8 @@ def ask_for_stack(pid: int) -> None:
     """Send STACK_SIGNAL to those of the process and its children that catch it: any other would be ended by it."""
     with suppress(OSError, ValueError, StopIteration):
         place = Path("/proc", str(pid))
-        caught = next(line for line in (place / "status").read_text().splitlines() if line.startswith("SigCgt"))
-        if int(caught.partition(":")[2], 16) >> (STACK_SIGNAL - 1) & 1:
+        caught = next(line for line in (place / "status").read_bytes().split(b"\n") if line.startswith(b"SigCgt"))
+        if int(caught.partition(b":")[2], 16) >> (STACK_SIGNAL - 1) & 1:
             os.kill(pid, STACK_SIGNAL)
         for child in (place / "task" / str(pid) / "children").read_text().split():
             ask_for_stack(int(child))
@@ -315,7 +315,7 @@ def _ready(fd: int | None, timeout_s: float = 0.0) -> bool:
 
 def _cpu_below_s(pid: int) -> float:
     with suppress(OSError, IndexError):  # it has ended
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()  # its name is any bytes
         used = sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")  # and of children that it waited for
         for task in Path(f"/proc/{pid}/task").iterdir():
             used += sum(_cpu_below_s(int(one)) for one in (task / "children").read_text().split())

@@ -51,7 +51,7 @@ def _processes() -> Iterator[tuple[int, int, str, str]]:
     for entry in os.listdir("/proc"):  # noqa: PTH208 - hot: asked every few milliseconds
         if entry.isdigit():
             with suppress(OSError, ValueError):
-                text = Path(f"/proc/{entry}/stat").read_text()
+                text = Path(f"/proc/{entry}/stat").read_text(errors="replace")  # a name is any bytes
                 name, rest = text[text.index("(") + 1 : text.rindex(")")], text[text.rindex(")") + 2 :].split()
                 yield int(entry), int(rest[1]), rest[0], name
 
