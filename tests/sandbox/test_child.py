@@ -5,7 +5,9 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,11 +20,12 @@ from paddock.bench.hostile.host_state import (
     kill_while_starting,
     reap,
 )
-from paddock.sandbox import Machine
+from paddock.sandbox import Machine, Policy, cpu
 from paddock.sandbox.boot_line import BOOT, BOOT_END
 from paddock.sandbox.bubblewrap import command, end_orphans
-from paddock.sandbox.cgroup import _started
+from paddock.sandbox.cgroup import Controller, _started
 from paddock.sandbox.child import _cpu_below_s
+from paddock.sandbox.promises import promises
 from tests.sandbox.workers import LANDLOCK, ROOT, needs_linux, needs_root, told, wait_until, ways, worker
 
 pytestmark = needs_linux
@@ -67,6 +70,59 @@ while True: pass
 """
     words, cause = _ended(tmp_path, code, way, call_cpu_s=1.0, start_s=1.0, processes=2)
     assert (cause, words) == ("cpu", "was ended: it used more CPU time than the 1 s of a call (call_cpu_s)")
+
+
+class _Watched:
+    """As much of a Child as the watch over CPU time sees: it has used too much."""
+
+    fd, answered, start_cpu_s = 0, False, 1.0
+
+    def __init__(self):
+        self.ended = threading.Event()
+
+    def cpu_s(self):
+        return 2.0
+
+    def end_overspent(self):
+        self.fd = None
+        self.ended.set()
+
+
+@pytest.fixture
+def overspent():
+    child = _Watched()
+    yield child
+    child.fd = None  # the watch forgets it
+
+
+def test_a_worker_that_cannot_be_looked_at_does_not_free_its_neighbours(overspent):
+    strange = _Watched()
+    strange.cpu_s = lambda: 1 // 0
+    try:
+        cpu.watch(strange)
+        cpu.watch(overspent)
+        assert overspent.ended.wait(10)
+    finally:
+        strange.fd = None
+
+
+def test_a_watch_that_died_is_begun_anew(overspent, monkeypatch):
+    dead = threading.Thread(target=int)
+    dead.start()
+    dead.join()
+    monkeypatch.setattr(cpu, "_thread", dead)
+    cpu.watch(overspent)
+    assert overspent.ended.wait(10)
+
+
+def test_cpu_time_of_several_processes_is_promised_only_where_a_cgroup_counts_it():
+    def held(processes, *cgroups):
+        machine = replace(Machine.here(), cgroups=cgroups)
+        kept = promises("sandbox", machine, Policy(processes=processes))
+        return next(one.held for one in kept if one.key == "cpu-limited")
+
+    assert held(1) and held(2, Controller("pids", 2, "")) and held(2, Controller("cpuacct", 1, ""))
+    assert not held(2) and not held(2, Controller("cpu", 1, ""))
 
 
 @pytest.mark.skipif(not MEMORY, reason="no cgroup with a memory limit may be made here: runs as root")
