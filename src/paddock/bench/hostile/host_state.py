@@ -160,9 +160,10 @@ def shortage(share: str, told: Mapping[str, Any], before: int) -> str:
     elif share == "lock":
         import fcntl
 
-        with Path(told["path"]).open() as file:
+        with Path(told["path"]).open("r+") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 return "the host can't lock its file"
     elif share == "files":
