@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -395,6 +396,24 @@ def test_an_orphan_of_bubblewrap_is_ended_and_nobody_else(tmp_path):
         assert orphan in end_orphans()
         assert os.waitstatus_to_exitcode(os.waitpid(orphan, 0)[1]) == -signal.SIGKILL
         assert descendants(os.getpid()) == before and not child.wait(0)
+
+
+def test_what_is_printed_while_the_stack_is_asked_for_is_kept(tmp_path):
+    code = """
+import faulthandler, signal
+faulthandler.register(signal.SIGQUIT, all_threads=False)
+tell(1)
+for number in range(100):
+    print("counts", number, flush=True)
+    time.sleep(0.005)
+tell(2)
+"""
+    with worker(tmp_path, code) as (child, here):
+        told(here, child)
+        assert "little_worker" in child.stack()
+        told(here, child)
+        child.drain()
+        assert re.findall(r"counts (\d+)", child.output) == [str(number) for number in range(100)]
 
 
 NAMELESS = """
