@@ -121,3 +121,35 @@ def test_another_name_for_paddock_changes_nothing():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.stdout == "True\n", done.stderr
+
+
+@pytest.mark.parametrize("moment", ["core", "spaces", "envs", "envs.registration", "vector", "wrappers"])
+def test_paddock_may_be_imported_in_the_middle_of_gymnasiums_import(moment):
+    """As by a plugin of Gymnasium's, or by another thread."""
+    code = f"""
+import sys
+class Plugin:
+    def find_spec(self, name, path=None, target=None):
+        if name == "gymnasium.{moment}":
+            import paddock.core.env, paddock.spaces
+sys.meta_path.insert(0, Plugin())
+import gymnasium, paddock
+names = ["Env", "Wrapper", "spaces.Box", "spaces.Dict"]
+print([eval("issubclass(paddock." + name + ", gymnasium." + name + ")") for name in names])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout == "[True, True, True, True]\n", done.stderr
+
+
+@pytest.mark.parametrize("with_spaces", [False, True])
+@pytest.mark.parametrize("stand_in", ["unittest.mock.MagicMock()", "types.SimpleNamespace(make=None, spaces=None)"])
+def test_a_stand_in_for_gymnasium_changes_nothing(stand_in, with_spaces):
+    code = (
+        f"import sys, types, unittest.mock\nfake = sys.modules['gymnasium'] = {stand_in}\n"
+        f"if {with_spaces}: sys.modules['gymnasium.spaces'] = fake.spaces\n"
+        "import paddock\nhomes = {one.__module__ for one in paddock.Env.__mro__}\n"
+        "print(homes == {'paddock.core.env', 'typing', 'builtins'})\n"
+        "paddock.make('CartPole-v1').reset()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.returncode) == ("True\n", 0), done.stderr

@@ -2,10 +2,13 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
+import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,9 +21,12 @@ from paddock.bench.hostile.host_state import (
     kill_while_starting,
     reap,
 )
-from paddock.sandbox import Machine
-from paddock.sandbox.boot_line import BOOT
+from paddock.sandbox import Machine, Policy, cpu
+from paddock.sandbox.boot_line import BOOT, BOOT_END
 from paddock.sandbox.bubblewrap import command, end_orphans
+from paddock.sandbox.cgroup import Controller, _started
+from paddock.sandbox.child import _cpu_below_s
+from paddock.sandbox.promises import promises
 from tests.sandbox.workers import LANDLOCK, ROOT, needs_linux, needs_root, told, wait_until, ways, worker
 
 pytestmark = needs_linux
@@ -65,6 +71,59 @@ while True: pass
 """
     words, cause = _ended(tmp_path, code, way, call_cpu_s=1.0, start_s=1.0, processes=2)
     assert (cause, words) == ("cpu", "was ended: it used more CPU time than the 1 s of a call (call_cpu_s)")
+
+
+class _Watched:
+    """As much of a Child as the watch over CPU time sees: it has used too much."""
+
+    fd, answered, start_cpu_s = 0, False, 1.0
+
+    def __init__(self):
+        self.ended = threading.Event()
+
+    def cpu_s(self):
+        return 2.0
+
+    def end_overspent(self):
+        self.fd = None
+        self.ended.set()
+
+
+@pytest.fixture
+def overspent():
+    child = _Watched()
+    yield child
+    child.fd = None  # the watch forgets it
+
+
+def test_a_worker_that_cannot_be_looked_at_does_not_free_its_neighbours(overspent):
+    strange = _Watched()
+    strange.cpu_s = lambda: 1 // 0
+    try:
+        cpu.watch(strange)
+        cpu.watch(overspent)
+        assert overspent.ended.wait(10)
+    finally:
+        strange.fd = None
+
+
+def test_a_watch_that_died_is_begun_anew(overspent, monkeypatch):
+    dead = threading.Thread(target=int)
+    dead.start()
+    dead.join()
+    monkeypatch.setattr(cpu, "_thread", dead)
+    cpu.watch(overspent)
+    assert overspent.ended.wait(10)
+
+
+def test_cpu_time_of_several_processes_is_promised_only_where_a_cgroup_counts_it():
+    def held(processes, *cgroups):
+        machine = replace(Machine.here(), cgroups=cgroups)
+        kept = promises("sandbox", machine, Policy(processes=processes))
+        return next(one.held for one in kept if one.key == "cpu-limited")
+
+    assert held(1) and held(2, Controller("pids", 2, "")) and held(2, Controller("cpuacct", 1, ""))
+    assert not held(2) and not held(2, Controller("cpu", 1, ""))
 
 
 @pytest.mark.skipif(not MEMORY, reason="no cgroup with a memory limit may be made here: runs as root")
@@ -337,6 +396,47 @@ def test_an_orphan_of_bubblewrap_is_ended_and_nobody_else(tmp_path):
         assert orphan in end_orphans()
         assert os.waitstatus_to_exitcode(os.waitpid(orphan, 0)[1]) == -signal.SIGKILL
         assert descendants(os.getpid()) == before and not child.wait(0)
+
+
+def test_what_is_printed_while_the_stack_is_asked_for_is_kept(tmp_path):
+    code = """
+import faulthandler, signal
+faulthandler.register(signal.SIGQUIT, all_threads=False)
+tell(1)
+for number in range(100):
+    print("counts", number, flush=True)
+    time.sleep(0.005)
+tell(2)
+"""
+    with worker(tmp_path, code) as (child, here):
+        told(here, child)
+        assert "little_worker" in child.stack()
+        told(here, child)
+        child.drain()
+        assert re.findall(r"counts (\d+)", child.output) == [str(number) for number in range(100)]
+
+
+NAMELESS = """
+import ctypes, sys, time
+assert ctypes.CDLL(None).prctl(15, bytes([255, 11]) + b") x", 0, 0, 0) == 0
+ends = time.process_time() + 0.05
+while time.process_time() < ends: pass
+print("ready", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_process_whose_name_is_not_text_is_looked_at_like_any_other():
+    """Behind a wall a process chooses its name, and no look at /proc may stumble over it."""
+    disguise = ["--unshare-pid", BOOT_END]
+    with subprocess.Popen(
+        [sys.executable, "-c", NAMELESS, *disguise], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdout.readline() == b"ready\n"
+        assert process.pid not in end_orphans()
+        assert _cpu_below_s(process.pid) > 0 and _started(process.pid).isdigit()
+        assert process.pid in descendants(os.getpid())
+        process.stdin.close()
 
 
 @ways

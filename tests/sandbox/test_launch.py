@@ -1,12 +1,15 @@
 """What a program behind the wall gets: the view, the descriptors, the identity, and nothing else."""
 
+import fcntl
 import json
 import os
 import socket
+import sqlite3
 import subprocess
 import sys
 import textwrap
 import threading
+from contextlib import closing
 
 import pytest
 
@@ -399,6 +402,54 @@ else:
     made, refused = report(tmp_path, code, read=(str(folder),), **options)
     assert made <= 256 and refused == 38
     assert report(tmp_path, code, write=(str(folder),), **options)[1] == 0
+
+
+@ways
+def test_a_lock_of_a_byte_range_holds_only_where_it_may_write(tmp_path, way):
+    """Where it is alone it hears "done": its own locks never stand in its own way, and SQLite needs to hear it."""
+    code = """
+import fcntl, sqlite3, struct, tempfile
+def errno_of(command):
+    try:
+        fcntl.fcntl(file, command, struct.pack("hhqqi4x", fcntl.F_RDLCK, 0, 0, 0, 0))
+    except OSError as error:
+        return error.errno
+    return 0
+file = os.open(args[0], os.O_RDONLY)
+tell([errno_of(command) for command in (fcntl.F_SETLK, fcntl.F_SETLKW, fcntl.F_GETLK, 37, 38, 36)])
+hear()
+if len(args) > 1:
+    for _ in range(2):
+        with sqlite3.connect("file:" + tempfile.gettempdir() + "/data.db" + args[1], uri=True) as base:
+            base.execute("create table if not exists t (x)")
+            base.execute("insert into t values (1)")
+            rows = base.execute("select count(*) from t").fetchall()
+    for path in args[2:]:
+        rows += sqlite3.connect("file:" + path + "?mode=ro", uri=True).execute("select x from t").fetchall()
+    tell(rows)
+"""
+    folder = tmp_path / "shared"
+    folder.mkdir()
+    folder.chmod(0o777)
+    path, base = folder / "level", folder / "host.db"
+    path.write_text("")
+    with closing(sqlite3.connect(base)) as here, here:
+        here.execute("create table t as select 7 as x")
+
+    def host_can_lock(*args, **policy):
+        with worker(tmp_path, code, args=(str(path), *args), **policy, **way) as (child, near), path.open("w") as file:
+            answers = told(near, child)
+            try:
+                fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                free = True
+            except BlockingIOError:
+                free = False
+            near.sendall(b"x")
+            return answers, free, told(near, child) if args else None
+
+    assert host_can_lock("", str(base), read=(str(folder),)) == ([0, 0, 38, 38, 38, 38], True, [[2], [7]])
+    assert host_can_lock("?vfs=unix-dotfile", read=(str(folder),), processes=2) == ([38] * 6, True, [[2]])
+    assert host_can_lock(write=(str(folder),)) == ([0] * 6, False, None)
 
 
 def test_the_plan_has_the_mounts_that_the_child_gets(tmp_path):

@@ -5,6 +5,7 @@ import re
 import socket
 import threading
 import time
+from contextlib import suppress
 
 import pytest
 
@@ -14,7 +15,7 @@ from paddock.hosting import messages as m
 from paddock.hosting.codec import decode_frame, encode
 from paddock.hosting.remote_address import WAITING
 from paddock.server.crew import Crew
-from tests.hosting.websocket.servers import certificate
+from tests.hosting.websocket.servers import certificate, websockets_server
 from tests.server.in_process import RunningServer, write_vault
 from tests.server.raw_peers import BINARY, Peer
 from tests.server.serving import serving, wait_until
@@ -180,6 +181,43 @@ def test_a_client_gives_up_when_its_time_is_over_and_says_what_it_waited_for(hel
     waiting(held_up, 1)  # it has left the line
     for peer in peers:
         peer.sock.close()
+
+
+def make_remote(way, url, **options):
+    remote = paddock.RemoteOptions(token="0123456789abcdef", wire="paddock.v1", **options)
+    return asyncio.run(paddock.make_async(url, remote=remote)) if way == "async" else paddock.make(url, remote=remote)
+
+
+@pytest.fixture
+def flooding():
+    """A server that says without pause that others are ahead, and gives up after a while."""
+    payload = b"".join(encode(m.Waiting(3), 0))
+    flood = (bytes([0x82, len(payload)]) + payload) * 1000
+    given_up = threading.Event()
+
+    def say_it_again(connection):
+        ends = time.monotonic() + 20
+        with suppress(OSError):
+            while time.monotonic() < ends:
+                connection.socket.sendall(flood)
+            given_up.set()
+
+    with websockets_server(say_it_again) as endpoint:
+        yield f"http://127.0.0.1:{endpoint.port}/X", given_up
+
+
+@pytest.mark.parametrize("way", ["blocking", "async"])
+def test_a_server_that_never_stops_talking_is_waited_for_no_longer(way, flooding):
+    url, given_up = flooding
+    with pytest.raises(Unreachable, match=r"within 1 s: 3 others were ahead"):
+        make_remote(way, url, connect_s=1)
+    assert not given_up.is_set()
+
+
+@pytest.mark.parametrize("way", ["blocking", "async"])
+def test_what_on_wait_raises_reaches_the_caller(way, flooding):
+    with pytest.raises(ZeroDivisionError):
+        make_remote(way, flooding[0], connect_s=5, on_wait=lambda ahead: ahead // 0)
 
 
 @pytest.mark.parametrize("way", ["blocking", "async"])

@@ -43,18 +43,26 @@ def join() -> None:
     for module, (home, names) in _CLASSES.items():
         for name in names:
             ours = getattr(importlib.import_module(module), name)
-            theirs = getattr(sys.modules[home], name, ours)
+            theirs = getattr(sys.modules.get(home), name, None)
             # Not issubclass(): of Dict and Tuple, Python would remember its "no". They are the same classes where
-            # `gymnasium` is another name for paddock.gym.
-            if theirs not in ours.__mro__:
+            # `gymnasium` is another name for paddock.gym, and none where a test has put something in its place.
+            if isinstance(theirs, type) and theirs not in ours.__mro__:
                 first, *others = ours.__bases__
                 ours.__bases__ = (first, theirs, *others)
 
 
 class Watch:
-    """Finds no module itself; when gymnasium is found, ``join`` follows its import."""
+    """Finds no module itself; when gymnasium is found, ``join`` follows its import.
+
+    If it was found before, and its import is going on (in another thread, or it loads a plugin that imports paddock),
+    ``join`` follows when it looks for its next part.
+    """
+
+    _joined = False
 
     def find_spec(self, name: str, path: Any = None, target: ModuleType | None = None) -> ModuleSpec | None:
+        if name.startswith("gymnasium.") and not self._joined:
+            self._joined = _join_if_ready()
         if name != "gymnasium":
             return None
         finders = (one for one in sys.meta_path if one is not self)
@@ -71,9 +79,16 @@ class Watch:
         return spec
 
 
+def _join_if_ready() -> bool:
+    ready = hasattr(sys.modules.get("gymnasium"), "make")  # its classes are there before
+    if ready:
+        join()
+    return ready
+
+
 def watch_for_gymnasium() -> None:
     """Join now if gymnasium is imported, and otherwise when it is."""
-    if hasattr(sys.modules.get("gymnasium"), "make"):  # not in the middle of its own import
-        join()
-    else:
-        sys.meta_path.insert(0, Watch())
+    watch = Watch()
+    sys.meta_path.insert(0, watch)  # before the look: another thread may be importing it
+    if _join_if_ready():
+        sys.meta_path.remove(watch)

@@ -62,8 +62,9 @@ class AsyncRemoteChannel:
             patience=self._patience,
             heartbeat_s=heartbeat_s,
             saved=saved,
-            on_wait=on_wait,
+            on_wait=None if on_wait is None else partial(self._call, on_wait),
         )
+        self._raised: Exception | None = None  # by on_wait
         self._connection: AsyncConnection | None = None
         self._connection_of = 0
         self._dialing: asyncio.Task[None] | None = None
@@ -88,6 +89,8 @@ class AsyncRemoteChannel:
             while not self._session.greeted:
                 self._check_over()
                 await self._wait_for_move()
+                if self._raised is not None:
+                    raise self._raised
         except BaseException:
             self._abort()
             raise
@@ -196,6 +199,14 @@ class AsyncRemoteChannel:
     async def _wait_for_move(self) -> None:
         self._moved.clear()
         await self._moved.wait()
+
+    def _call(self, on_wait: OnWait, ahead: int) -> None:
+        """What it raises is for whoever waits for the session; here it would only end the connection."""
+        try:
+            on_wait(ahead)
+        except Exception as error:
+            self._raised = self._raised or error
+            self._tell()
 
     def _tell(self) -> None:
         """Wake those who may go on now."""

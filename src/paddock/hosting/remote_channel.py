@@ -202,9 +202,10 @@ class RemoteChannel:
                 self._do(deeds)
             if self._connection is not None and self._connection.is_closed:
                 self._abort()  # the peer took leave; the session knows by now
-            return
-        self._do(session.tick(now, _jitter()))
-        self._do(session.silent(now, _jitter()))
+        if event is None or not session.greeted:  # a server that never stops talking has begun no session either
+            self._do(session.tick(now, _jitter()))
+        if event is None:
+            self._do(session.silent(now, _jitter()))
 
     def _limit_s(self, ends_s: float | None) -> float | None:
         """How long a read may take: greeted, and without a deadline, nothing has to be looked at."""

@@ -26,7 +26,7 @@ class RemoteOptions:
     it.
     ``heartbeat_s``: silence after which the server is asked whether it is there; None for networks that swallow pings.
     ``connect_s``: how long to wait for a session at first, a place in the server's queue included; ``on_wait`` is
-    called with how many are ahead in it, when that is first known and as it changes.
+    called with how many are ahead in it, when that is first known and as it changes; what it raises ends the wait.
     ``resume_s``: how long to try to get a session back whose connection broke.
     ``wire``: "paddock.v1" or "openenv" to speak nothing else; "auto" speaks the first unless the server can't.
     """

@@ -66,13 +66,14 @@ def _is_orphan(pid: str) -> bool:
         command_line = Path(f"/proc/{pid}/cmdline").read_bytes()
         if BOOT_END.encode() not in command_line or b"--unshare-pid" not in command_line:
             return False
-        facts = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
-        numbers = facts["NSpid"].split()  # here, and in each namespace below
-        if len(numbers) < 2 or numbers[-1] != "1" or facts["Uid"].split()[1] != str(os.geteuid()):
+        # Bytes: what runs behind a wall chooses its own name, which need not be text.
+        facts = dict(line.split(b":", 1) for line in Path(f"/proc/{pid}/status").read_bytes().split(b"\n") if line)
+        numbers = facts[b"NSpid"].split()  # here, and in each namespace below
+        if len(numbers) < 2 or int(numbers[-1]) != 1 or int(facts[b"Uid"].split()[1]) != os.geteuid():
             return False
         # As long as its parent lives, both have the same command line.
-        return Path(f"/proc/{facts['PPid'].strip()}/cmdline").read_bytes() != command_line
-    except (OSError, KeyError):
+        return Path(f"/proc/{int(facts[b'PPid'])}/cmdline").read_bytes() != command_line
+    except (OSError, KeyError, ValueError, IndexError):  # none of a stranger's words may end this look
         return False
 
 

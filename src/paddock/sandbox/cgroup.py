@@ -30,7 +30,7 @@ class Controller:
 def controllers() -> tuple[Controller, ...]:
     """Those of memory, pids and CPU time that this process may use. Nothing is changed to find out."""
     try:
-        mounts, own = Path("/proc/self/mountinfo").read_text(), Path("/proc/self/cgroup").read_text()
+        mounts, own = (Path("/proc/self", name).read_text(errors="replace") for name in ("mountinfo", "cgroup"))
     except OSError:
         return ()
     return tuple(_controllers(mounts, own))
@@ -223,7 +223,7 @@ def _started(pid: int) -> str:
 
 def _read(path: str) -> str:
     try:
-        return Path(path).read_text()
+        return Path(path).read_text(errors="replace")  # a process's name is any bytes
     except OSError:
         return ""
 

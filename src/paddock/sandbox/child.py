@@ -70,6 +70,7 @@ class Child:
         self.output_fd: int | None = output_fd
         os.set_blocking(output_fd, False)
         self._kept, self._dropped, self._keep_bytes = bytearray(), 0, plan.policy.output_kb * 1024
+        self._answer: bytearray | None = None  # what it writes while it is asked for its stack, once more
         self.policy, self._used_cpu_s = plan.policy, 0.0
         self.answered = False  # set by whoever reads its replies, taken back by whoever watches its CPU time
         # Until its first reply. A program's whole life is one call.
@@ -187,6 +188,9 @@ class Child:
                 os.close(self.output_fd)
                 self.output_fd = None
                 break
+            answer = self._answer
+            if answer is not None:
+                answer += piece[: self._keep_bytes - len(answer)]
             room = self._keep_bytes - len(self._kept)
             self._kept += piece[:room]
             self._dropped += max(0, len(piece) - room)
@@ -197,7 +201,7 @@ class Child:
 
         May be called from a second thread. Empty if it does not answer: what runs behind a wall need not.
         """
-        kept, self._kept = self._kept, bytearray()  # a flood of prints must not leave the answer without room
+        self._answer = answer = bytearray()  # apart: a flood of prints must not leave the answer without room
         try:
             ask_for_stack(self.pid)
             size = -1
@@ -205,16 +209,16 @@ class Child:
             while time.monotonic() < ends and self.fd is not None:
                 with suppress(OSError):
                     self.drain()
-                before, found, stack = self._kept.partition(_STACK_HEAD)
+                before, found, stack = answer.partition(_STACK_HEAD)
                 if found and len(stack) == size:  # it comes in pieces
                     return plain(stack.decode("utf-8", "replace"))
                 size = len(stack)
                 if len(before) >= self._keep_bytes:
-                    self._kept.clear()
+                    answer.clear()
                 time.sleep(STACK_PIECE_S)
             return ""
         finally:
-            self._kept = kept
+            self._answer = None
 
     @property
     def output(self) -> str:
@@ -302,8 +306,8 @@ def ask_for_stack(pid: int) -> None:
     """Send STACK_SIGNAL to those of the process and its children that catch it: any other would be ended by it."""
     with suppress(OSError, ValueError, StopIteration):
         place = Path("/proc", str(pid))
-        caught = next(line for line in (place / "status").read_text().splitlines() if line.startswith("SigCgt"))
-        if int(caught.partition(":")[2], 16) >> (STACK_SIGNAL - 1) & 1:
+        caught = next(line for line in (place / "status").read_bytes().split(b"\n") if line.startswith(b"SigCgt"))
+        if int(caught.partition(b":")[2], 16) >> (STACK_SIGNAL - 1) & 1:
             os.kill(pid, STACK_SIGNAL)
         for child in (place / "task" / str(pid) / "children").read_text().split():
             ask_for_stack(int(child))
@@ -319,7 +323,7 @@ def _ready(fd: int | None, timeout_s: float = 0.0) -> bool:
 
 def _cpu_below_s(pid: int) -> float:
     with suppress(OSError, IndexError):  # it has ended
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()  # its name is any bytes
         used = sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")  # and of children that it waited for
         for task in Path(f"/proc/{pid}/task").iterdir():
             used += sum(_cpu_below_s(int(one)) for one in (task / "children").read_text().split())

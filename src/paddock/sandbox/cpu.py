@@ -9,6 +9,7 @@ import os
 import threading
 import time
 import weakref
+from contextlib import suppress
 
 from paddock.sandbox.child import Child
 
@@ -26,7 +27,7 @@ def watch(child: Child) -> None:
     global _thread
     with _lock:
         _watched[child] = None
-        if _thread is None:
+        if _thread is None or not _thread.is_alive():
             _thread = threading.Thread(target=_keep_looking, name="paddock-cpu", daemon=True)
             _thread.start()
 
@@ -49,11 +50,12 @@ def _look_at_all() -> bool:
             return False
         children = list(_watched.items())
     for child, before_s in children:
-        used_s = child.cpu_s()
-        if child.answered:
-            child.answered, _watched[child] = False, used_s
-        elif used_s > child.start_cpu_s if before_s is None else used_s - before_s > child.policy.call_cpu_s:
-            child.end_overspent()
+        with suppress(Exception):  # whatever is wrong with one, the others are looked at; this one again next time
+            used_s = child.cpu_s()
+            if child.answered:
+                child.answered, _watched[child] = False, used_s
+            elif used_s > child.start_cpu_s if before_s is None else used_s - before_s > child.policy.call_cpu_s:
+                child.end_overspent()
     return True
 
 

@@ -120,7 +120,7 @@ def _version(path: str) -> tuple[int, ...]:
 
 
 def _effective_capabilities() -> int:
-    match = re.search(r"^CapEff:\s*([0-9a-f]+)", Path("/proc/self/status").read_text(), re.MULTILINE)
+    match = re.search(rb"^CapEff:\s*([0-9a-f]+)", Path("/proc/self/status").read_bytes(), re.MULTILINE)
     return int(match[1], 16) if match else 0
 
 

@@ -118,6 +118,9 @@ def _tasks(case: _Case) -> _Judged:
 
 
 def _cpu(case: _Case) -> _Judged:
+    counted = any(one.version == 2 or one.name == "cpuacct" for one in case.machine.cgroups)
+    if case.policy.processes > 1 and not counted:
+        return False, (), "without a cgroup, time of children that ended and were not waited for is not counted"
     if case.policy.cpu_s is None:
         return True, ("launch",), f"{case.policy.call_cpu_s:g} s in each call; the policy sets no limit for all of them"
     return True, case.by("limits"), "of each process by itself" if case.policy.processes > 1 else ""

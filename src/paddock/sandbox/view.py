@@ -86,7 +86,8 @@ def _libraries(*prefixes: str) -> tuple[str, ...]:
                 if os.path.realpath(folder) not in (*_LIBRARIES, *_MERGED_LIBRARIES):  # those are shown anyway
                     found += sorted(glob(f"{escape(folder)}/lib*.so*"))
     with suppress(OSError):  # it may have been linked with a libpython that lies elsewhere
-        found += re.findall(r"(/.*/libpython[^/]*)$", Path("/proc/self/maps").read_text(), re.MULTILINE)
+        maps = Path("/proc/self/maps").read_text(errors="surrogateescape")
+        found += re.findall(r"(/.*/libpython[^/]*)$", maps, re.MULTILINE)
     return tuple(one for one in dict.fromkeys(found) if os.path.exists(one))
 
 

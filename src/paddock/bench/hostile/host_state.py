@@ -51,7 +51,7 @@ def _processes() -> Iterator[tuple[int, int, str, str]]:
     for entry in os.listdir("/proc"):  # noqa: PTH208 - hot: asked every few milliseconds
         if entry.isdigit():
             with suppress(OSError, ValueError):
-                text = Path(f"/proc/{entry}/stat").read_text()
+                text = Path(f"/proc/{entry}/stat").read_text(errors="replace")  # a name is any bytes
                 name, rest = text[text.index("(") + 1 : text.rindex(")")], text[text.rindex(")") + 2 :].split()
                 yield int(entry), int(rest[1]), rest[0], name
 
@@ -160,9 +160,10 @@ def shortage(share: str, told: Mapping[str, Any], before: int) -> str:
     elif share == "lock":
         import fcntl
 
-        with Path(told["path"]).open() as file:
+        with Path(told["path"]).open("r+") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 return "the host can't lock its file"
     elif share == "files":

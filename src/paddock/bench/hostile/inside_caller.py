@@ -67,7 +67,7 @@ def descriptors() -> tuple[str, ...]:
 
 def peak_mb() -> float:
     """The most memory that this process has had so far."""
-    for line in Path("/proc/self/status").read_text().splitlines():
+    for line in Path("/proc/self/status").read_text(errors="replace").splitlines():
         if line.startswith("VmHWM"):
             return int(line.split()[1]) / 1024
     return 0.0

@@ -41,8 +41,7 @@ def outcome(what: int | Rule) -> list[Instruction]:
     """Return that action; for a rule, allow what passes all its tests."""
     if isinstance(what, int):
         return [(RETURN, 0, 0, what)]
-    tests, errno = what
-    code = [instruction for test in tests for instruction in check(test, ERRNO | errno)]
+    code = [instruction for test, errno in what for instruction in check(test, ERRNO | errno)]
     return [*code, (RETURN, 0, 0, ALLOW)]
 
 

@@ -80,7 +80,7 @@ def spans(options: Mapping[str, Any], *, machine: str, own_pid: int) -> list[Spa
             fates[known[name]] = ERRNO | errno
     for name, rule in rules(options, own_pid).items():
         if name in known:
-            fates[known[name]] = rule if rule[0] else ALLOW
+            fates[known[name]] = rule or ALLOW
     found: list[Span] = []
     for number in range(max(NEWEST, *fates) + 2):
         # A call that is newer than this list: who makes it has an older one to fall back on.

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     # (argument, mask, values, wanted): whether (argument & mask) is one of the values must be what is wanted. Only the
     # lower 32 bits are seen, as by the kernel itself: each argument tested here is an int to it.
     Test: TypeAlias = tuple[int, int, tuple[int, ...], bool]
-    Rule: TypeAlias = tuple[tuple[Test, ...], int]  # let through if all hold, otherwise this errno
+    Rule: TypeAlias = tuple[tuple[Test, int], ...]  # let through if all hold; the errno of the first that does not
 
 EPERM, ENOTTY, ENOSYS, EOPNOTSUPP = 1, 25, 38, 95
 WHOLE = 0xFFFFFFFF
@@ -69,6 +69,10 @@ MSG_FASTOPEN = 0x20000000
 OWNER_FCNTLS = (8, 10, 15)
 # F_SETLEASE, F_NOTIFY: on a file that may only be read, a lease keeps the host from opening it for writing.
 WATCHING_FCNTLS = (1024, 1026)
+# A lock on a file is the host's too, and many of them make each close of the file slow, as of /dev/null.
+# F_SETLK, F_SETLKW: a process's own never stand in its own way, so where it is alone the answer is 0, "done", and
+# nothing is done: SQLite asks for them. F_GETLK, F_OFD_GETLK, F_OFD_SETLK, F_OFD_SETLKW: only the truth would do.
+SET_LOCK_FCNTLS, OTHER_LOCK_FCNTLS = (6, 7), (5, 36, 37, 38)
 SET_PIPE_SIZE = 1031  # F_SETPIPE_SZ: all pipes of one user share one budget of pages, the host's own among them
 # TCGETS TCGETS2 TIOCGPGRP TIOCOUTQ TIOCGWINSZ FIONREAD FIONBIO TIOCGSID FIONCLEX FIOCLEX
 PLAIN_IOCTLS = (0x5401, 0x802C542A, 0x540F, 0x5411, 0x5413, 0x541B, 0x5421, 0x5429, 0x5450, 0x5451)
@@ -112,11 +116,11 @@ def refusals(options: Mapping[str, Any]) -> dict[str, int]:
 
 
 def _plain(names: str) -> dict[str, Rule]:
-    return dict.fromkeys(names.split(), ((), EPERM))
+    return dict.fromkeys(names.split(), ())
 
 
 def _only(*tests: Test, otherwise: int = EPERM) -> Rule:
-    return tests, otherwise
+    return tuple((test, otherwise) for test in tests)
 
 
 def _always_with_tests(options: Mapping[str, Any]) -> dict[str, Rule]:
@@ -126,6 +130,10 @@ def _always_with_tests(options: Mapping[str, Any]) -> dict[str, Rule]:
         ioctl = _only((1, WHOLE, HARMFUL_IOCTLS, False))
     else:
         ioctl = _only((1, WHOLE, PLAIN_IOCTLS, True), otherwise=ENOTTY)
+    fcntl = _only((1, WHOLE, (*OWNER_FCNTLS, *WATCHING_FCNTLS, SET_PIPE_SIZE), False))
+    if not options.get("locks"):
+        fcntl += _only((1, WHOLE, SET_LOCK_FCNTLS, False), otherwise=ENOSYS if options.get("fork") else 0)
+        fcntl += _only((1, WHOLE, OTHER_LOCK_FCNTLS, False), otherwise=ENOSYS)
     return {
         # Where no file is made, libc passes 0 as the mode.
         "open": _only((1, truncating, (O_TRUNC,), False), (2, SET_IDS, (0,), True)),
@@ -133,7 +141,7 @@ def _always_with_tests(options: Mapping[str, Any]) -> dict[str, Rule]:
         "creat": _only((1, SET_IDS, (0,), True)),
         "mknod": _only((1, S_IFMT, (S_IFIFO,), True), (1, SET_IDS, (0,), True)),
         "mknodat": _only((2, S_IFMT, (S_IFIFO,), True), (2, SET_IDS, (0,), True)),
-        "fcntl": _only((1, WHOLE, (*OWNER_FCNTLS, *WATCHING_FCNTLS, SET_PIPE_SIZE), False)),
+        "fcntl": fcntl,
         "ioctl": ioctl,
         "prctl": _only((0, WHOLE, PLAIN_PRCTLS, True)),
         "personality": _only((0, WHOLE, (WHOLE,), True)),  # asks, changes nothing

@@ -273,12 +273,13 @@ class Dig(Hostile):
 
 
 class LockFile(Hostile):
-    """Locks ``path``, which it may only read, against the host."""
+    """Locks ``path``, which it may only read, against the host: all of it, and its bytes."""
 
     def attempt(self) -> str:
         import fcntl
 
         self.held = os.open(self.told["path"], os.O_RDONLY)
+        fcntl.lockf(self.held, fcntl.LOCK_SH | fcntl.LOCK_NB)  # the host sees whether it holds
         fcntl.flock(self.held, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return "holds the lock"
 
