@@ -267,7 +267,7 @@ def _websocket(listener: _Listener, subprotocol: str | None, settings: Settings)
 
 
 class Caller:
-    """A connection that is not a websocket yet, from ``address``. ``busy`` while its request is carried out."""
+    """A connection that is not a websocket yet, from ``address``. ``busy`` while a known peer's request is due."""
 
     def __init__(self, callers: Callers, sock: socket.socket, address: str, peer: str) -> None:
         self._callers, self._sock, self.address, self.peer = callers, sock, address, peer
@@ -384,7 +384,7 @@ class FrontDoor(asyncio.Protocol):
         _feed(self._become(_websocket(listener, subprotocol, self._settings)), handed_on(upgrade) + rest)
 
     def _http(self) -> HttpConnection:
-        return HttpConnection(self._api.handle, max_body=self._settings.max_body, peer=self._peer, caller=self._caller)
+        return HttpConnection(self._api, max_body=self._settings.max_body, peer=self._peer, caller=self._caller)
 
     def _become(self, protocol: Any) -> Any:
         self._transport.set_protocol(protocol)
@@ -502,7 +502,7 @@ class Acceptor:
     async def _enter(self, sock: socket.socket, caller: Caller) -> None:
         def door() -> FrontDoor | _PlainHttp:
             if plain:
-                return _PlainHttp(self._api.handle, max_body=0, peer=caller.peer, caller=caller)
+                return _PlainHttp(self._api, max_body=0, peer=caller.peer, caller=caller)
             return FrontDoor(self._api, self._settings, caller)
 
         tls: dict[str, Any] = {}
