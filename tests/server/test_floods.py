@@ -1,16 +1,19 @@
 """Whatever a peer floods the server with, others are answered. Flooders have processes of their own."""
 
 import json
+import socket
 import statistics
 import subprocess
 import sys
+import threading
 import time
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 
 import pytest
 
 import paddock
-from paddock.server import http_api
+from paddock.hosting import messages as m
+from paddock.server import front, http_api, native_socket
 from paddock.server.http import Request
 from paddock.server.native_socket import POLICY_VIOLATION
 from paddock.server.rates import Rates
@@ -18,6 +21,7 @@ from tests.server.flooders import FRAMES
 from tests.server.in_process import RunningServer, write_vault
 from tests.server.raw_peers import BINARY, CLOSE, PING, PONG, TEXT, Peer
 from tests.server.serving import ROOT, serving, wait_until
+from tests.server.test_auth_roles import Native
 
 FLOODERS = 2
 OTHERS = ("connections", "silent connections", "requests", "health")
@@ -225,6 +229,61 @@ def test_open_routes_are_answered_late_to_who_asks_too_often(start):
         began = time.monotonic()
         assert {peer.ask("GET", "/health").status for _ in range(150)} == {200}
         assert time.monotonic() - began > 0.3
+
+
+def test_websocket_that_says_no_hello_is_closed(start, monkeypatch):
+    monkeypatch.setattr(native_socket, "_HELLO_S", 0.5)
+    with start() as server, server.peer("observer") as silent, server.peer("observer") as wrong, server.peer() as known:
+        native = Native(known)
+        for peer in (silent, wrong):
+            assert peer.upgrade(native=True).status == 101
+        wrong.frame(BINARY, b"x")
+        for peer in (silent, wrong):
+            assert "No Hello came within 0.5 s." in closing(peer)[1]
+        assert isinstance(native.ask(m.Make(0, {})), m.Done)
+
+
+@pytest.mark.parametrize("native", [True, False], ids=["native", "openenv"])
+def test_websockets_of_one_token_are_bounded(start, monkeypatch, native):
+    monkeypatch.setattr(http_api, "_WEBSOCKETS_MORE", 1)
+    with start(max_sessions=2, sessions_reserved=0) as server, ExitStack() as open_peers:
+        found = [open_peers.enter_context(server.peer("agent")) for _ in range(6)]
+        answers = [peer.upgrade(native=native) for peer in found]
+        assert [one.status for one in answers] == [101] * 3 + [503] * 3  # it may have one session
+        assert answers[-1].json["code"] == "CAPACITY_REACHED" and "3 websockets" in answers[-1].json["detail"]
+        assert open_peers.enter_context(server.peer()).upgrade(native=native).status == 101
+        found[0].sock.close()
+
+        def admitted():
+            with server.peer("agent") as peer:
+                return peer.upgrade(native=native).status == 101
+
+        wait_until(admitted)
+
+
+def test_message_before_the_welcome_is_small(start):
+    with start() as server, server.peer() as peer, server.peer() as known:
+        assert peer.upgrade(native=True).status == 101
+        with suppress(OSError):
+            peer.send(b"\x82\xff" + (32 << 20).to_bytes(8, "big") + bytes(4) + bytes(1 << 20))
+        assert closing(peer)[0] == 1009
+        native = Native(known)
+        assert isinstance(native.ask(m.Make(0, {"kwargs": {}, "more": "x" * (1 << 20)})), m.Done | m.Failed)
+
+
+def test_one_address_does_not_wait_for_all_connections_of_another(start, monkeypatch):
+    monkeypatch.setattr(front, "_ACCEPT_S", 10.0)  # all of them in one turn of the loop
+    with start() as server, ExitStack() as open_socks:
+        socks, peers, go_on, handle = [], [], threading.Event(), server.api.handle
+        server.api.handle = lambda request: peers.append(request.peer.partition(":")[0]) or handle(request)
+        server.loop.call_soon_threadsafe(go_on.wait, 30)
+        for address in ["127.0.0.2"] * 200 + ["127.0.0.3"]:
+            socks.append(socket.create_connection(("127.0.0.1", server.port), 30, (address, 0)))
+            open_socks.enter_context(socks[-1])
+            socks[-1].sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        go_on.set()
+        assert all(sock.recv(1000).startswith(b"HTTP/1.1 200") for sock in socks)
+        assert peers.index("127.0.0.3") < 20, peers.index("127.0.0.3")
 
 
 REFUSED = pytest.mark.parametrize(

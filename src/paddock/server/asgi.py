@@ -129,6 +129,7 @@ class AsgiApp:
                     pause_s, out.pause_s = out.pause_s, 0.0
                     await asyncio.sleep(pause_s)
         finally:
+            api.forget(out)
             found.closed(done=event.get("code") == NORMAL)
             if writing is not None:
                 writing.cancel()

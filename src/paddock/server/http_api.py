@@ -43,6 +43,7 @@ from paddock.server.served import Served
 from paddock.server.service import Service
 
 _OPEN_PER_S, _LATE_S = 100.0, 0.05
+_WEBSOCKETS_MORE = 32  # of one token, than its sessions may need
 _ADDRESSES_A_SECOND, _ELSEWHERE = 100, "other addresses"  # that have lines of their own in the audit log
 _STATUS: dict[type[PaddockError], int] = {
     SessionGone: 404,
@@ -115,11 +116,15 @@ class HttpApi:
         except Exception:
             opened = _failed(request), None
         else:
-            if isinstance(found, Admitted) and found.principal is not None:
+            if isinstance(found, Admitted) and found.principal is not None and not isinstance(opened[0], Response):
                 self._open[out] = found.principal
         status = opened[0].status if isinstance(opened[0], Response) else 101
         self._service.metrics.count("paddock_requests_total", f'status="{status}"')
         return opened
+
+    def forget(self, out: Out) -> None:
+        """A websocket has ended."""
+        self._open.pop(out, None)
 
     def _look_at_tokens(self) -> None:
         """End what a token holds that has ended or was withdrawn: its sessions, their passes and its websockets."""
@@ -142,6 +147,11 @@ class HttpApi:
     ) -> tuple[NativeSocket | OpenEnvSocket | Response, str | None]:
         assert found.principal is not None
         assert found.served is not None
+        # Two for each session: one that is lost may not be known to be when its session is resumed on another.
+        most = 2 * self._service.settings.quota(found.principal.role)[1] + _WEBSOCKETS_MORE
+        if sum(one.name == found.principal.name for one in self._open.values()) >= most:
+            detail = f"You already have {most} websockets, the most that one token may have. Close one."
+            return Response.of({"detail": detail, "code": CapacityReached.code}, 503, _later(1.0)), None
         offered = [one.strip() for one in request.headers.get("sec-websocket-protocol", "").split(",")]
         if found.route.name == "ws" and SUBPROTOCOL in offered:
             waits = WAITING in offered
