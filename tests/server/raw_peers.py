@@ -24,11 +24,18 @@ class Answer:
 
 
 class Peer:
-    """One connection, made at the first request. ``headers`` replace those that it would send; None drops one."""
+    """One connection, and another to ``ask`` on after an answer that ended it.
+
+    ``headers`` replace those that it would send; None drops one.
+    """
 
     def __init__(self, address, *, token=None, context=None, timeout=10.0):
-        self.address, self.token, self.timeout = address, token, timeout
-        self._buffer = b""
+        self.address, self.token, self.timeout, self._context = address, token, timeout, context
+        self._connect()
+
+    def _connect(self):
+        self._buffer, self._over = b"", False
+        address, context, timeout = self.address, self._context, self.timeout
         self.sock = socket.create_connection(address, timeout) if isinstance(address, tuple) else _unix(address)
         if context is not None:
             self.sock = context.wrap_socket(self.sock, server_hostname=address[0])
@@ -56,6 +63,9 @@ class Peer:
 
     def ask(self, method, path, headers=None, body=b""):
         body = body if isinstance(body, bytes) else json.dumps(body).encode()
+        if self._over:
+            self.sock.close()
+            self._connect()
         began_s = time.monotonic()
         self.send(self.head(method, path, headers, body) + body)
         return self.answer(head_only=method == "HEAD", began_s=began_s)
@@ -69,6 +79,7 @@ class Peer:
             name, _, value = line.partition(": ")
             assert name.lower() not in headers, f"{name} stands twice"
             headers[name.lower()] = value
+        self._over = headers.get("connection") == "close"
         body = b"" if head_only else self._exactly(int(headers.get("content-length", 0)))
         return Answer(int(status.split()[1]), headers, body, time.monotonic() - began_s)
 

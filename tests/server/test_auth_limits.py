@@ -235,6 +235,30 @@ def test_a_token_file_that_is_empty_for_a_moment_ends_nothing(start):
         assert isinstance(native.ask(m.Reset(0)), m.Done)
 
 
+def test_a_mistake_in_the_token_file_lets_nobody_in_and_ends_nothing(start, caplog):
+    with start() as server, server.peer() as peer, server.peer("other") as other:
+        text = server.token_file.read_text()
+        native = Native(peer)
+        native.ask(m.Make(0, {}))
+        assert other.upgrade().status == 101
+        looks, look = [], server.api._tokens.names
+        server.api._tokens.names = lambda: looks.append(None) or look()
+        server.token_file.write_text(text + "operater 0123456789abcdef\n")
+        wait_until(lambda: len(looks) > 3, 30.0)
+        with server.peer() as new:
+            assert new.ask("GET", "/sessions").status == 401
+        assert isinstance(native.ask(m.Reset(0)), m.Done)
+        assert other.text({"type": "reset", "data": {}})["type"] == "observation"
+        said = [one.getMessage() for one in caplog.records if "nobody is let in" in one.getMessage()]
+        assert len(said) == 1 and "0123456789abcdef" not in said[0]
+        server.token_file.write_text(text)
+        with server.peer() as new:
+            assert new.ask("GET", "/sessions").status == 200
+        _withdraw(server, "operator operator-")  # what is withdrawn in a file that can be read still ends
+        while peer.message()[0] != CLOSE:
+            pass
+
+
 def _withdraw(server, beginning):
     lines = server.token_file.read_text().splitlines(keepends=True)
     server.token_file.write_text("".join(line for line in lines if not line.startswith(beginning)))

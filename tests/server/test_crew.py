@@ -56,6 +56,35 @@ def test_worker_that_nobody_wants_when_its_turn_comes_is_not_started():
     asyncio.run(run())
 
 
+def test_operators_have_their_turn_first_and_then_each_principal_in_turn():
+    turns, places, go_on = [], {}, threading.Event()
+
+    async def run():
+        crew = Crew(1)
+
+        def ask(principal, name):
+            def start():
+                go_on.wait(5)
+                turns.append(name)
+                return Worker(), Worker()
+
+            asked = crew.start(start, lambda: True, lambda ahead: places.update({name: ahead}), principal=principal)
+            return asyncio.ensure_future(asked)
+
+        starts = [ask("agent-a", "first")]
+        starts += [ask("agent-a", f"a{number}") for number in range(3)]
+        starts += [ask("agent-b", "b0"), ask("operator-c", "c0"), ask("observer-d", "d0"), ask("agent-b", "b1")]
+        await asyncio.sleep(0)
+        crew.announce_places()
+        go_on.set()
+        await asyncio.gather(*starts)
+        crew.close()
+
+    asyncio.run(run())
+    assert turns == ["first", "c0", "a0", "b0", "d0", "a1", "b1", "a2"]
+    assert [places[name] for name in turns[1:]] == [1, 2, 3, 4, 5, 6, 7]
+
+
 def test_start_that_was_called_off_half_way_is_ended_when_it_is_there():
     begun, go_on, child = threading.Event(), threading.Event(), Worker()
 

@@ -120,9 +120,9 @@ def held_up(tmp_path):
             go.set()
 
 
-def native(server):
+def native(server, role="operator"):
     """A connection that has said hello and knows that it will be told its place."""
-    peer = server.peer(timeout=30.0)
+    peer = server.peer(role, timeout=30.0)
     assert peer.upgrade(headers={"sec-websocket-protocol": f"paddock.v1, {WAITING}"}).status == 101
     peer.frame(BINARY, b"".join(encode(m.Hello(), 0)))
     return peer
@@ -148,6 +148,17 @@ def test_a_client_that_leaves_frees_its_place_and_no_worker_is_started_for_it(he
         assert isinstance(decode_frame(peer.message()[1])[1], m.Welcome)
         peer.sock.close()
     assert held_up.service._crew.started == 3
+
+
+def test_an_operator_does_not_wait_for_agents(held_up):
+    peers = [native(held_up, "observer")]
+    wait_until(lambda: held_up.service.queue["workers_starting"] == 1)
+    peers += [native(held_up, "agent") for _ in range(4)]
+    waiting(held_up, 3)
+    operator = native(held_up)
+    assert decode_frame(operator.message()[1]) == (0, m.Waiting(2))
+    for peer in (*peers, operator):
+        peer.sock.close()
 
 
 def test_a_client_that_does_not_know_the_event_is_not_sent_it(held_up):

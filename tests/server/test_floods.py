@@ -1,22 +1,27 @@
 """Whatever a peer floods the server with, others are answered. Flooders have processes of their own."""
 
 import json
+import socket
 import statistics
 import subprocess
 import sys
+import threading
 import time
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 
 import pytest
 
 import paddock
+from paddock.hosting import messages as m
+from paddock.server import front, http_api, native_socket
 from paddock.server.http import Request
 from paddock.server.native_socket import POLICY_VIOLATION
 from paddock.server.rates import Rates
 from tests.server.flooders import FRAMES
 from tests.server.in_process import RunningServer, write_vault
 from tests.server.raw_peers import BINARY, CLOSE, PING, PONG, TEXT, Peer
-from tests.server.serving import ROOT, serving
+from tests.server.serving import ROOT, serving, wait_until
+from tests.server.test_auth_roles import Native
 
 FLOODERS = 2
 OTHERS = ("connections", "silent connections", "requests", "health")
@@ -224,6 +229,142 @@ def test_open_routes_are_answered_late_to_who_asks_too_often(start):
         began = time.monotonic()
         assert {peer.ask("GET", "/health").status for _ in range(150)} == {200}
         assert time.monotonic() - began > 0.3
+
+
+def test_websocket_that_says_no_hello_is_closed(start, monkeypatch):
+    monkeypatch.setattr(native_socket, "_HELLO_S", 0.5)
+    with start() as server, server.peer("observer") as silent, server.peer("observer") as wrong, server.peer() as known:
+        native = Native(known)
+        for peer in (silent, wrong):
+            assert peer.upgrade(native=True).status == 101
+        wrong.frame(BINARY, b"x")
+        for peer in (silent, wrong):
+            assert "No Hello came within 0.5 s." in closing(peer)[1]
+        assert isinstance(native.ask(m.Make(0, {})), m.Done)
+
+
+@pytest.mark.parametrize("native", [True, False], ids=["native", "openenv"])
+def test_websockets_of_one_token_are_bounded(start, monkeypatch, native):
+    monkeypatch.setattr(http_api, "_WEBSOCKETS_MORE", 1)
+    with start(max_sessions=2, sessions_reserved=0) as server, ExitStack() as open_peers:
+        found = [open_peers.enter_context(server.peer("agent")) for _ in range(6)]
+        answers = [peer.upgrade(native=native) for peer in found]
+        assert [one.status for one in answers] == [101] * 3 + [503] * 3  # it may have one session
+        assert answers[-1].json["code"] == "CAPACITY_REACHED" and "3 websockets" in answers[-1].json["detail"]
+        assert open_peers.enter_context(server.peer()).upgrade(native=native).status == 101
+        found[0].sock.close()
+
+        def admitted():
+            with server.peer("agent") as peer:
+                return peer.upgrade(native=native).status == 101
+
+        wait_until(admitted)
+
+
+def test_message_before_the_welcome_is_small(start):
+    with start() as server, server.peer() as peer, server.peer() as known:
+        assert peer.upgrade(native=True).status == 101
+        with suppress(OSError):
+            peer.send(b"\x82\xff" + (32 << 20).to_bytes(8, "big") + bytes(4) + bytes(1 << 20))
+        assert closing(peer)[0] == 1009
+        native = Native(known)
+        assert isinstance(native.ask(m.Make(0, {"kwargs": {}, "more": "x" * (1 << 20)})), m.Done | m.Failed)
+
+
+def test_one_address_does_not_wait_for_all_connections_of_another(start, monkeypatch):
+    monkeypatch.setattr(front, "_ACCEPT_S", 10.0)  # all of them in one turn of the loop
+    with start() as server, ExitStack() as open_socks:
+        socks, peers, go_on, handle = [], [], threading.Event(), server.api.handle
+        server.api.handle = lambda request: peers.append(request.peer.partition(":")[0]) or handle(request)
+        server.loop.call_soon_threadsafe(go_on.wait, 30)
+        for address in ["127.0.0.2"] * 200 + ["127.0.0.3"]:
+            socks.append(socket.create_connection(("127.0.0.1", server.port), 30, (address, 0)))
+            open_socks.enter_context(socks[-1])
+            socks[-1].sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        go_on.set()
+        assert all(sock.recv(1000).startswith(b"HTTP/1.1 200") for sock in socks)
+        assert peers.index("127.0.0.3") < 20, peers.index("127.0.0.3")
+
+
+REFUSED = pytest.mark.parametrize(
+    ("method", "headers", "status"),
+    [("GET", {"host": "evil.example"}, 403), ("DELETE", {}, 405)],
+    ids=["gate", "method"],
+)
+
+
+@REFUSED
+def test_refusals_before_any_token_have_a_rate(start, monkeypatch, method, headers, status):
+    monkeypatch.setattr(http_api, "_OPEN_PER_S", 2.0)
+    with start(failures_per_s=2.0) as server, server.peer(None) as peer:
+        answers = [peer.ask(method, "/health", headers) for _ in range(6)]
+        assert [one.status for one in answers[:2]] == [status] * 2
+        assert answers[-1].status == 429 and answers[-1].headers["retry-after"] == "1"
+    with start(failures_per_s=2.0) as server:  # as many for websockets
+        found = []
+        for _ in range(6):
+            with server.peer(None) as peer:
+                found.append(peer.upgrade(headers={"host": "evil.example"}).status)
+        assert found[0] == 403 and found[-1] == 429
+
+
+def test_refusals_of_one_address_are_summed_up_in_the_audit_log(start, caplog):
+    def lines():
+        return [one.getMessage() for one in caplog.records if one.getMessage().startswith("refused gate")]
+
+    def refusals():
+        return sum(int(line.split()[2]) if " times more from 127.0.0.1" in line else 1 for line in lines())
+
+    with start() as server, server.peer(None) as peer:
+        began = time.monotonic()
+        for _ in range(60):
+            assert peer.ask("GET", "/", {"host": "evil.example"}).status == 403
+        wait_until(lambda: refusals() == 60)
+        assert len(lines()) <= 2 * (time.monotonic() - began + 2)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"), [("GET", "/a", 401), ("DELETE", "/health", 405)], ids=["token", "method"]
+)
+def test_stranger_that_pipelines_gets_one_refusal(start, method, path, status):
+    with start() as server, server.peer(None) as peer:
+        peer.send(peer.head(method, path) * 5000)
+        answer = peer.answer()
+        assert answer.status == status and answer.headers["connection"] == "close"
+        assert not peer._buffer and peer.sock.recv(1) == b""
+
+
+def test_strangers_that_keep_connections_busy_lock_no_operator_out(start):
+    with start(callers_each=2, callers=2) as server, server.peer(None) as one, server.peer(None) as two:
+        for peer in (one, two):
+            peer.send(peer.head("GET", "/health") * 2000)  # beyond their rate, so each is answered late
+            assert peer.answer().status == 200
+        with server.peer() as operator:
+            assert operator.ask("GET", "/metadata").status == 200
+
+
+@pytest.mark.parametrize("length", [{"content-length": str(16 << 20)}, {"transfer-encoding": "chunked"}], ids=str)
+def test_body_of_a_stranger_is_not_waited_for(start, length):
+    with start() as server, server.peer(None) as peer:
+        peer.send(peer.head("POST", "/reset", {"content-length": None, **length}) + b"8\r\n")
+        answer = peer.answer()
+        assert answer.status == 401 and answer.headers["connection"] == "close"
+        with server.peer() as known:
+            assert known.ask("POST", "/reset", body={}).status == 200
+
+
+def test_all_bodies_together_are_bounded(start):
+    with start() as server, server.peer() as peer, server.peer() as other:
+        server.api.bodies.left = 1000
+        peer.send(peer.head("POST", "/reset", {"content-length": "900"}) + b" " * 890)
+        wait_until(lambda: server.api.bodies.left == 110)
+        answer = other.ask("POST", "/reset", body=b" " * 200)
+        assert answer.status == 503 and "Try again later" in answer.json["detail"]
+        other.sock.close()
+        wait_until(lambda: server.api.bodies.left == 110)
+        peer.send(b" " * 8 + b"{}")
+        assert peer.answer().status == 200
+        wait_until(lambda: server.api.bodies.left == 1000)
 
 
 def test_rates_count_what_was_done_already():

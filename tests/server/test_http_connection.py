@@ -3,13 +3,13 @@
 import asyncio
 import socket
 import time
-from functools import partial
 
 import pytest
 
 from paddock.server import connection
 from paddock.server.front import Callers
 from paddock.server.http import Response
+from paddock.server.request_reader import Bodies
 from tests.server.in_process import SECRET, RunningServer, write_vault
 
 
@@ -264,7 +264,7 @@ def test_who_does_not_read_is_not_answered_without_end(server):
 
 
 def test_a_peer_that_takes_nothing_of_its_answer_is_let_go(monkeypatch):
-    """F-11. By the kernel, so a websocket is too; the timer of HTTP's own answers does not help here."""
+    """By the kernel, so a websocket is too; the timer of HTTP's own answers does not help here."""
     monkeypatch.setattr(connection, "STALLED_S", 1.0)
     monkeypatch.setattr(connection, "_WRITE_S", 600.0)
 
@@ -276,14 +276,22 @@ def test_a_peer_that_takes_nothing_of_its_answer_is_let_go(monkeypatch):
                 super().connection_lost(error)
                 lost.set()
 
-        async def large(request):
-            return Response(200, bytes(32 << 20))
+        class Large:
+            bodies = Bodies()
+
+            def knows(self, request):
+                return True
+
+            async def handle(self, request):
+                return Response(200, bytes(32 << 20))
+
+        def answering():
+            caller = Callers(1, 1).admit(None, "127.0.0.1:1")
+            return Watched(Large(), max_body=100, peer="127.0.0.1:1", caller=caller)
 
         loop = asyncio.get_running_loop()
+        listening = await loop.create_server(answering, "127.0.0.1", 0)
         silent = socket.socket()
-        caller = Callers(1, 1).admit(silent, "silent")
-        watched = partial(Watched, large, max_body=100, peer=caller.peer, caller=caller)
-        listening = await loop.create_server(watched, "127.0.0.1", 0)
         silent.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         silent.connect(listening.sockets[0].getsockname())
         silent.sendall(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n")

@@ -19,6 +19,8 @@ def read(data, *, max_body=1000, pieces=1):
     size = max(1, -(-len(data) // pieces))
     for start in range(0, len(data), size):
         found += reader.feed(data[start : start + size])
+        while reader.unread:
+            found += reader.feed()
     return found, reader.problem
 
 
@@ -121,6 +123,18 @@ def test_a_trailer_says_nothing_of_who_asks():
 def test_the_requests_before_a_bad_one_are_answered():
     found, problem = read(GET + END + GET + b"Host: b\r\n\r\n")
     assert len(found) == 1 and problem == 400
+
+
+def test_few_requests_are_read_ahead_however_many_came():
+    reader = RequestReader(max_body=1000)
+    assert 0 < len(reader.feed((GET + END) * 8000)) < 40
+
+
+def test_what_is_not_known_is_whole_without_its_body_and_the_last():
+    reader = RequestReader(max_body=1000, knows=lambda request: False)
+    ((request, stays),) = reader.feed(POST + b"Content-Length: 900\r\n\r\n" + b"x" * 900 + GET + END)
+    assert (request.method, request.body, request.known, stays) == ("POST", b"", False, False)
+    assert reader.feed(GET + END) == [] and not reader.unread and not reader.problem
 
 
 def test_a_host_in_the_url_counts():

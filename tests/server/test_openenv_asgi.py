@@ -181,6 +181,9 @@ def test_a_token_is_asked_for_where_one_is_set(project):
         assert ask(port, "GET", "/schema", token=token).status == 200
         with Peer(("127.0.0.1", port)) as peer:
             assert peer.upgrade("/ws").status == 401
+        with Peer(("127.0.0.1", port)) as peer:  # without a token its body is not waited for
+            peer.send(peer.head("POST", "/reset", {"content-length": "1000"}))
+            assert peer.answer().status == 401
         with socket(port, headers={"authorization": f"Bearer {token}"}) as peer:
             assert json.loads(exchange(peer, '{"type":"reset"}'))["type"] == "observation"
 

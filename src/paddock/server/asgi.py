@@ -11,6 +11,7 @@ import asyncio
 import os
 from collections import deque
 from collections.abc import Awaitable, Callable, MutableMapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeAlias
 from urllib.parse import quote
 
@@ -92,24 +93,26 @@ class AsgiApp:
                 return
 
     async def _http(self, api: HttpApi, scope: Event, receive: Receive, send: Send) -> None:
-        body = await _body(receive, self._settings.max_body)
+        response: Response | None
+        request = _request(scope)
+        body: bytes | Response | None = b""
+        if isinstance(request, Request) and api.knows(request):  # of anyone else no body is kept
+            body = await _body(receive, self._settings.max_body)
         if body is None:  # who sent half of it is gone
             return
-        response: Response | None
-        request = _request(scope, body if isinstance(body, bytes) else b"")
         if isinstance(request, Response):
             response = request
         elif isinstance(body, Response):
             response = body
         else:
-            response = await _unless_gone(api.handle(request), receive)
+            response = await _unless_gone(api.handle(replace(request, body=body)), receive)
         if response is not None:
             await send({"type": "http.response.start", "status": response.status, "headers": _headers(response)})
             await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else response.body})
 
     async def _websocket(self, api: HttpApi, scope: Event, receive: Receive, send: Send) -> None:
         await receive()  # websocket.connect
-        out, request = _Out(), _request(scope, b"")
+        out, request = _Out(), _request(scope)
         found, subprotocol = (request, None) if isinstance(request, Response) else api.socket(request, out)
         if isinstance(found, Response):
             await _deny(found, scope, send)
@@ -126,6 +129,7 @@ class AsgiApp:
                     pause_s, out.pause_s = out.pause_s, 0.0
                     await asyncio.sleep(pause_s)
         finally:
+            api.forget(out)
             found.closed(done=event.get("code") == NORMAL)
             if writing is not None:
                 writing.cancel()
@@ -194,7 +198,7 @@ async def _body(receive: Receive, most: int) -> bytes | Response | None:
     return b"".join(parts)
 
 
-def _request(scope: Event, body: bytes) -> Request | Response:
+def _request(scope: Event) -> Request | Response:
     """The request of a scope; or the answer to one whose headers say two things."""
     headers: dict[str, str] = {}
     for raw_name, value in scope["headers"]:
@@ -208,7 +212,7 @@ def _request(scope: Event, body: bytes) -> Request | Response:
     client = scope.get("client")
     peer = f"{client[0]}:{client[1]}" if client else ""
     query = scope.get("query_string", b"").decode("latin-1")
-    return Request(scope.get("method", "GET"), path or "/", query, headers, body, peer)
+    return Request(scope.get("method", "GET"), path or "/", query, headers, b"", peer)
 
 
 def _headers(response: Response) -> list[tuple[bytes, bytes]]:

@@ -5,19 +5,16 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections import deque
-from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from paddock.server.http import Request, Response
-from paddock.server.request_reader import HEAD_BYTES, RequestReader, Where
+from paddock.server.request_reader import HEAD_BYTES, Bodies, RequestReader, Where
 
 if TYPE_CHECKING:
     from paddock.server.front import Caller
 
 __all__ = ["HEAD_BYTES", "HEAD_S", "Handler", "HttpConnection"]
-
-Handler = Callable[[Request], Awaitable[Response]]
 
 HEAD_S = 10.0  # from the first byte of a head to its end
 _BODY_S, _BODY_BYTES_PER_S = 30.0, 1 << 16  # for a whole body: this, and its size at this speed
@@ -28,19 +25,30 @@ STALLED_S = 30.0  # for a peer, of a websocket too, that takes nothing of what i
 _LINGER_S = 2.0  # after a refusal, for what is still on its way: closing at once would cut off the answer
 
 
-class HttpConnection(asyncio.Protocol):
-    """Answers each request with ``handle``, in their order; ``max_body`` bytes of a body at most.
+class Handler(Protocol):
+    """What answers requests."""
 
-    ``caller`` hears when it is busy, and when it is gone. One request is answered in a turn of the loop, however many
-    came together.
+    bodies: Bodies
+
+    def knows(self, request: Request) -> bool:
+        """Whether the head of a request has a valid token."""
+
+    async def handle(self, request: Request) -> Response:
+        """The response to a request."""
+
+
+class HttpConnection(asyncio.Protocol):
+    """Answers each request with ``handler``, in their order; ``max_body`` bytes of a body at most.
+
+    ``caller`` hears when a known peer keeps it busy, and when it is gone. One request is answered in a turn of the
+    loop, however many came together. A peer that is not known is let go with its first refusal.
     """
 
-    def __init__(self, handle: Handler, *, max_body: int, peer: str, caller: Caller) -> None:
-        self._handle, self._caller = handle, caller
+    def __init__(self, handler: Handler, *, max_body: int, peer: str, caller: Caller) -> None:
+        self._handler, self._caller = handler, caller
         self._loop = asyncio.get_running_loop()
-        self._reader = RequestReader(max_body=max_body, peer=peer)
+        self._reader = RequestReader(max_body=max_body, peer=peer, knows=handler.knows, bodies=handler.bodies)
         self._due: deque[tuple[Request, bool]] = deque()
-        self._waiting = bytearray()  # came while requests were being answered
         self._where: Where = "between"
         self._timer: asyncio.TimerHandle | None = None
         self._task: asyncio.Task[None] | None = None
@@ -59,6 +67,8 @@ class HttpConnection(asyncio.Protocol):
         self._due.clear()
         self._writable.set()
         self._allow(None)
+        if self._task is None:
+            self._reader.release()
         self._caller.release()
 
     def pause_writing(self) -> None:
@@ -73,7 +83,7 @@ class HttpConnection(asyncio.Protocol):
         if self._closing:
             return
         if self._task is not None:  # the next request waits, and so does who sends it
-            self._waiting += data
+            self._reader.unread += data
             self._pause()
             return
         self._due.extend(self._reader.feed(data))
@@ -97,26 +107,25 @@ class HttpConnection(asyncio.Protocol):
             self._allow({"between": _IDLE_S, "head": HEAD_S, "body": body_s}[where])
 
     async def _respond(self) -> None:
-        self._caller.busy(True)
         while self._due:
             request, stays = self._due.popleft()
-            response = await self._handle(request)
+            if request.known:
+                self._caller.busy(True)
+            response = await self._handler.handle(request)
             await asyncio.sleep(_TOO_OFTEN_S if response.status == 429 else 0)
+            stays = stays and (request.known or response.status < 400)
             self._answer(response, close=not stays, head_only=request.method == "HEAD")
             await self._writable.wait()
         self._task = None
+        self._reader.release()
         self._caller.busy(False)
         if self._closing:
             return
         if self._reader.problem:
             self._refuse()
             return
-        waiting, self._waiting = bytes(self._waiting), bytearray()
         self._resume()
-        if waiting:
-            self.data_received(waiting)
-        else:
-            self._wait()
+        self.data_received(b"")
 
     def refuse(self, response: Response) -> None:
         """Say this instead of answering, and take leave."""
@@ -163,6 +172,7 @@ _SAID = {
     414: "The URL is too long.",
     417: "Of expectations only 100-continue is known.",
     431: "The request has too many headers, or too long ones.",
+    503: "The server has no room for the body now. Try again later.",
 }
 
 

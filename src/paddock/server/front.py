@@ -13,7 +13,9 @@ import socket
 import ssl
 import time
 from collections import Counter, deque
+from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from paddock.errors import DependencyNotInstalled, RateLimited
@@ -55,6 +57,7 @@ _PROTOCOL_ERROR, _TOO_BIG = 1002, 1009
 _READ_BYTES, _LARGE_READ_BYTES = 1 << 14, 1 << 18
 _FRAMES_A_TURN, _FRAMES_A_READ = 64, 1000
 _PAUSE_S = 0.01  # a pause is not made longer for less
+_SMALL_BYTES = 1 << 16  # of a message before the Welcome: a Hello has less
 _LINGER_S = 2.0  # from a Close to the end of the connection
 _PIECES, _EMPTY_PIECES = 4096, 16  # of one message; the last may be empty too
 _BACKLOG = 4096  # connections that wait to be accepted; the kernel may allow fewer
@@ -70,6 +73,9 @@ class _Listener(picows.WSListener):
     def __init__(self, max_message: int) -> None:
         super().__init__()
         self.handler: Any = None
+        self.on_leave: Callable[[], None] = lambda: None
+        self.welcome = False  # before that, messages are small
+        self.unfinished = 0  # bytes since the last whole frame, before the Welcome
         self._transport: Any = None
         self._most = max_message
         self._part: bytearray | None = None  # of a message that comes in several frames
@@ -169,6 +175,7 @@ class _Listener(picows.WSListener):
         """Nothing more of this peer is heard."""
         handler, self.handler = self.handler, None
         if handler is not None:
+            self.on_leave()
             handler.closed(done=self._done)
 
     def send(self, data: bytes | str) -> None:
@@ -238,6 +245,15 @@ class _ShortReads(WSProtocol):  # type: ignore[misc]  # not in its stubs
             listener.close(_PROTOCOL_ERROR, "")
         return super().get_buffer(size_hint)[:most]  # type: ignore[no-any-return]
 
+    def buffer_updated(self, size: int) -> None:
+        super().buffer_updated(size)
+        listener = self._listener
+        if not listener.welcome:
+            listener.welcome = listener.handler is not None and listener.handler.welcome
+            listener.unfinished = 0 if listener.frames else listener.unfinished + size
+            if listener.unfinished > _SMALL_BYTES and not listener.welcome:
+                listener.close(_TOO_BIG, "")
+
 
 def _websocket(listener: _Listener, subprotocol: str | None, settings: Settings) -> Any:
     """The protocol of a websocket that was let in."""
@@ -267,7 +283,7 @@ def _websocket(listener: _Listener, subprotocol: str | None, settings: Settings)
 
 
 class Caller:
-    """A connection that is not a websocket yet, from ``address``. ``busy`` while its request is carried out."""
+    """A connection that is not a websocket yet, from ``address``. ``busy`` while a known peer's request is due."""
 
     def __init__(self, callers: Callers, sock: socket.socket, address: str, peer: str) -> None:
         self._callers, self._sock, self.address, self.peer = callers, sock, address, peer
@@ -377,6 +393,7 @@ class FrontDoor(asyncio.Protocol):
                 refused = found
             else:
                 listener.handler = found
+                listener.on_leave = partial(self._api.forget, listener)
         if refused is not None:
             self._become(self._http()).refuse(refused)
             return
@@ -384,7 +401,7 @@ class FrontDoor(asyncio.Protocol):
         _feed(self._become(_websocket(listener, subprotocol, self._settings)), handed_on(upgrade) + rest)
 
     def _http(self) -> HttpConnection:
-        return HttpConnection(self._api.handle, max_body=self._settings.max_body, peer=self._peer, caller=self._caller)
+        return HttpConnection(self._api, max_body=self._settings.max_body, peer=self._peer, caller=self._caller)
 
     def _become(self, protocol: Any) -> Any:
         self._transport.set_protocol(protocol)
@@ -427,7 +444,8 @@ class Acceptor:
         self._api, self._settings = api, settings
         self._loop = asyncio.get_running_loop()
         self._callers = Callers(settings.callers_each, settings.callers)
-        self._entrants: deque[tuple[socket.socket, Caller]] = deque()  # those who wait to be let in, in order
+        # Those who wait to be let in, by address; each address in turn, as TLS makes it slow.
+        self._entrants: dict[str, deque[tuple[socket.socket, Caller]]] = {}
         self._entering: set[asyncio.Task[None]] = set()  # kept, or they might be collected
         self._context: ssl.SSLContext | None = None
         if settings.tls_cert is not None:
@@ -487,22 +505,33 @@ class Acceptor:
             self._queue(sock, caller)
 
     def _queue(self, sock: socket.socket, caller: Caller) -> None:
+        if len(self._entrants.get(caller.address, ())) >= self._settings.callers_each:
+            # Those that were sent away meanwhile are still in line, and each has a descriptor.
+            caller.release()
+            sock.close()
+            return
         if not self._entrants:
             self._loop.call_soon(self._let_in)
-        self._entrants.append((sock, caller))
+        self._entrants.setdefault(caller.address, deque()).append((sock, caller))
 
     def _let_in(self) -> None:
-        for _ in range(min(_ENTER_A_TURN, len(self._entrants))):
-            task = self._loop.create_task(self._enter(*self._entrants.popleft()))
+        for _ in range(_ENTER_A_TURN):
+            if not self._entrants:
+                return
+            address = next(iter(self._entrants))
+            line = self._entrants.pop(address)
+            task = self._loop.create_task(self._enter(*line.popleft()))
             self._entering.add(task)
             task.add_done_callback(self._entering.discard)
+            if line:
+                self._entrants[address] = line  # after the others
         if self._entrants:
             self._loop.call_soon(self._let_in)
 
     async def _enter(self, sock: socket.socket, caller: Caller) -> None:
         def door() -> FrontDoor | _PlainHttp:
             if plain:
-                return _PlainHttp(self._api.handle, max_body=0, peer=caller.peer, caller=caller)
+                return _PlainHttp(self._api, max_body=0, peer=caller.peer, caller=caller)
             return FrontDoor(self._api, self._settings, caller)
 
         tls: dict[str, Any] = {}

@@ -20,7 +20,10 @@ _TARGET = re.compile(
 
 @dataclass(frozen=True)
 class Request:
-    """``path`` as it came, still percent-encoded; header names in lower case."""
+    """``path`` as it came, still percent-encoded; header names in lower case.
+
+    ``known``: its token was valid when its head was read. Of any other request the body was never kept.
+    """
 
     method: str
     path: str
@@ -28,6 +31,7 @@ class Request:
     headers: Mapping[str, str]
     body: bytes = b""
     peer: str = ""
+    known: bool = False
 
     @property
     def segments(self) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import math
 import time
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -35,12 +36,15 @@ from paddock.server.openenv_http import OpenEnvHttp
 from paddock.server.openenv_socket import OpenEnvSocket
 from paddock.server.passes import Passes
 from paddock.server.principals import Principal, Tokens
-from paddock.server.rates import AddressRates
+from paddock.server.rates import AddressRates, network_of
+from paddock.server.request_reader import Bodies
 from paddock.server.routes import Route, routes_named
 from paddock.server.served import Served
 from paddock.server.service import Service
 
 _OPEN_PER_S, _LATE_S = 100.0, 0.05
+_WEBSOCKETS_MORE = 32  # of one token, than its sessions may need
+_ADDRESSES_A_SECOND, _ELSEWHERE = 100, "other addresses"  # that have lines of their own in the audit log
 _STATUS: dict[type[PaddockError], int] = {
     SessionGone: 404,
     NotPermitted: 403,
@@ -71,15 +75,22 @@ class HttpApi:
     def __init__(self, service: Service, gate: Gate, tokens: Tokens | None) -> None:
         self._service, self._gate, self._tokens = service, gate, tokens
         self.metrics = service.metrics
+        self.bodies = Bodies()
         self._openenv = OpenEnvHttp(service)
         self._passes = Passes()
         self._handover = Handover(self._openenv.sessions, self._passes)
         per_s = service.settings.failures_per_s
         self._failures = AddressRates(per_s, max(1, int(10 * per_s)))
-        self._open_asks = AddressRates(_OPEN_PER_S, int(_OPEN_PER_S))  # beyond that the answer is late
+        open_per_s = max(_OPEN_PER_S, per_s)
+        self._open_asks = AddressRates(open_per_s, int(open_per_s))  # beyond that the answer is late, or a 429
+        self._refusals: Counter[tuple[str, str]] = Counter()  # of this second, by reason and address
         self._open: WeakKeyDictionary[Out, Principal] = WeakKeyDictionary()
         self._valid: set[str] = set()  # whose tokens were, at the last look
-        service.each_second.append(self._look_at_tokens)
+        service.each_second += [self._look_at_tokens, self._sum_up_refusals]
+
+    def knows(self, request: Request) -> bool:
+        """Whether it has a valid token. It may be refused all the same."""
+        return self._principal(request) is not None
 
     async def handle(self, request: Request) -> Response:
         """The response to any request; what goes wrong in here is a 500 with a number, and in the log."""
@@ -105,11 +116,15 @@ class HttpApi:
         except Exception:
             opened = _failed(request), None
         else:
-            if isinstance(found, Admitted) and found.principal is not None:
+            if isinstance(found, Admitted) and found.principal is not None and not isinstance(opened[0], Response):
                 self._open[out] = found.principal
         status = opened[0].status if isinstance(opened[0], Response) else 101
         self._service.metrics.count("paddock_requests_total", f'status="{status}"')
         return opened
+
+    def forget(self, out: Out) -> None:
+        """A websocket has ended."""
+        self._open.pop(out, None)
 
     def _look_at_tokens(self) -> None:
         """End what a token holds that has ended or was withdrawn: its sessions, their passes and its websockets."""
@@ -132,6 +147,11 @@ class HttpApi:
     ) -> tuple[NativeSocket | OpenEnvSocket | Response, str | None]:
         assert found.principal is not None
         assert found.served is not None
+        # Two for each session: one that is lost may not be known to be when its session is resumed on another.
+        most = 2 * self._service.settings.quota(found.principal.role)[1] + _WEBSOCKETS_MORE
+        if sum(one.name == found.principal.name for one in self._open.values()) >= most:
+            detail = f"You already have {most} websockets, the most that one token may have. Close one."
+            return Response.of({"detail": detail, "code": CapacityReached.code}, 503, _later(1.0)), None
         offered = [one.strip() for one in request.headers.get("sec-websocket-protocol", "").split(",")]
         if found.route.name == "ws" and SUBPROTOCOL in offered:
             waits = WAITING in offered
@@ -144,10 +164,11 @@ class HttpApi:
     def _admitted(self, request: Request, method: str) -> Admitted | Response:
         refusal = self._gate.refusal(request.headers)
         if refusal is not None:
-            return self._refused(request, 403, "gate", refusal)
+            return self._too_often(request) or self._refused(request, 403, "gate", refusal)
         routes, served = self._routes(request.segments)
         if method != "WS" and any(route.roles is None for route in routes):  # /health, and what is below it
-            return self._with_method(routes, method, None, served)
+            found = self._with_method(routes, method, None, served)
+            return found if isinstance(found, Admitted) else self._too_often(request) or found
         principal = self._principal(request)
         if principal is None:
             return self._unknown(request)
@@ -168,6 +189,11 @@ class HttpApi:
         if handed is not None or self._tokens is not None:
             return handed or self._tokens.principal(shown)  # type: ignore[union-attr]
         return Principal("anyone", "operator")
+
+    def _too_often(self, request: Request) -> Response | None:
+        """The refusal of one whom nothing is known of, beyond the rate of its address."""
+        wait_s = self._open_asks.wait_s(request.peer, time.monotonic())
+        return self._refused(request, 429, "rate", "Too many requests.", _later(wait_s)) if wait_s else None
 
     def _unknown(self, request: Request) -> Response:
         """Refuse an unknown caller: 401, or 429 after too many tries.
@@ -220,8 +246,20 @@ class HttpApi:
     def _refused(
         self, request: Request, status: int, why: str, text: str, headers: dict[str, str] | None = None
     ) -> Response:
-        audit.warning("refused %s %s from %s", why, request, request.peer)
+        address = network_of(request.peer)
+        if (why, address) not in self._refusals and len(self._refusals) >= _ADDRESSES_A_SECOND:
+            address = _ELSEWHERE
+        self._refusals[why, address] += 1
+        if self._refusals[why, address] == 1:
+            audit.warning("refused %s %s from %s", why, request, request.peer)
         return Response.of({"detail": text}, status, headers)
+
+    def _sum_up_refusals(self) -> None:
+        """One line for those of a second beyond the first, so that nobody fills the disk with them."""
+        for (why, address), count in self._refusals.items():
+            if count > 1:
+                audit.warning("refused %s %d times more from %s", why, count - 1, address)
+        self._refusals.clear()
 
     async def _carry_out(self, found: Admitted, request: Request) -> Response:
         try:

@@ -235,7 +235,7 @@ class LiveSession:
         took, lost = partial(on_frame, worker), partial(self._lost, worker)
         if self.served.shared is not None:
             return await self.served.shared.link(self._crew, wanted, on_frame=took, on_lost=lost)
-        near, child = await self._crew.start(self.served.start, wanted, on_wait)
+        near, child = await self._crew.start(self.served.start, wanted, on_wait, principal=self.principal)
         return WorkerLink(
             near,
             child,

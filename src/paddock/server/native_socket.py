@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from paddock.server.service import Service
 
 _LOT, _LOTS_PER_S = 32, 1000
+_HELLO_S = 10.0  # from the handshake to the Hello
 _OWED_S = 1.0  # a client that waits for its replies never owes this much
 NORMAL, POLICY_VIOLATION, TRY_AGAIN_LATER = 1000, 1008, 1013
 TOO_MANY_FRAMES = close_reason(RateLimited.code, "Too many frames.")
@@ -89,7 +90,17 @@ class NativeSocket:
         self._over = False
         self.toll = Toll(service, principal, out)
         self._paid = 0
+        self._deadline = asyncio.get_running_loop().call_later(_HELLO_S, self._end_without_hello)
         self.send: Callable[[bytes], None] = out.send  # as the session sees it; no call in between
+
+    @property
+    def welcome(self) -> bool:
+        """Whether there is a session; until then no message is large."""
+        return self._live is not None
+
+    def _end_without_hello(self) -> None:
+        if self._live is None and self._opening is None:
+            self._close(BadFrame.code, f"No Hello came within {_HELLO_S:g} s.")
 
     def message(self, data: bytes | str) -> None:
         """A message of the peer's. Hot: once a step."""
@@ -174,6 +185,7 @@ class NativeSocket:
     def closed(self, *, done: bool = False) -> None:
         """The connection is gone; ``done``: its peer took leave."""
         self._over = True
+        self._deadline.cancel()
         if self._live is not None:
             self._live.closed(self._number, done=done)
         elif self._opening is not None:

@@ -85,6 +85,7 @@ class OpenEnvSocket:
         self._held: HeldSessions | None = None
         self._waiting: deque[_Entry] = deque()
         self._client: InnerClient | None = None
+        self.welcome = True  # its session is opened without a Hello
         told = served.described
         self._translator = Translator(
             told.action_space, told.observation_space, told.metadata, form=service.settings.wire, tools=told.tools

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
+import logging
 import secrets
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -15,6 +16,8 @@ from typing import Literal, get_args
 from paddock.errors import PlanError
 
 Role = Literal["operator", "agent", "observer"]
+
+audit = logging.getLogger("paddock.audit")
 
 _LEAST_LENGTH = 16  # characters; 16 of base64 are 96 bits
 _FILE_BYTES = 1 << 20
@@ -40,11 +43,15 @@ class _Entry:
 
 
 class Tokens:
-    """The tokens that are valid here. With ``file``, a changed file counts from the next request on."""
+    """The tokens that are valid here. With ``file``, a changed file counts from the next request on.
+
+    While the file can't be read, nobody is let in, but the tokens of before are not withdrawn: one typo must not end
+    every session.
+    """
 
     def __init__(self, entries: Iterable[_Entry], file: Path | None = None) -> None:
         self._entries, self._file = tuple(entries), file
-        self._stamp = _stamp(file)
+        self._stamp, self._readable = _stamp(file), True
 
     @classmethod
     def fresh(cls) -> tuple[Tokens, str]:
@@ -74,10 +81,12 @@ class Tokens:
         for entry in self._entries:  # all of them, always: time tells nothing
             if hmac.compare_digest(entry.digest, digest):
                 found = entry
-        return None if found is None or _over(found, now) else found.principal
+        return None if found is None or _over(found, now) or not self._readable else found.principal
 
     def names(self, *, now: datetime | None = None) -> set[str]:
-        """The principals whose tokens are valid now."""
+        """The principals whose tokens are valid now, or were when the file could be read last."""
+        if not self._readable:
+            self._stamp = None  # it may be readable again and the same as before
         self._read_again()
         return {entry.principal.name for entry in self._entries if not _over(entry, now)}
 
@@ -85,10 +94,14 @@ class Tokens:
         stamp = _stamp(self._file)
         if self._file is not None and stamp != self._stamp:
             try:
-                self._entries = tuple(_read(self._file))
-            except (OSError, PlanError):  # a file that can't be read lets nobody in
-                self._entries = ()
-            self._stamp = stamp
+                self._entries, readable = tuple(_read(self._file)), True
+            except (OSError, PlanError) as error:
+                readable = False
+                if self._readable:
+                    audit.error("nobody is let in until the token file can be read; sessions go on: %s", error)
+            if readable and not self._readable:
+                audit.warning("the token file can be read again")
+            self._stamp, self._readable = stamp, readable
 
 
 def _over(entry: _Entry, now: datetime | None) -> bool:
@@ -157,7 +170,8 @@ def _as_time(text: str) -> datetime | None:
 
 def _time(text: str, file: Path, number: int) -> datetime:
     if (time := _as_time(text)) is None:
-        raise PlanError(f"{file}, line {number}: {text!r} is no ISO time, as 2027-01-31T00:00:00Z.")
+        # Not repeated: it may be a token, and this goes to a log.
+        raise PlanError(f"{file}, line {number}: what follows the token is no ISO time, as 2027-01-31T00:00:00Z.")
     return time if time.tzinfo is not None else time.replace(tzinfo=timezone.utc)
 
 

@@ -6,10 +6,12 @@ be taken for another's. So whatever could be read in two ways is refused, and no
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Literal
 
 from paddock.errors import DependencyNotInstalled
-from paddock.server.http import Request, Target, read_target
+from paddock.server.http import Request, read_target
 
 try:
     import httptools
@@ -19,7 +21,8 @@ except ImportError as error:
 HEAD_BYTES = 1 << 16
 _URL_BYTES = 1 << 13
 _HEADERS = 100
-_PIECE_BYTES = 1 << 14
+_PIECE_BYTES = 1 << 10  # parsed at a time: no more requests than that holds are read ahead
+_BODIES_BYTES = 1 << 28
 # Of these one is enough; which of two would count is what an attacker hopes for.
 _ONCE = frozenset(
     {
@@ -35,14 +38,33 @@ class _Refused(Exception):
     """Thrown out of the parser's callbacks, which ends its work at once."""
 
 
+class Bodies:
+    """The bytes that all bodies of a server may have together, until their requests are answered."""
+
+    def __init__(self, most: int = _BODIES_BYTES) -> None:
+        self.left = most
+
+
 class RequestReader:
     """``problem`` is the status to answer with once something was wrong; ``where`` tells what is waited for.
 
-    ``max_body`` bounds a body. ``continues`` is true once, when a peer waits for leave to send its body.
+    ``max_body`` bounds a body, ``bodies`` those of all readers. ``continues`` is true once, when a peer waits for leave
+    to send its body. ``knows`` is asked about each head: the request of a peer that is not known is whole without its
+    body, and the last that is read. ``unread`` came after a request that is whole; the next ``feed`` goes on with it.
     """
 
-    def __init__(self, *, max_body: int, peer: str = "") -> None:
-        self._max_body, self._peer = max_body, peer
+    def __init__(
+        self,
+        *,
+        max_body: int,
+        peer: str = "",
+        knows: Callable[[Request], bool] = lambda _: True,
+        bodies: Bodies | None = None,
+    ) -> None:
+        self._max_body, self._peer, self._knows = max_body, peer, knows
+        self._bodies, self._held = bodies or Bodies(), 0
+        self._last = False  # nothing is read after the request that came last
+        self.unread = bytearray()
         self._parser: Any = httptools.HttpRequestParser(self)
         self._whole: list[tuple[Request, bool]] = []
         self.problem = 0
@@ -54,14 +76,15 @@ class RequestReader:
         self._url, self._body = b"", bytearray()
         self._headers: dict[str, str] = {}
         self._lines, self._head_bytes, self._bytes = 0, 0, 0
-        self._target: Target | None = None
+        self._request: Request | None = None
 
-    def feed(self, data: bytes) -> list[tuple[Request, bool]]:
-        """The requests that are whole with this, in order, each with whether the connection is to stay after it."""
+    def feed(self, data: bytes = b"") -> list[tuple[Request, bool]]:
+        """The next requests that are whole, in order, each with whether the connection is to stay after it."""
         self._whole = []
-        rest = memoryview(data)
-        while rest and not self.problem:
-            piece, rest = rest[:_PIECE_BYTES], rest[_PIECE_BYTES:]
+        self.unread += data
+        while self.unread and not (self._whole or self._last or self.problem):
+            piece = bytes(self.unread[:_PIECE_BYTES])
+            del self.unread[:_PIECE_BYTES]
             self._bytes += len(piece)
             try:
                 self._parser.feed_data(piece)
@@ -69,8 +92,15 @@ class RequestReader:
             except httptools.HttpParserUpgrade:
                 self._go_no_further()
             except (_Refused, httptools.HttpParserError):
-                self.problem = self.problem or 400
+                self.problem = self.problem or (0 if self._last else 400)
+        if self._last or self.problem:
+            self.unread.clear()
         return self._whole
+
+    def release(self) -> None:
+        """The bodies that were read are not needed any more."""
+        self._bodies.left += self._held
+        self._held = 0
 
     def _check_size(self) -> None:
         """What the parser keeps to itself, such as a header that does not end, is bounded too."""
@@ -114,16 +144,24 @@ class RequestReader:
         self._headers[key] = f"{self._headers[key]}, {text}" if key in self._headers else text
 
     def on_headers_complete(self) -> None:
-        self._target = read_target(self._url)
+        target = read_target(self._url)
         version, headers = self._parser.get_http_version(), self._headers
-        if self._target is None or version not in ("1.0", "1.1") or (version == "1.1" and "host" not in headers):
+        if target is None or version not in ("1.0", "1.1") or (version == "1.1" and "host" not in headers):
             self._refuse(400)
-        elif self._target.host is not None:
-            headers["host"] = self._target.host
+        elif target.host is not None:
+            headers["host"] = target.host
         self._check_length(version)
         expected = headers.get("expect")
         if expected is not None and expected.lower() != "100-continue":
             self._refuse(417)
+        assert target is not None
+        method = self._parser.get_method().decode("ascii")
+        self._request = Request(method, target.path, target.query, headers, b"", self._peer)
+        self._request = replace(self._request, known=self._knows(self._request))
+        if not self._request.known and (self.announced or "expect" in headers):
+            self._whole.append((self._request, False))
+            self._last = True
+            raise _Refused
         self.continues = expected is not None and version == "1.1"
         self.where = "body"
 
@@ -140,20 +178,22 @@ class RequestReader:
 
     def on_body(self, body: bytes) -> None:
         self._body += body
+        self._held += len(body)
+        self._bodies.left -= len(body)
         if len(self._body) > self._max_body:
             self._refuse(413)
+        if self._bodies.left < 0:
+            self._refuse(503)
 
     def on_message_complete(self) -> None:
-        assert self._target is not None
-        method = self._parser.get_method().decode("ascii")
-        target = self._target
-        request = Request(method, target.path, target.query, self._headers, bytes(self._body), self._peer)
-        self._whole.append((request, self._parser.should_keep_alive()))
+        assert self._request is not None
+        self._whole.append((replace(self._request, body=bytes(self._body)), self._parser.should_keep_alive()))
         self.where, self.continues = "between", False
         self._begin()
 
     @property
     def announced(self) -> int:
         """How many bytes of the body may be still to come, at most."""
-        length = self._headers.get("content-length")
-        return int(length) if length is not None else self._max_body
+        if "transfer-encoding" in self._headers:
+            return self._max_body
+        return int(self._headers.get("content-length", 0))
