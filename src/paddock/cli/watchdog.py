@@ -35,6 +35,7 @@ def watched(output: Output, deadline_s: float | None) -> Iterator[None]:
     watchdog = _Watchdog(output, deadline_s)
     number = _SIGNAL if threading.current_thread() is threading.main_thread() else None
     before = None if number is None else signal.signal(number, watchdog.interrupt)
+    watchdog.arm()  # here: a call that keeps the interpreter may begin before the thread has its first turn
     thread = threading.Thread(target=watchdog.watch, name="paddock-watchdog", daemon=True)
     thread.start()
     try:
@@ -60,7 +61,7 @@ class _Watchdog:
         since = due_s = 0.0
         starting = False
         while not self.over.wait(self._tick_s):
-            self._arm()
+            self.arm()
             stack = self._stack()
             call, now = _call_in(stack), time.monotonic()
             if call is None or call is not self._call:
@@ -98,7 +99,7 @@ class _Watchdog:
             self._output.flush()
             os._exit(FAILED)
 
-    def _arm(self) -> None:
+    def arm(self) -> None:
         """For C code that keeps the interpreter to itself, this thread too: only faulthandler's can speak then."""
         with suppress(OSError, ValueError, AttributeError):  # no descriptor to write to
             limit_s = FIRST_S if self._deadline_s is None else self._deadline_s
