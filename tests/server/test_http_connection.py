@@ -8,8 +8,7 @@ import pytest
 
 from paddock.server import connection
 from paddock.server.front import Callers
-from paddock.server.http import Response
-from paddock.server.request_reader import Bodies
+from paddock.server.http import Bodies, Response
 from tests.server.in_process import SECRET, RunningServer, write_vault
 
 

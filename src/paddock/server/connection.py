@@ -8,8 +8,8 @@ from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
-from paddock.server.http import Request, Response
-from paddock.server.request_reader import HEAD_BYTES, Bodies, RequestReader, Where
+from paddock.server.http import Bodies, Request, Response
+from paddock.server.request_reader import HEAD_BYTES, RequestReader, Where
 
 if TYPE_CHECKING:
     from paddock.server.front import Caller

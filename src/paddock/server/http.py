@@ -18,6 +18,13 @@ _TARGET = re.compile(
 )
 
 
+class Bodies:
+    """The bytes that all bodies of a server may have together, until their requests are answered."""
+
+    def __init__(self, most: int = 1 << 28) -> None:
+        self.left = most
+
+
 @dataclass(frozen=True)
 class Request:
     """``path`` as it came, still percent-encoded; header names in lower case.

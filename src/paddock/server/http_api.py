@@ -27,7 +27,7 @@ from paddock.hosting.openenv.http_bodies import TASK_METHODS, unknown_environmen
 from paddock.hosting.remote_address import SUBPROTOCOL, WAITING
 from paddock.server.gate import Gate
 from paddock.server.handover import Handover
-from paddock.server.http import Request, Response
+from paddock.server.http import Bodies, Request, Response
 from paddock.server.link import incident
 from paddock.server.logs import begin_trace
 from paddock.server.native_socket import POLICY_VIOLATION, NativeSocket, Out
@@ -37,7 +37,6 @@ from paddock.server.openenv_socket import OpenEnvSocket
 from paddock.server.passes import Passes
 from paddock.server.principals import Principal, Tokens
 from paddock.server.rates import AddressRates, network_of
-from paddock.server.request_reader import Bodies
 from paddock.server.routes import Route, routes_named
 from paddock.server.served import Served
 from paddock.server.service import Service

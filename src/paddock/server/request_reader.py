@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from paddock.errors import DependencyNotInstalled
-from paddock.server.http import Request, read_target
+from paddock.server.http import Bodies, Request, read_target
 
 try:
     import httptools
@@ -22,7 +22,6 @@ HEAD_BYTES = 1 << 16
 _URL_BYTES = 1 << 13
 _HEADERS = 100
 _PIECE_BYTES = 1 << 10  # parsed at a time: no more requests than that holds are read ahead
-_BODIES_BYTES = 1 << 28
 # Of these one is enough; which of two would count is what an attacker hopes for.
 _ONCE = frozenset(
     {
@@ -36,13 +35,6 @@ Where = Literal["between", "head", "body"]
 
 class _Refused(Exception):
     """Thrown out of the parser's callbacks, which ends its work at once."""
-
-
-class Bodies:
-    """The bytes that all bodies of a server may have together, until their requests are answered."""
-
-    def __init__(self, most: int = _BODIES_BYTES) -> None:
-        self.left = most
 
 
 class RequestReader:
