@@ -139,7 +139,7 @@ def walled():
     from paddock.sandbox.self_test import holds
 
     if not holds("sandbox"):
-        pytest.skip("this machine can't put up the wall")
+        pytest.skip("this machine can't put up the wall; runs on Linux with user namespaces")
 
 
 def test_folder_runs_behind_the_wall_and_keeps_the_rules_of_the_api(paddock, folder, walled):

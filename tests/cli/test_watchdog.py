@@ -90,7 +90,7 @@ def walled():
     from paddock.sandbox.self_test import holds
 
     if not holds("sandbox"):
-        pytest.skip("this machine can't put up the wall")
+        pytest.skip("this machine can't put up the wall; runs on Linux with user namespaces")
 
 
 @pytest.mark.parametrize("call", ["step", "reset", "__init__"])

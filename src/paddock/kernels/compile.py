@@ -181,7 +181,7 @@ def _cache_file(source: str, key: bytes) -> Path:
 def _cache_folder() -> Path:
     folder = _own_folder()
     if folder is None:
-        folder = Path(tempfile.mkdtemp(prefix="paddock-kernels-"))  # compiled anew each run, but always ours
+        folder = Path(tempfile.mkdtemp(prefix="paddock-kernels-"))  # compiled again in each run, but always ours
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder
 

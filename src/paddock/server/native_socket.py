@@ -62,7 +62,7 @@ class Toll:
         return True
 
     def pay_extra(self, count: int | None = None) -> None:
-        """For a frame that is no request; too many end the connection."""
+        """Charge a frame that is not a request; too many end the connection."""
         if not self.pay(count or self.lot):
             self.end()
 

@@ -42,7 +42,7 @@ _NAME_LIMIT = 1000
 
 
 class TraceReader:
-    """The episodes of the trace at ``path``; each iteration reads it anew and leaves two facts behind.
+    """The episodes of the trace at ``path``; each iteration reads it again and leaves two facts behind.
 
     ``torn``: how the last line broke off. ``sealed``: whether the file ends with a seal, so that no episode is missing.
     """
