@@ -168,7 +168,8 @@ def test_the_code_of_a_built_in_id_can_not_be_set_in_its_spec(field):
 def test_fields_that_are_set_on_a_registered_spec_take_effect(library, give, id, monkeypatch):
     if id not in library.registry:
         library.register(id, lambda: library.make("CartPole-v1").unwrapped)
-        monkeypatch.setitem(library.registry, id, library.registry[id])
+        spec = library.registry.pop(id)
+        monkeypatch.setitem(library.registry, id, spec)
     monkeypatch.setattr(give(library, id), "max_episode_steps", 3)
     env = library.make(id)
     env.reset(seed=0)
