@@ -18,6 +18,7 @@ from paddock.hosting.remote_address import parse_address
 from paddock.hosting.remote_channel import RemoteChannel
 from paddock.server.gate import Gate
 from paddock.server.principals import Tokens
+from paddock.server.rates import AddressRates
 from paddock.server.settings import Settings
 from tests.server.in_process import RunningServer, write_vault
 from tests.server.raw_peers import Peer
@@ -242,6 +243,15 @@ def test_plain_http_to_a_port_with_tls_is_told_to_use_https(secure, certificate)
     url = f"http://127.0.0.1:{secure.port}/Vault-v0"
     with pytest.raises(Unreachable, match=r"speaks TLS. Use https://"):
         RemoteChannel(parse_address(url, token=secure.tokens["operator"], environ={}))
+
+
+def test_plain_http_to_a_port_with_tls_has_a_rate(secure, monkeypatch):
+    monkeypatch.setattr(secure.api, "_open_asks", AddressRates(0.1, 2))
+    found = []
+    for _ in range(3):
+        with secure.peer() as peer:
+            found.append(peer.ask("GET", "/health").status)
+    assert found == [400, 400, 429]
 
 
 def test_old_tls_gets_nothing(secure, certificate):

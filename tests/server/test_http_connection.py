@@ -281,6 +281,9 @@ def test_a_peer_that_takes_nothing_of_its_answer_is_let_go(monkeypatch):
             def knows(self, request):
                 return True
 
+            def too_often(self, request):
+                return None
+
             async def handle(self, request):
                 return Response(200, bytes(32 << 20))
 

@@ -10,6 +10,12 @@ from contextlib import contextmanager
 
 import pytest
 
+from paddock.server import asgi
+from paddock.server.gate import Gate
+from paddock.server.http_api import HttpApi
+from paddock.server.rates import AddressRates
+from paddock.server.service import Service
+from paddock.server.settings import Settings
 from tests.openenv.capture import EXCHANGES
 from tests.openenv.test_golden import golden, plain
 from tests.peers import ROOT, run_with_peer
@@ -186,6 +192,13 @@ def test_a_token_is_asked_for_where_one_is_set(project):
             assert peer.answer().status == 401
         with socket(port, headers={"authorization": f"Bearer {token}"}) as peer:
             assert json.loads(exchange(peer, '{"type":"reset"}'))["type"] == "observation"
+
+
+def test_headers_that_say_two_things_have_a_rate(monkeypatch):
+    api = HttpApi(Service([], Settings()), Gate.for_bind("127.0.0.1"), None)
+    monkeypatch.setattr(api, "_open_asks", AddressRates(0.1, 2))
+    scope = {"headers": [(b"host", b"localhost"), (b"host", b"evil.example")], "client": ("192.0.2.1", 80)}
+    assert [asgi._request(api, scope).status for _ in range(3)] == [400, 400, 429]
 
 
 def test_other_names_and_pages_are_refused(project):

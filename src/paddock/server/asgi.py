@@ -94,7 +94,7 @@ class AsgiApp:
 
     async def _http(self, api: HttpApi, scope: Event, receive: Receive, send: Send) -> None:
         response: Response | None
-        request = _request(scope)
+        request = _request(api, scope)
         body: bytes | Response | None = b""
         if isinstance(request, Request) and api.knows(request):  # of anyone else no body is kept
             body = await _body(receive, self._settings.max_body)
@@ -112,7 +112,7 @@ class AsgiApp:
 
     async def _websocket(self, api: HttpApi, scope: Event, receive: Receive, send: Send) -> None:
         await receive()  # websocket.connect
-        out, request = _Out(), _request(scope)
+        out, request = _Out(), _request(api, scope)
         found, subprotocol = (request, None) if isinstance(request, Response) else api.socket(request, out)
         if isinstance(found, Response):
             await _deny(found, scope, send)
@@ -198,19 +198,20 @@ async def _body(receive: Receive, most: int) -> bytes | Response | None:
     return b"".join(parts)
 
 
-def _request(scope: Event) -> Request | Response:
+def _request(api: HttpApi, scope: Event) -> Request | Response:
     """The request of a scope; or the answer to one whose headers say two things."""
+    client = scope.get("client")
+    peer = f"{client[0]}:{client[1]}" if client else ""
     headers: dict[str, str] = {}
     for raw_name, value in scope["headers"]:
         name = raw_name.decode("latin-1").lower()
         if name in headers and name in _ONCE:
-            return Response.of({"detail": "The request is malformed."}, 400)
+            late = api.too_often(Request("-", "-", "", {}, peer=peer))
+            return late or Response.of({"detail": "The request is malformed."}, 400)
         headers[name] = value.decode("latin-1").strip()
     raw = scope.get("raw_path")
     path = raw.decode("latin-1") if raw else quote(scope["path"])
     path = path.removeprefix(quote(scope.get("root_path", "").rstrip("/")))
-    client = scope.get("client")
-    peer = f"{client[0]}:{client[1]}" if client else ""
     query = scope.get("query_string", b"").decode("latin-1")
     return Request(scope.get("method", "GET"), path or "/", query, headers, b"", peer)
 

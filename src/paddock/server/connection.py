@@ -33,6 +33,9 @@ class Handler(Protocol):
     def knows(self, request: Request) -> bool:
         """Whether the head of a request has a valid token."""
 
+    def too_often(self, request: Request) -> Response | None:
+        """The 429 in place of a refusal before any token, if the address has had too many; this one counts."""
+
     async def handle(self, request: Request) -> Response:
         """The response to a request."""
 
@@ -130,12 +133,16 @@ class HttpConnection(asyncio.Protocol):
     def refuse(self, response: Response) -> None:
         """Say this instead of answering, and take leave."""
         if response.status == 429:
+            self._pause()  # what else comes meanwhile is not looked at
             self._loop.call_later(_TOO_OFTEN_S, lambda: self._answer(response, close=True))
         else:
             self._answer(response, close=True)
 
     def _refuse(self) -> None:
-        self._answer(Response.of({"detail": _SAID[self._reader.problem]}, self._reader.problem), close=True)
+        problem, late = self._reader.problem, None
+        if self._reader.where != "body":  # a body is read of peers alone whose token was valid
+            late = self._handler.too_often(Request("-", "-", "", {}, peer=self._caller.peer))
+        self.refuse(late or Response.of({"detail": _SAID[problem]}, problem))
 
     def _answer(self, response: Response, *, close: bool, head_only: bool = False) -> None:
         if self._closing:

@@ -387,7 +387,9 @@ class FrontDoor(asyncio.Protocol):
     def _open(self, upgrade: Request, rest: bytes) -> None:
         listener = _Listener(self._settings.max_message)
         refused, subprotocol = handshake_refusal(upgrade), None
-        if refused is None:
+        if refused is not None:
+            refused = self._api.too_often(upgrade) or refused
+        else:
             found, subprotocol = self._api.socket(upgrade, listener)
             if isinstance(found, Response):
                 refused = found
@@ -429,7 +431,8 @@ class _PlainHttp(HttpConnection):
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
         detail = "This port expects TLS. Use https:// (wss:// for websockets)."
-        self.refuse(Response.of({"detail": detail}, 400))
+        late = self._handler.too_often(Request("-", "-", "", {}, peer=self._caller.peer))
+        self.refuse(late or Response.of({"detail": detail}, 400))
 
 
 class Acceptor:

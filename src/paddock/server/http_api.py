@@ -163,11 +163,11 @@ class HttpApi:
     def _admitted(self, request: Request, method: str) -> Admitted | Response:
         refusal = self._gate.refusal(request.headers)
         if refusal is not None:
-            return self._too_often(request) or self._refused(request, 403, "gate", refusal)
+            return self.too_often(request) or self._refused(request, 403, "gate", refusal)
         routes, served = self._routes(request.segments)
         if method != "WS" and any(route.roles is None for route in routes):  # /health, and what is below it
             found = self._with_method(routes, method, None, served)
-            return found if isinstance(found, Admitted) else self._too_often(request) or found
+            return found if isinstance(found, Admitted) else self.too_often(request) or found
         principal = self._principal(request)
         if principal is None:
             return self._unknown(request)
@@ -189,8 +189,8 @@ class HttpApi:
             return handed or self._tokens.principal(shown)  # type: ignore[union-attr]
         return Principal("anyone", "operator")
 
-    def _too_often(self, request: Request) -> Response | None:
-        """The refusal of one whom nothing is known of, beyond the rate of its address."""
+    def too_often(self, request: Request) -> Response | None:
+        """The 429 in place of a refusal before any token, if the address has had too many; this one counts."""
         wait_s = self._open_asks.wait_s(request.peer, time.monotonic())
         return self._refused(request, 429, "rate", "Too many requests.", _later(wait_s)) if wait_s else None
 
