@@ -15,7 +15,7 @@ import paddock
 from paddock.hosting import messages as m
 from paddock.server import front, http_api, native_socket
 from paddock.server.http import Request
-from paddock.server.native_socket import POLICY_VIOLATION
+from paddock.server.native_socket import NORMAL, POLICY_VIOLATION
 from paddock.server.rates import Rates
 from tests.server.flooders import FRAMES
 from tests.server.in_process import RunningServer, write_vault
@@ -243,6 +243,17 @@ def test_websocket_that_says_no_hello_is_closed(start, monkeypatch):
         assert isinstance(native.ask(m.Make(0, {})), m.Done)
 
 
+@pytest.mark.parametrize("role", ["operator", "agent"])  # an agent gets no session in an environment without tools
+def test_openenv_websocket_that_is_silent_is_closed(start, role):
+    with start(idle_s=1.0) as server, server.peer(role) as peer, server.peer(role) as busy:
+        for one in (peer, busy):
+            assert one.upgrade().status == 101
+        began = time.monotonic()
+        while time.monotonic() < began + 1.5:  # who asks is not silent, whatever the answer
+            assert busy.text({"type": "step", "data": {"action": 1}})["type"] in ("observation", "error")
+        assert closing(peer) == (NORMAL, "SESSION_GONE: It was silent for too long.")
+
+
 @pytest.mark.parametrize("native", [True, False], ids=["native", "openenv"])
 def test_websockets_of_one_token_are_bounded(start, monkeypatch, native):
     monkeypatch.setattr(http_api, "_WEBSOCKETS_MORE", 1)
@@ -288,8 +299,15 @@ def test_one_address_does_not_wait_for_all_connections_of_another(start, monkeyp
 
 REFUSED = pytest.mark.parametrize(
     ("method", "headers", "status"),
-    [("GET", {"host": "evil.example"}, 403), ("DELETE", {}, 405)],
-    ids=["gate", "method"],
+    [
+        ("GET", {"host": "evil.example"}, 403),
+        ("DELETE", {}, 405),
+        ("GET", {"host": None}, 400),
+        ("POST", {"content-length": str(1 << 40)}, 413),
+        ("GET", {"expect": "a miracle"}, 417),
+        ("GET", {"x": "a" * 70_000}, 431),
+    ],
+    ids=lambda value: None if isinstance(value, dict) else str(value),
 )
 
 
@@ -300,12 +318,28 @@ def test_refusals_before_any_token_have_a_rate(start, monkeypatch, method, heade
         answers = [peer.ask(method, "/health", headers) for _ in range(6)]
         assert [one.status for one in answers[:2]] == [status] * 2
         assert answers[-1].status == 429 and answers[-1].headers["retry-after"] == "1"
-    with start(failures_per_s=2.0) as server:  # as many for websockets
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"), [({"host": "evil.example"}, 403), ({"sec-websocket-version": "12"}, 426)], ids=["gate", "old"]
+)
+def test_refusals_of_websockets_before_any_token_have_a_rate(start, monkeypatch, headers, status):
+    monkeypatch.setattr(http_api, "_OPEN_PER_S", 2.0)
+    with start(failures_per_s=2.0) as server:
         found = []
         for _ in range(6):
             with server.peer(None) as peer:
-                found.append(peer.upgrade(headers={"host": "evil.example"}).status)
-        assert found[0] == 403 and found[-1] == 429
+                found.append(peer.upgrade(headers=headers).status)
+        assert found[0] == status and found[-1] == 429
+
+
+def test_mistake_in_the_body_of_a_known_peer_is_not_charged_to_its_address(start, monkeypatch):
+    monkeypatch.setattr(http_api, "_OPEN_PER_S", 2.0)
+    with start(failures_per_s=2.0) as server, server.peer(None) as stranger, server.peer() as known:
+        while stranger.ask("GET", "/", {"host": None}).status != 429:
+            pass
+        chunked = {"content-length": None, "transfer-encoding": "chunked"}
+        assert {known.ask("POST", "/reset", chunked, b"no size").status for _ in range(6)} == {400}
 
 
 def test_refusals_of_one_address_are_summed_up_in_the_audit_log(start, caplog):

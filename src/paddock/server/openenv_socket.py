@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from paddock.errors import CapacityReached, Draining, PaddockError, SessionGone
 from paddock.hosting import messages as m
+from paddock.hosting.close_reason import close_reason
 from paddock.hosting.openenv import json_rpc, tool_rpc
 from paddock.hosting.openenv.frames import at_capacity, error_frame, factory_failed, mcp_frame
 from paddock.hosting.openenv.requests import (
@@ -95,12 +96,22 @@ class OpenEnvSocket:
         self._opening: asyncio.Future[None] | None = None
         # An agent can do nothing in an environment without tools that nobody resets, so it gets none.
         self._idle = join is None and principal.role == "agent" and told.tools is None
+        self._deadline: asyncio.TimerHandle | None = None
         if self._idle:
             self._free = True
+            self._wait()
         elif join is None:
             self._opening = asyncio.ensure_future(self._open())
         else:
             self._join(*join)
+
+    def _wait(self) -> None:
+        """Without a session nothing else ends a connection that is silent."""
+        if self._deadline is not None:
+            self._deadline.cancel()
+        self._deadline = asyncio.get_running_loop().call_later(
+            self._service.settings.idle_s, self._ended, SessionGone.code, "It was silent for too long."
+        )
 
     async def _open(self) -> None:
         try:
@@ -147,6 +158,8 @@ class OpenEnvSocket:
         if len(self._waiting) >= _MOST_WAITING:
             self._out.close(POLICY_VIOLATION, "Too many requests were sent ahead.")
             return
+        if self._idle:
+            self._wait()
         self._waiting.append(self._read(data))
         self._next()
 
@@ -258,7 +271,7 @@ class OpenEnvSocket:
     def _ended(self, code: str, reason: str) -> None:
         if code in _ENDINGS and not self._over:
             self._over = True
-            self._out.close(NORMAL, code)
+            self._out.close(NORMAL, close_reason(code, reason))
         elif not self._over:  # what is asked from now on is answered with why; but not for ever
             idle_s = self._service.settings.idle_s
             asyncio.get_running_loop().call_later(idle_s, self._out.close, NORMAL, code)
@@ -266,6 +279,8 @@ class OpenEnvSocket:
     def closed(self, *, done: bool = False) -> None:
         """The connection is gone, and the session with it, if it was this connection's own."""
         self._over = True
+        if self._deadline is not None:
+            self._deadline.cancel()
         client, self._client = self._client, None
         if client is None:
             if self._opening is not None:
