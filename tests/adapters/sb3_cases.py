@@ -303,7 +303,7 @@ def test_code_of_the_page_runs():
 
 
 def test_the_readmes_first_agent_masters_cart_pole_over_compiled_lanes(capsys):
-    """Within five minutes, of which installing takes most, and in 30 lines (S97)."""
+    """Within five minutes, of which installing takes most, and in 30 lines."""
     began_s = time.monotonic()
     namespace = run_section("Train", ROOT / "README.md")
     assert namespace["mean"] >= 475 and namespace["model"].num_timesteps <= 51_200

@@ -1,4 +1,4 @@
-"""Infos of lanes: B6, values keep their types."""
+"""Infos of lanes: values keep their types."""
 
 import numpy as np
 from hypothesis import given

@@ -27,9 +27,6 @@ def server(tmp_path_factory):
         yield server
 
 
-# F-5
-
-
 @pytest.mark.parametrize("count", [20, pytest.param(500, marks=pytest.mark.full)])
 @pytest.mark.parametrize("where", ["up", "down"])
 def test_cut_connection_costs_no_step_and_doubles_none(server, seed, where, count):
@@ -91,9 +88,6 @@ def stop(pid, for_s=0.01):
     os.kill(pid, signal.SIGCONT)
 
 
-# F-7
-
-
 def test_peers_that_vanish_are_noticed_parked_and_let_go(tmp_path, seed):
     """20 clients whose packets are all swallowed, without a FIN."""
     with serving(tmp_path / "server", ping_s=5.0, grace_s=5.0, spares=0) as server:
@@ -133,9 +127,6 @@ class SwallowingProxy(CuttingProxy):
         source.close()
 
 
-# F-10
-
-
 def test_late_reply_is_never_taken_for_the_next_one(server, seed):
     """20 steps that are given up before their reply comes."""
     chance = random.Random(seed)
@@ -147,9 +138,6 @@ def test_late_reply_is_never_taken_for_the_next_one(server, seed):
                 client.channel.recv(chance.uniform(0.0, 0.02))
             client.count += 1
             client.step(number)
-
-
-# F-11
 
 
 def test_peer_that_does_not_read_is_closed_and_costs_no_more_than_its_frames(server, seed):
@@ -171,9 +159,6 @@ def test_peer_that_does_not_read_is_closed_and_costs_no_more_than_its_frames(ser
         assert raw.is_reset(), f"{sent} replies of {LARGE_BYTES} bytes are kept for a peer that reads nothing"
         assert rss_kb(server.process.pid) - before < 3 * (64 << 10) + 100_000
         other.step(1)
-
-
-# F-12
 
 
 def test_slow_handshakes_keep_nobody_out(server):
@@ -204,9 +189,6 @@ def test_slow_handshakes_are_ended(server):
         with contextlib.suppress(ConnectionError):
             assert sock.recv(1) == b""
         sock.close()
-
-
-# F-18
 
 
 def test_session_is_taken_over_by_another_process_once(server, seed):
@@ -244,9 +226,6 @@ def take_over(url, token, session, resume_token, last):
     observation = channel.recv().value[0][0]
     print(observation[0], observation[2])
     channel.lose()
-
-
-# F-19
 
 
 @pytest.mark.parametrize("rounds", [20, pytest.param(1000, marks=pytest.mark.full)])

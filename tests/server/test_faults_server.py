@@ -23,9 +23,6 @@ from tests.server.worlds.witness import DO
 SHORT = Patience(first_s=0.01, longest_s=0.5, begin_s=10.0, resume_s=1.0, handshake_s=30.0)
 
 
-# F-2
-
-
 @pytest.mark.parametrize(
     ("rounds", "clients"),
     [
@@ -122,7 +119,7 @@ def test_without_a_journal_sessions_end_with_their_server(tmp_path):
     ],
 )
 def test_killed_worker_is_rebuilt_from_the_journal_and_nobody_notices(tmp_path, seed, sessions, times):
-    """F-1 with recovery, again and again in one session, the last time after 1,000 steps."""
+    """Again and again in one session, the last time after 1,000 steps."""
     chance = random.Random(seed)
     with serving(tmp_path / "server", journal=tmp_path / "journal", spares=0) as server:
         for canary in range(sessions):
@@ -165,16 +162,13 @@ def test_two_servers_do_not_share_journals(tmp_path):
         Server(tmp_path / "other", journal=journal, spares=0)
 
 
-# F-13
-
-
 @pytest.fixture
 def small_disk(tmp_path):
     folder = tmp_path / "small"
     folder.mkdir()
     done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m,mode=700", "tmpfs", folder], capture_output=True)
     if done.returncode:
-        pytest.skip(f"F-13 IS NOT TESTED HERE: a small disk can't be mounted: {done.stderr.decode()}")
+        pytest.skip(f"A FULL DISK IS NOT TESTED HERE: a small disk can't be mounted: {done.stderr.decode()}")
     yield folder
     subprocess.run(["umount", "-l", folder], check=True)
 
@@ -253,9 +247,6 @@ def test_torn_journals_are_taken_up_as_far_as_they_are_whole(tmp_path, seed, cou
         server.stop()
 
 
-# F-17
-
-
 @pytest.mark.parametrize("count", [20, pytest.param(64, marks=pytest.mark.full)])
 def test_sessions_of_a_client_that_was_killed_are_parked_and_reaped(tmp_path, count):
     with serving(tmp_path / "server", grace_s=3.0, spares=0) as server:
@@ -285,9 +276,6 @@ def hold(url, token, count):
     print("held", flush=True)
     while kept:
         signal.pause()
-
-
-# F-20
 
 
 @pytest.mark.parametrize(
@@ -354,9 +342,6 @@ def test_clock_that_jumps_costs_no_step_and_doubles_none(tmp_path, seed, count):
         assert client.count == len(client.history) == 2 * count
         assert_same_as_undisturbed(server, [client])
     print(f"{count} jumps, {client.count} steps: none lost, doubled or reordered")
-
-
-# F-23
 
 
 def test_server_without_descriptors_refuses_and_recovers(tmp_path):

@@ -42,7 +42,6 @@ def doomed(server, canary=1):
 
 @pytest.mark.parametrize("count", [20, pytest.param(300, marks=pytest.mark.soak(part="kills"))])
 def test_killed_worker_is_noticed_at_once_and_its_client_is_told(server, neighbour, seed, count):
-    """F-1."""
     chance, took = random.Random(seed), []
     for number in range(count):
         client = doomed(server, number)
@@ -74,7 +73,7 @@ def step_request(action):
 
 @pytest.mark.parametrize("how", ["loop", "gil", "sleep", "deaf"])
 def test_hung_worker_is_ended_at_its_deadline(hasty, how):
-    """F-3, 5 at a time for each way to hang: 20 injections."""
+    """5 at a time for each way to hang: 20 injections."""
     server, neighbour = hasty, doomed(hasty, 99)
     clients = together(lambda canary: doomed(server, canary), range(5))
     workers = [server.worker(client) for client in clients]
@@ -112,8 +111,8 @@ CRASHES = {
     "abort": "signal",
     "overflow": "signal",
     "illegal": "signal",
-    "memory": "memory",  # F-16
-    "garbage": "protocol",  # F-22
+    "memory": "memory",
+    "garbage": "protocol",
     "oversized": "protocol",
     "early": "protocol",
     "partial": "exit",
@@ -122,7 +121,7 @@ CRASHES = {
 
 @pytest.mark.parametrize("how", CRASHES)
 def test_worker_that_crashes_is_reported_with_its_cause(server, neighbour, how):
-    """F-4, F-16 and F-22; 20 injections each are in the full run."""
+    """20 injections each are in the full run."""
     crash(server, how, 2)
 
 
@@ -162,7 +161,6 @@ def test_worker_that_uses_too_much_cpu_time_in_a_call_is_ended(tmp_path):
 
 
 def test_worker_that_floods_its_output_slows_only_itself(server, neighbour):
-    """F-22."""
     before = rss_kb(server.process.pid)
     client = doomed(server)
     with contextlib.suppress(DeadlineExceeded):
@@ -173,7 +171,7 @@ def test_worker_that_floods_its_output_slows_only_itself(server, neighbour):
 
 
 def test_stopped_worker_is_overdue_and_its_late_output_counts_for_nothing(hasty, seed):
-    """F-21, 20 injections."""
+    """20 injections."""
     server = hasty
     chance = random.Random(seed)
     clients = together(lambda canary: doomed(server, canary), range(20))

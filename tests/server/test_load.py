@@ -34,7 +34,6 @@ def opened(server, count, first=0):
 
 @pytest.mark.parametrize(("sessions", "replies"), [(24, 5_000), pytest.param(256, 100_000, marks=pytest.mark.full)])
 def test_sessions_side_by_side_get_their_own_replies(tmp_path, sessions, replies):
-    """L-3, L-8."""
     with serving(tmp_path / "server", max_sessions=sessions, sessions_each=sessions, spares=4) as server:
         began = time.monotonic()
         clients = opened(server, sessions)
@@ -60,7 +59,6 @@ def test_sessions_side_by_side_get_their_own_replies(tmp_path, sessions, replies
 
 @pytest.mark.full
 def test_512_sessions_of_an_environment_that_takes_a_second(tmp_path):
-    """L-4."""
     with serving(tmp_path / "server", max_sessions=512, sessions_each=512, spares=4) as server:
         clients = opened(server, 512)
         for _ in range(3):
@@ -145,7 +143,6 @@ def groups(server):
 
 
 def test_more_clients_than_there_is_room_for_are_refused_at_once(tmp_path):
-    """L-9."""
     from tests.server.test_faults_server import refusal
 
     with serving(tmp_path / "server", max_sessions=4, spares=0) as server:

@@ -367,7 +367,7 @@ def test_an_idle_session_drains_at_once_and_a_closed_one_has_no_more_effects():
 
 
 class Retries(RuleBasedStateMachine):
-    """F-19 in any order: copies, other bytes, gaps and replies, over several connections."""
+    """In any order: copies, other bytes, gaps and replies, over several connections."""
 
     def __init__(self):
         super().__init__()
