@@ -171,11 +171,11 @@ class RunningServer:
         gate = Gate.for_bind(None if self.settings.uds else self.settings.host, self.settings.origins)
         self.api = HttpApi(self.service, gate, self.known)
         await self.service.start()
-        listening = await listen(self.api, self.settings)
-        self.port = 0 if self.settings.uds else listening.sockets[0].getsockname()[1]
+        self.listening = await listen(self.api, self.settings)
+        self.port = 0 if self.settings.uds else self.listening.sockets[0].getsockname()[1]
         self._ready.set()
         await self._stop.wait()
-        listening.close()
+        self.listening.close()
         await self.service.stop()
 
     def peer(self, role="operator", **options):

@@ -1,10 +1,12 @@
 """A crowd of clients that open sessions at once: each waits its turn, on one connection, and gets one worker."""
 
 import asyncio
+import gc
 import re
 import socket
 import threading
 import time
+import warnings
 from contextlib import suppress
 
 import pytest
@@ -14,6 +16,7 @@ from paddock.errors import Unreachable
 from paddock.hosting import messages as m
 from paddock.hosting.codec import decode_frame, encode
 from paddock.hosting.remote_address import WAITING
+from paddock.server import front
 from paddock.server.crew import Crew
 from tests.hosting.websocket.servers import certificate, websockets_server
 from tests.server.in_process import RunningServer, write_vault
@@ -261,3 +264,32 @@ def test_openenv_clients_just_wait(held_up):
         assert stock.text({"type": "reset", "data": {}})["type"] == "observation"
     for peer in peers:
         peer.sock.close()
+
+
+@pytest.mark.parametrize("stage", ["silent", "entrants", "entering", "cancelled"])
+def test_server_that_stops_closes_those_who_wait_to_be_let_in(tmp_path, monkeypatch, stage):
+    certificate(tmp_path)
+    settings = {"tls_cert": tmp_path / "cert.pem", "tls_key": tmp_path / "key.pem"}
+    let_in = front.Acceptor._let_in
+
+    def let_in_and_cancel(acceptor):
+        let_in(acceptor)
+        for task in acceptor._entering:  # none of them has begun
+            task.cancel()
+
+    if stage in ("entrants", "cancelled"):
+        monkeypatch.setattr(front.Acceptor, "_let_in", let_in_and_cancel if stage == "cancelled" else lambda _: None)
+    gc.collect()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", ResourceWarning)
+        with RunningServer([write_vault(tmp_path / "vault")], tmp_path / "tokens", **settings) as server:
+            peer = server.peer(None)
+            if stage != "silent":
+                peer.send(b"\x16")  # a TLS handshake begins with it
+            wait_until(lambda: peer.is_closed() if stage == "cancelled" else getattr(server.listening, f"_{stage}"))
+        assert peer.is_closed()
+        peer.sock.close()
+        assert server.listening._callers._count == 0
+        del server.listening, server.loop
+        gc.collect()
+    assert [str(one.message) for one in caught if str(server.port) in str(one.message)] == []

@@ -6,6 +6,8 @@ import logging
 import os
 import re
 import socket
+import subprocess
+import sys
 
 import pytest
 
@@ -192,3 +194,21 @@ def test_what_a_worker_printed_before_it_died_is_in_the_record_of_its_end(tmp_pa
     records = [json.loads(line) for line in server.log.splitlines()]
     (about,) = (one["message"] for one in records if "line" in one["message"] or "words" in one["message"])
     assert about == r"a worker was lost: exit; it printed 'first line\nsecond line\nlast words'"
+
+
+NEVER_READY = """
+from paddock.server.run import run
+from paddock.server.served import Served
+from paddock.server.settings import Settings
+
+def fail(addresses):
+    raise SystemExit("never ready")
+
+run([Served("CartPole-v1")], Settings(port=0, spares=0), None, when_ready=fail)
+"""
+
+
+def test_server_that_fails_before_it_is_ready_closes_its_port():
+    command = [sys.executable, "-W", "always::ResourceWarning", "-c", NEVER_READY]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.stderr.strip().endswith("never ready") and "ResourceWarning" not in done.stderr, done.stderr

@@ -449,6 +449,7 @@ class Acceptor:
         self._callers = Callers(settings.callers_each, settings.callers)
         # Those who wait to be let in, by address; each address in turn, as TLS makes it slow.
         self._entrants: dict[str, deque[tuple[socket.socket, Caller]]] = {}
+        self._silent: dict[socket.socket, tuple[Caller, asyncio.TimerHandle]] = {}  # nothing has come from them yet
         self._entering: set[asyncio.Task[None]] = set()  # kept, or they might be collected
         self._context: ssl.SSLContext | None = None
         if settings.tls_cert is not None:
@@ -460,11 +461,19 @@ class Acceptor:
             self._loop.add_reader(sock, self._accept, sock)
 
     def close(self) -> None:
-        """Stop accepting; open connections stay."""
+        """Stop accepting, and let those go that wait to be let in; open connections stay."""
         for sock in self.sockets:
             self._loop.remove_reader(sock)
             sock.close()
         self._bound.close()
+        for sock in list(self._silent):
+            _drop(sock, self._no_longer_silent(sock))
+        for line in self._entrants.values():
+            for sock, caller in line:
+                _drop(sock, caller)
+        self._entrants.clear()
+        for task in self._entering:
+            task.cancel()
 
     def _accept(self, listening: socket.socket) -> None:
         ends_s = time.monotonic() + _ACCEPT_S
@@ -491,27 +500,30 @@ class Acceptor:
             elif has_data:
                 self._queue(sock, caller)
             else:
-                silent = self._loop.call_later(HEAD_S, caller.send_away)
-                self._loop.add_reader(sock, self._on_first_byte, sock, caller, silent)
+                self._silent[sock] = caller, self._loop.call_later(HEAD_S, caller.send_away)
+                self._loop.add_reader(sock, self._on_first_byte, sock)
 
     def _accept_again(self, listening: socket.socket) -> None:
         if listening.fileno() >= 0:
             self._loop.add_reader(listening, self._accept, listening)
 
-    def _on_first_byte(self, sock: socket.socket, caller: Caller, silent: asyncio.TimerHandle) -> None:
-        silent.cancel()
-        self._loop.remove_reader(sock)
+    def _on_first_byte(self, sock: socket.socket) -> None:
+        caller = self._no_longer_silent(sock)
         if _has_data(sock) is None:
-            sock.close()
-            caller.release()
+            _drop(sock, caller)
         else:
             self._queue(sock, caller)
+
+    def _no_longer_silent(self, sock: socket.socket) -> Caller:
+        caller, timer = self._silent.pop(sock)
+        timer.cancel()
+        self._loop.remove_reader(sock)
+        return caller
 
     def _queue(self, sock: socket.socket, caller: Caller) -> None:
         if len(self._entrants.get(caller.address, ())) >= self._settings.callers_each:
             # Those that were sent away meanwhile are still in line, and each has a descriptor.
-            caller.release()
-            sock.close()
+            _drop(sock, caller)
             return
         if not self._entrants:
             self._loop.call_soon(self._let_in)
@@ -523,9 +535,10 @@ class Acceptor:
                 return
             address = next(iter(self._entrants))
             line = self._entrants.pop(address)
-            task = self._loop.create_task(self._enter(*line.popleft()))
+            sock, caller = line.popleft()
+            task = self._loop.create_task(self._enter(sock, caller))
             self._entering.add(task)
-            task.add_done_callback(self._entering.discard)
+            task.add_done_callback(partial(self._entered, sock, caller))
             if line:
                 self._entrants[address] = line  # after the others
         if self._entrants:
@@ -538,14 +551,24 @@ class Acceptor:
             return FrontDoor(self._api, self._settings, caller)
 
         tls: dict[str, Any] = {}
-        try:
-            plain = self._context is not None and sock.recv(1, socket.MSG_PEEK) != _TLS_RECORD
-            if self._context is not None and not plain:
-                tls = {"ssl": self._context, "ssl_handshake_timeout": _TLS_S}
-            await self._loop.connect_accepted_socket(door, sock, **tls)
-        except OSError:  # it left, or its TLS is not TLS
-            caller.release()
-            sock.close()
+        plain = self._context is not None and sock.recv(1, socket.MSG_PEEK) != _TLS_RECORD
+        if self._context is not None and not plain:
+            tls = {"ssl": self._context, "ssl_handshake_timeout": _TLS_S}
+        await self._loop.connect_accepted_socket(door, sock, **tls)
+
+    def _entered(self, sock: socket.socket, caller: Caller, task: asyncio.Task[None]) -> None:
+        # Here and not in the task, which may be cancelled before it begins.
+        self._entering.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if task.cancelled() or error is not None:
+            _drop(sock, caller)
+        if error is not None and not isinstance(error, OSError):  # that is: it left, or its TLS is not TLS
+            raise error
+
+
+def _drop(sock: socket.socket, caller: Caller) -> None:
+    caller.release()
+    sock.close()
 
 
 def _has_data(sock: socket.socket) -> bool | None:

@@ -53,12 +53,14 @@ async def _serve(
     try:
         await service.start()
         server = await listen(api, settings)
-        gc.freeze()  # what is here stays: a collection that looks through it would hold up every session
-        when_ready([socket.getsockname() for socket in server.sockets])
-        notify("READY=1")
-        await stop.wait()
-        notify("STOPPING=1")
-        server.close()
+        try:
+            gc.freeze()  # what is here stays: a collection that looks through it would hold up every session
+            when_ready([socket.getsockname() for socket in server.sockets])
+            notify("READY=1")
+            await stop.wait()
+            notify("STOPPING=1")
+        finally:
+            server.close()
     finally:
         await service.stop()
         if settings.uds is not None:
