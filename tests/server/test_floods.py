@@ -321,7 +321,9 @@ def test_refusals_before_any_token_have_a_rate(start, monkeypatch, method, heade
 
 
 @pytest.mark.parametrize(
-    ("headers", "status"), [({"host": "evil.example"}, 403), ({"sec-websocket-version": "12"}, 426)], ids=["gate", "old"]
+    ("headers", "status"),
+    [({"host": "evil.example"}, 403), ({"sec-websocket-version": "12"}, 426)],
+    ids=["gate", "old"],
 )
 def test_refusals_of_websockets_before_any_token_have_a_rate(start, monkeypatch, headers, status):
     monkeypatch.setattr(http_api, "_OPEN_PER_S", 2.0)

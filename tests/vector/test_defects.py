@@ -1,4 +1,4 @@
-"""Defects of Gymnasium 1.4.0 that concern vectors (B1 to B13 in docs/differences.md): each shown there, and absent here.
+"""Defects of Gymnasium 1.4.0 in vectors (B1 to B13 of docs/differences.md): each happens there, and not here.
 
 The same environment runs in both; if a case stops failing in Gymnasium, this file is what must change.
 """
