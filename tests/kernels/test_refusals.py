@@ -281,8 +281,17 @@ def lists_and_dicts_of_numbers(state, action, rng, params):
     return State(seen[-1] + table[1 + action]), power(state.x, 2.0), False
 
 
-def test_lists_and_dicts_of_one_type_do_compile_and_agree_with_python(in_python):
-    kernel = kernel_of(lists_and_dicts_of_numbers)
+def uniform(rng):
+    return rng.uniform(0.0, 1.0)
+
+
+def calls_a_helper_named_as_a_draw(state, action, rng, params):
+    return State(uniform(rng)), 1.0, False
+
+
+@pytest.mark.parametrize("function", [lists_and_dicts_of_numbers, calls_a_helper_named_as_a_draw])
+def test_what_compiles_agrees_with_python(function, in_python):
+    kernel = kernel_of(function)
     compiled = vector_class(kernel)(4)
     in_python()
     python = vector_class(kernel)(4)

@@ -229,6 +229,24 @@ def test_a_server_that_never_stops_talking_is_waited_for_no_longer(way, flooding
 
 
 @pytest.mark.parametrize("way", ["blocking", "async"])
+def test_a_server_that_sends_byte_by_byte_is_waited_for_no_longer(way):
+    ended = threading.Event()
+
+    def drip(connection):
+        connection.socket.sendall(b"\x82\x7e\xff\xff")  # a message of 65,535 bytes begins
+        ends = time.monotonic() + 20
+        with suppress(OSError):
+            while time.monotonic() < ends:
+                connection.socket.sendall(b"a")
+                time.sleep(0.1)
+            ended.set()
+
+    with websockets_server(drip) as endpoint, pytest.raises(Unreachable, match="within 1 s"):
+        make_remote(way, f"http://127.0.0.1:{endpoint.port}/X", connect_s=1)
+    assert not ended.is_set()
+
+
+@pytest.mark.parametrize("way", ["blocking", "async"])
 def test_what_on_wait_raises_reaches_the_caller(way, flooding):
     with pytest.raises(ZeroDivisionError):
         make_remote(way, flooding[0], connect_s=5, on_wait=lambda ahead: ahead // 0)

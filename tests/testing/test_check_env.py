@@ -16,7 +16,7 @@ from gymnasium.utils import env_checker as gymnasium_checker
 from paddock import errors
 from paddock.core.env import Env
 from paddock.gym.utils import env_checker as gymnasiums_name
-from paddock.spaces import Box
+from paddock.spaces import Box, Discrete
 from paddock.testing import RULES, check_env, find, report, rules
 from tests.testing import bad_envs
 from tests.testing.bad_envs import BAD, Good, bad_env, good
@@ -202,6 +202,24 @@ def test_environment_registered_as_nondeterministic_may_vary():
         env = bad_env(rule)
         env.spec.nondeterministic = True
         assert find(env) == []
+
+
+class NewSpaces(Good):
+    """As environments do whose options choose the spaces: each reset makes them anew."""
+
+    def reset(self, *, seed=None, options=None):
+        self.action_space = Discrete(2)
+        return super().reset(seed=seed, options=options)
+
+    def step(self, action):
+        observation, _, *rest = super().step(action)
+        return (observation, float(action), *rest)
+
+
+def test_environment_whose_reset_makes_a_new_action_space_is_given_the_same_actions_twice():
+    env = NewSpaces()
+    env.spec = bad_envs.GOOD_SPEC
+    assert find(env) == []
 
 
 def test_checking_leaves_the_global_random_streams_alone():

@@ -667,6 +667,10 @@ def test_shared_memory_is_accepted_and_changes_nothing(shared_memory):
     env.reset(seed=1)
     assert env.step(np.array([0]))[0].tolist() == [[1]]
     env.close()
+    env = paddock.gym.vector.AsyncVectorEnv([Speller] * 2, shared_memory, context="fork")  # a space of no fixed size
+    assert env.reset()[0] == ("a", "a")
+    assert env.step(("a", "b"))[0] == ("a", "b")
+    env.close()
 
 
 @every_kind

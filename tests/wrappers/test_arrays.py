@@ -173,6 +173,17 @@ def test_a_module_that_has_the_names_only_is_refused():
     assert module_namespace(tiny_arrays) is tiny_arrays
 
 
+def test_a_library_that_names_no_namespace_has_that_of_array_api_compat_where_it_is_installed(monkeypatch):
+    library = types.ModuleType("library")  # as Torch is: arrays with DLPack, without __array_namespace__
+    library.empty = lambda shape: types.SimpleNamespace(__dlpack__=None)
+    monkeypatch.setitem(sys.modules, "array_api_compat", None)  # not installed
+    assert module_namespace(library) is library
+    standard = types.ModuleType("array_api_compat.library")
+    monkeypatch.setitem(sys.modules, "array_api_compat", types.ModuleType("array_api_compat"))
+    monkeypatch.setitem(sys.modules, standard.__name__, standard)
+    assert module_namespace(library) is standard
+
+
 @pytest.mark.parametrize("home", [wrappers, vector], ids=["single", "vector"])
 @pytest.mark.parametrize(
     ("name", "package"),
@@ -370,6 +381,28 @@ def test_values_are_gymnasiums():
         """
     )
     assert answer == []
+
+
+@pytest.mark.full
+def test_namespaces_are_those_of_array_api_compat():
+    answer = with_libraries(
+        """
+        warnings.simplefilter("ignore")
+        import array_api_compat
+        from gymnasium.wrappers.array_conversion import module_namespace as theirs
+        from paddock.gym.wrappers.array_conversion import module_name_to_namespace
+        from paddock.wrappers.array_libraries import module_namespace
+        same = [
+            module_namespace(xp) is theirs(xp) is array_api_compat.array_namespace(xp.zeros(1))
+            and module_name_to_namespace(xp.__name__) is module_namespace(theirs(xp)) is theirs(xp)
+            for xp in (torch, jnp)
+        ]
+        # Torch's own result_type takes no third argument.
+        kind = module_namespace(torch).result_type(torch.int8, torch.float32, torch.float64)
+        print(json.dumps([same, str(kind)]))
+        """
+    )
+    assert answer == [[True, True], "torch.float64"]
 
 
 @pytest.mark.full

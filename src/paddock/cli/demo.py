@@ -131,11 +131,11 @@ def _first_document(lines: Iterator[str]) -> dict[str, Any]:
 
 
 STOPS = (
-    Stop("in process", "debugging, quick tests", _made),
-    Stop(f"{LANES} lanes", "training, as a compiled batch", _lanes, LANES),
-    Stop("another process", "code that may crash or hang", lambda: _made("process")),
-    Stop("sandbox", "code you don't trust", lambda: _made("sandbox")),
-    Stop("server", "other machines, OpenEnv clients", _served),
+    Stop("in process", "debugging, tests", _made),
+    Stop(f"{LANES} lanes", "fast training", _lanes, LANES),
+    Stop("another process", "code that may crash", lambda: _made("process")),
+    Stop("sandbox", "untrusted code", lambda: _made("sandbox")),
+    Stop("server", "other machines", _served),
 )
 
 
@@ -196,7 +196,7 @@ def _agentic() -> Row:
     (one,) = rollout("paddock/Wordle", guess, tasks=[("test", 0)], progress=False)
     if one.error is not None:
         raise CommandFailed(f"paddock/Wordle: {one.error.message}", exit_code=FAILED, code=one.error.code)
-    good_for = "language models with tools"
+    good_for = "language models"
     return Row("agentic", one.steps / one.seconds, None, good_for, one.steps, one.total_return)
 
 

@@ -6,9 +6,11 @@ the author decorates nothing, and the same functions still run as plain Python.
 
 from __future__ import annotations
 
+import dis
 import hashlib
 from collections.abc import Callable, Iterator
 from enum import EnumMeta
+from functools import lru_cache
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
@@ -86,14 +88,24 @@ def fingerprint(function: Callable[..., Any], seen: set[Any] | None = None) -> b
 
 
 def _used_globals(function: FunctionType) -> Iterator[tuple[str, Any]]:
-    for name in _names(function.__code__):
+    for name in _global_names(function.__code__):
         if name in function.__globals__:
             yield name, function.__globals__[name]
 
 
+@lru_cache(maxsize=1024)
+def _global_names(code: CodeType) -> frozenset[str]:
+    """``co_names`` without those of attributes: ``rng.choice`` does not call the author's ``choice``."""
+    own = (one.argval for one in dis.get_instructions(code) if one.opname == "LOAD_GLOBAL")
+    return frozenset(own).union(*map(_global_names, _nested(code)))
+
+
 def _names(code: CodeType) -> set[str]:
-    nested = (const for const in code.co_consts if isinstance(const, CodeType))
-    return set(code.co_names).union(*(_names(inner) for inner in nested))
+    return set(code.co_names).union(*map(_names, _nested(code)))
+
+
+def _nested(code: CodeType) -> Iterator[CodeType]:
+    return (const for const in code.co_consts if isinstance(const, CodeType))
 
 
 def _cells(function: FunctionType, compile_one: Callable[[Any], Any], done: dict[Any, Any], suffix: str) -> Any:

@@ -23,8 +23,8 @@ _PARTS = ("observations", "rewards", "termination", "truncation", "info")
 
 def step_results(env: Env[Any, Any], seed: int = SEED, steps: int = STEPS) -> Iterator[Problem]:
     """What each of ``steps`` steps returns, through the ends of episodes."""
-    env.action_space.seed(seed)
     _, info = env.reset(seed=seed)
+    env.action_space.seed(seed)  # only now: a reset may make the space anew
     for number in range(1, steps + 1):
         result = env.step(sample_allowed(env.action_space, info))
         for problem in step_result_problems(result, env.observation_space):
@@ -50,8 +50,8 @@ def step_determinism(env: Env[Any, Any], seed: int = SEED, steps: int = STEPS) -
 
 def data_reuse(env: Env[Any, Any], seed: int = SEED) -> Iterator[Problem]:
     """Whether a reset, two steps and a reset return observations and infos that share memory."""
-    env.action_space.seed(seed)
     calls: list[tuple[str, Any]] = [("env.reset() (call 1)", env.reset(seed=seed))]
+    env.action_space.seed(seed)
     for _ in range(2):
         action = sample_allowed(env.action_space, calls[-1][1][1])
         observation, _reward, terminated, truncated, info = env.step(action)
@@ -65,8 +65,8 @@ def data_reuse(env: Env[Any, Any], seed: int = SEED) -> Iterator[Problem]:
 
 def _episode(env: Env[Any, Any], seed: int, steps: int) -> Iterator[tuple[Any, Any]]:
     """Each step's result and the random stream's state after it."""
-    env.action_space.seed(seed)
     _, info = env.reset(seed=seed)
+    env.action_space.seed(seed)  # only now: a reset may make the space anew
     for _ in range(steps):
         result = env.step(sample_allowed(env.action_space, info))
         yield own_copy(result), stream_state(env)

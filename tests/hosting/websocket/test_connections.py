@@ -4,6 +4,7 @@ import asyncio
 import socket
 import threading
 import time
+from contextlib import suppress
 from http import HTTPStatus
 
 import numpy as np
@@ -195,6 +196,32 @@ def test_read_ends_at_its_deadline_or_at_the_tick():
             assert connection.recv(limit_s) is None
             assert at_least_s <= time.monotonic() - began < at_most_s
         connection.close()
+
+
+@pytest.mark.parametrize("in_handshake", [True, False])
+def test_bytes_that_come_one_at_a_time_move_no_deadline(in_handshake):
+    over = threading.Event()
+
+    def drip(peer):
+        ends = time.monotonic() + 15
+        with suppress(OSError):
+            while time.monotonic() < ends and not over.wait(TICK_S / 5):
+                peer.sendall(b"a")
+
+    endpoint, thread = answering(lambda head: head[:30] if in_handshake else head + b"\x82\x7e\xff\xff", drip)
+    began = time.monotonic()
+    if in_handshake:
+        with pytest.raises(TimeoutError):
+            BlockingConnection(endpoint, timeout_s=2 * TICK_S)
+    else:
+        connection = BlockingConnection(endpoint)
+        began = time.monotonic()
+        while time.monotonic() - began < 2 * TICK_S:
+            assert connection.recv(2 * TICK_S - (time.monotonic() - began)) is None
+        connection.abort()
+    assert time.monotonic() - began < 10.0
+    over.set()
+    thread.join()
 
 
 def test_write_that_nobody_takes_ends_at_its_deadline():

@@ -109,8 +109,7 @@ class BlockingConnection:
         if event is None:
             if ws.closed is not None:
                 return ws.closed
-            ends_s = None if timeout_s is None or timeout_s >= TICK_S else time.monotonic() + timeout_s
-            event = self._read_event(ends_s)
+            event = self._read_event(None if timeout_s is None else time.monotonic() + timeout_s)
         if type(event) is Binary:
             return event
         if answer := ws.outgoing():
@@ -138,18 +137,20 @@ class BlockingConnection:
         return None
 
     def _read(self, ends_s: float | None) -> bool:
-        """One read; False if nothing came in time (``ends_s``, or TICK_S without one)."""
+        """One read; False if nothing came until ``ends_s``, or within TICK_S."""
+        left_s = inf if ends_s is None else ends_s - time.monotonic()
         if self._kernel_waits:
-            if ends_s is not None and not _ready(self._sock, ends_s - time.monotonic()):
-                return False
-            if ends_s is None and self._reply is not None:
+            if left_s < TICK_S:
+                if not _ready(self._sock, left_s):
+                    return False
+            elif self._reply is not None:
                 self._reply.is_soon()
             try:
                 count = self._sock.recv_into(self._ws.buffer())
             except BlockingIOError:
                 return False  # after TICK_S
         else:
-            read = self._read_polled(time.monotonic() + TICK_S if ends_s is None else ends_s)
+            read = self._read_polled(time.monotonic() + min(left_s, TICK_S))
             if read is None:
                 return False
             count = read

@@ -42,8 +42,8 @@ def find_at_run_time(env: Env[Any, Any], policy: Policy = DEFAULT, *, steps: int
 
 def _broken(env: Env[Any, Any], policy: Policy, steps: int) -> Iterator[tuple[str, str]]:
     rules = WallRules.of(policy)
-    env.action_space.seed(_SEED)
     _, info = env.reset(seed=_SEED)
+    env.action_space.seed(_SEED)
     yield from _info(info, rules, "reset")
     low, high = policy.reward_range
     for number in range(1, steps + 1):
