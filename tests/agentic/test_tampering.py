@@ -91,7 +91,11 @@ def test_without_the_wall_it_would_bite(attempt, places, tmp_path):
     if attempt.apart and os.geteuid() != 0 and Path("/proc/sys/kernel/yama/ptrace_scope").exists():
         pytest.skip("a child may not look into its parent here (yama): runs as root")
     code = attempt.program(control=True, **places)
-    assert attempt.bites(graded(code, TESTS, tmp_path, apart=attempt.apart))
+    try:
+        assert attempt.bites(graded(code, TESTS, tmp_path, apart=attempt.apart))
+    finally:
+        for folder in ("/tmp", "/"):  # where one of them leaves a module, which here is the machine's
+            Path(folder, "csv.py").unlink(missing_ok=True)
 
 
 @pytest.mark.parametrize("attempt", ATTEMPTS, ids=lambda attempt: attempt.name)
