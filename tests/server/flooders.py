@@ -65,18 +65,20 @@ class Flooder:
             head = sock.recv(1 << 16)
             if b" 101 " not in head[:20]:
                 return
+            came = b""
             try:
                 sock.sendall(begin)
                 while time.monotonic() < self.ends_s:
                     with suppress(TimeoutError):
                         self.sent += sock.send(lot) // len(frame)
+                    with suppress(BlockingIOError):  # read, or the Close can't come through
+                        came = (came + sock.recv(1 << 20, socket.MSG_DONTWAIT))[-(1 << 17) :]
             except OSError:
                 self.let_go += 1
-                self.read_code(sock)
+                self.read_code(sock, came)
 
-    def read_code(self, sock):
+    def read_code(self, sock, came):
         """The number of the Close among the last of what came."""
-        came = b""
         with suppress(OSError):
             while piece := sock.recv(1 << 16):
                 came = (came + piece)[-(1 << 17) :]

@@ -12,6 +12,7 @@ import os
 import socket
 import ssl
 import time
+import weakref
 from collections import Counter, deque
 from collections.abc import Callable
 from contextlib import suppress
@@ -65,6 +66,7 @@ _ACCEPT_S, _ACCEPT_AGAIN_S = 0.005, 0.1  # of a turn of the loop; and when there
 _ENTER_A_TURN = 16
 _TLS_S = 60.0  # for its handshake: on a busy machine a client may be slow too
 _SMALL_PIECE = 1024  # bytes; larger ones cost no more than a request
+_LINGERING: weakref.WeakSet[Any] = weakref.WeakSet()  # transports of peers that sent too much and were told so
 
 
 class _Listener(picows.WSListener):
@@ -222,12 +224,19 @@ class _Listener(picows.WSListener):
     def close(self, code: int, reason: str) -> None:
         if self._transport is not None and self.open:
             self.open, self.frames = False, _FRAMES_A_TURN  # what else came with this read does not count
+            loop = asyncio.get_running_loop()
             if code != NORMAL:  # one that goes on sending is not waited for
-                loop = asyncio.get_running_loop()
                 loop.call_later(_LINGER_S, self._transport.underlying_transport.abort)
             with suppress(Exception):  # it may be gone already
                 self._transport.send_close(code, reason.encode()[:120] or None)
-                self._transport.disconnect()
+                if code != POLICY_VIOLATION:
+                    self._transport.disconnect()
+                    return
+                # What a peer that sends too much has sent and nobody reads would, at once, make the end of the
+                # connection a reset, which may overtake the Close.
+                self.pause(_LINGER_S)
+                _LINGERING.add(self._transport.underlying_transport)
+                loop.call_soon(self._leave)
 
 
 class _ShortReads(WSProtocol):  # type: ignore[misc]  # not in its stubs
@@ -461,7 +470,9 @@ class Acceptor:
             self._loop.add_reader(sock, self._accept, sock)
 
     def close(self) -> None:
-        """Stop accepting, and let those go that wait to be let in; open connections stay."""
+        """Stop accepting, and let those go that wait to be let in or were sent away; open connections stay."""
+        for transport in list(_LINGERING):
+            transport.abort()
         for sock in self.sockets:
             self._loop.remove_reader(sock)
             sock.close()
