@@ -168,7 +168,7 @@ def small_disk(tmp_path):
     folder.mkdir()
     done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m,mode=700", "tmpfs", folder], capture_output=True)
     if done.returncode:
-        pytest.skip(f"A FULL DISK IS NOT TESTED HERE; runs as root, where a tmpfs may be mounted: {done.stderr.decode()}")
+        pytest.skip(f"A FULL DISK IS NOT TESTED HERE; runs where root may mount a tmpfs: {done.stderr.decode()}")
     yield folder
     subprocess.run(["umount", "-l", folder], check=True)
 
