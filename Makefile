@@ -1,18 +1,26 @@
 # Each target works in a fresh clone: scripts/setup makes .venv and installs, once per change of the files named below.
 PYTHON_IN_VENV := .venv/bin/python
-SIDE_BY_SIDE := -n auto --maxprocesses 4 --dist loadfile
+SIDE_BY_SIDE := -n 4 --dist loadfile  # most tests wait for processes: four at a time keep two cores busy
 PEERS := $(patsubst scripts/peers/%.txt,.peers/%/list.stamp,$(wildcard scripts/peers/*.txt))
 ONLY_FULL := $(patsubst %,.peers/%/list.stamp,arrays envpool gymnasium11 gymnasium12 gymnasium13 jax rllib)
-SOAK := kills servers disk
-.PHONY: run test test-full soak hostile check bench clean
+SOAK := kills servers disk sessions
+# Hundreds of tests start a process, which would compile all of paddock from its source each time.
+export PYTHONDONTWRITEBYTECODE :=
+.PHONY: run quick test test-peers test-full soak hostile check bench clean
 
 run: .venv/base.stamp  ## the tour of the product
 	.venv/bin/paddock demo
 
-test: .venv/dev.stamp $(filter-out $(ONLY_FULL),$(PEERS))  ## the fast suite
+quick: .venv/dev.stamp  ## the tests that start no process and count no high numbers
+	$(PYTHON_IN_VENV) -m pytest -n auto --maxprocesses 4 --dist loadfile -m "not process and not slow and not peers and not full and not soak"
+
+test: .venv/dev.stamp  ## everything that needs no other package's venv
 	$(PYTHON_IN_VENV) -m pytest $(SIDE_BY_SIDE)
 
-test-full: .venv/dev.stamp $(PEERS)  ## and the long counts marked `full`
+test-peers: .venv/dev.stamp $(filter-out $(ONLY_FULL),$(PEERS))  ## against other packages, each in a venv of its own
+	$(PYTHON_IN_VENV) -m pytest $(SIDE_BY_SIDE) -m "peers and not full and not soak"
+
+test-full: .venv/dev.stamp $(PEERS)  ## all of these, and the long counts marked `full`
 	$(PYTHON_IN_VENV) -m pytest $(SIDE_BY_SIDE) -m "not soak"
 
 soak: .venv/dev.stamp  ## what takes longer still: all parts, or `make soak PART=kills`

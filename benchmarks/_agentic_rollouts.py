@@ -19,9 +19,9 @@ from _timing import Table
 
 import paddock
 from paddock.agentic import CallTool, rollout
-from paddock.agentic.envs.coding import running
-from paddock.agentic.envs.coding.permissions import python, workspace_policy
-from paddock.agentic.envs.coding.problems import PROBLEMS
+from paddock.agentic.envs.coding import workspace as running
+from paddock.agentic.envs.coding.workspace import python, workspace_policy
+from paddock.agentic.envs.python_code import PROBLEMS
 from paddock.sandbox import workspace
 
 ID, AT_ONCE, BAR = "paddock/PythonCode", 64, 0.9

@@ -15,7 +15,7 @@ import statistics
 import time
 from contextlib import ExitStack, closing
 
-from _remote_sides import HERE, SESSIONS, OpenEnvClients, Paddock, Process, free_port, peer_python
+from _remote_sides import HERE, SESSIONS, OpenEnv, OpenEnvClients, Paddock, peer_python
 
 import paddock
 from paddock.agentic import CallTool
@@ -24,14 +24,6 @@ ID, TOOL, MESSAGE = "paddock/Echo", "echo_message", "hello"
 PATH = ID.replace("/", "%2F")
 TURNS = 1_000_000_000  # echoes in an episode: none ends while it is measured
 BAR = 8
-
-
-class OpenEnv(Process):
-    """OpenEnv's own server, with tools."""
-
-    def __init__(self, python):
-        port = free_port()
-        super().__init__([python, str(HERE / "_openenv_tools_peer.py"), "server", str(port)], port, cwd="/")
 
 
 class One:
@@ -130,7 +122,7 @@ def measure(table, *, rounds, seconds):
     python = peer_python()
     with ExitStack() as stack:
         server = stack.enter_context(Paddock(ID, str(HERE / "agentic_worlds")))
-        peer = stack.enter_context(OpenEnv(python))
+        peer = stack.enter_context(OpenEnv(python, "_openenv_tools_peer.py"))
         theirs = _clients(stack, python, f"http://127.0.0.1:{peer.port}", TOOL)
         mixed = _clients(stack, python, server.url("Echoes-v0", "x:"), TOOL)
         cases = {

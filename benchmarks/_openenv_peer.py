@@ -9,48 +9,19 @@ how long the single steps took. FIELD is the action's; "action" is that of envir
 
 import asyncio
 import json
-import random
 import sys
 import time
 
 SESSIONS = 16
 
 
-def build_app():
-    """Echo, and arrays as OpenEnv has to send them: lists of ints. The action says what is wanted."""
-    from openenv.core.env_server import create_app
-    from openenv.core.env_server.interfaces import Environment
-    from openenv.core.env_server.types import Action, Observation, State
-
-    class Asked(Action):
-        value: int
-
-    class Seen(Observation):
-        value: int = 0
-        pixels: list[int] = []
-
-    arrays = {size: random.Random(0).choices(range(256), k=size) for size in (84 * 84 * 4, 1 << 20)}
-
-    class World(Environment):
-        SUPPORTS_CONCURRENT_SESSIONS = True
-
-        def reset(self, seed=None, episode_id=None, **kwargs):
-            return Seen()
-
-        def step(self, action, timeout_s=None, **kwargs):
-            return Seen(value=action.value, pixels=arrays.get(action.value, []), reward=1.0, done=False)
-
-        @property
-        def state(self):
-            return State(episode_id="one", step_count=0)
-
-    return create_app(World, Asked, Seen, env_name="bench", max_concurrent_envs=64)
-
-
 def serve(port):
     import uvicorn
+    from openenv.core.env_server import create_app
+    from openenv_worlds.worlds import Asked, Echo, Seen
 
-    uvicorn.run(build_app(), host="127.0.0.1", port=port, log_level="error")
+    app = create_app(Echo, Asked, Seen, env_name="bench", max_concurrent_envs=64)
+    uvicorn.run(app, host="127.0.0.1", port=port, log_level="error")
 
 
 ACTIONS = {"sync": 1, "one": 1, "sessions": 1, "frames": 84 * 84 * 4, "megabyte": 1 << 20}

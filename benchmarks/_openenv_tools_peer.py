@@ -18,53 +18,13 @@ SESSIONS = 16
 MESSAGE = "hello"
 
 
-def build_app():
-    from fastmcp import FastMCP
-    from openenv.core.env_server import create_app
-    from openenv.core.env_server.mcp_environment import MCPEnvironment
-    from openenv.core.env_server.mcp_types import CallToolAction, CallToolObservation
-    from openenv.core.env_server.types import Observation, State
-
-    class Echo(MCPEnvironment):
-        SUPPORTS_CONCURRENT_SESSIONS = True
-
-        def __init__(self):
-            server = FastMCP("echo")
-
-            @server.tool
-            def echo_message(message: str) -> str:
-                """Echo a message."""
-                return message
-
-            super().__init__(server)
-            self._steps = 0
-
-        def reset(self, seed=None, episode_id=None, **kwargs):
-            self._steps = 0
-            return Observation(done=False, reward=0.0, metadata={"status": "ready"})
-
-        def _step_impl(self, action, timeout_s=None, **kwargs):
-            return Observation(done=False, reward=0.0)
-
-        def step(self, action, timeout_s=None, **kwargs):
-            self._steps += 1
-            return super().step(action, timeout_s=timeout_s, **kwargs)
-
-        async def step_async(self, action, timeout_s=None, **kwargs):
-            self._steps += 1
-            return await super().step_async(action, timeout_s=timeout_s, **kwargs)
-
-        @property
-        def state(self):
-            return State(episode_id="one", step_count=self._steps)
-
-    return create_app(Echo, CallToolAction, CallToolObservation, env_name="echo", max_concurrent_envs=64)
-
-
 def serve(port):
     import uvicorn
+    from openenv.core.env_server import create_app
+    from openenv_worlds.tool_worlds import CallToolAction, CallToolObservation, Tools
 
-    uvicorn.run(build_app(), host="127.0.0.1", port=port, log_level="error")
+    app = create_app(Tools, CallToolAction, CallToolObservation, env_name="echo", max_concurrent_envs=64)
+    uvicorn.run(app, host="127.0.0.1", port=port, log_level="error")
 
 
 async def calling(call, ends_s, took):
@@ -78,31 +38,36 @@ async def drive(url, tool):
     from openenv.core.mcp_client import MCPToolClient
 
     action = CallToolAction(tool_name=tool, arguments={"message": MESSAGE})
-    over_http = MCPToolClient(base_url=url)
+    over_http, clients = MCPToolClient(base_url=url), []
+
+    async def begin(count):
+        while len(clients) < count:
+            client = MCPToolClient(base_url=url)
+            client.use_production_mode = False  # else it would hold a second session
+            await client.connect()
+            await client.reset()
+            seen = await client.step(action)
+            if seen.observation.result["data"] != MESSAGE:
+                raise RuntimeError(f"no echo: {seen}")
+            clients.append(client)
+        return [lambda client=client: client.step(action) for client in clients[:count]]
+
+    async def calls_of(case):
+        if case != "calls":
+            return await begin(1 if case == "steps" else SESSIONS)
+        if await over_http.call_tool(tool, message=MESSAGE) != MESSAGE:
+            raise RuntimeError("no echo")
+        return [lambda: over_http.call_tool(tool, message=MESSAGE)]
+
     await over_http.connect()
-    clients = []
-    for _ in range(SESSIONS):
-        client = MCPToolClient(base_url=url)
-        client.use_production_mode = False  # else it would hold a second session
-        await client.connect()
-        await client.reset()
-        clients.append(client)
-    seen = await clients[0].step(action)
-    if seen.observation.result["data"] != MESSAGE or await over_http.call_tool(tool, message=MESSAGE) != MESSAGE:
-        raise RuntimeError(f"no echo: {seen}")
-    cases = {
-        "calls": [lambda: over_http.call_tool(tool, message=MESSAGE)],
-        "steps": [lambda: clients[0].step(action)],
-        "sessions": [lambda client=client: client.step(action) for client in clients],
-    }
     print("ready", flush=True)
     loop = asyncio.get_running_loop()
     while line := await loop.run_in_executor(None, sys.stdin.readline):
         case, seconds = line.split()
-        took = []
+        took, calls = [], await calls_of(case)  # sessions are opened when first used
         began_s = time.perf_counter()
         ends_s = began_s + float(seconds)
-        await asyncio.gather(*(calling(call, ends_s, took) for call in cases[case]))
+        await asyncio.gather(*(calling(call, ends_s, took) for call in calls))
         print(json.dumps([len(took), time.perf_counter() - began_s, took]), flush=True)
 
 

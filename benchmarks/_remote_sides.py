@@ -50,8 +50,8 @@ def wait_healthy(port, process):
 class Process:
     """A server in a process of its own, ready when made. ``ready_s``: how long that took."""
 
-    def __init__(self, command, port, *, cwd):
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    def __init__(self, command, port, *, cwd, paths=()):
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in (*sys.path, *paths) if path)}
         began_s = time.perf_counter()
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment, cwd=cwd)
         self.port = port
@@ -75,11 +75,12 @@ class Process:
 
 
 class Paddock(Process):
-    """``paddock serve`` with these arguments: every environment behind a wall."""
+    """``paddock serve`` with these arguments: every environment behind a wall. ``paths``: where else packages are."""
 
-    def __init__(self, *arguments):
+    def __init__(self, *arguments, paths=()):
         port = free_port()
-        super().__init__([sys.executable, "-m", "paddock", "serve", *arguments, "--port", str(port)], port, cwd=HERE)
+        command = [sys.executable, "-m", "paddock", "serve", *arguments, "--port", str(port)]
+        super().__init__(command, port, cwd=HERE, paths=paths)
         lines = ""
         while "token" not in lines:
             lines += self.process.stdout.readline()
@@ -90,11 +91,11 @@ class Paddock(Process):
 
 
 class OpenEnv(Process):
-    """OpenEnv's own server."""
+    """OpenEnv's own server; ``program``: the one with an environment of tools, if not the other."""
 
-    def __init__(self, python):
+    def __init__(self, python, program="_openenv_peer.py"):
         port = free_port()
-        super().__init__([python, str(HERE / "_openenv_peer.py"), "server", str(port)], port, cwd="/")
+        super().__init__([python, str(HERE / program), "server", str(port)], port, cwd="/")
 
 
 class OpenEnvClients:

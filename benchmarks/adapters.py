@@ -51,7 +51,7 @@ def sb3():
 
 
 def stepping(env, actions):
-    """Steps of lanes that begin anew by themselves."""
+    """Steps of lanes that restart by themselves."""
     env.reset()
     for batch in actions[:8]:
         env.step(batch)

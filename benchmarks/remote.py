@@ -1,6 +1,6 @@
 """What a step over the network costs: `paddock serve` and its client against OpenEnv 0.10's own server and clients.
 
-    python benchmarks/remote.py [--quick]
+    python benchmarks/remote.py [--quick] [--stock]
 
 Every environment of paddock's is in a worker behind a wall, OpenEnv's are objects in its server. All sides take turns
 in every round, on the same cores, over TCP on this machine. Sessions are driven alike: each side's own async client,
@@ -9,6 +9,9 @@ faster one (blocking or async); it has no message for several environments, so l
 all, that of 16 sessions. For information the servers alone: the same written bytes from the same process for both
 (``_raw_load.py``); and the CPU time of a step, which a busy machine changes less than the rates. The floor is what raw
 blocking sockets of Python do with messages of a step's size.
+
+The last rows are those of someone who keeps OpenEnv's client and its environments, and changes only the server: one
+process drives OpenEnv's stock clients on both, and both serve the same classes (``openenv_worlds``).
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ import statistics
 import subprocess
 import sys
 import time
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 from _cpu import cpu_below_s, cpu_s
@@ -36,8 +39,8 @@ SECONDS = 0.3 if QUICK else 0.6
 STARTS = 1 if QUICK else 5
 IMPORTS = 5 if QUICK else 15
 LANES = 256
-TURNS = ["one", "*one", "*sync", "mixed one", "floor", "sessions", "*sessions", "shared", "mixed sessions", "lanes"]
-TURNS += ["raw sessions", "raw shared", "*raw", "frames", "*frames", "megabyte", "*megabyte"]
+TURNS = ["one", "*one", "*sync", "mixed one", "floor", "sessions", "*sessions", "mixed sessions", "lanes"]
+TURNS += ["raw sessions", "*raw", "frames", "*frames", "megabyte", "*megabyte"]
 STEP_BYTES = 54  # a masked frame with a small action; replies are as small
 
 
@@ -95,7 +98,7 @@ def cpu_times(table, cases, sides):
         table.note(f"CPU of a step, µs, {name:10} {sum(parts):4.0f}: {shown}")
 
 
-def cases_of(worlds, shared, peer, theirs, mixed, stack):
+def cases_of(worlds, peer, theirs, mixed, stack):
     """Everything that is measured, by name: what is compared takes its turns one after the other.
 
     OpenEnv's begin with a star; those of its clients at our server are mixed.
@@ -110,10 +113,8 @@ def cases_of(worlds, shared, peer, theirs, mixed, stack):
         "frames": ours(Waiting(worlds.url("Frames-v0"))),
         "megabyte": ours(Waiting(worlds.url("Megabyte-v0"))),
         "lanes": ours(Lanes(worlds.url("CartPole-v1"), LANES)),
-        "shared": ours(Sessions(shared.url("CartPole-v1"))),
         "floor": ours(PingPong()),
         "raw sessions": ours(RawLoad(lambda: PaddockPeer(worlds.url("Echo-v0")))),
-        "raw shared": ours(RawLoad(lambda: PaddockPeer(shared.url("CartPole-v1")))),
         "*raw": ours(RawLoad(lambda: OpenEnvPeer(peer.port))),
     }
     for case in ("sync", "one", "sessions", "frames", "megabyte"):
@@ -130,20 +131,61 @@ def steps(table, rates, times):
     table.row("steps/s, uint8[84, 84, 4]", rates["frames"], rates["*frames"], 20)
     table.row("steps/s, uint8[2^20]", rates["megabyte"], rates["*megabyte"], 30)
     table.row(f"steps/s, {LANES} lanes in one message", rates["lanes"], max(one, rates["*sessions"]), 200)
-    table.row(f"steps/s, {SESSIONS} sessions in one shared worker", rates["shared"], rates["*sessions"], 10)
-    for name, what in (("sessions", f"{SESSIONS} sessions"), ("shared", f"{SESSIONS} sessions, shared worker")):
-        p50, p99 = quantiles(times[name])
-        table.limit(f"p99 of a step / p50, {what}", p99 / p50, 4 if name == "sessions" else None, f"p50 {p50:.2f} ms")
+    p50, p99 = quantiles(times["sessions"])
+    table.limit(f"p99 of a step / p50, {SESSIONS} sessions", p99 / p50, 4, f"p50 {p50:.2f} ms")
     p50, p99 = quantiles(times["*sessions"])
     table.note(f"OpenEnv's: p50 {p50:.2f} ms, p99 {p99:.2f} ms")
     table.row("for information: OpenEnv's client here, 1", rates["mixed one"], rates["*one"])
     table.row(f"the same, {SESSIONS} sessions", rates["mixed sessions"], rates["*sessions"])
     table.row(f"the servers alone, {SESSIONS} sessions", rates["raw sessions"], rates["*raw"])
-    table.row("the same, one shared worker", rates["raw shared"], rates["*raw"])
     floor = rates["floor"]
     table.note(
         f"floor: {floor:,.0f} round trips/s; 1 client {rates['one'] / floor:.2f} of it, OpenEnv {one / floor:.2f}"
     )
+
+
+STOCK = {"one": (1.1, "1 session"), "sessions": (1.05, f"{SESSIONS} sessions"), "calls": (1.1, "MCP tool call")}
+
+
+def stock(table, python):
+    """OpenEnv's stock client on both servers: alone, and beside as many busy processes as there are cores."""
+    folder, packages = HERE / "openenv_worlds", Path(python).parents[1].glob("lib/python*/site-packages")
+    tools = "_openenv_tools_peer.py"
+    with ExitStack() as stack:
+
+        def clients(url, *arguments, **program):
+            return stack.enter_context(closing(OpenEnvClients(python, url, *arguments, **program))).run
+
+        echo = stack.enter_context(Paddock(f"{folder}:Echo-v0"))
+        called = stack.enter_context(Paddock(f"{folder}:Tools-v0", paths=map(str, packages)))
+        peers = [stack.enter_context(OpenEnv(python, *program)) for program in ((), (tools,))]
+        theirs, their_tools = (f"http://127.0.0.1:{peer.port}" for peer in peers)
+        steps = clients(echo.url("Echo-v0", "any:")), clients(theirs)
+        calls = [clients(url, "echo_message", program=tools) for url in (called.url("Tools-v0", "any:"), their_tools)]
+        cases = {}
+        for case in STOCK:
+            ours, peers_own = calls if case == "calls" else steps
+            cases[case] = lambda seconds, case=case, run=ours: run(case, seconds)
+            cases[f"*{case}"] = lambda seconds, case=case, run=peers_own: run(case, seconds)
+        for neighbours in (0, os.cpu_count()):
+            with busy(neighbours):
+                rates, _ = interleaved(cases)
+            beside = f", {neighbours} busy neighbours" if neighbours else ""
+            for case, (bar, what) in STOCK.items():
+                row = f"stock client on both servers, {what}{beside}"
+                table.row(row, rates[case], rates[f"*{case}"], None if neighbours else bar)
+
+
+@contextmanager
+def busy(count):
+    """So many processes that do nothing but compute."""
+    neighbours = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
+    try:
+        yield
+    finally:
+        for one in neighbours:
+            one.kill()
+            one.wait()
 
 
 def quantiles(times):
@@ -190,20 +232,24 @@ def imports(table):
 
 
 def main():
+    if "--stock" in sys.argv:
+        table = Limits(f"OpenEnv's stock client on both servers, {os.cpu_count()} cores; peer: OpenEnv 0.10")
+        stock(table, peer_python())
+        return int(table.failed)
     # As an installed package is; workers behind a wall could not write byte code, and would compile at each start.
     compileall.compile_dir(Path(paddock.__file__).parent, quiet=2)
     python = peer_python()
     table = Limits(f"Over TCP on this machine, {os.cpu_count()} cores; peer: OpenEnv 0.10")
     with ExitStack() as stack:
         worlds = stack.enter_context(Paddock(str(HERE / "remote_worlds"), "CartPole-v1"))
-        shared = stack.enter_context(Paddock("CartPole-v1", "--share-built-in"))
         peer = stack.enter_context(OpenEnv(python))
         theirs = stack.enter_context(closing(OpenEnvClients(python, f"http://127.0.0.1:{peer.port}")))
         mixed = stack.enter_context(closing(OpenEnvClients(python, worlds.url("Echo-v0", "any:"), "action")))
-        cases = cases_of(worlds, shared, peer, theirs, mixed, stack)
+        cases = cases_of(worlds, peer, theirs, mixed, stack)
         steps(table, *interleaved(cases))
-        sides = {"sessions": (worlds.process.pid, os.getpid()), "shared": (shared.process.pid, os.getpid())}
+        sides = {"sessions": (worlds.process.pid, os.getpid())}
         cpu_times(table, cases, {**sides, "*sessions": (peer.process.pid, theirs.pid)})
+    stock(table, python)
     starts(table, python)
     imports(table)
     return int(table.failed)

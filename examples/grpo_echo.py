@@ -2,7 +2,7 @@
 
 As it is, with a model of ten thousand weights that is made here, it takes half a minute on a CPU and no network:
 
-    pip install paddock trl
+    pip install trl
     python examples/grpo_echo.py
 
 A model that can read takes the same two lines of paddock: --model Qwen/Qwen3-0.6B. So does an environment of a server:

@@ -1,6 +1,6 @@
 """Train PPO on CartPole-v1 in one file, over paddock's compiled lanes and over Gymnasium's. See docs/trainers.md.
 
-    pip install "paddock[fast]" torch gymnasium
+    pip install numba torch gymnasium
     python examples/ppo_cartpole.py                      # paddock: `import paddock.gym as gym`
     python examples/ppo_cartpole.py --envs gymnasium     # the same code after `import gymnasium as gym`
     python examples/ppo_cartpole.py --envs both
@@ -90,7 +90,7 @@ class Rollout:
             logps, values = agent(seen)
             logps = logps[:-1].gather(-1, actions[..., None])[..., 0]
             advantages = torch.from_numpy(self.advantages(values.numpy(), gamma, gae_lambda))
-        # A lane that ended ignores its next action and begins anew: that step teaches nothing.
+        # A lane that ended ignores its next action and starts a new episode: that step teaches nothing.
         real = torch.from_numpy(~self.over[:-1])
         return [part[real] for part in (seen[:-1], actions, logps, advantages, advantages + values[:-1])]
 

@@ -1,6 +1,6 @@
 """Train PPO of RLlib on CartPole-v1, its environments one compiled batch of lanes. See docs/trainers.md.
 
-pip install "paddock[rllib,fast]"
+pip install "ray[rllib]" torch numba
 python examples/rllib_ppo.py --iterations 30
 """
 

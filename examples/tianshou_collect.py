@@ -1,6 +1,6 @@
 """Train PPO of Tianshou on CartPole-v1: its Collector steps one compiled batch of lanes. See docs/trainers.md.
 
-pip install "paddock[tianshou,fast]"
+pip install tianshou numba
 python examples/tianshou_collect.py --epochs 10
 """
 

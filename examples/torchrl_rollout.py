@@ -1,6 +1,6 @@
 """Collect with TorchRL from one compiled batch of lanes, and improve a policy by it (REINFORCE). See docs/trainers.md.
 
-pip install "paddock[torchrl,fast]"
+pip install torchrl numba
 python examples/torchrl_rollout.py --batches 40
 """
 

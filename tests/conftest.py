@@ -4,6 +4,7 @@ import copy
 import gc
 import os
 import signal
+import sys
 
 import pytest
 from hypothesis import settings
@@ -24,10 +25,38 @@ def pytest_report_header():
     return f"paddock: seed {SEED} (another: PADDOCK_SEED=N), Hypothesis profile {settings.get_current_profile_name()}"
 
 
+# Ten thousand tests are a large heap. Collecting them makes no garbage worth the search, and every `gc.collect()` in
+# them would go through it again and again.
+gc.disable()
+
+
 def pytest_collection_finish():
-    """Ten thousand tests are a large heap, which every `gc.collect()` in them would go through again and again."""
+    gc.enable()
     gc.collect()
     gc.freeze()
+
+
+# Audit events of a process that is about to start.
+STARTS = {"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.system"}
+_quick = None  # the running test, where it may start none
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item):
+    """`make quick` stays quick: there a test that starts a process fails."""
+    global _quick
+    _quick = item.nodeid if "not process" in item.config.option.markexpr else None
+    try:
+        return (yield)
+    finally:
+        _quick = None
+
+
+@sys.addaudithook
+def _refuse_processes(event, arguments):
+    # ldconfig is how Python looks for the C library.
+    if _quick is not None and event in STARTS and not str(arguments[:1]).startswith("('/sbin/ldconfig"):
+        pytest.fail(f"{_quick} starts a process: mark it with @pytest.mark.process")
 
 
 @pytest.fixture
@@ -56,3 +85,12 @@ def fresh_registry():
     dict.clear(registry)
     dict.update(registry, specs)
     vars(registry).update(attributes)
+
+
+@pytest.fixture
+def pygame(monkeypatch):
+    """It, with a screen that nobody sees."""
+    monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
+    module = pytest.importorskip("pygame", reason="draws a window; runs where pygame-ce is installed, as in .[test]")
+    yield module
+    module.quit()

@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[1]
 
 
@@ -47,6 +49,17 @@ def serving(*words, cwd=None, env=None):
             process.kill()
             process.wait()
         process.stdout.close()
+
+
+def shared(serve):
+    """The fixture of a test file: what ``serve(folder)`` starts, once for all its tests."""
+
+    @pytest.fixture(scope="module")
+    def server(tmp_path_factory):
+        with serve(tmp_path_factory.mktemp("server")) as running:
+            yield running
+
+    return server
 
 
 def start(*words, cwd=None, env=None):

@@ -1,8 +1,10 @@
 """The wheel that users install: the same bytes from the same sources, and nothing in it that they did not ask for."""
 
+import fnmatch
 import hashlib
 import importlib.metadata
 import os
+import pkgutil
 import re
 import shutil
 import subprocess
@@ -13,8 +15,12 @@ from pathlib import Path
 
 import pytest
 
+import paddock.gym
+import paddock.openenv
+import paddock.spaces
+
 ROOT = Path(__file__).parents[1]
-NAMED_IN_PYPROJECT = ["pyproject.toml", "README.md", "LICENSE"]
+NAMED_IN_PYPROJECT = ["pyproject.toml", "hatch_build.py", "README.md", "LICENSE"]
 
 
 def build_wheel(folder, *, modified):
@@ -53,32 +59,59 @@ def metadata(wheel, names):
     return Parser().parsestr(zipfile.ZipFile(wheel).read(path).decode())
 
 
+@pytest.mark.process
 def test_two_builds_of_the_same_sources_are_the_same_bytes(wheel, tmp_path):
     again = build_wheel(tmp_path / "elsewhere", modified=1_650_000_000)
     assert hashlib.sha256(again.read_bytes()).hexdigest() == hashlib.sha256(wheel.read_bytes()).hexdigest()
 
 
+@pytest.mark.process
 def test_wheel_is_pure_python(wheel):
     assert wheel.name.endswith("-py3-none-any.whl")
 
 
+@pytest.mark.process
 def test_wheel_carries_its_types_and_its_licence(names):
     assert "paddock/py.typed" in names
     assert any(name.endswith("/licenses/LICENSE") for name in names)
 
 
+@pytest.mark.process
 def test_wheel_holds_the_package_and_nothing_else(names):
-    assert {re.sub(r"-.*", "", name.split("/")[0]) for name in names} == {"paddock"}
+    assert {re.sub(r"-.*", "", name.split("/")[0]) for name in names} == {"paddock", "paddock_rl"}
     sources = {path.relative_to(ROOT / "src").as_posix() for path in (ROOT / "src").rglob("*.py")}
     assert sources == {name for name in names if name.endswith(".py")}
 
 
+@pytest.mark.process
+def test_type_checkers_find_every_module_that_has_no_file(wheel, names):
+    stubs = {name.removesuffix(".pyi").removesuffix("/__init__") for name in names if name.endswith(".pyi")}
+    modules = [
+        module.name
+        for package in (paddock.gym, paddock.openenv, paddock.spaces, paddock.wrappers)
+        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
+        if type(module.module_finder).__module__ == "paddock.aliases"
+    ]
+    assert modules and stubs == {name.replace(".", "/") for name in modules}
+    stub = zipfile.ZipFile(wheel).read("paddock/openenv/core/env_server/serialization.pyi").decode()
+    assert stub.startswith("from paddock.openenv.types import deserialize_action as deserialize_action")
+
+
+@pytest.mark.process
 def test_wheel_has_what_init_writes_from(names):
     templates = (ROOT / "src" / "paddock" / "cli" / "templates").rglob("*.in")
     wanted = {path.relative_to(ROOT / "src").as_posix() for path in templates}
     assert len(wanted) >= 10 and wanted <= set(names)
 
 
+@pytest.mark.process
+@pytest.mark.parametrize("page", ["src/paddock/cli/templates/Dockerfile.in", "docs/serving.md"])
+def test_dockerfiles_install_the_wheel_by_its_name(wheel, page):
+    patterns = re.findall(r"pip install (?:-\S+ )*/\w+/(\S+\.whl)", (ROOT / page).read_text())
+    assert patterns and all(fnmatch.fnmatch(wheel.name, pattern) for pattern in patterns)
+
+
+@pytest.mark.process
 def test_base_dependencies_are_four_and_one_on_old_pythons(metadata):
     base = [line for line in metadata.get_all("Requires-Dist") if "extra ==" not in line]
     always = [line for line in base if ";" not in line]
@@ -87,10 +120,68 @@ def test_base_dependencies_are_four_and_one_on_old_pythons(metadata):
     assert [line.replace('"', "'") for line in base if ";" in line] == ["tomli>=2; python_version < '3.11'"]
 
 
+# `pip install paddock`, quoted or not, with or without extras, a version, options, other packages, a broken line; the
+# same for pipx, uv, poetry, pdm and conda; and as an entry of `dependencies = [...]`.
+STRANGERS = re.compile(
+    r"""(?:(?:pip3?|pipx|conda|uv\ tool)\ install|(?:uv|poetry|pdm)\ add)
+        (?:(?:\ |\\\n\s*)+(?:[^\s`|"']+|["'][^"'\n]*["']))*?(?:\ |\\\n\s*)+\\?["']?paddock(?![\w/-]|\.\w)
+      | \bdependencies\s*=\s*\[[^\]]*["']paddock(?![\w/-]|\.\w)""",
+    re.VERBOSE,
+)
+
+
+@pytest.mark.process
+def test_no_text_installs_the_strangers_package_of_that_name():
+    """The public index has another project called `paddock`; ours is `paddock-rl`."""
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True, timeout=60).stdout
+    texts = {name: (ROOT / name).read_bytes() for name in listed.decode().split("\0") if (ROOT / name).is_file()}
+    found = {name: STRANGERS.findall(text.decode(errors="replace")) for name, text in texts.items()}
+    searched = {"README.md", "docs/serving.md", "examples/ppo_cartpole.py", "src/paddock/cli/templates/Dockerfile.in"}
+    assert searched <= set(texts)
+    assert {name: lines for name, lines in found.items() if lines and name != "tests/test_packaging.py"} == {}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "pip install paddock",
+        'pip install "paddock[server]"',
+        "pip install -U 'paddock[fast,server]'",
+        'RUN pip install --no-cache-dir "paddock[server]"',
+        "pip install numba paddock trl",
+        "To install: pip install paddock.",
+        "pip install paddock==0.1.0",
+        "RUN pip install --no-cache-dir \\\n    numba paddock",
+        "uv add paddock",
+        "uv pip install paddock",
+        "pipx install paddock",
+        'dependencies = ["numpy", "paddock>=0.1"]',
+    ],
+)
+def test_planted_install_of_the_stranger_is_caught(text):
+    assert STRANGERS.search(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "pip install paddock-rl",
+        "pip install /path/to/paddock/checkout",
+        "pip install numba\npaddock",
+        "pip install numba and paddock.make",
+        'dependencies = ["numpy", "paddock-rl"]',
+    ],
+)
+def test_installs_of_our_own_pass(text):
+    assert not STRANGERS.search(text)
+
+
+@pytest.mark.process
 def test_python_before_3_10_is_refused(metadata):
     assert metadata["Requires-Python"] == ">=3.10"
 
 
+@pytest.mark.process
 def test_command_is_installed(wheel, names):
     (path,) = (name for name in names if name.endswith("entry_points.txt"))
     assert "paddock = paddock.cli:main" in zipfile.ZipFile(wheel).read(path).decode().splitlines()
@@ -117,6 +208,7 @@ def base_python(wheel, metadata, tmp_path_factory):
     return home / "bin" / "python"
 
 
+@pytest.mark.process
 def test_lambdas_reach_worker_lanes_with_the_base_install_alone(base_python, tmp_path):
     script = tmp_path / "script.py"
     script.write_text(

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.process
+
 SETUP = Path(__file__).parents[1] / "scripts" / "setup"
 TOOLS = ["bash", "dirname", "sed"]
 

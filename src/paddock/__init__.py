@@ -2,19 +2,20 @@
 
 Where everything is, bottom layer first (a module imports only from layers below its own):
 
-    errors, seeding     every error in one tree; random streams
+    errors, seeding     every error in one tree; random streams (and aliases: modules that only re-export names)
     spaces              what a value may be: checks, samples, batches, JSON
     sandbox             a program behind a wall, with the permissions of a Policy
     core                Env, VectorEnv, Wrapper, EnvSpec, the registry, State
-    record              canonical bytes and digests of what happened
+    record              digests of trajectories and environments; traces, episodes as files
     kernels             dynamics as plain functions, run as they are and compiled into lanes
     wrappers, envs      what changes data on the way; the environments that come with paddock
     hosting, package    environments at the far end of a channel; folders with a manifest
     vector, testing     lanes; check_env
     sources, agentic    environments written for other libraries; tools, tasks and rubrics for language models
     making              make(): locate, plan, build
-    adapters            environments out to other libraries: to_gymnasium
-    gym                 Gymnasium's module tree over all this: `import paddock.gym as gym`
+    server, adapters    environments as a service; environments out to other libraries: to_gymnasium
+    bench               the catalogue of attacks on the walls
+    gym, openenv        Gymnasium's and OpenEnv's module names over all this: `import paddock.gym as gym`
     cli                 the `paddock` command
 
 The names below load when first used, so `import paddock` costs next to nothing.
@@ -51,10 +52,10 @@ _HOMES = {
     "Policy": "paddock.sandbox",
     "register": "paddock.core.registry",
     "registry": "paddock.core.registry",
-    "spec": "paddock.sources.lookup",
-    "pprint_registry": "paddock.core.listing",
+    "spec": "paddock.sources.families",
+    "pprint_registry": "paddock.core.registry",
     "check_env": "paddock.testing",
-    "to_gymnasium": "paddock.adapters.gymnasium_doors",
+    "to_gymnasium": "paddock.adapters",
 }
 _MODULES = (
     "errors",
@@ -107,9 +108,9 @@ if TYPE_CHECKING:  # for type checkers and editors, which do not run __getattr__
     from paddock import testing as testing
     from paddock import vector as vector
     from paddock import wrappers as wrappers
-    from paddock.adapters.gymnasium_doors import to_gymnasium as to_gymnasium
+    from paddock.adapters import to_gymnasium as to_gymnasium
     from paddock.core.env import Env as Env
-    from paddock.core.listing import pprint_registry as pprint_registry
+    from paddock.core.registry import pprint_registry as pprint_registry
     from paddock.core.registry import register as register
     from paddock.core.registry import registry as registry
     from paddock.core.spec import EnvSpec as EnvSpec
@@ -130,8 +131,8 @@ if TYPE_CHECKING:  # for type checkers and editors, which do not run __getattr__
     from paddock.making import make_async as make_async
     from paddock.making import make_vec as make_vec
     from paddock.making import permissions as permissions
-    from paddock.making.doors import warm as warm
+    from paddock.making.make_env import warm as warm
     from paddock.sandbox import Policy as Policy
-    from paddock.sources.lookup import spec as spec
+    from paddock.sources.families import spec as spec
     from paddock.spaces import Space as Space
     from paddock.testing import check_env as check_env

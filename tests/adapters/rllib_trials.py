@@ -10,7 +10,7 @@ from ray.rllib.algorithms.ppo import PPOConfig
 from ray.tune.registry import ENV_CREATOR, _global_registry
 
 import paddock
-from paddock.adapters.gymnasium_vector import GymnasiumVectorEnv
+from paddock.adapters.gymnasium_env import GymnasiumVectorEnv
 from paddock.adapters.rllib import register
 from tests.adapters.trainer_pages import run_section
 from tests.peers import ROOT

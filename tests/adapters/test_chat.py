@@ -110,8 +110,8 @@ def test_request_has_messages_tools_and_what_was_given(env):
 @pytest.mark.parametrize(
     ("bad", "told"),
     [
-        (("open", "{number: 2}"), "no JSON"),
-        (("open", '{"number": 2'), "no JSON"),
+        (("open", "{number: 2}"), "not JSON"),
+        (("open", '{"number": 2'), "not JSON"),
         (("open", "[2]"), "JSON object"),
         (("open", '"2"'), "JSON object"),
         (("open", '{"number": "two"}'), "expected int"),
@@ -120,7 +120,7 @@ def test_request_has_messages_tools_and_what_was_given(env):
         (("close", "{}"), "no tool 'close'"),
         (("", "{}"), "name a tool"),
         ((None, None), "name a tool"),
-        (("open", "[" * 100_000), "no JSON"),
+        (("open", "[" * 100_000), "not JSON"),
     ],
 )
 def test_call_that_is_wrong_is_told_to_the_model_and_the_episode_goes_on(env, bad, told):
@@ -188,6 +188,7 @@ def test_malformed_call_in_rollouts_is_no_error_of_the_rollout(doors):
     assert (played.error, played.total_return) == (None, 1.0)
 
 
+@pytest.mark.process
 def test_same_conversation_behind_a_wall(tmp_path):
     from tests.peers import ROOT
 

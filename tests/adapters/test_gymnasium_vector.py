@@ -24,6 +24,7 @@ def steps(lanes, count=40):
     return results
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("kind", KINDS)
 def test_numbers_are_those_of_the_lanes(kind):
     lanes, adapted = (paddock.make_vec("CartPole-v1", num_envs=3, **KINDS[kind]) for _ in range(2))
@@ -142,5 +143,5 @@ def test_make_vec_takes_an_autoreset_mode():
 def test_an_entry_point_without_a_name_says_so():
     from paddock.adapters.gymnasium import remake
 
-    with pytest.raises(paddock.errors.MissingArgument, match="Neither paddock_spec nor paddock_id"):
+    with pytest.raises(paddock.errors.MissingArgument, match="Pass paddock_spec or paddock_id"):
         remake()

@@ -18,6 +18,7 @@ from tests.peers import ROOT, pytest_with_peer
 from tests.spaces.twins import same
 
 
+@pytest.mark.peers
 @pytest.mark.full
 def test_rllib_trains(monkeypatch):
     """Starting Ray takes longer than all that is done with it."""
@@ -37,7 +38,7 @@ def registered(monkeypatch):
     tune.register_env = found.__setitem__
     monkeypatch.setitem(sys.modules, "ray", types.ModuleType("ray"))
     monkeypatch.setitem(sys.modules, "ray.tune", tune)
-    monkeypatch.setattr("paddock.adapters.needed.find_spec", lambda name: object())
+    monkeypatch.setattr("paddock.adapters.find_spec", lambda name: object())
     return found
 
 
@@ -83,6 +84,6 @@ def test_lanes_that_nobody_asked_for_are_refused(registered):
 
 
 def test_an_environment_that_was_made_is_refused_with_what_to_pass(registered):
-    with pytest.raises(WrongClass, match=r"got \w+\. Of an environment that was made: register\(env\.spec\)"):
+    with pytest.raises(WrongClass, match=r"got \w+\. For an environment that you made: register\(env\.spec\)"):
         rllib.register(paddock.make("CartPole-v1"))
     assert registered == {}

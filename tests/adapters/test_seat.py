@@ -10,9 +10,7 @@ import weakref
 
 import pytest
 
-from paddock.adapters.async_env import ThreadEnv, make_for_async
-from paddock.adapters.background_loop import LOOP, BackgroundLoop
-from paddock.adapters.seat import Failures, Seat, SeatRules
+from paddock.adapters.seat import LOOP, BackgroundLoop, Failures, Seat, SeatRules, ThreadEnv, make_for_async
 from paddock.agentic import ToolEnv, tool
 from paddock.core.registry import register
 from paddock.errors import (
@@ -108,6 +106,7 @@ def test_step_after_the_end_has_words_for_the_model_and_changes_nothing():
     assert seat.episode.reward == 1.5
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("arguments", [{"\ud800": 1}, {"message": 10**4200}])
 def test_what_a_model_wrote_and_no_wall_lets_through_is_told_to_it_and_the_episode_goes_on(arguments):
     failures = Failures()
@@ -160,7 +159,7 @@ def test_mistakes_are_raised_at_once():
 def test_many_broken_episodes_in_a_row_are_an_error():
     seat, *_ = seat_of(*[WorkerLost("gone")] * 5, attempts=1, give_up_after=2)
     assert reset(seat) is None and reset(seat) is None
-    with pytest.raises(EpisodeFailed, match="2 episodes in a row broke.*gone.*give_up_after"):
+    with pytest.raises(EpisodeFailed, match="2 episodes in a row failed.*gone.*give_up_after"):
         reset(seat)
     assert reset(seat) is None  # whoever goes on is told again only after as many
 
@@ -213,7 +212,7 @@ def test_idle_environment_is_closed_and_the_next_reset_makes_another():
     assert maker.made[0].closed.wait(5)
     with pytest.raises(ToolFailed, match="does not count"):
         step(seat)
-    assert "not used for 0.05 s" in seat.episode.failure
+    assert "closed after 0.05 s without use" in seat.episode.failure
     assert reset(seat) is not None and len(maker.made) == 2
 
 
@@ -248,6 +247,7 @@ def test_rules_that_make_no_sense_are_refused(rules):
         SeatRules(**rules)
 
 
+@pytest.mark.process
 def test_class_made_before_a_fork_works_after_it():
     program = """
     import os
@@ -354,6 +354,7 @@ def test_trainer_class_can_be_collected_with_what_it_holds(meeting):
     assert Meeting.open == 0
 
 
+@pytest.mark.process
 def test_environments_are_closed_when_python_ends(tmp_path):
     program = f"""
     import paddock

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paddock.adapters.tool_signature import python_name, python_type, tool_signature
+from paddock.adapters.trl import python_name, python_type, tool_signature
 
 SCALARS = {"string": str, "integer": int, "number": float, "boolean": bool, "array": list, "object": dict}
 

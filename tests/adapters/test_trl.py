@@ -7,6 +7,8 @@ import pytest
 from tests.peers import ROOT, run_with_peer
 from tests.serving import serving
 
+pytestmark = pytest.mark.peers
+
 BUTTONS = ROOT / "tests" / "adapters" / "buttons"
 
 SCHEMAS = [
@@ -55,6 +57,7 @@ def trials(served):
     )
 
 
+@pytest.mark.peers
 def test_mean_reward_on_echo_rises(trials):
     found = trials["echo"]
     assert found["first"] < 0.5 < 0.85 < found["last"], found
@@ -62,22 +65,26 @@ def test_mean_reward_on_echo_rises(trials):
     assert found["seconds"] < 60
 
 
+@pytest.mark.process
 def test_every_rollout_of_a_training_was_an_episode_and_none_failed(trials):
     assert trials["echo"]["episodes"] == 12 * 16
     assert trials["echo"]["failed"] == 0
 
 
+@pytest.mark.process
 def test_instances_are_pooled_and_show_the_tools_alone(trials):
     assert trials["echo"]["instances"] == 16
     assert trials["echo"]["tools"] == ["echo_message", "echo_with_length"]
 
 
+@pytest.mark.process
 def test_mean_reward_rises_by_rollout_func_where_the_answer_is_words(trials):
     found = trials["words"]
     assert found["first"] < 0.5 < 0.8 < found["last"], found
     assert (found["episodes"], found["failed"]) == (12 * 16, 0)
 
 
+@pytest.mark.process
 def test_what_the_model_wrote_counts_and_what_it_was_told_does_not(trials):
     found = trials["masks"]
     look, press = '{"name": "look", "arguments": {}}', '{"name": "press", "arguments": {"colour": "blue"}}'
@@ -92,6 +99,7 @@ def test_what_the_model_wrote_counts_and_what_it_was_told_does_not(trials):
     assert found["env_failure"] == [None, None]
 
 
+@pytest.mark.process
 def test_a_turn_goes_on_from_the_very_tokens_of_the_one_before(trials):
     found = trials["masks"]
     assert found["prompts"] == ["<user><unk>blue<end><assistant>"] * 2
@@ -100,6 +108,7 @@ def test_a_turn_goes_on_from_the_very_tokens_of_the_one_before(trials):
     assert found["asked"][1] == [whole[: whole.index("red")]]
 
 
+@pytest.mark.process
 def test_rollouts_end_at_their_limits_and_broken_ones_teach_nothing(trials):
     found = trials["limits"]
     assert found["asked"] == 1  # no second turn: no room for the answers, a turn without an end, a dead worker
@@ -109,6 +118,7 @@ def test_rollouts_end_at_their_limits_and_broken_ones_teach_nothing(trials):
     assert [bool(failure) for failure in found["env_failure"]] == [False, False, False, True]
 
 
+@pytest.mark.process
 def test_generations_of_a_prompt_get_the_same_task_and_batches_differ(trials):
     (first, second) = trials["groups"]
     for batch in (first, second):
@@ -117,6 +127,7 @@ def test_generations_of_a_prompt_get_the_same_task_and_batches_differ(trials):
     assert len({*first, *second}) > 1
 
 
+@pytest.mark.process
 def test_an_environment_that_dies_has_no_reward_rather_than_zero(trials):
     found = trials["broken"]
     assert found["died"] and set(found["died"]) == {None}
@@ -124,6 +135,7 @@ def test_an_environment_that_dies_has_no_reward_rather_than_zero(trials):
     assert found["failed"] == len(found["died"])
 
 
+@pytest.mark.process
 def test_several_environments_train_in_one_run(trials):
     found = trials["mixed"]
     assert found["tools"] == {"answers": ["answer"], "buttons": ["explode", "look", "nap", "press"]}
@@ -132,6 +144,7 @@ def test_several_environments_train_in_one_run(trials):
     assert min(found["episodes"]) > 0
 
 
+@pytest.mark.process
 def test_transformers_reads_the_schemas_of_generated_methods(trials):
     move, wait = trials["schemas"]
     properties = move["parameters"]["properties"]

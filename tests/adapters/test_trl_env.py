@@ -21,7 +21,7 @@ from paddock.core.registry import register
 from paddock.errors import DependencyNotInstalled, InvalidTask, NameNotFound, PlanError, ToolFailed
 from tests.peers import ROOT
 from tests.server.serving import wait_until
-from tests.serving import serving
+from tests.serving import serving, shared
 
 FOLDER = ROOT / "tests" / "adapters" / "buttons"
 BUTTONS, ANSWERS = f"{FOLDER}:Buttons-v0", f"{FOLDER}:Answers-v0"
@@ -222,6 +222,7 @@ def test_class_crosses_to_a_process_of_trls(counter):
     assert (again.__name__, again._plan) == ("Mine", made._plan)
 
 
+@pytest.mark.process
 def test_folder_runs_behind_its_wall_and_death_is_none():
     made = environment_factory(BUTTONS)
     env = made()
@@ -238,6 +239,7 @@ def test_folder_runs_behind_its_wall_and_death_is_none():
     assert env.get_reward() == 0.0
 
 
+@pytest.mark.process
 def test_task_rows_name_each_task_for_both_ways(counter):
     task = {"split": "train", "index": 5}
     prompt = [{"role": "user", "content": "", "task": task}]
@@ -264,12 +266,10 @@ def test_env_reward_hands_on_what_the_environment_gave():
 # At a server.
 
 
-@pytest.fixture(scope="module")
-def server():
-    with serving(BUTTONS, ANSWERS) as found:
-        yield found
+server = shared(lambda _: serving(BUTTONS, ANSWERS))
 
 
+@pytest.mark.process
 def test_served_environments_step_at_once(server, tmp_path):
     made = environment_factory(server.with_token("/Buttons-v0"))
     instances = [made() for _ in range(6)]
@@ -284,6 +284,7 @@ def test_served_environments_step_at_once(server, tmp_path):
     assert time.monotonic() - began_s < 6 * 0.5
 
 
+@pytest.mark.process
 def test_server_that_goes_away_gives_no_reward(counter):
     with serving(BUTTONS) as server:
         made = environment_factory(server.with_token("/Buttons-v0"), rules=SeatRules(attempts=1, timeout_s=3.0))
@@ -305,6 +306,7 @@ def sessions(server):
         return len(json.load(response)["sessions"])
 
 
+@pytest.mark.process
 def test_sessions_end_with_their_instances(server):
     before = sessions(server)
     made = environment_factory(server.with_token("/Buttons-v0"))
@@ -317,6 +319,7 @@ def test_sessions_end_with_their_instances(server):
     wait_until(lambda: sessions(server) <= before, within_s=20)
 
 
+@pytest.mark.process
 def test_sessions_end_with_python(server):
     before = sessions(server)
     program = """
@@ -333,6 +336,7 @@ def test_sessions_end_with_python(server):
     wait_until(lambda: sessions(server) <= before, within_s=5)  # at once, not when they may no longer be resumed
 
 
+@pytest.mark.process
 def test_token_of_a_url_is_shown_nowhere(server):
     made = environment_factory(server.with_token("/Buttons-v0"))
     assert server.token not in repr(made._plan) + repr(made) + made.__name__ + made.__doc__
@@ -341,10 +345,12 @@ def test_token_of_a_url_is_shown_nowhere(server):
     assert server.token not in str(caught.value) and "Answers-v0 has no tools" in str(caught.value)
 
 
+@pytest.mark.process
 def test_tasks_of_a_served_environment(server):
     assert [row["index"] for row in task_rows(server.with_token("/Answers-v0"), "train")] == [0, 1, 2, 3]
 
 
+@pytest.mark.process
 def test_options_of_make_that_a_server_decides_are_refused(server):
     with pytest.raises(PlanError, match="isolation"):
         environment_factory(server.with_token("/Buttons-v0"), isolation="sandbox")

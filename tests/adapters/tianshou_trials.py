@@ -188,7 +188,7 @@ def test_mistakes_are_named():
     envs = as_vector_env(loop(lambda: Counter(goal=1)))
     envs.reset([0])  # and the others
     for ids in ([3], [-1], [0, 0], [0.5], []):
-        with pytest.raises(InvalidLanes, match="are no lanes; expected different numbers from 0 to 2"):
+        with pytest.raises(InvalidLanes, match="are not lanes; expected different numbers from 0 to 2"):
             envs.step(np.zeros(len(ids), int), ids)
     with pytest.raises(InvalidAction, match="2 actions for 1 lanes"):
         envs.step([0, 0], [1])

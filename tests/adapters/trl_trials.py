@@ -145,8 +145,7 @@ def schemas(tools):
     """What transformers makes of the generated methods."""
     from transformers.utils import get_json_schema
 
-    from paddock.adapters.tool_signature import tool_signature
-    from paddock.adapters.trl_env import _method
+    from paddock.adapters.trl import _method, tool_signature
 
     made = []
     for tool in tools:

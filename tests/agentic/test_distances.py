@@ -87,6 +87,7 @@ def told(env):
     return observation, info, rewards, state.step_count, state.public, env.metadata["tools"]
 
 
+@pytest.mark.process
 def test_all_doors_show_the_same(folder):
     with paddock.make(str(folder), isolation="none") as env:
         here = told(env)
@@ -98,6 +99,7 @@ def test_all_doors_show_the_same(folder):
         assert told(env) == here
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("isolation", ["none", None], ids=["loop", "walled"])
 def test_lanes_begin_anew_by_themselves(folder, isolation):
     lanes = LaneOptions(autoreset="SameStep")
@@ -113,6 +115,7 @@ def test_lanes_begin_anew_by_themselves(folder, isolation):
         assert infos["final_obs"][1] == Observation()
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("words", [["run", "--episodes", "1"], ["check"], ["explain"]], ids=lambda words: words[0])
 def test_the_command_takes_it(folder, words):
     command = [sys.executable, "-m", "paddock", words[0], str(folder), *words[1:], "--json"]
@@ -130,17 +133,16 @@ def _source():
 FIRST_USE = """
 import importlib, sys, threading
 import msgspec
-from paddock.agentic import observations
-from paddock.agentic.content import Text
+from paddock.agentic import messages
 
 def first_use(barrier, written, read):
     barrier.wait()
-    read.append(msgspec.msgpack.Decoder(observations.Observation).decode(written))
+    read.append(msgspec.msgpack.Decoder(messages.Observation).decode(written))
 
 sys.setswitchinterval(1e-6)
 for _ in range(30):
-    importlib.reload(observations)  # classes that nobody has used
-    written = msgspec.msgpack.encode(observations.Observation(content=[Text("x")]))
+    importlib.reload(messages)  # classes that nobody has used
+    written = msgspec.msgpack.encode(messages.Observation(content=[messages.Text("x")]))
     barrier, read = threading.Barrier(4), []
     threads = [threading.Thread(target=first_use, args=(barrier, written, read)) for _ in range(4)]
     for thread in threads:
@@ -151,6 +153,7 @@ for _ in range(30):
 """
 
 
+@pytest.mark.process
 def test_observations_may_be_used_for_the_first_time_in_several_threads():
     """As a server does that learns what several environments are; msgspec alone would crash in most of such runs."""
     done = subprocess.run([sys.executable, "-c", FIRST_USE], capture_output=True, text=True, timeout=120)

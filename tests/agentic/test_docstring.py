@@ -2,7 +2,7 @@
 
 import pytest
 
-from paddock.agentic.docstring import read_docstring
+from paddock.agentic.tools import read_docstring
 
 
 def test_text_and_arguments():

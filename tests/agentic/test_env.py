@@ -27,11 +27,11 @@ from paddock.agentic import (
 )
 from paddock.agentic.rubrics import Rubric
 from paddock.errors import EpisodeFailed, GradingFailed, InvalidAction, InvalidTask, ResetNeeded
-from paddock.hosting.tool_list import told_tools
+from paddock.hosting.messages import read_tools
 from paddock.wrappers.guard import Guard
 
 
-class Guess(ToolEnv):
+class NearGuess(ToolEnv):
     """Find a number between 1 and 10."""
 
     tasks = Tasks(
@@ -59,7 +59,7 @@ class Guess(ToolEnv):
 
 @pytest.fixture
 def env():
-    with Guess() as env:
+    with NearGuess() as env:
         yield env
 
 
@@ -109,7 +109,7 @@ def test_listing_the_tools_changes_nothing(env):
 
 
 def test_saying_something_ends_the_episode_unless_the_environment_listens():
-    class Talk(Guess):
+    class Talk(NearGuess):
         """Talk."""
 
         async def listen(self, text):
@@ -121,7 +121,7 @@ def test_saying_something_ends_the_episode_unless_the_environment_listens():
                 raise ToolFailed("What?")
             return [f"You said {text}.", Image("aGk=")]
 
-    with Guess() as env:
+    with NearGuess() as env:
         env.reset(seed=1)
         assert env.step(Say("4")) == (Observation(), 0.0, True, False, {})
     with Talk() as env:
@@ -279,33 +279,40 @@ def test_an_environment_without_any_limit_runs_in_the_callers_thread(cls, limits
         env.close()
 
 
+def test_a_misspelt_choice_of_task_is_refused_and_other_options_are_the_authors(env):
+    with pytest.raises(InvalidTask, match=r"options: 'splt' does not choose a task\. Did you mean 'split'\?"):
+        env.reset(options={"splt": "test"})
+    env.reset(options={"split": "test", "difficulty": 3})
+    assert env.unwrapped.options["difficulty"] == 3
+
+
 def test_metadata_tells_tools_splits_and_description():
-    told = Guess.metadata
+    told = NearGuess.metadata
     assert told["render_modes"] == [] and told["description"] == "Find a number between 1 and 10."
     assert told["splits"] == [{"name": "train", "type": "train"}, {"name": "test", "type": "test"}]
     (one,) = told["tools"]
     assert json.loads(one["input_schema"])["properties"] == {
         "number": {"type": "integer", "description": "between 1 and 10."}
     }
-    assert told_tools(told)[0]["input_schema"] == Guess.tools["guess"].info.input_schema
+    assert read_tools(told)[0]["input_schema"] == NearGuess.tools["guess"].info.input_schema
     assert json.loads(one["output_schema"]) == {"type": "string"}
 
 
 def test_metadata_of_ones_own_is_kept():
-    class Drawn(Guess):
+    class Drawn(NearGuess):
         metadata = {"render_modes": ["ansi"], "author": "me"}
 
     class More(Drawn):
         metadata = {"author": "you"}
 
-    assert Drawn.metadata["render_modes"] == ["ansi"] and Drawn.metadata["tools"] == Guess.metadata["tools"]
-    assert Drawn.description == Guess.description
+    assert Drawn.metadata["render_modes"] == ["ansi"] and Drawn.metadata["tools"] == NearGuess.metadata["tools"]
+    assert Drawn.description == NearGuess.description
     assert More.metadata["render_modes"] == ["ansi"] and More.metadata["author"] == "you"
 
 
 def test_check_env_has_nothing_against_it():
-    paddock.check_env(Guess())
-    paddock.check_env(Guard(Guess()))
+    paddock.check_env(NearGuess())
+    paddock.check_env(Guard(NearGuess()))
 
 
 def test_copies_go_on_alone(env):
@@ -519,7 +526,7 @@ def test_begin_and_listen_that_fail_fail_the_episode():
             env.step(ListTools())
         for text, words in (
             ("raise", r"^listen\(\) failed: KeyError\.$"),
-            ("lie", "listen.. returned what is no content"),
+            ("lie", "listen.. did not return content"),
         ):
             env.reset()
             with pytest.raises(EpisodeFailed, match=words):
@@ -544,9 +551,9 @@ def test_an_award_that_is_no_number_fails_the_episode(reward):
 
 
 def test_awards_and_ends_belong_to_steps(env):
-    with pytest.raises(GradingFailed, match="while its step lasts"):
+    with pytest.raises(GradingFailed, match="during its step"):
         env.award(1.0)
-    with pytest.raises(EpisodeFailed, match="while its step lasts"):
+    with pytest.raises(EpisodeFailed, match="during its step"):
         env.finish()
 
 

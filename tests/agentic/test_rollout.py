@@ -65,9 +65,9 @@ def test_none_is_all_of_the_first_split():
         ("nope", "no split 'nope'"),
         ([("test", 3)], "no task 3"),
         ([-1], "no task -1"),
-        (["test"], "names no task"),
+        (["test"], "does not name a task"),
         ([{"seed": 3}], "no 'index'"),
-        ([paddock.agentic.Task()], "does not say where"),
+        ([paddock.agentic.Task()], "has no place in a split"),
         ({"split": "test"}, "expected the name of a split"),
         (1.5, "expected the name of a split"),
         (-1, "a count of 0"),
@@ -183,7 +183,7 @@ def test_calls_that_are_none_are_told_to_the_model_and_are_no_steps():
 
     (done,) = rollout(Guess, policy, [("test", 0)])
     told = [message["content"] for message in done.messages if message["role"] == "tool"]
-    assert "no JSON" in told[0] and "name a tool" in told[1] and "expected int" in told[2]
+    assert "are not JSON" in told[0] and "name a tool" in told[1] and "expected int" in told[2]
     assert done.total_return == 1.0
     assert done.steps == done.turns - 1
 
@@ -305,8 +305,8 @@ def test_specs_are_targets():
         ({"max_turns": -1}, "max_turns=-1"),
         ({"timeout_s": 0}, "timeout_s=0"),
         ({"timeout_s": "5"}, "timeout_s='5'"),
-        ({"policy": None}, "a function of a turn"),
-        ({"env_or_id": 5}, "int is no environment"),
+        ({"policy": None}, "a function that takes a turn"),
+        ({"env_or_id": 5}, "int is not an environment"),
         ({"env_or_id": lambda: 5}, "returned an int"),
     ],
     ids=case_name,
@@ -372,6 +372,7 @@ def guess_folder(path):
     return path
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("distance", ["process", "sandbox", "server"])
 def test_the_same_rollouts_at_every_distance(tmp_path, fresh_registry, distance):
     paddock.register("me/Guess-v0", "tests.agentic.rollout_envs:Guess")

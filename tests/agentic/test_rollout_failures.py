@@ -8,7 +8,7 @@ import pytest
 
 import paddock
 from paddock.agentic import CallTool, Say, rollout
-from paddock.agentic.rollouts import crew
+from paddock.agentic.rollouts import run
 from paddock.hosting.codec import encode
 from paddock.hosting.messages import Step
 from paddock.record.trace import TraceReader
@@ -17,7 +17,7 @@ from tests.agentic.rollout_envs import Guess, Moody, Slow, Watched, hang_in_maki
 
 @pytest.fixture(autouse=True)
 def nothing_open(monkeypatch):
-    monkeypatch.setattr(crew, "_GIVEN_UP_S", 0.3)
+    monkeypatch.setattr(run, "_ABANDON_S", 0.3)
     Watched.begin_anew()
     Slow.go.clear()
     Slow.waiting.clear()
@@ -191,6 +191,7 @@ def test_many_steps_that_take_too_long_together_are_late():
     assert done.steps > 1
 
 
+@pytest.mark.process
 def test_a_tool_that_hangs_elsewhere_is_ended_with_its_process(fresh_registry):
     paddock.register("me/Guess-v0", "tests.agentic.rollout_envs:Guess")
 
@@ -209,6 +210,7 @@ def test_a_tool_that_hangs_elsewhere_is_ended_with_its_process(fresh_registry):
             env.reset()
 
 
+@pytest.mark.process
 def test_a_worker_that_dies_is_an_error_and_is_replaced(fresh_registry):
     paddock.register("me/Guess-v0", "tests.agentic.rollout_envs:Guess")
     made = []
@@ -240,7 +242,7 @@ def test_environments_that_can_not_be_made_later_are_errors_of_their_rollouts():
 
 
 def test_a_first_environment_that_never_comes_is_raised(monkeypatch):
-    monkeypatch.setattr(crew, "_CLOSING_S", 0.1)
+    monkeypatch.setattr(run, "_CLOSE_S", 0.1)
     with pytest.raises(paddock.errors.DeadlineExceeded, match="first environment"):
         rollout(hang_in_making, lambda turn: 0, 3, timeout_s=0.2)
 

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from paddock.agentic.rollouts import Failure, Rollout, Rollouts, progress, rollout
-from paddock.agentic.rollouts.progress import Tally, reporting
-from paddock.agentic.rollouts.statistics import mean_of, pass_at_k
+from paddock.agentic.rollouts import Failure, Rollout, Rollouts, rollout, run
+from paddock.agentic.rollouts.results import mean_of, pass_at_k
+from paddock.agentic.rollouts.run import Tally, report_progress
 
 
 def one(place=0, attempt=0, total=1.0, error=None, **more):
@@ -263,7 +263,7 @@ def test_the_tally_keeps_errors_apart():
     assert tally.words() == "1 turn, no return yet, 1 error"
     tally.add(1.0, 4)
     tally.add(0.5, 2)
-    tally.under_way = 3
+    tally.running_turns = 3
     assert (tally.words(), tally.done) == ("10 turns, mean return 0.750, 1 error", 3)
     tally.add(None, 0)
     assert tally.words() == "10 turns, mean return 0.750, 2 errors"
@@ -281,15 +281,15 @@ def test_the_bar_is_drawn_on_a_terminal_alone(monkeypatch, capsys):
 
     tally = Tally()
     tally.add(1.0, 1)
-    with reporting(1, True) as show:
+    with report_progress(1, True) as show:
         show(tally)
     assert capsys.readouterr() == ("", "")
     terminal = Terminal()
     monkeypatch.setattr("sys.stderr", terminal)
-    with reporting(1, False) as show:
+    with report_progress(1, False) as show:
         show(tally)
     assert terminal.getvalue() == ""
-    with reporting(1, True) as show:
+    with report_progress(1, True) as show:
         show(tally)
     assert "mean return 1.000" in terminal.getvalue()
 
@@ -297,7 +297,7 @@ def test_the_bar_is_drawn_on_a_terminal_alone(monkeypatch, capsys):
 def test_elsewhere_than_on_a_terminal_a_line_is_written_every_ten_seconds(capsys):
     clock = iter((100.0, 101.0, 109.9, 110.0, 111.0, 119.9, 120.0, 121.0, 121.0, 121.0))
     tally = Tally()
-    with reporting(3, True, clock=lambda: next(clock)) as show:
+    with report_progress(3, True, clock=lambda: next(clock)) as show:
         for _ in range(5):
             show(tally)
         assert capsys.readouterr().err == "0 of 3 rollouts, 0 turns, no return yet, 10 s\n"
@@ -316,10 +316,10 @@ def test_a_short_run_and_an_unwanted_one_write_no_line(capsys):
     now = 0.0
     tally = Tally()
     tally.add(1.0, 1)
-    with reporting(1, True, clock=lambda: now) as show:
+    with report_progress(1, True, clock=lambda: now) as show:
         now = 9.9
         show(tally)
-    with reporting(1, False, clock=lambda: now) as show:
+    with report_progress(1, False, clock=lambda: now) as show:
         now = 99.0
         show(tally)
     assert capsys.readouterr() == ("", "")
@@ -329,7 +329,7 @@ def test_a_closed_log_does_not_stop_rollouts(monkeypatch):
     log = StringIO()
     monkeypatch.setattr("sys.stderr", log)
     now = 0.0
-    with reporting(1, True, clock=lambda: now) as show:
+    with report_progress(1, True, clock=lambda: now) as show:
         log.close()
         now = 10.0
         show(Tally())
@@ -341,7 +341,7 @@ def test_lines_come_while_no_rollout_ends(monkeypatch, capsys):
     written = threading.Event()
     monkeypatch.setattr(log, "flush", written.set)
     monkeypatch.setattr("sys.stderr", log)
-    monkeypatch.setattr(progress, "LINE_S", 0.1)
+    monkeypatch.setattr(run, "LINE_S", 0.1)
     played = rollout("CartPole-v1", lambda turn: int(written.wait(60)), tasks=1, max_turns=1)
     assert log.getvalue().startswith("0 of 1 rollout, 0 turns, no return yet, ")
     assert not played.errors and written.is_set()
@@ -355,6 +355,6 @@ def test_the_line_counts_the_turns_of_a_rollout_that_goes_on(monkeypatch):
         log, "flush", lambda: "of 1 rollout, 3 turns, no return yet" in log.getvalue() and written.set()
     )
     monkeypatch.setattr("sys.stderr", log)
-    monkeypatch.setattr(progress, "LINE_S", 0.1)
+    monkeypatch.setattr(run, "LINE_S", 0.1)
     rollout("CartPole-v1", lambda turn: int(turn.number < 3 or written.wait(60)), tasks=1, max_turns=4)
     assert written.is_set()

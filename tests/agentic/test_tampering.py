@@ -13,7 +13,7 @@ import pytest
 
 import paddock
 from paddock.agentic import CallTool
-from paddock.agentic.envs.coding.problems import PROBLEMS
+from paddock.agentic.envs.python_code import PROBLEMS
 from tests.agentic.envs.solutions import solution
 from tests.agentic.tampering.attempts import ATTEMPTS, WRONG
 from tests.agentic.tampering.careless import graded
@@ -75,17 +75,20 @@ def submit(env, code):
     return reward, info["passed"], info["tests"]
 
 
+@pytest.mark.process
 def test_scores_of_plain_answers(env, tmp_path):
     assert submit(env, WRONG) == (0.0, 0, 10)
     assert submit(env, solution(PROBLEM)) == (1.0, 10, 10)
 
 
+@pytest.mark.process
 def test_the_careless_graders_score_plain_answers_alike(tmp_path):
     for apart in (False, True):
         assert graded(WRONG, TESTS, tmp_path, apart=apart).by_file == 0.0
         assert graded(solution(PROBLEM), TESTS, tmp_path, apart=apart).by_file == 1.0
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("attempt", ATTEMPTS, ids=lambda attempt: attempt.name)
 def test_without_the_wall_it_would_bite(attempt, places, tmp_path):
     if attempt.apart and os.geteuid() != 0 and Path("/proc/sys/kernel/yama/ptrace_scope").exists():
@@ -98,6 +101,7 @@ def test_without_the_wall_it_would_bite(attempt, places, tmp_path):
             Path(folder, "csv.py").unlink(missing_ok=True)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("attempt", ATTEMPTS, ids=lambda attempt: attempt.name)
 def test_it_changes_nothing(attempt, env, places, listener):
     code = attempt.program(**places)
@@ -117,6 +121,7 @@ def test_there_are_enough_attempts():
     assert len({attempt.name for attempt in ATTEMPTS}) == len(ATTEMPTS) >= 15
 
 
+@pytest.mark.process
 def test_no_process_can_be_made_at_all(env, places):
     attempt = next(one for one in ATTEMPTS if one.name == "make many processes")
     env.reset(options={"split": "test", "index": INDEX})
@@ -124,6 +129,7 @@ def test_no_process_can_be_made_at_all(env, places):
     assert found["stdout"] == "0\n"
 
 
+@pytest.mark.process
 def test_hidden_arguments_do_not_come_back_with_the_verdict(env):
     """They must go into the workspace; what it says of them goes nowhere."""
     tell = "def solve(*a):\n    print(a)\n    raise type(str(a), (Exception,), {})(a)\n"

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from paddock.agentic import Message, Task, Tasks, Text
-from paddock.agentic.tasks import MOST_ROWS, answer
+from paddock.agentic.tasks import MAX_ROWS, answer
 from paddock.errors import InvalidTask
 
 TASKS = Tasks(
@@ -84,7 +84,7 @@ def test_endlessly_many_have_no_list_and_no_count(method):
     [
         ("get_task", "test", 9),
         ("get_task_range", "train"),
-        ("get_task_range", "train", 0, MOST_ROWS + 1),
+        ("get_task_range", "train", 0, MAX_ROWS + 1),
         ("get_task_range", "train", -5, 5),
         ("get_task_range", "test", "a", None),
         ("get_task",),

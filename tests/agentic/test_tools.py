@@ -236,13 +236,13 @@ def _method(text, **names):
         ("def f(self, x: 'Nowhere') -> str: ...", "Wrong.f: its annotations can't be evaluated: name 'Nowhere'"),
         (
             "def f(self, x: int) -> str:\n        '''F.\n\n        Args:\n            y: no.\n        '''",
-            "'y', the signature has none",
+            "'y' that its signature does not have",
         ),
         *(
-            (f"def {name}(self) -> str: ...", f"Wrong.{name}: environments have")
+            (f"def {name}(self) -> str: ...", f"Wrong.{name}: every environment has")
             for name in ("reset", "step", "state", "close", "render", "task", "award", "tools", "info")
         ),
-        ("def _f(self) -> str: ...", "does not begin with an underscore"),
+        ("def _f(self) -> str: ...", "must not begin with an underscore"),
     ],
 )
 def test_mistakes_of_the_author_are_told_where_the_class_is_defined(text, words):
@@ -259,9 +259,9 @@ def test_options_that_make_no_sense_are_refused(options):
 
 
 def test_only_methods_are_tools():
-    with pytest.raises(InvalidTool, match="stands before a method"):
+    with pytest.raises(InvalidTool, match="decorates a method"):
         tool(3)
-    with pytest.raises(InvalidTool, match="no staticmethod"):
+    with pytest.raises(InvalidTool, match="not a staticmethod"):
 
         class Wrong(ToolEnv):
             """Wrong."""

@@ -62,12 +62,10 @@ LINUX_ONLY = {"sandbox"}
 NEED_AN_EXTRA = {
     "paddock.kernels.machine": "numba",
     "paddock.adapters.gymnasium_env": "gymnasium",
-    "paddock.adapters.gymnasium_vector": "gymnasium",
     "paddock.sources.gymnasium_spaces": "gymnasium",
     "paddock.adapters.sb3_vec_env": "stable_baselines3",
     "paddock.adapters.tianshou_lanes": "tianshou",
     "paddock.adapters.torchrl_env": "torchrl",
-    "paddock.adapters.torchrl_specs": "torchrl",
 }
 
 
@@ -86,6 +84,7 @@ def run(program, *arguments):
     return json.loads(done.stdout.splitlines()[-1])
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     "program",
     [
@@ -110,6 +109,7 @@ def test_import_paddock_brings_nothing_heavy_beyond_numpy(program):
     assert {name.split(".")[0] for name in new} & HEAVY == set()
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["run", "--help"]], ids=" ".join)
 def test_command_line_starts_without_numpy(arguments):
     seen = run(
@@ -143,6 +143,7 @@ for name in {LINUX_FUNCTIONS}:
 """
 
 
+@pytest.mark.process
 def test_core_works_where_linux_modules_are_missing():
     answer = run(
         HIDE_LINUX
@@ -176,6 +177,7 @@ def test_core_works_where_linux_modules_are_missing():
     assert answer == [True, 1.0, False, True]
 
 
+@pytest.mark.process
 def test_every_portable_module_imports_where_linux_modules_are_missing():
     failed = run(
         HIDE_LINUX

@@ -2,6 +2,7 @@
 they hide a cycle, they do not remove it."""
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 SOURCE = Path(__file__).parents[2] / "src" / "paddock"
 
 LAYERS = (
-    ("errors", "seeding"),
+    ("errors", "seeding", "aliases"),
     ("spaces", "sandbox"),
     ("core", "record"),
     ("wrappers", "kernels", "envs", "hosting", "package"),
@@ -27,8 +28,13 @@ ROOT = ""  # paddock/__init__.py: the public names
 ENTRANCES = {ROOT, "__main__"}  # these stand above all layers
 FREE_NAMES = {"paddock.__version__"}  # a fact, not a door
 # What must offer `paddock.make` although it stands below: `spec.make()`, a method of Gymnasium's, and
-# `paddock.agentic.rollout`, which makes an environment for each of its threads.
-THROUGH_THE_ROOT = {("paddock.core.spec", "paddock"), ("paddock.agentic.rollouts.run", "paddock")}
+# `paddock.agentic.rollout`, which makes an environment for each of its threads. An environment's digest asks
+# `paddock.registry` whether it is built in.
+THROUGH_THE_ROOT = {
+    ("paddock.core.spec", "paddock"),
+    ("paddock.agentic.rollouts.run", "paddock"),
+    ("paddock.record.digest", "paddock"),
+}
 
 
 class ImportsOf(ast.NodeVisitor):
@@ -190,3 +196,10 @@ def test_planted_violation_is_caught(module, text):
 )
 def test_allowed_import_is_left_alone(module, text):
     assert list(violations(module, text, is_package=module == "paddock")) == []
+
+
+def test_layers_in_design_are_the_enforced_ones():
+    design = (SOURCE.parents[1] / "docs" / "design.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^(\d)  (\w+(?:  \w+)*)$", design.partition("## Layers")[2], re.MULTILINE)
+    assert [tuple(names.split("  ")) for _, names in reversed(rows)] == list(LAYERS)
+    assert [int(number) for number, _ in rows] == list(reversed(range(len(LAYERS))))

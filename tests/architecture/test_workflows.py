@@ -49,6 +49,7 @@ def test_tests_run_on_every_python_that_we_support():
     assert "run: .ci/run" in workflow
 
 
+@pytest.mark.process
 def test_ci_is_the_commands_that_a_developer_runs():
     text = (ROOT / ".ci" / "run").read_text()
     assert text.startswith("#!/usr/bin/env bash\n")
@@ -56,6 +57,7 @@ def test_ci_is_the_commands_that_a_developer_runs():
     assert [line.split(" <")[0] for line in text.splitlines() if line.startswith("make ")] == [
         "make check",
         "make test",
+        "make test-peers",
     ]
     subprocess.run(["bash", "-n", ROOT / ".ci" / "run"], check=True, timeout=10)
 
@@ -81,6 +83,7 @@ def test_parts_of_the_soak_are_those_of_the_makefile_and_of_the_page():
     assert [part for part in used if f"| `{part}` |" not in page] == []
 
 
+@pytest.mark.process
 def test_unknown_part_of_the_soak_is_answered_with_those_there_are():
     done = subprocess.run(["make", "-n", "soak", "PART=nonsense"], cwd=ROOT, capture_output=True, text=True, timeout=60)
     assert done.returncode != 0

@@ -43,3 +43,12 @@ def hostile_ids(fresh_registry):
     for name, found in vars(hostile).items():
         if isinstance(found, type) and found.__module__ == hostile.__name__:
             register(f"bad/{name}-v0", f"{hostile.__name__}:{name}")
+
+
+@pytest.fixture
+def walled():
+    """Skips where this machine has no wall to run folders behind."""
+    from paddock.sandbox.promises import holds
+
+    if not holds("sandbox"):
+        pytest.skip("this machine can't put up the wall; runs on Linux with user namespaces")

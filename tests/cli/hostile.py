@@ -89,7 +89,7 @@ class Interrupts(FailsAt):
 
 
 class NeedsPackage(FailsAt):
-    place, error = "init", DependencyNotInstalled("Run: pip install 'paddock[render]'")
+    place, error = "init", DependencyNotInstalled("Run: pip install pygame-ce")
 
 
 class NeedsModule(FailsAt):

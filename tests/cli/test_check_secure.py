@@ -70,8 +70,13 @@ def test_source_of_a_folder_that_can_not_run_is_looked_at(paddock, folder):
     assert found.code == 0
     assert "warning SEC014 waits: maze/maze_env_of_a_folder.py:14: uses time.sleep." in found.out
     assert "warning SEC021 permission-unused: paddock.toml: permissions: hosts" in found.out
-    assert "only the source was looked at: " in found.err and "on the command line with --grant" in found.err
+    assert "only the source was checked: " in found.err and "on the command line with --grant" in found.err
     assert found.out.splitlines()[-1] == "./maze: source only: 2 warnings"
+
+
+def test_url_is_refused_with_the_way_to_check_what_it_serves(paddock):
+    found = paddock("check", "http://127.0.0.1:9/CartPole-v1")
+    assert found.code == 2 and "Check its id, module or folder there." in found.err
 
 
 def test_strict_fails_on_warnings(paddock, folder):
@@ -133,33 +138,28 @@ def test_module_is_run_and_its_source_read(paddock, module):
     assert paddock("check", module, "--strict").code == 1
 
 
-@pytest.fixture
-def walled():
-    """Whether this machine has a wall to run folders behind."""
-    from paddock.sandbox.self_test import holds
-
-    if not holds("sandbox"):
-        pytest.skip("this machine can't put up the wall; runs on Linux with user namespaces")
-
-
+@pytest.mark.process
 def test_folder_runs_behind_the_wall_and_keeps_the_rules_of_the_api(paddock, folder, walled):
     found = paddock("check", folder())
     assert (found.code, found.err) == (0, "")
     assert [line.split()[1] for line in found.out.splitlines() if line.startswith(("warning", "error"))] == ["SEC014"]
 
 
+@pytest.mark.process
 def test_reward_outside_its_range_is_told_though_the_wall_stops_the_environment(paddock, folder, walled):
     found = paddock("check", folder("reward_range = [-2, -1]"))
     assert found.code == 1
     assert "warning SEC030 reward-outside: reward: 0.0 is not " in found.out
 
 
+@pytest.mark.process
 def test_grant_runs_a_folder_that_asks_for_more(paddock, folder, walled):
     found = paddock("check", folder("processes = 2"), "--grant")
     assert (found.code, found.err) == (0, "")
     assert "SEC021" in found.out
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("code", "said"),
     [
@@ -184,11 +184,13 @@ def test_what_happens_behind_the_wall_is_told_with_its_place(paddock, folder, wa
     assert "SEC030" not in found.out  # the range is not what is wrong
     if "_exit" in code:
         assert "exited with code 3." in found.out
+        assert "file and line" not in found.out and "fix: Look in that call for what ends a process" in found.out
 
 
 PRINTS = SOURCE.replace("        return 0, 0.0", "        print('\\x1b[31mowned')\n        return 0, 0.0")
 
 
+@pytest.mark.process
 def test_what_is_printed_behind_the_wall_is_shown_escaped_and_bounded(paddock, folder, walled):
     target = folder("output_kb = 1", PRINTS % "maze_env_of_a_folder")
     assert paddock("run", target, "--max-episode-steps", "3").err == "\\x1b[31mowned\n" * 3
@@ -199,18 +201,21 @@ def test_what_is_printed_behind_the_wall_is_shown_escaped_and_bounded(paddock, f
     assert len(checked) == 21
 
 
+@pytest.mark.process
 def test_what_is_printed_before_making_fails_is_shown(paddock, folder, walled):
     found = paddock("run", folder(source="print('\\x1b[31mowned')\n1 / 0\n"))
     assert found.code == 1
     assert found.err.startswith("\\x1b[31mowned\n")
 
 
+@pytest.mark.process
 def test_what_is_printed_in_a_process_of_its_own_is_escaped(paddock, module):
     Path("maze_of_this_folder.py").write_text(PRINTS % "maze_of_this_folder")
     found = paddock("run", module, "--isolation", "process")
     assert (found.code, found.err) == (0, "\\x1b[31mowned\n" * 9)
 
 
+@pytest.mark.process
 def test_missing_package_is_named_with_the_line_that_wants_it(paddock, folder, walled, tmp_path):
     found = paddock("run", folder(source="import absent_one\n" + SOURCE % "maze_env_of_a_folder"))
     assert found.code == 2
@@ -227,6 +232,7 @@ def test_folder_with_several_says_how_to_name_one(paddock, folder):
     assert "./maze:Maze-v0" in paddock("check", "--help").out
 
 
+@pytest.mark.process
 def test_findings_of_a_folder_with_several_name_the_environment(paddock, folder, walled):
     place = folder(source=(SOURCE % "maze_env_of_a_folder").replace("time.sleep(0)", "1 / 0"))
     with Path(place, "paddock.toml").open("a") as manifest:

@@ -10,7 +10,7 @@ import pytest
 
 from paddock import __version__
 from paddock.cli import doctor
-from paddock.cli.commands import COMMANDS
+from paddock.cli.program import COMMANDS
 from tests.toys import Counter
 
 ALL = [
@@ -28,6 +28,7 @@ ALL = [
 ]
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("words", ALL, ids=" ".join)
 def test_every_command_has_text_and_json(paddock, words):
     text, document = paddock(*words), paddock(*words, "--json")
@@ -210,19 +211,23 @@ def test_check_warnings_do_not_fail(paddock):
     assert all(result["level"] != "error" for result in found.document["runs"][0]["results"])
 
 
+@pytest.mark.process
 def test_doctor_reports_what_is_missing(paddock, monkeypatch):
     monkeypatch.setattr(doctor, "BASE", ("numpy", "no-such-distribution"))
-    monkeypatch.setitem(doctor.EXTRAS, "fast", ("speed", "no_such_module", ("no-such-distribution",)))
+    monkeypatch.setitem(
+        doctor.EXTRAS, "fast", doctor.Extra("speed", "no_such_module", ("no-such-distribution",), "a-package")
+    )
     plant(monkeypatch, ("\x1b[31m", "a:b"))
     found, document = paddock("doctor"), paddock("doctor", "--json")
     assert (found.code, document.code) == (1, 1)
-    assert "no: pip install 'paddock[fast]'" in found.out
+    assert "no: pip install a-package" in found.out
     assert document.document["dependencies"]["no-such-distribution"] is None
     assert document.document["extras"]["fast"]["installed"] is False
     assert len(document.document["problems"]) == 2
     assert "problem: plugin '\\x1b[31m'" in found.out
 
 
+@pytest.mark.process
 @pytest.mark.skipif(sys.platform != "linux", reason="the walls are Linux's: they run on Linux only")
 def test_doctor_says_what_is_visible_behind_the_wall(paddock):
     visible = paddock("doctor", "--json").document["isolation"]["machine"]["visible"]
@@ -232,6 +237,7 @@ def test_doctor_says_what_is_visible_behind_the_wall(paddock):
     assert f"visible inside        {visible[0]}, " in paddock("doctor").out
 
 
+@pytest.mark.process
 def test_doctor_knows_the_versions(paddock):
     document = paddock("doctor", "--json").document
     assert document["dependencies"]["numpy"] == np.__version__

@@ -1,6 +1,5 @@
 """The demo: one episode at every distance with one digest, and a server that never outlives it."""
 
-import io
 import json
 import os
 import re
@@ -15,6 +14,7 @@ import pytest
 import paddock as package
 from paddock.cli import demo, main
 from paddock.record import TrajectoryDigest
+from tests.cli.terminal import Terminal
 
 ROOT = Path(__file__).parents[2]
 NAMES = ["in process", "1024 lanes", "another process", "sandbox", "server", "agentic"]
@@ -35,6 +35,7 @@ def played_here():
     return digest.hexdigest()
 
 
+@pytest.mark.process
 def test_every_distance_gives_the_same_episode(paddock):
     document = paddock("demo", "--json").document
     rows = document["rows"]
@@ -48,9 +49,9 @@ def test_every_distance_gives_the_same_episode(paddock):
 
 
 def test_it_fails_when_a_stop_gives_other_numbers(paddock, monkeypatch):
-    from paddock.cli.environment import made
+    from paddock.cli.environment import open_env
 
-    elsewhere = demo.Stop("elsewhere", "nothing", lambda: made("CartPole-v1", max_episode_steps=30))
+    elsewhere = demo.Stop("elsewhere", "nothing", lambda: open_env("CartPole-v1", max_episode_steps=30))
     monkeypatch.setattr(demo, "STOPS", (demo.STOPS[0], elsewhere))
     found = paddock("demo")
     assert found.code == 1
@@ -58,6 +59,7 @@ def test_it_fails_when_a_stop_gives_other_numbers(paddock, monkeypatch):
     assert paddock("demo", "--json").document["same_trajectory"] is False
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("hide", "missing"),
     [
@@ -83,11 +85,6 @@ def test_a_row_says_why_this_machine_does_not_have_it(tmp_path, hide, missing):
     for name, words in missing.items():
         assert words in rows[name]["reason"]
         assert (rows[name]["steps_per_s"], rows[name]["digest"]) == (None, None)
-
-
-class Terminal(io.StringIO):
-    def isatty(self):
-        return True
 
 
 @pytest.mark.parametrize("installed", [True, False])
@@ -132,6 +129,7 @@ sys.exit(main(["demo"]))
 """
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda number: number.name)
 def test_the_server_ends_with_the_demo_however_that_ends(number):
     if not Path("/proc/self/task").exists():

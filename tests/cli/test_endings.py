@@ -13,6 +13,7 @@ import pytest
 from paddock.cli import main, program
 from paddock.cli.output import Output
 from tests.cli import hostile
+from tests.cli.terminal import Terminal
 
 MISTAKES = {
     "no such command": ["lst"],
@@ -190,6 +191,7 @@ def python(program, *arguments, **options):
     )
 
 
+@pytest.mark.process
 def test_listing_needs_neither_numpy_nor_rich():
     done = python("""
         import sys
@@ -202,6 +204,7 @@ def test_listing_needs_neither_numpy_nor_rich():
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.process
 def test_full_disk_and_closed_pipe_in_a_real_process():
     if not os.path.exists("/dev/full"):
         pytest.skip("needs /dev/full, which Linux has: it runs there")
@@ -216,11 +219,7 @@ def test_full_disk_and_closed_pipe_in_a_real_process():
     assert (done.returncode, done.stderr) == (141, "")
 
 
-class Terminal(io.StringIO):
-    def isatty(self):
-        return True
-
-
+@pytest.mark.process
 @pytest.mark.parametrize("words", [["demo"], ["run", "CartPole-v1", "--episodes", "2"]], ids=lambda words: words[0])
 def test_terminal_gets_a_bar_and_a_table(monkeypatch, words):
     out, err = Terminal(), Terminal()

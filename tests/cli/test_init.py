@@ -72,6 +72,7 @@ def test_environment_of_tools_has_about_thirty_lines_of_code(made):
     assert len([line for line in code.splitlines() if line.strip()]) <= 30
 
 
+@pytest.mark.process
 @kinds
 def test_check_finds_nothing(made, paddock, kind):
     made(kind)
@@ -79,6 +80,7 @@ def test_check_finds_nothing(made, paddock, kind):
     assert (result.code, result.out) == (0, "./my_env: no problems found\n")
 
 
+@pytest.mark.process
 @kinds
 def test_run_plays_and_has_a_digest_that_repeats(made, paddock, kind):
     made(kind)
@@ -87,6 +89,7 @@ def test_run_plays_and_has_a_digest_that_repeats(made, paddock, kind):
     assert one["trajectory_digest"] == two["trajectory_digest"] is not None
 
 
+@pytest.mark.process
 @kinds
 def test_its_own_tests_pass(made, kind):
     done = own_tests(made(kind))
@@ -94,6 +97,7 @@ def test_its_own_tests_pass(made, kind):
     assert re.search(r"[3-9] passed", done.stdout)
 
 
+@pytest.mark.process
 def test_tests_of_the_scaffold_can_fail(made):
     folder = made("tools")
     module = folder / "my_env.py"
@@ -102,6 +106,7 @@ def test_tests_of_the_scaffold_can_fail(made):
     assert done.returncode == 1 and "1 failed" in done.stdout
 
 
+@pytest.mark.process
 def test_tools_are_served(made):
     folder = made("tools")
     with serving("./my_env", cwd=folder.parent) as server, toolkit.make(server.with_token("/MyEnv-v0")) as env:
@@ -111,6 +116,7 @@ def test_tools_are_served(made):
         assert (reward, terminated, info["rubric"]["score"]) == (1.0, True, 1.0)
 
 
+@pytest.mark.process
 def test_gym_style_environment_is_served(made):
     folder = made("gym")
     with serving("./my_env", cwd=folder.parent) as server, toolkit.make(server.with_token("/MyEnv-v0")) as env:
@@ -118,6 +124,7 @@ def test_gym_style_environment_is_served(made):
         assert env.step(1)[0] == place + 1
 
 
+@pytest.mark.process
 @kinds
 def test_code_of_its_readme_runs(made, kind, capsys):
     readme = (made(kind) / "README.md").read_text()
@@ -133,8 +140,8 @@ def test_container_starts_a_server_with_options_that_exist(made, kind):
     parser = argparse.ArgumentParser()
     serve.add_arguments(parser)
     parser.parse_args(entry[2:])
-    (copied,) = (line.split()[1:-1] for line in lines if line.startswith("COPY"))
-    assert copied == ["paddock.toml", "my_env.py"]
+    wheels, copied = (line.split()[1:-1] for line in lines if line.startswith("COPY"))
+    assert (wheels, copied) == (["wheels"], ["paddock.toml", "my_env.py"])
 
 
 def test_says_what_to_do_next(here, paddock):
@@ -168,7 +175,7 @@ def test_what_exists_is_not_overwritten(here, paddock, kind):
         target.symlink_to(here / ("elsewhere" if kind == "link to a folder" else "nowhere"))
     before = sorted(here.rglob("*"))
     result = paddock("init", "maze")
-    assert result.code == 2 and "maze exists already" in result.err
+    assert result.code == 2 and "maze already exists" in result.err
     assert sorted(here.rglob("*")) == before
 
 
@@ -177,21 +184,21 @@ def test_what_exists_is_not_overwritten(here, paddock, kind):
     [
         ("My-Env", "Did you mean 'my_env'?"),
         ("MyEnv", "Did you mean 'my_env'?"),
-        ("2d", "is no name"),
+        ("2d", "can't be the name of an environment"),
         ("a b", "Did you mean 'a_b'?"),
         ("_env", "Did you mean 'env'?"),
         ("maze.py", "Did you mean 'maze_py'?"),
-        ("émaze", "is no name"),
+        ("émaze", "can't be the name of an environment"),
         ("x" * 41, "at most 40"),
-        ("class", "means something in Python"),
-        ("none", "means something in Python"),
-        ("tool_env", "means something in Python or paddock"),
-        ("json", "is a module that exists already"),
-        ("numpy", "is a module that exists already"),
-        ("paddock", "is a module that exists already"),
-        ("nowhere/maze", "There is no folder nowhere"),
-        ("..", "exists already"),
-        ("", "exists already"),
+        ("class", "already means something in Python"),
+        ("none", "already means something in Python"),
+        ("tool_env", "already means something in Python or paddock"),
+        ("json", "There is already a module"),
+        ("numpy", "There is already a module"),
+        ("paddock", "There is already a module"),
+        ("nowhere/maze", "there is no folder nowhere"),
+        ("..", "already exists"),
+        ("", "already exists"),
     ],
 )
 def test_name_that_would_not_work_is_refused_before_anything_is_written(here, paddock, name, why):

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paddock.cli.output import Output, plain
-from paddock.cli.printing import described, escaping_stream, printable, shown
+from paddock.cli.output import Output, describe_error, escaping_stream, printable, printable_repr, to_json_data
+from tests.cli.terminal import Terminal
 
 TEXTS = st.text() | st.text(alphabet="\x1b[31m\x9b\x7f\u202e\u2066\r\n\tab\ud800\U000e0041")
 HARMLESS = {"\n", "\t"}
@@ -84,8 +84,8 @@ def test_an_object_whose_repr_raises_is_named_by_its_type():
         def __str__(self):
             raise RuntimeError
 
-    assert shown(Mute()) == "<Mute without a repr>"
-    assert described(Silent()) == "Silent: (its message can't be shown)"
+    assert printable_repr(Mute()) == "<Mute without a repr>"
+    assert describe_error(Silent()) == "Silent: (its message can't be shown)"
 
 
 @given(st.lists(st.binary(max_size=20)))
@@ -108,11 +108,6 @@ def test_stray_text_comes_out_visible(pieces):
     for piece in pieces:
         print(piece, file=escaping_stream(out))
     assert steers(out.getvalue()) <= HARMLESS
-
-
-class Terminal(io.StringIO):
-    def isatty(self):
-        return True
 
 
 @pytest.mark.parametrize("stream", [io.StringIO, Terminal])
@@ -164,8 +159,8 @@ def test_any_value_becomes_one_strict_ascii_document(value):
 
 
 def test_json_keeps_what_json_has_and_shows_the_rest():
-    assert plain({"a": (1, 2.5, None, True), 3: float("inf")}) == {"a": [1, 2.5, None, True], "3": "inf"}
-    assert plain([object]) == ["<class 'object'>"]
+    assert to_json_data({"a": (1, 2.5, None, True), 3: float("inf")}) == {"a": [1, 2.5, None, True], "3": "inf"}
+    assert to_json_data([object]) == ["<class 'object'>"]
 
 
 def test_a_stream_that_lacks_a_character_shows_its_code():

@@ -8,16 +8,14 @@ import pytest
 
 from paddock.errors import SessionGone
 from tests.hosting.websocket.servers import certificate
-from tests.server.in_process import RunningServer, write_vault
+from tests.server.in_process import vault_server
 from tests.server.serving import Client, alive, serving, wait_until
+from tests.serving import shared
+
+server = shared(serving)
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    with serving(tmp_path_factory.mktemp("server")) as server:
-        yield server
-
-
+@pytest.mark.process
 def test_sessions_are_shown_as_a_table_and_as_json(paddock, server):
     with Client(server.address(), 1) as client:
         client.reset().step(1)
@@ -35,20 +33,24 @@ def test_sessions_are_shown_as_a_table_and_as_json(paddock, server):
         assert (row["session"], row["replies"], row["connected"]) == (client.session[:8], 3, True)
 
 
+@pytest.mark.process
 def test_token_comes_from_the_environment_too(paddock, server, monkeypatch):
     monkeypatch.setenv("PADDOCK_TOKEN", server.token)
     assert paddock("ps", "--url", server.url).code == 0
 
 
+@pytest.mark.process
 def test_wrong_token_and_no_server_are_one_line(paddock, server):
     refused = paddock("ps", "--url", server.url, "--token", "x" * 20)
-    assert refused.code == 1 and "wants a token" in refused.err and "x" * 20 not in refused.err
+    assert refused.code == 1 and "does not know this token" in refused.err and "x" * 20 not in refused.err
+    assert "wants a token" in paddock("ps", "--url", server.url).err
     nobody = paddock("ps", "--url", "http://127.0.0.1:9", "--token", "x" * 20)
     assert nobody.code == 1 and "does not answer" in nobody.err
     mistaken = paddock("ps", "--url", "http://example.org", "--token", "x" * 20)
     assert mistaken.code == 2 and "TLS" in mistaken.err
 
 
+@pytest.mark.process
 def test_session_is_killed_as_ps_shows_it(paddock, server):
     client = Client(server.address(), 1).reset()
     worker = server.worker(client)
@@ -66,6 +68,7 @@ def test_session_is_killed_as_ps_shows_it(paddock, server):
     other.abandon()
 
 
+@pytest.mark.process
 def test_kill_says_that_there_is_no_such_session_or_that_the_token_may_not(paddock, server):
     observer = "an-observers-token"
     server.token_file.write_text(f"{server.token_file.read_text()}observer {observer}\n")
@@ -77,7 +80,7 @@ def test_kill_says_that_there_is_no_such_session_or_that_the_token_may_not(paddo
         assert refused.code == 1 and refused.document["error"]["code"] == "FORBIDDEN"
         assert f"Ending a session on {server.url} needs an operator's token." in refused.err
         nobody = paddock("kill", client.session[:8], "--url", server.url, "--token", "x" * 20)
-        assert nobody.code == 1 and "wants a token" in nobody.err
+        assert nobody.code == 1 and "does not know this token" in nobody.err
         client.step(1)
 
 
@@ -106,19 +109,21 @@ def test_kill_believes_that_a_session_is_gone_only_if_the_server_says_so(paddock
         other.shutdown()
 
 
+@pytest.mark.process
 def test_sessions_that_wait_are_in_the_first_line(paddock, tmp_path, monkeypatch):
     queue = {"workers_starting": 2, "sessions_waiting": 1}
-    with RunningServer([write_vault(tmp_path / "vault")], tmp_path / "tokens") as server:
+    with vault_server(tmp_path) as server:
         monkeypatch.setattr(type(server.service), "queue", queue)
         where = ("--url", f"http://127.0.0.1:{server.port}", "--token", server.tokens["operator"])
         assert paddock("ps", *where).out.endswith("; sessions: 0, workers starting: 2, sessions waiting: 1\n")
         assert queue.items() <= paddock("ps", *where, "--json").document.items()
 
 
+@pytest.mark.process
 def test_a_certificate_of_ones_own_is_believed_with_ca(paddock, tmp_path):
     certificate(tmp_path)
     files = {"tls_cert": tmp_path / "cert.pem", "tls_key": tmp_path / "key.pem"}
-    with RunningServer([write_vault(tmp_path / "vault")], tmp_path / "tokens", **files) as server:
+    with vault_server(tmp_path, **files) as server:
         where = ("--url", f"https://localhost:{server.port}", "--token", server.tokens["operator"])
         ca = ("--ca", str(tmp_path / "cert.pem"))
         assert paddock("ps", *where, *ca, "--json").document["sessions"] == []
@@ -126,7 +131,7 @@ def test_a_certificate_of_ones_own_is_believed_with_ca(paddock, tmp_path):
         assert stranger.code == 1 and "For a certificate of your own: --ca FILE" in stranger.err
         unknown = paddock("kill", "0" * 8, *where, *ca)
         assert unknown.code == 1 and "has no session" in unknown.err
-        for wrong, words in ((tmp_path / "none.pem", "No such file"), (tmp_path / "tokens", "no certificates")):
+        for wrong, words in ((tmp_path / "none.pem", "No such file"), (tmp_path / "tokens", "can't read certificates")):
             refused = paddock("ps", *where, "--ca", str(wrong))
             assert refused.code == 2 and f"--ca {wrong}: " in refused.err and words in refused.err
         plain = paddock("ps", "--url", "http://127.0.0.1:9", *ca)

@@ -148,7 +148,7 @@ def test_rows_that_can_not_be_scored_are_named_and_count_in_no_mean(paddock, her
     assert (document["old_mean"]["tasks"], document["new_mean"]["value"]) == (1, 2.0)
     assert [e.seed for e in TraceReader("new.jsonl")] == [0]
     text = paddock("rescore", "t.jsonl", "--rubric", "my_rubrics:Faulty").out
-    assert "hidden: whether the rubric had what is hidden of the task" in text
+    assert "hidden: whether the rubric had the hidden fields of the task" in text
     assert "episode 1 (train[1]) can't be scored: " in text
     assert "scored    1 of 3" in text
 
@@ -180,10 +180,11 @@ def test_a_trace_of_another_kind_of_environment_can_not_be_scored(paddock, here)
         env.step(0)
     found = paddock("rescore", "c.jsonl", "--rubric", "my_rubrics:Short", "--json")
     assert found.code == 1
-    assert "none of an environment of tools" in found.document["episodes"][0]["reason"]
+    assert "is not one of an environment of tools" in found.document["episodes"][0]["reason"]
     assert found.document["new_mean"] is None
 
 
+@pytest.mark.process
 def test_a_trace_of_paddock_run_names_its_tasks_for_answers_to_be_found(paddock, here):
     """The seed draws the task, so the trace has to say which one it was."""
     assert paddock("init", "sums_env").code == 0
@@ -224,11 +225,11 @@ def test_a_trace_chooses_no_code_to_run(paddock, here, monkeypatch, target):
     found = paddock("rescore", "t.jsonl", "--rubric", "my_rubrics:Short", "--json")
     assert found.code == 0
     assert [row["hidden"] for row in found.document["episodes"]] == [False] * 3
-    assert "is no id that is known here" in found.document["notes"][0]
+    assert "is not a known id" in found.document["notes"][0]
     assert "evil" not in sys.modules
     needs = paddock("rescore", "t.jsonl", "--rubric", "my_rubrics:Hidden", "--json")
     assert needs.code == 1
-    assert "what is hidden of its task was not at hand" in needs.document["episodes"][0]["reason"]
+    assert "the hidden fields of its task were not available" in needs.document["episodes"][0]["reason"]
 
 
 def test_a_trace_brings_no_answers_of_its_own(paddock, here):
@@ -240,7 +241,7 @@ def test_a_trace_brings_no_answers_of_its_own(paddock, here):
     (here / "t.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     found = paddock("rescore", "t.jsonl", "--rubric", "my_rubrics:Hidden", "--json")
     assert found.code == 1
-    assert "what is hidden of its task was not at hand" in found.document["episodes"][0]["reason"]
+    assert "the hidden fields of its task were not available" in found.document["episodes"][0]["reason"]
 
 
 def test_the_user_may_name_the_environment(paddock, here):
@@ -248,7 +249,7 @@ def test_the_user_may_name_the_environment(paddock, here):
     found = paddock("rescore", "t.jsonl", "--rubric", "my_rubrics:Hidden", "--env", "me/Words-v0", "--json")
     assert (found.code, [row["new"] for row in found.document["episodes"]]) == (0, [1.0] * 3)
     other = paddock("rescore", "t.jsonl", "--rubric", "my_rubrics:Short", "--env", "CartPole-v1", "--json")
-    assert "tasks of CartPole-v1 are not at hand" in other.document["notes"][0]
+    assert "tasks of CartPole-v1 are not available" in other.document["notes"][0]
     assert paddock("rescore", "t.jsonl", "--rubric", "my_rubrics:Short", "--env", "No-v0").code == 2
 
 
@@ -258,10 +259,11 @@ def test_a_wall_around_the_named_environment_is_told_at_once(paddock, here, isol
     (here / "mine").mkdir()  # without a manifest: nothing of it is read before the answer
     found = paddock("rescore", "t.jsonl", "--rubric", "my_rubrics:Hidden", "--env", "./mine", *options)
     assert (found.code, found.out, found.err.count("\n")) == (2, "", 1)
-    assert "a wall gives away nothing hidden" in found.err
+    assert "a wall keeps hidden fields in" in found.err
     assert "For a folder of your own add: --isolation none" in found.err
 
 
+@pytest.mark.process
 def test_a_folder_of_ones_own_is_looked_up_without_a_wall(paddock, here):
     assert paddock("init", "sums").code == 0
     task = {"split": "test", "index": 1}
@@ -306,14 +308,14 @@ def test_a_task_that_has_changed_since_is_not_scored_with_the_wrong_answer(paddo
     found = paddock("rescore", "t.jsonl", "--rubric", "my_rubrics:Hidden", "--json")
     reasons = [row["reason"] for row in found.document["episodes"]]
     assert reasons[0] is None
-    assert "is another one now" in reasons[1]
-    assert "has its task no more" in reasons[2]
+    assert "now has another task in this place" in reasons[1]
+    assert "no longer has its task" in reasons[2]
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["none.jsonl", "--rubric", "my_rubrics:Short"], "is no file"),
+        (["none.jsonl", "--rubric", "my_rubrics:Short"], "is not a file"),
         (["t.jsonl", "--rubric", "my_rubrics"], "expected module:Name"),
         (["t.jsonl", "--rubric", "../x:Short"], "expected module:Name"),
         (["t.jsonl", "--rubric", "my_rubrics:Nope"], "has no 'Nope'"),
@@ -321,7 +323,7 @@ def test_a_task_that_has_changed_since_is_not_scored_with_the_wrong_answer(paddo
         (["t.jsonl", "--rubric", "my_rubrics:number"], "it is an int"),
         (["t.jsonl", "--rubric", "my_rubrics:Rubric"], "Rubric"),
         (["t.jsonl", "--rubric", "my_rubrics:Short", "--out", "t.jsonl"], "exists"),
-        (["t.jsonl", "--rubric", "my_rubrics:Short", "--isolation", "none"], "--isolation is for --env"),
+        (["t.jsonl", "--rubric", "my_rubrics:Short", "--isolation", "none"], "--isolation needs --env"),
         (["my_rubrics.py", "--rubric", "my_rubrics:Short"], "line 1"),
         (["t.jsonl"], "--rubric"),
     ],

@@ -71,12 +71,14 @@ def get(running, path, token=None):
         return json.load(response)
 
 
+@pytest.mark.process
 def test_a_folder_serves_all_ids_of_its_manifest_beside_other_targets(server):
     assert server.environments == ["Left-v0", "Right-v0", "CartPole-v1"]
     assert get(server, "/") == {"environments": server.environments}
     assert get(server, "/list_environments") == server.environments
 
 
+@pytest.mark.process
 def test_a_module_in_the_working_folder_is_found(tmp_path):
     register = '\npaddock.register("Here-v0", entry_point="shelf_here:Shelf", kwargs={"side": "left"})\n'
     (tmp_path / "shelf_here.py").write_text(MODULE + register)
@@ -88,6 +90,7 @@ def test_a_module_in_the_working_folder_is_found(tmp_path):
         assert env.reset(seed=0) == (1, {"side": "left"})
 
 
+@pytest.mark.process
 def test_every_environment_has_its_routes_under_its_id(server):
     assert get(server, "/Right-v0/metadata")["name"] == "Right-v0"
     assert "action" in get(server, "/CartPole-v1/schema")
@@ -95,6 +98,7 @@ def test_every_environment_has_its_routes_under_its_id(server):
         get(server, "/schema")
 
 
+@pytest.mark.process
 def test_a_client_sets_arguments_that_the_spec_declares_and_no_others(server):
     with paddock.make(server.with_token("/Right-v0"), books=7) as env:
         assert env.reset() == (7, {"side": "right"})
@@ -102,6 +106,7 @@ def test_a_client_sets_arguments_that_the_spec_declares_and_no_others(server):
         paddock.make(server.with_token("/Right-v0"), depth=2)
 
 
+@pytest.mark.process
 def test_health_alone_answers_without_a_token(server):
     with urllib.request.urlopen(server.url + "/health", timeout=20) as response:
         assert json.load(response)["status"] == "healthy"
@@ -111,6 +116,7 @@ def test_health_alone_answers_without_a_token(server):
         paddock.make(server.url + "/CartPole-v1")
 
 
+@pytest.mark.process
 def test_no_more_sessions_than_it_was_told(server):
     held = []
     try:
@@ -124,6 +130,7 @@ def test_no_more_sessions_than_it_was_told(server):
             env.close()
 
 
+@pytest.mark.process
 def test_a_unix_socket_is_told_as_a_url_that_make_takes(tmp_path):
     with serving("CartPole-v1", "--uds", tmp_path / "a b.sock") as running:
         assert running.url == url_of(str(tmp_path / "a b.sock"))
@@ -134,6 +141,7 @@ def test_a_unix_socket_is_told_as_a_url_that_make_takes(tmp_path):
     assert not (tmp_path / "a b.sock").exists()
 
 
+@pytest.mark.process
 def test_roles_and_production_come_from_the_command(tmp_path):
     (tmp_path / "tokens").write_text(f"# who\n{OPERATOR}\nagent {AGENT}\nobserver {OBSERVER}\n")
     (tmp_path / "tokens").chmod(0o600)
@@ -146,6 +154,7 @@ def test_roles_and_production_come_from_the_command(tmp_path):
             get(running, "/sessions", AGENT)
 
 
+@pytest.mark.process
 def test_it_speaks_tls_when_given_a_certificate(tmp_path):
     command = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=localhost"
     names = ["-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"]
@@ -164,6 +173,7 @@ def test_it_speaks_tls_when_given_a_certificate(tmp_path):
             paddock.make(running.with_token())
 
 
+@pytest.mark.process
 def test_it_prints_one_line_and_the_token_for_people():
     process = start("CartPole-v1", "--port", "0")
     try:
@@ -177,6 +187,7 @@ def test_it_prints_one_line_and_the_token_for_people():
         process.stdout.close()
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("words", "says"),
     [
@@ -189,13 +200,13 @@ def test_it_prints_one_line_and_the_token_for_people():
         (["CartPole-v1", "--host", "0.0.0.0"], "--tls-cert"),
         (["CartPole-v1", "--tls-cert", "none.pem", "--tls-key", "none.pem"], "no such file"),
         (["CartPole-v1", "--uds", "x.sock", "--tls-cert", "x", "--tls-key", "x"], "no TLS"),
-        (["CartPole-v1", "--deadline", "0"], "no positive number of seconds"),
-        (["CartPole-v1", "--deadline", "nan"], "no positive number of seconds"),
+        (["CartPole-v1", "--deadline", "0"], "not a positive number of seconds"),
+        (["CartPole-v1", "--deadline", "nan"], "not a positive number of seconds"),
         (["CartPole-v1", "--max-sessions", "0"], "--max-sessions"),
         (["CartPole-v1", "--port", "-1"], "--port"),
         (["CartPole-v1", "--wire", "0.9"], "--wire"),
         (["CartPole-v1", "--token-file", "none"], "No such file"),
-        (["CartPole-v1", "--grant"], "--grant is for folders"),
+        (["CartPole-v1", "--grant"], "--grant applies to folders"),
         ([], "TARGET"),
         (["https://example.org/CartPole-v1"], "server"),
     ],
@@ -208,6 +219,7 @@ def test_a_mistake_is_one_line_before_anything_is_started(paddock, monkeypatch, 
     assert len(result.err.splitlines()) == 1
 
 
+@pytest.mark.process
 def test_an_environment_that_can_not_be_made_is_one_line(paddock, tmp_path):
     (tmp_path / "paddock.toml").write_text(MANIFEST)
     broken = MODULE.replace("self.side, self.books = side, books", "raise KeyError('no shelf')")
@@ -219,13 +231,13 @@ def test_an_environment_that_can_not_be_made_is_one_line(paddock, tmp_path):
 
 
 def test_a_folder_that_asks_for_more_is_served_once_that_is_granted(paddock, tmp_path):
-    from paddock.server.served import served_from
+    from paddock.server.served_env import prepare_envs
 
     (tmp_path / "paddock.toml").write_text(MANIFEST + '[permissions]\nhosts = ["a.example:443"]\n')
     (tmp_path / "shelf_env.py").write_text(MODULE)
     refused = paddock("serve", str(tmp_path))
     assert (refused.code, "on the command line with --grant" in refused.err) == (2, True)
-    served = served_from([str(tmp_path), "CartPole-v1"], "auto", grant=True)
+    served = prepare_envs([str(tmp_path), "CartPole-v1"], "auto", grant=True)
     assert [(one.name, one.policy.hosts, one.policy.tier) for one in served] == [
         ("Left-v0", ("a.example:443",), "auto"),
         ("Right-v0", ("a.example:443",), "auto"),
@@ -238,12 +250,12 @@ def test_a_folder_that_asks_for_more_is_served_once_that_is_granted(paddock, tmp
 @pytest.mark.parametrize(
     ("line", "says"),
     [
-        ("short", "the token has 5 characters, too few"),
-        ("operater 0123456789abcdef", "no role, and too short for a token"),
+        ("short", "the token has only 5 characters"),
+        ("operater 0123456789abcdef", "not a role, and too short for a token"),
         ("agent", "a role without a token"),
         ("agent observer", "a role without a token"),
-        ("agent 0123456789abcdef 2027-01-31 2028-01-31", "more than the token and its end"),
-        ("agent 0123456789abcdef tomorrow", "is no ISO time"),
+        ("agent 0123456789abcdef 2027-01-31 2028-01-31", "more than the token and its expiry"),
+        ("agent 0123456789abcdef tomorrow", "is not an ISO time"),
     ],
 )
 def test_a_token_file_says_which_mistake_it_has(paddock, tmp_path, line, says):
@@ -260,6 +272,7 @@ def test_a_token_file_that_is_none_lets_nobody_in(paddock, tmp_path):
     assert (result.code, "line 1" in result.err, "short" in result.err) == (2, True, False)
 
 
+@pytest.mark.process
 def test_a_port_that_is_taken_is_named(paddock):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         result = paddock("serve", "CartPole-v1", "--port", str(taken.getsockname()[1]))

@@ -85,14 +85,7 @@ def here(tmp_path, monkeypatch):
         sys.modules.pop(name, None)
 
 
-@pytest.fixture
-def walled():
-    from paddock.sandbox.self_test import holds
-
-    if not holds("sandbox"):
-        pytest.skip("this machine can't put up the wall; runs on Linux with user namespaces")
-
-
+@pytest.mark.slow
 @pytest.mark.parametrize("call", ["step", "reset", "__init__"])
 def test_run_ends_a_call_at_its_deadline_and_says_where_it_stood(paddock, here, call):
     found = paddock("run", f"hang:me/{call.strip('_').capitalize()}-v0", "--deadline", "0.5", "--json")
@@ -120,6 +113,7 @@ def test_check_reports_the_call_as_a_finding(paddock, here):
     )
 
 
+@pytest.mark.slow
 def test_silence_is_broken_before_any_deadline(paddock, here, monkeypatch):
     monkeypatch.setattr(watchdog, "FIRST_S", 0.2)
     found = paddock("run", "hang:me/Reset-v0", "--deadline", "1.5")
@@ -140,6 +134,7 @@ def test_deadline_is_a_number_of_seconds(paddock):
         assert paddock("run", "CartPole-v1", "--deadline", text).code == 2
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("where", [["hang:me/Step-v0", "--isolation", "process"], ["./folder:Step-v0"]], ids=str)
 def test_worker_says_where_it_stands(paddock, here, walled, where):
     found = paddock("run", *where, "--deadline", "1")
@@ -148,6 +143,7 @@ def test_worker_says_where_it_stands(paddock, here, walled, where):
     assert abs(int(found.err.partition(".py:")[2].split()[0]) - line_of("step")) <= 1
 
 
+@pytest.mark.process
 def test_starting_a_worker_does_not_count(paddock, here, walled):
     found = paddock("run", "./folder:Init-v0", "--deadline", "0.2")
     assert found.code == 1
@@ -155,6 +151,7 @@ def test_starting_a_worker_does_not_count(paddock, here, walled):
     assert abs(int(found.err.partition(".py:")[2].split()[0]) - line_of("__init__")) <= 1
 
 
+@pytest.mark.process
 def test_the_walls_own_deadline_names_the_line(here, walled):
     import paddock
 
@@ -166,6 +163,7 @@ def test_the_walls_own_deadline_names_the_line(here, walled):
             env.step(0)
 
 
+@pytest.mark.process
 def test_every_environment_of_a_folder_is_checked(paddock, here, walled):
     found = paddock("check", "./folder", "--deadline", "4")
     assert found.code == 1
@@ -196,6 +194,7 @@ def paddock_process(here, *words):
     )
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("name", "said"),
     [("Stubborn", "step has not returned for 1 s and was ended"), ("Keeps", "hang.py")],
@@ -208,6 +207,7 @@ def test_what_can_not_be_interrupted_ends_with_the_process(here, name, said):
     assert str(line_of(name.lower())) in err
 
 
+@pytest.mark.process
 def test_ctrl_c_prints_what_there_is(here):
     with paddock_process(
         here, "run", "hang:me/Slow-v0", "--episodes", "100000", "--json", "--trace", "t.jsonl"

@@ -8,10 +8,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-from paddock.making.warm import WarmPool, spare_for
-from paddock.server.principals import Tokens
-from paddock.server.run import run
-from paddock.server.served import Description, Served
+from paddock.making.walls import WarmPool, take_spare
+from paddock.server.auth import Tokens
+from paddock.server.listener import run
+from paddock.server.served_env import Description, ServedEnv
 from paddock.server.settings import Settings
 from paddock.spaces import Discrete
 from tests.conformance.sandboxed import start_sandboxed
@@ -19,17 +19,19 @@ from tests.conformance.sandboxed import start_sandboxed
 _SPARES = "the suite's workers"
 
 
-class Suite(Served):
+class Suite(ServedEnv):
     """Every environment of the suite under one name; which one, a client says as for the tier ``sandbox``."""
 
     def __init__(self):
         super().__init__("CartPole-v1")
         self.name = "suite"
-        self._launch = lambda: spare_for(_SPARES) or start_sandboxed()
         self._described = Description(Discrete(1), Discrete(1), {}, None, frozenset(), deterministic=False)
 
-    def spares(self, count):
-        return WarmPool(start_sandboxed, count, _SPARES)
+    def _launch(self, tenant):
+        return take_spare(_SPARES) or start_sandboxed()
+
+    def _make_spares(self, tenant):
+        return WarmPool(start_sandboxed, self.spares, _SPARES)
 
     def what(self, asked):
         return asked

@@ -10,6 +10,8 @@ from tests.conformance.envs import Dice, Noisy, Novel, OnceOnly, Panorama, count
 from tests.conformance.tiers import call, every_tier, every_tier_and_perl, far_tiers, state_of
 from tests.spaces.twins import same
 
+pytestmark = pytest.mark.process
+
 five = partial(counting, goal=5)
 
 

@@ -24,6 +24,8 @@ from tests.conformance.tiers import (
     hosted_tiers_and_perl,
 )
 
+pytestmark = pytest.mark.process
+
 five = partial(counting, goal=5)
 
 

@@ -12,6 +12,8 @@ from tests.conformance.tiers import TIERS, call, every_tier, every_tier_and_perl
 from tests.hosting.exactness import assert_same
 from tests.spaces.twins import same
 
+pytestmark = pytest.mark.process
+
 five = partial(counting, goal=5)
 STILL = np.zeros(2, dtype=np.float32)
 

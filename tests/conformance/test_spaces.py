@@ -10,6 +10,8 @@ from tests.conformance.one_lane import as_in_lanes
 from tests.conformance.tiers import every_tier, hosted_tiers, reopen
 from tests.spaces.twins import CATALOGUE, same
 
+pytestmark = pytest.mark.process
+
 # Every class of space, each way of nesting, and each width of number once; the whole catalogue runs with `full`.
 CHOSEN = [
     "box",
@@ -83,6 +85,6 @@ def test_a_space_of_ones_own_class_must_be_given_or_made_here(tier):
         with tier.open(factory) as env:
             assert type(env.observation_space) is Colour
     else:
-        refused = (EnvironmentViolation, "class of the environment's own") if tier.walled else (BadFrame, "Colour")
+        refused = (EnvironmentViolation, "class is the environment's own") if tier.walled else (BadFrame, "Colour")
         with pytest.raises(refused[0], match=refused[1]):
             tier.open(factory)

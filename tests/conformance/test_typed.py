@@ -10,6 +10,8 @@ from paddock.errors import EpisodeFailed, InvalidAction, InvalidTask, ResetNeede
 from tests.conformance.tiers import call, every_tier, reopen, state_of
 from tests.conformance.typed_envs import SPACES, drawn, guessing
 
+pytestmark = pytest.mark.process
+
 
 @every_tier
 @pytest.mark.parametrize("name", SPACES)

@@ -16,18 +16,16 @@ from paddock.hosting.channel import DirectChannel
 from paddock.hosting.client import HostedEnv
 from paddock.hosting.codec import decode_frame, encode
 from paddock.hosting.factories import dumps, loads
-from paddock.hosting.failure import failed
+from paddock.hosting.failures import to_failed
 from paddock.hosting.host import Host
+from paddock.hosting.judge import WallRules
 from paddock.hosting.launch import Child, start_by, start_fresh
 from paddock.hosting.messages import Close
-from paddock.hosting.process_channel import ProcessChannel
+from paddock.hosting.process_channel import ProcessChannel, WalledChannel
 from paddock.hosting.remote_address import parse_address
 from paddock.hosting.remote_channel import RemoteChannel
-from paddock.hosting.wall_rules import WallRules
-from paddock.hosting.walled_channel import WalledChannel
 from paddock.vector import SyncVectorEnv
-from paddock.vector.asynchronous import AsyncVectorEnv
-from paddock.vector.processes import ProcessVectorEnv
+from paddock.vector.processes import AsyncVectorEnv, ProcessVectorEnv
 from paddock.vector.threads import ThreadVectorEnv
 from tests.conformance.envs import counting
 from tests.conformance.one_lane import OneLane, beside_idle
@@ -83,7 +81,7 @@ class CodecChannel(DirectChannel):
         try:
             return _passed(reply, answers=request)
         except NotTransferable as error:
-            return _passed(failed(error))
+            return _passed(to_failed(error))
 
 
 def _passed(message, **options):

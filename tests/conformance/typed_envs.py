@@ -71,7 +71,7 @@ def drawn(name):
     return Guard(Drawn(name))
 
 
-class Guess(ToolEnv):
+class HiddenGuess(ToolEnv):
     """Find a number between 1 and 10."""
 
     tasks = Tasks(
@@ -112,4 +112,4 @@ class Guess(ToolEnv):
 
 
 def guessing():
-    return Guard(Guess())
+    return Guard(HiddenGuess())

@@ -4,7 +4,7 @@ import importlib
 import socket
 
 from paddock.hosting.host import Host
-from paddock.hosting.serve import serve
+from paddock.hosting.worker import serve
 
 
 def main():

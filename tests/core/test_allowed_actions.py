@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from paddock.core.allowed_actions import fitting_mask, sample_allowed
 from paddock.spaces import Box, Dict, Discrete
+from paddock.testing.probes import fitting_mask, sample_allowed
 from tests.case_names import case_name
 
 THREE = Discrete(3, start=5)

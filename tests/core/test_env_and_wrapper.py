@@ -28,7 +28,7 @@ def test_reset_without_a_seed_goes_on_with_the_stream():
     assert env.np_random.random() != first
 
 
-def test_B12_numpy_integers_are_seeds():
+def test_numpy_integers_are_seeds():
     for make in (paddock.make, gym.make):
         env = make("CartPole-v1")
         np.testing.assert_array_equal(env.reset(seed=np.int64(3))[0], env.reset(seed=3)[0])

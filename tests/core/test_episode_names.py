@@ -1,7 +1,7 @@
 """Names of episodes: random by default, and the same again from the same key."""
 
 import paddock
-from paddock.core.episode_names import name_episodes, names_from
+from paddock.core.state import name_episodes, names_from
 
 
 def episodes(env, count):

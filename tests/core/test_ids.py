@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paddock.core.ids import EnvId, check_namespace, parse_id
+from paddock.core.spec import EnvId, check_namespace, parse_id
 from paddock.errors import InvalidId
 
 WORD = st.text("abcXYZ019_-.:", min_size=1, max_size=12)

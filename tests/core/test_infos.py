@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paddock.core.infos import add_info
+from paddock.core.vector_env import add_info
 
 
 def batch(infos):
@@ -14,7 +14,7 @@ def batch(infos):
     return found
 
 
-def test_B6_an_integer_first_does_not_round_the_float_after_it():
+def test_an_integer_first_does_not_round_the_float_after_it():
     found = batch([{"x": 1}, {"x": 2.7}])
     assert found["x"].tolist() == [1.0, 2.7]
 

@@ -92,6 +92,7 @@ def test_the_adapters_tell_ours_from_gymnasiums():
     assert from_gymnasium(there) is env
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("first", ["paddock.gym", "gymnasium"])
 @pytest.mark.parametrize("used", ["env = paddock.gym.make('CartPole-v1')", "class Own(paddock.Env): pass\nenv = Own()"])
 def test_whichever_is_imported_first(first, used):
@@ -104,6 +105,7 @@ def test_whichever_is_imported_first(first, used):
     assert done.stdout.split() == ["True", "True"], done.stderr
 
 
+@pytest.mark.process
 def test_a_gymnasium_that_can_not_be_imported_says_so_as_ever(tmp_path):
     (tmp_path / "gymnasium.py").write_text("raise ImportError('broken')")
     code = (
@@ -113,16 +115,18 @@ def test_a_gymnasium_that_can_not_be_imported_says_so_as_ever(tmp_path):
     assert (done.stdout, done.returncode) == ("broken\n", 0), done.stderr
 
 
+@pytest.mark.process
 def test_another_name_for_paddock_changes_nothing():
     code = (
         "import sys, paddock.gym as gym\nsys.modules['gymnasium'] = gym\nbefore = gym.Env.__bases__\n"
-        "from paddock.core.kinship import watch_for_gymnasium\nimport gymnasium\n"
+        "from paddock.core.env import watch_for_gymnasium\nimport gymnasium\n"
         "sys.modules['gymnasium.spaces'] = gym.spaces\nwatch_for_gymnasium()\nprint(before == gymnasium.Env.__bases__)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.stdout == "True\n", done.stderr
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("moment", ["core", "spaces", "envs", "envs.registration", "vector", "wrappers"])
 def test_paddock_may_be_imported_in_the_middle_of_gymnasiums_import(moment):
     """As by a plugin of Gymnasium's, or by another thread."""
@@ -141,6 +145,7 @@ print([eval("issubclass(paddock." + name + ", gymnasium." + name + ")") for name
     assert done.stdout == "[True, True, True, True]\n", done.stderr
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("with_spaces", [False, True])
 @pytest.mark.parametrize("stand_in", ["unittest.mock.MagicMock()", "types.SimpleNamespace(make=None, spaces=None)"])
 def test_a_stand_in_for_gymnasium_changes_nothing(stand_in, with_spaces):

@@ -6,7 +6,7 @@ import warnings
 import pytest
 
 import paddock
-from paddock.core.plugins import plugin_faults
+from paddock.core.registry import plugin_faults
 from paddock.errors import DeprecatedEnv, NameNotFound, NamespaceNotFound, PluginError, VersionNotFound
 
 pytestmark = pytest.mark.usefixtures("fresh_registry")

@@ -9,8 +9,8 @@ import pytest
 from gymnasium.utils import passive_env_checker as theirs
 
 from paddock import spaces
+from paddock.core.checks import check_spaces, render_and_check, reset_and_check, step_and_check
 from paddock.core.env import Env
-from paddock.core.passive import check_spaces, render_and_check, reset_and_check, step_and_check
 from paddock.errors import CheckFailed, InvalidAction, MissingSpace, WrongClass
 from paddock.gym.utils import passive_env_checker as ours
 from paddock.spaces import Box, Discrete
@@ -325,7 +325,7 @@ def test_arrays_that_share_memory_are_found_as_in_gymnasium():
     assert len(own[1]) == 2
 
 
-def test_B14_passive_checks_end_but_actions_are_validated_at_every_step():
+def test_passive_checks_end_but_actions_are_validated_at_every_step():
     class Recording(Scripted):
         taken = ()
 

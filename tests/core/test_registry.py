@@ -129,7 +129,7 @@ def test_versioned_and_unversioned_ids_of_one_name_do_not_mix():
         paddock.register("CartPole", "tests.toys:Counter")
 
 
-def test_B10_namespace_ends_when_its_block_raises():
+def test_namespace_ends_when_its_block_raises():
     with pytest.raises(ZeroDivisionError), namespace("lab"):
         paddock.register("Counter-v0", "tests.toys:Counter")
         assert gym.envs.registration.current_namespace == "lab"

@@ -88,6 +88,7 @@ def test_hostile_json_is_one_clear_error(text):
 LEAVES = st.none() | st.booleans() | st.integers() | st.text()
 
 
+@pytest.mark.slow
 @given(st.recursive(LEAVES, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)))
 def test_any_json_value_is_refused_or_a_spec(value):
     try:

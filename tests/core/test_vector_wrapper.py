@@ -15,8 +15,9 @@ from paddock.core.vector_wrapper import (
 from paddock.errors import NoAsyncCallError, PaddockError
 from paddock.spaces import Box
 from paddock.vector import AutoresetMode, SyncVectorEnv
-from tests.spaces.twins import CATALOGUE, same
+from tests.spaces.twins import CATALOGUE
 from tests.toys import Counter, Walker
+from tests.vector.lockstep import alike
 
 LIBRARIES = [gym, gymnasium]
 SAME_STEP = AutoresetMode.SAME_STEP
@@ -64,14 +65,6 @@ def stack(library, kinds, env):
     for kind in kinds:
         env = wrappers(library)[kind](env)
     return env
-
-
-def alike(ours, theirs):
-    if isinstance(ours, dict):
-        return ours.keys() == theirs.keys() and all(alike(ours[key], theirs[key]) for key in ours)
-    if isinstance(ours, np.ndarray) and ours.dtype == object:
-        return all(alike(a, b) for a, b in zip(ours, theirs, strict=True))
-    return same(ours, theirs)
 
 
 @pytest.mark.parametrize("kinds", STACKS, ids="-".join)
@@ -364,13 +357,13 @@ def test_a_snapshot_taken_through_wrappers_goes_on_where_it_was():
     assert all(alike(a, b) for one, other in zip(first, again, strict=True) for a, b in zip(one, other, strict=True))
 
 
-def test_B6_infos_added_through_a_wrapper_keep_their_values():
+def test_infos_added_through_a_wrapper_keep_their_values():
     env = VectorWrapper(counters(2, 3))
     infos = env._add_info(env._add_info({}, {"x": 1}, 0), {"x": 2.7}, 1)
     assert infos["x"].tolist() == [1, 2.7]
 
 
-def test_B5_a_partial_reset_through_wrappers_leaves_the_options_alone():
+def test_a_partial_reset_through_wrappers_leaves_the_options_alone():
     env = stack(gym, ["obs", "reward"], counters(9, 9, autoreset_mode="Disabled"))
     env.reset()
     env.step([0, 0])
@@ -384,7 +377,7 @@ class Squared(VectorObservationWrapper):
         return observations**2 + 1
 
 
-def test_B17_under_same_step_the_last_observations_are_changed_too():
+def test_under_same_step_the_last_observations_are_changed_too():
     with pytest.raises(ValueError, match="Expected autoreset_mode to be NEXT_STEP or DISABLED"):
         wrappers(gymnasium)["obs"](cartpoles(gymnasium, "SameStep"))
     env = Squared(counters(2, 3, 3, autoreset_mode=SAME_STEP))
@@ -396,7 +389,7 @@ def test_B17_under_same_step_the_last_observations_are_changed_too():
     assert [None if one is None else one.tolist() for one in infos["final_obs"]] == [[5], None, None]
 
 
-def test_B17_n_lanes_are_n_single_wrapped_environments():
+def test_n_lanes_are_n_single_wrapped_environments():
     class SquaredOne(paddock.ObservationWrapper):
         def observation(self, observation):
             return observation**2 + 1
@@ -433,7 +426,7 @@ class Identity(VectorObservationWrapper):
 
 # A batch of scalars is taken apart into NumPy's scalars, a batch of empty tuples into nothing: no rows like the lanes'.
 @pytest.mark.parametrize("name", [name for name in CATALOGUE if name not in ("box-scalar", "tuple-empty")])
-def test_B17_last_observations_of_every_space_pass_through_the_batch_unchanged(name):
+def test_last_observations_of_every_space_pass_through_the_batch_unchanged(name):
     def lanes():
         return SyncVectorEnv([lambda goal=goal: Sampler(name, goal) for goal in (1, 2, 3)], autoreset_mode=SAME_STEP)
 
@@ -443,7 +436,7 @@ def test_B17_last_observations_of_every_space_pass_through_the_batch_unchanged(n
         assert all(map(alike, wrapped.step([0, 0, 0]), bare.step([0, 0, 0])))
 
 
-def test_B17_kernel_lanes_too():
+def test_last_observations_of_kernel_lanes_pass_through_unchanged():
     def lanes(id):
         return paddock.make_vec(id, num_envs=4, lanes=paddock.LaneOptions(autoreset=SAME_STEP))
 
@@ -463,7 +456,7 @@ def test_B17_kernel_lanes_too():
         assert ends
 
 
-def test_B17_what_depends_on_the_lane_meets_its_own_lane():
+def test_what_depends_on_the_lane_meets_its_own_lane():
     class Weighted(VectorObservationWrapper):
         weights = np.array([[1.0], [10.0], [100.0]])
 
@@ -476,7 +469,7 @@ def test_B17_what_depends_on_the_lane_meets_its_own_lane():
     assert [infos["final_obs"][lane].tolist() for lane in (1, 2)] == [[10], [100]]
 
 
-def test_B17_a_buffer_that_is_written_again_does_not_change_last_observations():
+def test_a_buffer_that_is_written_again_does_not_change_last_observations():
     class Buffered(VectorObservationWrapper):
         def __init__(self, env):
             super().__init__(env)
@@ -492,7 +485,7 @@ def test_B17_a_buffer_that_is_written_again_does_not_change_last_observations():
     assert infos["final_obs"][0].tolist() == [2]
 
 
-def test_B17_a_wrapper_that_learns_sees_each_observation_once():
+def test_a_wrapper_that_learns_sees_each_observation_once():
     class Listening(VectorObservationWrapper):
         heard = ()
 
@@ -510,7 +503,7 @@ def test_B17_a_wrapper_that_learns_sees_each_observation_once():
     assert env.heard == (0, 0, 1, 0, 1)  # the reset, lane 0's last, then the batch
 
 
-def test_B17_last_observations_take_the_form_of_the_wrappers_own_space():
+def test_last_observations_take_the_form_of_the_wrappers_own_space():
     class Named(VectorObservationWrapper):
         def __init__(self, env):
             super().__init__(env)

@@ -19,7 +19,7 @@ def compile_after(monkeypatch, steps):
     def load(kernel, layout):
         return steps == AT_ONCE and bool(compiled_run(kernel, layout))
 
-    monkeypatch.setattr("paddock.kernels.env.load_if_kept", load)
+    monkeypatch.setattr("paddock.kernels.env.load_if_cached", load)
     if steps in (IN_PYTHON, AT_ONCE):
         return
     monkeypatch.setattr(KernelEnv, "_has_quick_step", lambda self: False)  # it would not be counted

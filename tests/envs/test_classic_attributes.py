@@ -10,7 +10,7 @@ import paddock.kernels.env
 from paddock.envs import AcrobotEnv
 from paddock.errors import InvalidBound, InvalidKernel
 
-from .identity import AT_ONCE, IN_PYTHON, ONE_EACH, compile_after, go_on, pair, play, same
+from .identity import ONE_EACH, go_on, pair, play, same
 
 NUMBERS = {
     "CartPole-v1": {"gravity": 12.3, "masscart": 1.7, "masspole": 0.3, "total_mass": 2.1, "length": 0.7, "tau": 0.03}
@@ -34,12 +34,6 @@ STATES = {
     "Pendulum-v1": (9.3, 1.1),
     "Acrobot-v1": (1.1, -0.4, 2.3, -1.7),
 }
-
-
-@pytest.fixture(params=["python", "compiled"])
-def form(request, monkeypatch):
-    compile_after(monkeypatch, IN_PYTHON if request.param == "python" else AT_ONCE)
-    return request.param
 
 
 @pytest.mark.parametrize("env_id", ONE_EACH)

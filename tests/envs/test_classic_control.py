@@ -21,13 +21,6 @@ each_env = pytest.mark.parametrize("env_id", ONE_EACH)
 modes = pytest.mark.parametrize("mode", ["NEXT_STEP", "SAME_STEP"])
 
 
-@pytest.fixture(params=["python", "compiled"])
-def form(request, monkeypatch):
-    """Single environments that stay in Python, or that are compiled at their first step."""
-    compile_after(monkeypatch, IN_PYTHON if request.param == "python" else AT_ONCE)
-    return request.param
-
-
 @pytest.fixture(params=["python lanes", "compiled lanes"])
 def lanes(request, monkeypatch):
     """Lanes that run as Python, as where Numba is missing, or compiled."""
@@ -61,6 +54,7 @@ def test_spec_spaces_and_metadata_are_gymnasiums(env_id):
     assert ours.metadata == theirs.metadata
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seeds", [15, pytest.param(200, marks=pytest.mark.full)])
 @pytest.mark.parametrize("env_id", CLASSIC)
 def test_single_env_equals_gymnasium_bit_for_bit(env_id, seeds, form):
@@ -75,6 +69,7 @@ def test_single_env_equals_gymnasium_bit_for_bit(env_id, seeds, form):
     assert ended_by_goal or env_id == "Pendulum-v1"  # else the comparison has seen no goal
 
 
+@pytest.mark.slow
 @modes
 @pytest.mark.parametrize("steps", [300, pytest.param(2000, marks=pytest.mark.full)])
 @each_env
@@ -153,7 +148,7 @@ def test_acrobot_begun_far_out_is_observed_in_numpys_single_precision(form):
 
 
 @each_env
-def test_b14_nan_and_impossible_actions_are_refused_and_change_no_state(env_id, form):
+def test_nan_and_impossible_actions_are_refused_and_change_no_state(env_id, form):
     env, vector = paddock.make(env_id), our_lanes(env_id, 3, strict=True)
     rng = np.random.default_rng(0)
     env.reset(seed=1)
@@ -232,6 +227,7 @@ def begun(env_id):
     return BEGUN[env_id]
 
 
+@pytest.mark.slow
 @each_env
 @given(data=st.binary(max_size=200))
 def test_any_bytes_are_refused_as_a_snapshot_and_change_nothing(env_id, data):
@@ -242,6 +238,7 @@ def test_any_bytes_are_refused_as_a_snapshot_and_change_nothing(env_id, data):
         assert env.snapshot() == before
 
 
+@pytest.mark.slow
 @each_env
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(at=st.integers(0, 10**6), byte=st.integers(0, 255), cut=st.integers(0, 3))

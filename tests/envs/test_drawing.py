@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 import paddock
 from paddock.envs.drawing.canvas import Backdrop, Canvas, near
-from paddock.kernels.screen import as_array, tiled
+from paddock.kernels.env import as_array
+from paddock.kernels.vector import tile
 
 SIZE = (60, 40)
 places = st.tuples(st.floats(-30, 90), st.floats(-30, 70))
@@ -64,7 +65,7 @@ def test_edges_are_smooth():
 @pytest.mark.parametrize(("count", "size"), [(1, (60, 40)), (2, (120, 40)), (3, (120, 80)), (5, (180, 80))])
 def test_tiles_fill_a_grid_row_by_row(count, size):
     pictures = [np.full((40, 60, 3), 10 * (at + 1), np.uint8) for at in range(count)]
-    grid = tiled(pictures)
+    grid = tile(pictures)
     assert grid.get_size() == size
     columns = size[0] // 60
     assert [grid.get_at((at % columns * 60 + 30, at // columns * 40 + 20))[0] for at in range(count)] == [
@@ -73,7 +74,7 @@ def test_tiles_fill_a_grid_row_by_row(count, size):
 
 
 def test_tiles_shrink_until_they_fit_a_display():
-    grid = tiled([np.zeros((400, 600, 3), np.uint8)] * 64)
+    grid = tile([np.zeros((400, 600, 3), np.uint8)] * 64)
     assert grid.get_size()[0] <= 1280 and grid.get_size()[1] <= 800
     assert math.isclose(grid.get_size()[0] / grid.get_size()[1], 1.5, rel_tol=0.02)
 

@@ -198,7 +198,7 @@ def test_missing_pygame_is_told_and_does_not_hinder_a_step(id, monkeypatch):
     env = paddock.make(id, render_mode="rgb_array")
     env.reset(seed=1)
     env.step(actions(env, 1)[0])
-    with pytest.raises(errors.DependencyNotInstalled, match=r'pip install "paddock\[render\]"'):
+    with pytest.raises(errors.DependencyNotInstalled, match=r"pip install pygame-ce"):
         env.render()
     env.close()
 
@@ -265,6 +265,7 @@ def test_mode_without_its_hook_is_told():
         lamp.render()
 
 
+@pytest.mark.process
 def test_frames_need_no_display_and_print_nothing():
     printed = run(
         """
@@ -302,6 +303,7 @@ def shown(id, **options):
 """
 
 
+@pytest.mark.process
 def test_human_mode_shows_each_reset_and_step_of_every_environment():
     run(
         WINDOWS
@@ -327,6 +329,7 @@ def test_human_mode_shows_each_reset_and_step_of_every_environment():
     )
 
 
+@pytest.mark.process
 def test_closing_one_window_leaves_the_others_and_the_rest_of_pygame_alive():
     run(
         WINDOWS
@@ -351,6 +354,7 @@ def test_closing_one_window_leaves_the_others_and_the_rest_of_pygame_alive():
     )
 
 
+@pytest.mark.process
 def test_display_of_a_program_that_has_one_stays_open():
     run(
         WINDOWS
@@ -365,6 +369,7 @@ def test_display_of_a_program_that_has_one_stays_open():
     )
 
 
+@pytest.mark.process
 def test_lanes_share_a_window_side_by_side():
     run(
         WINDOWS
@@ -384,6 +389,7 @@ def test_lanes_share_a_window_side_by_side():
     )
 
 
+@pytest.mark.process
 def test_missing_display_is_told():
     run(
         """

@@ -84,6 +84,7 @@ def play_beside(case, seeds, *, episodes=3, limit=120):
     return terminated
 
 
+@pytest.mark.process
 @cases
 def test_single_env_is_gymnasiums_bit_for_bit(case, form):
     assert play_beside(case, range(15)) > 0
@@ -96,7 +97,7 @@ def test_single_env_is_gymnasiums_bit_for_bit_for_200_seeds(case, form):
 
 
 class _FloatProbability(gymnasium.Wrapper):
-    """Gymnasium's reset tells prob=1 as an int, whose type then truncates all lanes' probabilities (defect B6)."""
+    """Gymnasium's reset tells prob=1 as an int, whose type then truncates all lanes' probabilities."""
 
     def reset(self, **kwargs):
         seen, told = self.env.reset(**kwargs)
@@ -132,6 +133,7 @@ def lanes_beside(case, mode, steps):
 MODES = [gymnasium.vector.AutoresetMode.NEXT_STEP, gymnasium.vector.AutoresetMode.SAME_STEP]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.name)
 @pytest.mark.parametrize("case", ONE_EACH)
 def test_lanes_are_gymnasiums_envs_seeded_one_after_another(case, mode, compiled):
@@ -146,7 +148,7 @@ def test_lanes_are_gymnasiums_envs_for_2000_steps(case, mode, compiled):
 
 
 def test_lanes_tell_probabilities_of_a_reset_as_floats():
-    """Defect B6: Gymnasium would give int64 here, and cut 1/3 to 0 in later steps."""
+    """Gymnasium would give int64 here, and cut 1/3 to 0 in later steps."""
     lanes = paddock.make("FrozenLake-v1", num_envs=3)
     assert lanes.reset(seed=0)[1]["prob"].dtype == np.float64
     assert np.all(lanes.step(np.array([0, 1, 2]))[4]["prob"] > 0.3)

@@ -184,7 +184,7 @@ def test_params_that_lead_out_of_the_table_are_refused(env_id):
     wrong = [{"successor": params.successor + 1000}, {"outcomes": 7}, {"actions": 2}, {"reward": params.reward[:5]}]
     wrong += [{"first_states": params.first_states - 999}, {"first_sums": np.ones(0)}]
     for fields in wrong:
-        with pytest.raises(InvalidKernel, match="no table"):
+        with pytest.raises(InvalidKernel, match="not a table"):
             ours.set_params(params._replace(**fields))
     go_on(ours, theirs)
 
@@ -214,7 +214,7 @@ def test_taxi_map_and_places_decide_the_action_mask():
         assert ours.encode(*ours.decode(s)) == s
     ours.locs = theirs.locs = [(1, 1), (2, 2), (3, 3), (4, 4)]
     go_on(ours, theirs, 40)
-    with pytest.raises(InvalidKernel, match="no town"):
+    with pytest.raises(InvalidKernel, match="not a town"):
         ours.locs = [(0, 0)]
     with pytest.raises(InvalidKernel, match="500"):
         ours.decode(500)

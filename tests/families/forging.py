@@ -2,13 +2,13 @@
 
 import numpy as np
 
-from paddock.sources.snapshot_value import opened_value, sealed_value
+from paddock.sources.foreign import open_value, seal_value
 
 
 def forged(layer, snapshot, change):
-    value = opened_value(layer, snapshot)
+    value = open_value(layer, snapshot)
     change(value)
-    return sealed_value(layer, value, name="forged")
+    return seal_value(layer, value, name="forged")
 
 
 def setting(*path, to):

@@ -15,7 +15,7 @@ from gymnasium.utils.env_checker import check_env
 import paddock
 from paddock.errors import InvalidSnapshot, SnapshotUnsupported
 from paddock.sources import from_gymnasium
-from paddock.sources.snapshot_value import opened_value
+from paddock.sources.foreign import open_value
 from tests.families.forging import failing_once, filled, forged, integers_of, setting, without
 from tests.families.playing import (
     actions,
@@ -313,7 +313,7 @@ def test_a_broken_state_of_the_ale_is_refused_and_changes_nothing(chance):
     first = env.snapshot()
     for _ in range(30):
         env.step(2)
-    before, bits = env.snapshot(), opened_value("gymnasium", first)["state"]["bits"]
+    before, bits = env.snapshot(), open_value("gymnasium", first)["state"]["bits"]
     for number, bad in enumerate(broken_states(bits)):
         with pytest.raises(InvalidSnapshot):
             env.restore(forged("gymnasium", first, setting("state", "bits", to=bad)))

@@ -226,7 +226,7 @@ def test_names_forms_and_arguments():
         paddock.make("pettingzoo:classic/leduc_holdem_v4")
     with pytest.raises(MissingArgument, match="player_1, player_2"):
         paddock.make("pettingzoo:classic/tictactoe_v3", agent="me")
-    with pytest.raises(MissingArgument, match="say which"):
+    with pytest.raises(MissingArgument, match="Name it"):
         from_pettingzoo(tictactoe_v3.env(), opponents=lambda seen, info: 0)
     with pytest.raises(WrongClass, match="got int"):
         from_pettingzoo(3)

@@ -13,10 +13,10 @@ import paddock
 from paddock import LaneOptions
 from paddock.errors import InvalidAction, InvalidSeed, PlanError, ResetNeeded, SnapshotUnsupported
 from paddock.sources import mujoco_lanes
-from paddock.sources.atari_lanes import AtariLanes
+from paddock.sources.atari import AtariLanes
 from paddock.vector.threads import ThreadVectorEnv
 from tests.spaces.twins import same
-from tests.vector.test_equality import MODES, assert_alike, played
+from tests.vector.lockstep import MODES, assert_alike, played
 
 gymnasium.register_envs(ale_py)
 

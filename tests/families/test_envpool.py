@@ -4,6 +4,8 @@ import pytest
 
 from tests.peers import ROOT, pytest_with_peer
 
+pytestmark = pytest.mark.peers
+
 
 @pytest.mark.full
 def test_lanes_of_envpool(tmp_path):

@@ -4,6 +4,8 @@ import pytest
 
 from tests.peers import ROOT, pytest_with_peer
 
+pytestmark = pytest.mark.peers
+
 FILES = [
     "tests/sources/test_gymnasium.py",
     "tests/adapters/test_gymnasium.py",

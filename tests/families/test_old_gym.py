@@ -4,6 +4,8 @@ import pytest
 
 from tests.peers import ROOT, pytest_with_peer
 
+pytestmark = pytest.mark.peers
+
 
 @pytest.mark.parametrize("peer", ["gym21", "gym26"])
 def test_environments_of_an_old_gym(peer, tmp_path):

@@ -1,6 +1,10 @@
 """PettingZoo's games: run where PettingZoo is."""
 
+import pytest
+
 from tests.peers import ROOT, pytest_with_peer
+
+pytestmark = pytest.mark.peers
 
 
 def test_games_of_pettingzoo(tmp_path):

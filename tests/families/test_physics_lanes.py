@@ -1,6 +1,10 @@
 """Lanes of simulators that step together: run where MuJoCo and the ALE are."""
 
+import pytest
+
 from tests.peers import ROOT, pytest_with_peer
+
+pytestmark = pytest.mark.peers
 
 
 def test_lanes_of_mujoco_and_the_ale(tmp_path):

@@ -60,7 +60,7 @@ class Drifter(FuncEnv):
 def stubborn_lanes(env, steps):
     """Step with action 0, 1, 2, 0, … by lane and check the law of lanes: who ended begins anew, alone.
 
-    Returns how often a lane moved while another one began anew: what defect B4 loses.
+    Returns how often a lane moved while another one began anew; with Gymnasium it does not move then.
     """
     actions = np.arange(env.num_envs) % 3
     env.reset(seed=7)

@@ -106,7 +106,7 @@ def test_one_lane_follows_the_functions(stand_in):
     assert total > 4
 
 
-def test_B4_a_lane_that_begins_anew_does_not_freeze_the_others(stand_in):
+def test_a_lane_that_begins_anew_does_not_freeze_the_others(stand_in):
     assert stubborn_lanes(FunctionalJaxVectorEnv(drifter(), 6), 60) > 40
 
 
@@ -184,8 +184,9 @@ def test_ids_of_gymnasiums_jax_environments_are_our_kernels(id):
     lanes.step(lanes.action_space.sample())
 
 
+@pytest.mark.peers
 @pytest.mark.full
-def test_B4_holds_with_jax_itself_and_numbers_are_gymnasiums_until_a_lane_ends():
+def test_with_jax_itself_lanes_move_on_and_numbers_are_gymnasiums_until_a_lane_ends():
     answer = run_with_peer(
         "jax",
         """

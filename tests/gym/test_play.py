@@ -17,14 +17,6 @@ from tests.wrappers.painters import Painter
 KEYS = {"a": 1, "b": 2, "ab": 3}
 
 
-@pytest.fixture
-def pygame(monkeypatch):
-    monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
-    module = pytest.importorskip("pygame")
-    yield module
-    module.quit()
-
-
 class Game(Painter):
     """Notes its actions and seeds; the observation is the step with a random part of the episode."""
 
@@ -306,10 +298,11 @@ def test_arrows_play_a_game_that_knows_them_by_their_former_codes(pygame):
 
 def test_missing_pygame_is_told_with_the_command_that_installs_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "pygame", None)
-    with pytest.raises(errors.DependencyNotInstalled, match=r'pip install "paddock\[render\]"'):
+    with pytest.raises(errors.DependencyNotInstalled, match=r"pip install pygame-ce"):
         play(Game(), keys_to_action=KEYS)
 
 
+@pytest.mark.process
 def test_importing_it_imports_neither_pygame_nor_matplotlib():
     code = (
         "import sys, paddock.gym.utils.play, paddock.gym.utils.save_video;"

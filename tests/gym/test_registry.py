@@ -88,6 +88,7 @@ def test_the_registry_is_written_as_before(mine):
         _ = gym.registry["me/Counter-v0"]
 
 
+@pytest.mark.process
 def test_asking_for_an_id_of_ones_own_imports_no_gymnasium():
     code = (
         "import sys, paddock.gym as gym; print('mine/G-v0' in gym.registry, gym.registry.get(3),"

@@ -21,7 +21,7 @@ from paddock.gym.utils import EzPickle, RecordConstructorArgs, colorize, env_che
 from paddock.gym.utils import step_api_compatibility as step_api
 from paddock.testing import data_equivalence
 from tests.testing.bad_envs import bad_env, good
-from tests.testing.test_check_env import gymnasiums_bad_envs
+from tests.testing.bad_envs_of_gymnasium import gymnasiums_bad_envs
 
 COLOURS = ["gray", "red", "green", "yellow", "blue", "magenta", "cyan", "white", "crimson"]
 

@@ -8,7 +8,7 @@ import socket
 def main(target, told):
     module, _, name = target.partition(":")
     attacks = importlib.import_module(f"paddock.bench.hostile.attacks.{module}")
-    from paddock.bench.hostile.attacks.attempt import tried
+    from paddock.bench.hostile.attacks.attempt import run_attempt
 
     with socket.socket(fileno=3) as near:
-        near.sendall(json.dumps(tried(getattr(attacks, name)(**told).attempt)).encode())
+        near.sendall(json.dumps(run_attempt(getattr(attacks, name)(**told).attempt)).encode())

@@ -30,6 +30,7 @@ def escaped(results):
     ]
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("tier", WALLS)
 def test_one_attack_of_each_kind_is_contained_for_an_ordinary_user(tier):
     need(tier)

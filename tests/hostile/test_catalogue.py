@@ -8,7 +8,8 @@ import pytest
 
 from paddock.bench.hostile import attacks as attacks_package
 from paddock.bench.hostile.attack import CANARIES, ENDINGS, GROUPS
-from paddock.bench.hostile.attacks.imports import ATTEMPTS, module_source
+from paddock.bench.hostile.attacks import attempt
+from paddock.bench.hostile.attacks.imports import module_source
 from paddock.bench.hostile.catalogue import ATTACKS
 from paddock.bench.hostile.score import OURS
 from paddock.sandbox.policy import Policy
@@ -36,7 +37,7 @@ def test_every_group_has_at_least_eight_attacks():
 
 
 def test_wrappers_are_among_them():
-    assert sum("wrapper" in attack.target.split()[0] for attack in ATTACKS) >= 4
+    assert sum("wrapper" in attack.kind for attack in ATTACKS) >= 4
 
 
 @pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.code)
@@ -45,30 +46,25 @@ def test_row_fits(attack):
     assert attack.expected
     assert attack.expected <= ENDINGS.keys()
     assert attack.promise in {*OURS, *(one.key for one in promises("sandbox"))}
-    assert (attack.control is None) == bool(attack.not_shown), "an attack that can't be shown says why"
+    assert (attack.control is None) == bool(attack.no_control), "an attack that can't be shown says why"
     Policy(**{name: value for name, value in attack.policy.items() if name not in ("read", "write")})
-    kind, _, what = attack.target.partition(" ")
-    if kind in ("env", "wrapper"):
-        module, _, name = what.partition(":")
-        assert hasattr(importlib.import_module(f"{attacks_package.__name__}.{module}"), name)
-    elif kind in ("module", "modular-wrapper"):
-        compile(module_source(what, PLACES), what, "exec")
+    if attack.kind in ("env", "wrapper"):
+        module, _, name = attack.target.partition(":")
+        assert module.startswith(f"{attacks_package.__name__}.")
+        assert hasattr(importlib.import_module(module), name)
+    elif attack.kind in ("module", "module wrapper"):
+        compile(module_source(attack.target, PLACES), attack.code, "exec")
     else:
-        assert kind == "spec"
-
-
-def test_every_attempt_of_the_modules_is_used():
-    used = {attack.target.partition(" ")[2] for attack in ATTACKS}
-    assert set(ATTEMPTS) <= used
+        assert attack.kind == "spec"
 
 
 def test_every_class_of_attack_is_in_the_catalogue():
-    used = {attack.target.partition(" ")[2] for attack in ATTACKS}
+    used = {attack.target for attack in ATTACKS}
     found = set()
     for module in pkgutil.iter_modules(attacks_package.__path__):
         loaded = importlib.import_module(f"{attacks_package.__name__}.{module.name}")
         for name, value in vars(loaded).items():
             if isinstance(value, type) and value.__module__ == loaded.__name__ and "attempt" in dir(value):
-                found.add(f"{module.name}:{name}")
-    kept = {"attempt:Hostile", "wrappers:HostileWrapper", "wrappers:Harmless"}  # what others are built on
-    assert found - kept - used == set()
+                found.add(f"{loaded.__name__}:{name}")
+    foundations = {f"{attempt.__name__}:{name}" for name in ("Hostile", "HostileWrapper")}
+    assert found - foundations - used == set()

@@ -12,6 +12,7 @@ from .tiers import WALLS, linux_only, need
 pytestmark = linux_only
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("rounds", [3, pytest.param(11, marks=pytest.mark.full)])
 @pytest.mark.parametrize("tier", WALLS)
 def test_neighbours_steps_are_not_held_up(tier, rounds):

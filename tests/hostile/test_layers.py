@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from paddock.bench.hostile.canaries import Canaries
-from paddock.bench.hostile.run import placed
+from paddock.bench.hostile.score import fill_places
 from paddock.sandbox import Call, Machine, Policy, launch
 
 from .tiers import ROOT, linux_only
@@ -51,7 +51,7 @@ def attempted(layers, target, told, policy):
         private.write_text("for its owner's eyes")
         private.chmod(0o600)
         places = {**canaries.places, "private": str(private)}
-        told, policy = placed(told, places), placed(policy, places)
+        told, policy = fill_places(told, places), fill_places(policy, places)
         given = {name: (value,) if name == "read" else value for name, value in policy.items()}
         here, there = socket.socketpair()
         here.settimeout(30)
@@ -73,6 +73,7 @@ def needed(layer):
         pytest.skip("this user may make no control groups; runs as root")
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(("layer", "target", "told", "policy"), PROBES)
 def test_layer_alone_stops_the_attack_it_is_there_for(layer, target, told, policy):
     needed(layer)
@@ -80,6 +81,7 @@ def test_layer_alone_stops_the_attack_it_is_there_for(layer, target, told, polic
     assert found == "ended" or found.startswith("denied"), found
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(("layer", "target", "told", "policy"), PROBES)
 def test_without_that_layer_the_same_attack_succeeds(layer, target, told, policy):
     needed(layer)

@@ -15,12 +15,10 @@ import pytest
 from paddock.bench.hostile import score as score_module
 from paddock.bench.hostile.attack import Verdict
 from paddock.bench.hostile.catalogue import ATTACKS
-from paddock.bench.hostile.delivered import leaks, lies, lies_of_error
 from paddock.bench.hostile.host_state import dead_children, descendants, reap
-from paddock.bench.hostile.run import by_code
 from paddock.bench.hostile.score import groups, promises, score
+from paddock.bench.hostile.trial import leaks, lies, lies_of_error
 from paddock.cli import main
-from paddock.errors import PaddockError
 
 from .tiers import linux_only
 
@@ -48,7 +46,7 @@ def test_promise_is_broken_by_an_escape_that_the_tier_rules_out(escaping, capsys
     escaping.add("F02")
     assert main(["hostile", "--tier", "sandbox", "--group", "files"]) == 1
     said = capsys.readouterr().out
-    assert "24 of 25" in said
+    assert "25 of 26" in said
     assert "sandbox: promise broken: F02 reads a file in the user's home: made up" in said
 
 
@@ -108,10 +106,11 @@ def test_stopped_in_the_middle_it_shows_the_score_so_far(escaping, monkeypatch, 
     said = capsys.readouterr()
     assert "sandbox: 2 of 2 contained, no promises broken" in said.out
     assert "process" not in said.out
-    assert said.err.endswith("paddock: error: stopped after 2 of 25 attacks on sandbox\n")
+    assert said.err.endswith("paddock: error: stopped after 2 of 26 attacks on sandbox\n")
     assert signal.getsignal(signal.SIGTERM) is handler
 
 
+@pytest.mark.process
 @linux_only
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
 def test_nothing_of_an_attack_outlives_the_program_that_runs_it(number, tmp_path):
@@ -129,6 +128,7 @@ def test_nothing_of_an_attack_outlives_the_program_that_runs_it(number, tmp_path
     assert trials
 
 
+@pytest.mark.process
 @linux_only
 def test_an_interrupt_from_the_terminal_leaves_no_traceback(tmp_path):
     """Ctrl-C goes to every process of the group, not to the program alone."""
@@ -151,6 +151,7 @@ def is_trial(pid):
         return False
 
 
+@pytest.mark.process
 @linux_only
 def test_dead_children_are_reaped():
     child = os.posix_spawn("/bin/true", ["true"], {})
@@ -165,14 +166,14 @@ def test_catalogue_is_listed_and_unknown_codes_are_refused(capsys):
     assert len(json.loads(capsys.readouterr().out)) == len(ATTACKS)
     assert main(["hostile", "--attack", "X99", "--tier", "none"]) == 2
     assert "there is no attack 'X99'" in capsys.readouterr().err
-    with pytest.raises(PaddockError, match="no attack 'X99'"):
-        by_code("X99")
 
 
 @linux_only
 def test_rows_of_the_table_are_groups(escaping):
     escaping.add("N01")
-    scores = [score(tier, [by_code("N01"), by_code("N02"), by_code("K01")]) for tier in ("none", "process")]
+    scores = [
+        score(tier, [one for one in ATTACKS if one.code in ("N01", "N02", "K01")]) for tier in ("none", "process")
+    ]
     assert groups(scores) == [["network", "1 of 2", "1 of 2"], ["kernel", "1 of 1", "1 of 1"]]
 
 

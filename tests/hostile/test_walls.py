@@ -2,14 +2,14 @@
 
 import pytest
 
-from paddock.bench.hostile.run import run_attack
-from paddock.bench.hostile.score import promises
+from paddock.bench.hostile.score import promises, run_attack
 
 from .tiers import WALLS, attacks, linux_only, need
 
 pytestmark = linux_only
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("attack", attacks())
 @pytest.mark.parametrize("tier", WALLS)
 def test_attack_is_contained(tier, attack):

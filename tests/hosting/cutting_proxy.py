@@ -5,6 +5,8 @@ import socket
 import struct
 import threading
 
+import numpy as np
+
 _RESET = struct.pack("ii", 1, 0)
 
 
@@ -72,3 +74,10 @@ def _reset(*sockets):
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
             sock.shutdown(socket.SHUT_RDWR)
         sock.close()
+
+
+def cuts(seed, count, *, largest):
+    """Where connections are cut: in the handshake, in the Hello, in and between requests and replies."""
+    rng = np.random.default_rng(seed)
+    for _ in range(count):
+        yield (int(rng.integers(1, 3000)), None) if rng.random() < 0.5 else (None, int(rng.integers(1, largest)))

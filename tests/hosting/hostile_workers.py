@@ -10,7 +10,7 @@ from paddock.hosting.codec import PREFIX, decode_frame, encode
 from paddock.hosting.host import Host
 from paddock.hosting.launch import Child
 from paddock.hosting.messages import Done
-from paddock.hosting.serve import serve
+from paddock.hosting.worker import serve
 
 KEPT_BYTES = 65_536
 _FORK = multiprocessing.get_context("fork")

@@ -1,6 +1,7 @@
 """A small server of the native wire for tests of clients: the package websockets, server.session, a Host."""
 
 import contextlib
+import dataclasses
 import itertools
 import secrets
 import threading
@@ -11,16 +12,14 @@ from websockets.exceptions import ConnectionClosed
 
 from paddock import Env, spaces
 from paddock.errors import SessionGone
-from paddock.hosting.close_reason import close_number, close_reason
-from paddock.hosting.codec import decode_frame, encode
+from paddock.hosting.codec import decode_frame, encode, number_of
+from paddock.hosting.failures import close_number, close_reason
 from paddock.hosting.host import Host
 from paddock.hosting.messages import Close, Failed, Hello
-from paddock.hosting.numbering import number_of
 from paddock.hosting.remote_address import RemoteAddress
-from paddock.server.chain import digest
-from paddock.server.effects import CloseConnection, SendTo, ToWorker
-from paddock.server.session import Session
-from paddock.server.terms import Terms
+from paddock.hosting.remote_session import Patience
+from paddock.server.journal import digest
+from paddock.server.session import CloseConnection, SendTo, Session, SessionLimits, ToWorker
 from tests.hosting.websocket.servers import websockets_server
 
 
@@ -53,7 +52,7 @@ class NativeServer:
     """Sessions, each with a Host of its own. ``applied``: the actions of each session, in order."""
 
     def __init__(self, terms=None, size=0):
-        self.terms = terms or Terms()
+        self.terms = terms or SessionLimits()
         self.size = size
         self.lock = threading.Lock()
         self.sessions, self.hosts, self.applied, self.envs = {}, {}, {}, {}
@@ -147,3 +146,17 @@ def native_server(terms=None, size=0, **options):
         server.address = RemoteAddress(endpoint.host, endpoint.port, endpoint.secure, "/Diary-v0", endpoint.unix)
         server.port = endpoint.port
         yield server
+
+
+QUICK = Patience(first_s=0.001, longest_s=0.01, begin_s=2.0, resume_s=5.0, handshake_s=2.0)
+
+
+def through(proxy, server):
+    return dataclasses.replace(server.address, port=proxy.port)
+
+
+def refusing(status, body=""):
+    def refuse(connection, request):
+        return connection.respond(status, body)
+
+    return refuse

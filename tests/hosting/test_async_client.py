@@ -17,21 +17,13 @@ from paddock.errors import (
     Unreachable,
     WorkerLost,
 )
-from paddock.hosting.async_client import AsyncHostedEnv
 from paddock.hosting.async_remote_channel import AsyncRemoteChannel
+from paddock.hosting.client import AsyncHostedEnv
+from paddock.hosting.judge import WallRules
 from paddock.hosting.messages import Make, State, Step
-from paddock.hosting.remote_address import RemoteAddress
-from paddock.hosting.remote_refusal import OtherWire
-from paddock.hosting.wall_rules import WallRules
-from tests.hosting.cutting_proxy import CuttingProxy
-from tests.hosting.native_server import native_server
-from tests.hosting.test_remote_channel import QUICK, cuts, refusing, through
-
-
-@pytest.fixture
-def server():
-    with native_server() as server:
-        yield server
+from paddock.hosting.remote_address import OtherWire, RemoteAddress
+from tests.hosting.cutting_proxy import CuttingProxy, cuts
+from tests.hosting.native_server import QUICK, native_server, refusing, through
 
 
 def run(coroutine):

@@ -11,9 +11,8 @@ import pytest
 from paddock.errors import BadFrame, NotTransferable
 from paddock.hosting import messages
 from paddock.hosting.codec import PREFIX_BYTES, decode, decode_frame, decode_prefix, encode
-from paddock.hosting.limits import LIMITS, Limits
-from paddock.hosting.messages import Call, Done, Failed, Make, Render, Reset, Restore, State, Step
-from paddock.hosting.value_reader import _RULES as KINDS
+from paddock.hosting.messages import LIMITS, Call, Done, Failed, Limits, Make, Render, Reset, Restore, State, Step
+from paddock.hosting.values import _READ_RULES as KINDS
 from tests.case_names import case_name
 from tests.hosting import golden
 from tests.hosting.exactness import assert_same
@@ -218,6 +217,7 @@ def test_messages_without_values_have_no_body():
             decode(head, bytearray(8))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "unit",
     [b"\x80", b"\x90", b"\x81\xa0\x80", b"\x81\xa0\x00", b"\x91\x90", b"\xa2\xc3\xa9", b"\xca\x00\x00\x00\x01"]

@@ -155,6 +155,7 @@ def test_the_counts_are_what_the_issue_asks_for():
     assert sum(MUTATIONS.values()) >= 100_000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.__name__)
 def test_any_bytes_are_a_message_or_a_bad_frame(mutation):
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -12,7 +12,7 @@ from paddock.hosting.codec import decode_frame, encode
 from paddock.hosting.messages import Done
 from paddock.hosting.values import from_wire, to_wire
 from paddock.spaces import Space, Struct
-from paddock.spaces.records.known import known_class, known_name
+from paddock.spaces.struct import known_class, known_name
 
 ACTIONS = [CallTool("guess", {"number": 3}), CallTool("x"), ListTools(), Say("é")]
 SEEN = Observation(
@@ -37,7 +37,7 @@ def test_the_bytes_are_a_contract():
     }
 
 
-# Raise the number in spaces/records/known.py when one of these changes: the other end may be older.
+# Raise the number in spaces/struct.py when one of these changes: the other end may be older.
 SHAPES = {
     "agentic.CallTool.1": "31f9ec49bce9",
     "agentic.ListTools.1": "c97bfd913244",
@@ -69,7 +69,7 @@ def test_any_other_name_is_no_class(name):
     "fields", [{}, {"type": "say"}, {"type": "say", "text": 3}, {"type": "call_tool", "tool_name": "x"}], ids=str
 )
 def test_fields_that_are_not_its_own_are_a_bad_frame(fields):
-    with pytest.raises(BadFrame, match=r"none of agentic\.Say\.1"):
+    with pytest.raises(BadFrame, match=r"do not fit agentic\.Say\.1"):
         from_wire({"$": "struct", "name": "agentic.Say.1", "fields": fields}, bytearray())
 
 

@@ -3,7 +3,6 @@
 import dataclasses
 import json
 import os
-import threading
 import time
 from http import HTTPStatus
 
@@ -27,26 +26,13 @@ from paddock.errors import (
 )
 from paddock.hosting.client import HostedEnv
 from paddock.hosting.messages import Done, Make, Reset, State, Step
-from paddock.hosting.remote_address import RemoteAddress
+from paddock.hosting.remote_address import OtherWire, RemoteAddress
 from paddock.hosting.remote_channel import RemoteChannel
-from paddock.hosting.remote_refusal import OtherWire
-from paddock.hosting.resuming import Patience
-from paddock.server.terms import Terms
-from tests.hosting.cutting_proxy import CuttingProxy
-from tests.hosting.native_server import native_server
+from paddock.server.session import SessionLimits
+from tests.hosting.cutting_proxy import CuttingProxy, cuts
+from tests.hosting.native_server import QUICK, native_server, refusing, through
 from tests.hosting.websocket.servers import certificate
-
-QUICK = Patience(first_s=0.001, longest_s=0.01, begin_s=2.0, resume_s=5.0, handshake_s=2.0)
-
-
-@pytest.fixture
-def server():
-    with native_server() as server:
-        yield server
-
-
-def through(proxy, server):
-    return dataclasses.replace(server.address, port=proxy.port)
+from tests.server.serving import wait_until
 
 
 def test_remote_environment_is_an_env(server):
@@ -65,14 +51,6 @@ def test_remote_environment_is_an_env(server):
     wait_until(lambda: session.ended)
 
 
-def wait_until(fact, within_s=10.0):
-    ends = time.monotonic() + within_s
-    pause = threading.Event()
-    while not fact():
-        assert time.monotonic() < ends, "it did not come to that"
-        pause.wait(0.005)
-
-
 def test_requests_may_be_sent_ahead_and_replies_come_in_their_order(server):
     channel = RemoteChannel(server.address)
     requests = [Make(0, {}), Reset(0), *(Step([0], [action]) for action in range(30))]
@@ -88,13 +66,6 @@ def test_requests_may_be_sent_ahead_and_replies_come_in_their_order(server):
     channel.close()
     with pytest.raises(ClosedEnvironmentError):
         channel.send(State(0))
-
-
-def cuts(seed, count, *, largest):
-    """Where connections are cut: in the handshake, in the Hello, in and between requests and replies."""
-    rng = np.random.default_rng(seed)
-    for _ in range(count):
-        yield (int(rng.integers(1, 3000)), None) if rng.random() < 0.5 else (None, int(rng.integers(1, largest)))
 
 
 @pytest.mark.parametrize("size", [0, 150_000], ids=["small", "large"])
@@ -230,13 +201,6 @@ def test_session_can_be_taken_over_once_and_the_old_channel_is_told(server):
     second.close()
 
 
-def refusing(status, body=""):
-    def refuse(connection, request):
-        return connection.respond(status, body)
-
-    return refuse
-
-
 @pytest.mark.parametrize(
     ("status", "body", "error", "text"),
     [
@@ -258,7 +222,7 @@ def refusing(status, body=""):
     ],
 )
 def test_refused_connection_is_an_error_that_says_why(status, body, error, text):
-    patience = msgspec.structs.replace(QUICK, begin_s=0.2)
+    patience = msgspec.structs.replace(QUICK, begin_s=1.0)
     with native_server(process_request=refusing(status, body)) as server, pytest.raises(error, match=text):
         RemoteChannel(server.address, patience=patience)
 
@@ -302,6 +266,7 @@ def test_request_that_the_server_finds_too_large_is_not_sent_for_ever():
         channel.close()
 
 
+@pytest.mark.process
 def test_unix_socket_and_tls_carry_sessions(tmp_path):
     on_server, on_client = certificate(tmp_path)
     for options, context in (({"unix": str(tmp_path / "s")}, None), ({"ssl": on_server}, on_client)):
@@ -311,6 +276,7 @@ def test_unix_socket_and_tls_carry_sessions(tmp_path):
             env.close()
 
 
+@pytest.mark.process
 def test_untrusted_certificate_is_told_at_once(tmp_path):
     on_server, _ = certificate(tmp_path)
     with native_server(ssl=on_server) as server, pytest.raises(Unreachable, match="certificate of localhost"):
@@ -347,6 +313,7 @@ def test_silent_server_is_given_up_and_the_session_resumed(server):
     channel.close()
 
 
+@pytest.mark.process
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 def test_copy_in_a_forked_process_has_no_say(server):
     channel = RemoteChannel(server.address)
@@ -365,7 +332,7 @@ def test_copy_in_a_forked_process_has_no_say(server):
 
 
 def test_channel_that_nobody_closed_parks_its_session():
-    with native_server(Terms(grace_s=60.0)) as server:
+    with native_server(SessionLimits(grace_s=60.0)) as server:
         channel = RemoteChannel(server.address)
         (session,) = server.sessions.values()
         assert session.connection is not None
@@ -385,9 +352,9 @@ def test_close_without_a_server_does_not_take_long():
 
 def test_ended_channel_stays_ended(server):
     channel = RemoteChannel(server.address)
-    lost = channel.lose("was ended: it lied", cause="violation")
+    lost = channel.kill("was ended: it lied", cause="violation")
     assert (type(lost), lost.cause) == (WorkerLost, "violation")
-    assert channel.lose() is lost
+    assert channel.kill() is lost
     with pytest.raises(WorkerLost, match="it lied"):
         channel.send(State(0))
     channel.close()

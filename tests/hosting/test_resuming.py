@@ -13,10 +13,9 @@ from paddock.errors import (
     Unreachable,
     WorkerLost,
 )
-from paddock.hosting.codec import decode_frame
+from paddock.hosting.codec import decode_frame, nearest_count, number_of, number_on_wire
 from paddock.hosting.messages import Done, Failed, Hello, Resume, State, Welcome
-from paddock.hosting.numbering import nearest, number_of, on_wire
-from paddock.hosting.resuming import (
+from paddock.hosting.remote_session import (
     Answer,
     Connect,
     Disconnect,
@@ -239,9 +238,9 @@ def test_a_closed_client_says_so():
 
 def test_numbers_go_round_and_leave_zero_out():
     largest = 2**32 - 1
-    assert [on_wire(count) for count in (0, 1, largest, largest + 1, largest + 2)] == [0, 1, largest, 1, 2]
+    assert [number_on_wire(count) for count in (0, 1, largest, largest + 1, largest + 2)] == [0, 1, largest, 1, 2]
     for count in (1, 8, largest - 1, largest, largest + 1, 5 * largest):
         for ahead in range(-8, 9):
             if count + ahead >= 1:
-                assert nearest(on_wire(count + ahead), count) == count + ahead
-    assert nearest(largest, 0) <= 0 and nearest(largest - 3, 0) < 0
+                assert nearest_count(number_on_wire(count + ahead), count) == count + ahead
+    assert nearest_count(largest, 0) <= 0 and nearest_count(largest - 3, 0) < 0

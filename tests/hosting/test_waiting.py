@@ -5,8 +5,8 @@ import time
 
 import pytest
 
-from paddock.hosting import waiting
-from paddock.hosting.waiting import Waiting
+from paddock.hosting import frames
+from paddock.hosting.frames import SpinWait
 
 
 @pytest.fixture
@@ -20,67 +20,67 @@ def ends():
 def looks(monkeypatch):
     """How often it has waited awake, on a clock that lets it look twice each time."""
     clock, begun = iter(range(1_000_000)), []
-    came = Waiting._came_while_awake
-    monkeypatch.setattr(waiting.time, "perf_counter", lambda: next(clock))
-    monkeypatch.setattr(Waiting, "_came_while_awake", lambda self: begun.append(1) or came(self))
+    came = SpinWait._spin
+    monkeypatch.setattr(frames.time, "perf_counter", lambda: next(clock))
+    monkeypatch.setattr(SpinWait, "_spin", lambda self: begun.append(1) or came(self))
     return begun
 
 
 def test_nobody_waits_awake_unasked(ends, looks):
     near, far = ends
     far.send(b"x")
-    assert not Waiting(near).is_soon()
-    Waiting(near).wait()
+    assert not SpinWait(near).spin_until_readable()
+    SpinWait(near).wait()
     assert looks == []
 
 
 def test_what_is_there_or_comes_is_seen(ends, looks):
     near, far = ends
-    one = Waiting(near, awake_s=3.0)
-    assert not one.is_soon()
+    one = SpinWait(near, awake_s=3.0)
+    assert not one.spin_until_readable()
     far.send(b"x")
-    assert one.is_soon() and one.is_soon()
+    assert one.spin_until_readable() and one.spin_until_readable()
     assert len(looks) == 3
 
 
 def test_three_misses_in_a_row_are_enough_until_later(ends, looks):
     near, far = ends
-    one = Waiting(near, awake_s=3.0)
-    assert not any(one.is_soon() for _ in range(190))
+    one = SpinWait(near, awake_s=3.0)
+    assert not any(one.spin_until_readable() for _ in range(190))
     assert len(looks) == 3
     far.send(b"x")
-    assert [one.is_soon() for _ in range(30)].index(True) > 0, "it tries again some time"
+    assert [one.spin_until_readable() for _ in range(30)].index(True) > 0, "it tries again some time"
     near.recv(1)
-    assert not one.is_soon() and len(looks) < 30, "one that paid off counts"
+    assert not one.spin_until_readable() and len(looks) < 30, "one that paid off counts"
 
 
 def test_one_thread_of_a_process_waits_awake_and_the_others_sleep(ends, looks):
     near, far = ends
     far.send(b"x")
-    one, other = Waiting(near, awake_s=3.0), []
+    one, other = SpinWait(near, awake_s=3.0), []
 
-    class Meanwhile(Waiting):
-        def _came_while_awake(self):
-            other.append(one.is_soon())
-            return super()._came_while_awake()
+    class Meanwhile(SpinWait):
+        def _spin(self):
+            other.append(one.spin_until_readable())
+            return super()._spin()
 
-    assert Meanwhile(near, awake_s=3.0).is_soon() and other == [False]
-    assert one.is_soon(), "it is free again"
+    assert Meanwhile(near, awake_s=3.0).spin_until_readable() and other == [False]
+    assert one.spin_until_readable(), "it is free again"
 
 
 def test_without_another_core_nobody_waits_awake(ends, looks, monkeypatch):
     near, far = ends
     far.send(b"x")
-    monkeypatch.setattr(waiting, "_CORES", 1)
-    assert not Waiting(near, awake_s=3.0).is_soon() and looks == []
+    monkeypatch.setattr(frames, "_CORES", 1)
+    assert not SpinWait(near, awake_s=3.0).spin_until_readable() and looks == []
 
 
 def test_one_that_loses_its_core_while_it_waits_awake_sleeps_from_then_on(monkeypatch):
     near, far = socket.socketpair()
     with near, far:
-        waiting = Waiting(near, 1e-3)
-        monkeypatch.setattr("paddock.hosting.waiting._CORES", 2)
+        waiting = SpinWait(near, 1e-3)
+        monkeypatch.setattr("paddock.hosting.frames._CORES", 2)
         monkeypatch.setattr("os.sched_yield", lambda: time.sleep(0.01))  # as if a neighbour took the core
-        waiting.is_soon()
+        waiting.spin_until_readable()
         far.send(b"x")
-        assert not waiting.is_soon()  # asleep: the next waits are not awake
+        assert not waiting.spin_until_readable()  # asleep: the next waits are not awake

@@ -7,11 +7,9 @@ from hypothesis import strategies as st
 
 from paddock.errors import EnvFailed, EnvironmentViolation, InvalidAction, WorkerLost
 from paddock.hosting.codec import decode_frame, encode
-from paddock.hosting.messages import Done, Failed
-from paddock.hosting.wall import Wall
-from paddock.hosting.wall_failure import walled_error
-from paddock.hosting.wall_rules import WallRules
-from paddock.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Sequence, Text, Tuple
+from paddock.hosting.judge import Judge, WallRules, walled_error
+from paddock.hosting.messages import JSON_BYTES, Done, Failed, Outcome
+from paddock.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Sequence, Struct, Text, Tuple
 from tests.hosting.exactness import assert_same
 from tests.spaces.strategies import leaf_spaces, spaces
 
@@ -43,7 +41,7 @@ def test_an_honest_value_of_any_space_passes_bit_for_bit(space, seed):
     space.seed(seed)
     value = space.sample()
     arrived = passed([value, {"value": 1}])
-    observation, info = Wall(space).reset(arrived)
+    observation, info = Judge(space).reset(arrived)
     assert_same(observation, passed(value))
     assert observation is arrived[0] and info is arrived[1]
 
@@ -104,6 +102,7 @@ def lies_of_arrays(space, value, path):
             yield wrong, path + last
 
 
+@pytest.mark.slow
 @given(spaces, st.integers(0, 2**31 - 1), st.data())
 @settings(max_examples=200, deadline=None)
 def test_any_single_lie_is_found_where_it_stands(space, seed, data):
@@ -112,11 +111,11 @@ def test_any_single_lie_is_found_where_it_stands(space, seed, data):
     found = list(lies(space, space.sample()))
     assume(found)
     lie, place = data.draw(st.sampled_from(found))
-    assert path_of(Wall(space).reset, [lie, {}]) == place
+    assert path_of(Judge(space).reset, [lie, {}]) == place
 
 
 def test_paths_are_those_of_python():
-    wall = Wall(NESTED)
+    wall = Judge(NESTED)
     wall.reset([HONEST, {}])
     wrong = np.array([0, 0, 1.5], np.float32)
     assert path_of(wall.reset, [{**HONEST, "position": wrong}, {}]) == "observation['position'][2]"
@@ -124,7 +123,7 @@ def test_paths_are_those_of_python():
 
 
 def test_infinity_passes_where_the_space_has_no_bound_and_only_there():
-    wall = Wall(Box(np.array([-1, -np.inf]), np.array([np.inf, 1]), dtype=np.float64))
+    wall = Judge(Box(np.array([-1, -np.inf]), np.array([np.inf, 1]), dtype=np.float64))
     wall.reset([np.array([np.inf, -np.inf]), {}])
     assert path_of(wall.reset, [np.array([-np.inf, 0]), {}]) == "observation[0]"
     assert path_of(wall.reset, [np.array([np.nan, 0]), {}]) == "observation[0]"
@@ -132,7 +131,7 @@ def test_infinity_passes_where_the_space_has_no_bound_and_only_there():
 
 @pytest.mark.parametrize("reward", [0.0, 1, -5.5, np.float32(2.5), np.float16(1), np.int8(-3), np.float64(1e9), -1e9])
 def test_a_finite_number_within_the_range_is_a_reward(reward):
-    assert stepped(Wall(POSITION), reward=reward)[1] is reward
+    assert stepped(Judge(POSITION), reward=reward)[1] is reward
 
 
 @pytest.mark.parametrize(
@@ -143,11 +142,11 @@ def test_a_finite_number_within_the_range_is_a_reward(reward):
     ],
 )
 def test_anything_else_is_none(reward):
-    assert path_of(stepped, Wall(POSITION), reward=reward) == "reward"
+    assert path_of(stepped, Judge(POSITION), reward=reward) == "reward"
 
 
 def test_infinity_is_no_reward_whatever_the_range_says():
-    wall = Wall(POSITION, WallRules(reward_range=(-np.inf, np.inf)))
+    wall = Judge(POSITION, WallRules(reward_range=(-np.inf, np.inf)))
     assert stepped(wall, reward=1e308)[1] == 1e308
     assert path_of(stepped, wall, reward=np.inf) == "reward"
     assert path_of(stepped, wall, reward=np.float32(-np.inf)) == "reward"
@@ -156,11 +155,11 @@ def test_infinity_is_no_reward_whatever_the_range_says():
 @pytest.mark.parametrize("name", ["terminated", "truncated"])
 @pytest.mark.parametrize("flag", [0, 1, 2, None, "False", 1.0, np.int8(1), np.array(True)])
 def test_only_a_bool_is_a_flag(name, flag):
-    assert path_of(stepped, Wall(POSITION), **{name: flag}) == name
+    assert path_of(stepped, Judge(POSITION), **{name: flag}) == name
 
 
 def test_bools_of_numpy_are_flags():
-    assert stepped(Wall(POSITION), terminated=np.True_, truncated=np.False_)[2:4] == (np.True_, np.False_)
+    assert stepped(Judge(POSITION), terminated=np.True_, truncated=np.False_)[2:4] == (np.True_, np.False_)
 
 
 numbers = st.one_of(
@@ -186,7 +185,7 @@ infos = st.dictionaries(
 @settings(deadline=None)
 def test_an_honest_info_passes_bit_for_bit(info):
     arrived = passed(info)
-    kept = stepped(Wall(POSITION), info=arrived)[4]
+    kept = stepped(Judge(POSITION), info=arrived)[4]
     assert kept is arrived
     assert_same(kept, passed(info))
 
@@ -223,26 +222,26 @@ def deep(levels):
     ],
 )
 def test_an_info_of_other_types_or_past_its_bounds_is_refused(info, path):
-    assert path_of(stepped, Wall(POSITION), info=info) == path
+    assert path_of(stepped, Judge(POSITION), info=info) == path
 
 
 def test_text_in_an_info_is_made_plain_without_touching_what_came():
     came = {"a\x1b[2J": ["\x1b]0;title\x07ok", 1], "b": np.ones(2)}
-    info = stepped(Wall(POSITION), info=came)[4]
+    info = stepped(Judge(POSITION), info=came)[4]
     assert info["a"] == ["ok", 1] and info["b"] is came["b"]
     assert came["a\x1b[2J"][0].startswith("\x1b")
 
 
 def test_two_keys_that_are_one_when_plain_are_refused():
-    assert path_of(stepped, Wall(POSITION), info={"a": 1, "a\x07": 2}) == "info['a']"
+    assert path_of(stepped, Judge(POSITION), info={"a": 1, "a\x07": 2}) == "info['a']"
 
 
 def test_only_a_lane_may_tell_of_a_last_observation():
-    wall, big = Wall(Box(0, 1, (200, 200)), lane=0), np.zeros((200, 200), np.float32)
+    wall, big = Judge(Box(0, 1, (200, 200)), lane=0), np.zeros((200, 200), np.float32)
     info = wall.info({"final_obs": big, "final_info": {"a": 1}})
     assert info["final_obs"] is big and info["final_info"] == {"a": 1}
     assert path_of(wall.info, {"final_obs": big + 2}) == "info['final_obs'][0][0]"
-    assert path_of(Wall(Box(0, 1, (200, 200))).info, {"final_obs": big}) == "info"
+    assert path_of(Judge(Box(0, 1, (200, 200))).info, {"final_obs": big}) == "info"
 
 
 @pytest.mark.parametrize(
@@ -250,16 +249,16 @@ def test_only_a_lane_may_tell_of_a_last_observation():
     [None, [], 5, "x", [[]], [None], [1, 2], {}, [[1, 2, 3, 4]], [[1] * 6], ({},), [(HONEST, 1.0, False, False, {})]],
 )
 def test_a_reply_that_is_no_step_is_refused(value):
-    assert path_of(Wall(NESTED).step, value) == "step()"
+    assert path_of(Judge(NESTED).step, value) == "step()"
 
 
 @pytest.mark.parametrize("value", [None, [], 5, [HONEST], [HONEST, {}, 1], (HONEST, {}), {"a": 1}])
 def test_a_reply_that_is_no_reset_is_refused(value):
-    assert path_of(Wall(NESTED).reset, value) == "reset()"
+    assert path_of(Judge(NESTED).reset, value) == "reset()"
 
 
 def test_a_state_has_a_name_a_count_and_something_to_show():
-    wall = Wall(POSITION)
+    wall = Judge(POSITION)
     assert wall.state(["an id", 3, {"a": 1}]) == ("an id", 3, {"a": 1})
     assert wall.state([None, None, {}]) == (None, None, {})
     assert wall.state(["\x1b[31mred", 0, "\x07"]) == ("red", 0, "")
@@ -272,7 +271,7 @@ def test_a_state_has_a_name_a_count_and_something_to_show():
 
 
 def test_pictures_and_texts_are_as_their_mode_says():
-    wall, picture = Wall(POSITION), np.zeros((4, 4, 3), np.uint8)
+    wall, picture = Judge(POSITION), np.zeros((4, 4, 3), np.uint8)
     assert wall.render(picture, "rgb_array") is picture
     assert wall.render([picture, picture], "rgb_array_list")[1] is picture
     assert wall.render("\x1b[31mred\x1b[0m\x1b[2J", "ansi") == "\x1b[31mred\x1b[0m"
@@ -287,7 +286,7 @@ def test_pictures_and_texts_are_as_their_mode_says():
 
 
 def test_attributes_may_be_more_than_infos_may():
-    wall, generator = Wall(POSITION), np.random.default_rng(1)
+    wall, generator = Judge(POSITION), np.random.default_rng(1)
     assert wall.value(generator, "np_random") is generator
     assert wall.value({1: (POSITION, 2j)}, "things") == {1: (POSITION, 2j)}
     assert wall.value(np.array(["a\x07"]), "names").tolist() == ["a"]
@@ -300,43 +299,52 @@ def test_attributes_may_be_more_than_infos_may():
 
 
 def test_the_other_replies_have_one_form_each():
-    wall = Wall(POSITION)
-    assert wall.found("callable") == "callable" and wall.found("") == "" and wall.snapshot(b"x") == b"x"
-    assert path_of(wall.found, True) == "has_wrapper_attr()"
-    assert path_of(wall.found, ["callable"]) == "has_wrapper_attr()"
+    wall = Judge(POSITION)
+    assert (
+        wall.attribute_kind("callable") == "callable" and wall.attribute_kind("") == "" and wall.snapshot(b"x") == b"x"
+    )
+    assert path_of(wall.attribute_kind, True) == "has_wrapper_attr()"
+    assert path_of(wall.attribute_kind, ["callable"]) == "has_wrapper_attr()"
     assert path_of(wall.snapshot, "x") == "snapshot()"
 
 
 def test_a_failure_keeps_its_kind_and_loses_its_escapes():
-    error = Wall(POSITION).failure(Failed("ENV_FAILED", "\x1b[2Jno", "ValueError", "line\x1b[1A 1"))
+    error = Judge(POSITION).failure(Failed("ENV_FAILED", "\x1b[2Jno", "ValueError", "line\x1b[1A 1"))
     assert isinstance(error, EnvFailed) and isinstance(error, ValueError)
     assert str(error) == "no" and error.trace == "line 1"
-    assert isinstance(Wall(POSITION).failure(Failed("INVALID_ACTION", "2")), InvalidAction)
+    assert isinstance(Judge(POSITION).failure(Failed("INVALID_ACTION", "2")), InvalidAction)
 
 
 @pytest.mark.parametrize("code", ["ENV_LOST", "DEADLINE", "ENV_VIOLATION", "SANDBOX_UNAVAILABLE", "NO_SUCH_CODE"])
 def test_a_worker_can_not_speak_in_the_name_of_this_side(code):
-    error = Wall(POSITION).failure(Failed(code, "I am lost"))
+    error = Judge(POSITION).failure(Failed(code, "I am lost"))
     assert type(error) is EnvFailed
 
 
 def test_a_failure_of_any_length_becomes_a_short_one():
-    error = Wall(POSITION).failure(Failed("ENV_FAILED", "x" * 10**6, "y" * 10**6, "z" * 10**6))
+    error = Judge(POSITION).failure(Failed("ENV_FAILED", "x" * 10**6, "y" * 10**6, "z" * 10**6))
     assert len(str(error)) <= 4_000 and len(error.trace) <= 16_000 and len(error.error_type) <= 100
 
 
 @pytest.mark.parametrize("kind", ["MemoryError", "_ArrayMemoryError"])
 def test_a_worker_that_is_out_of_memory_is_lost_to_that(kind):
     with pytest.raises(WorkerLost, match="ran out of memory") as caught:
-        Wall(POSITION).step([Failed("ENV_FAILED", "no room", kind)])
+        Judge(POSITION).step([Failed("ENV_FAILED", "no room", kind)])
     assert caught.value.cause == "memory"
 
 
 @given(leaf_spaces, st.recursive(st.one_of(numbers, harmless), lambda x: st.lists(x, max_size=3), max_leaves=8))
 @settings(deadline=None)
 def test_no_reply_raises_anything_but_a_violation(space, value):
-    wall = Wall(space)
-    for read in (wall.reset, wall.step, wall.state, wall.snapshot, wall.found, lambda one: wall.render(one, "ansi")):
+    wall = Judge(space)
+    for read in (
+        wall.reset,
+        wall.step,
+        wall.state,
+        wall.snapshot,
+        wall.attribute_kind,
+        lambda one: wall.render(one, "ansi"),
+    ):
         try:
             read(value)
         except EnvironmentViolation:
@@ -364,3 +372,50 @@ def test_no_permission_is_advised_for_what_is_not_here_or_not_a_missing_file(tmp
     assert "permissions" not in missing("relative")
     for text in ("{}", "'{}\nb'", "'{}' is mine", "'/{}" + "/." * 3000 + "'"):
         assert "permissions" not in missing(tmp_path, text=text), text
+
+
+# Observations of environments written for OpenEnv: any JSON object
+
+ANY_OBJECT = Struct.from_schema({"type": "object", "additionalProperties": True})
+NOT_JSON = [float("nan"), float("inf"), b"x", np.int64(1), np.zeros(1), {1: 2}, {"a": (1, 2)}, {"a": Failed("A", "b")}]
+JSON = [None, True, 1, 2**70, 1.5, "é", [], [1, [2, {"a": None}]], {"a": {"b": []}}]
+
+
+@pytest.mark.parametrize("value", [*JSON, *NOT_JSON], ids=repr)
+def test_the_quick_test_of_an_open_object_says_what_the_space_says(value):
+    for observation in ({"part": value}, {"part": [value]}, value):
+        try:
+            Judge(ANY_OBJECT).observation(observation)
+            passes = True
+        except EnvironmentViolation:
+            passes = False
+        assert passes is ANY_OBJECT.contains(observation)
+
+
+def test_an_outcome_becomes_the_five_results():
+    wall = Judge(ANY_OBJECT)
+    assert wall.takes_json and not Judge(NESTED).takes_json
+    assert wall.outcome(Outcome(b'{"a":[1,2.5]}', 1.0, True, False)) == ({"a": [1, 2.5]}, 1.0, True, False, {})
+
+
+@pytest.mark.parametrize(
+    ("text", "reward", "path"),
+    [
+        (b"", 0.0, "observation"),
+        (b"[1]", 0.0, "observation"),
+        (b'{"a":NaN}', 0.0, "observation"),
+        (b'{"a":1}}', 0.0, "observation"),
+        (b'{"a":"\xff"}', 0.0, "observation"),
+        (b'{"a":"\\ud800"}', 0.0, "observation"),
+        (b'{"a":' + b"[" * 100_000, 0.0, "observation"),
+        (b'{"a":' + b"[" * 60 + b"]" * 60 + b"}", 0.0, "observation"),
+        (b'{"a":"' + b"x" * JSON_BYTES + b'"}', 0.0, "observation"),
+        (b"{}", float("nan"), "reward"),
+        (b"{}", float("inf"), "reward"),
+        (b"{}", 1e300, "reward"),
+    ],
+)
+def test_a_lie_in_an_outcome_is_found(text, reward, path):
+    assert (
+        path_of(Judge(ANY_OBJECT, WallRules(reward_range=(-1, 1))).outcome, Outcome(text, reward, False, False)) == path
+    )

@@ -7,10 +7,9 @@ from hypothesis import assume, given, settings
 
 from paddock.core.spec import EnvSpec, WrapperSpec
 from paddock.errors import EnvironmentViolation
+from paddock.hosting.judge import WallRules, check_description, check_spec
 from paddock.hosting.messages import Description
-from paddock.hosting.wall_description import checked_description, checked_spec
-from paddock.hosting.wall_rules import WallRules
-from paddock.hosting.wall_spaces import check_size, read_space, value_bytes
+from paddock.hosting.untrusted import check_size, read_space, value_bytes
 from paddock.sandbox.plain_text import drives_terminal
 from paddock.sandbox.policy import Policy
 from paddock.spaces import Box, Dict, Discrete, Graph, MultiBinary, Sequence, Text, Tuple
@@ -21,7 +20,7 @@ RULES = WallRules()
 
 def described(**fields):
     known = {"observation_space": None, "action_space": None, "metadata": {}}
-    return checked_description({**known, **fields}, RULES)
+    return check_description({**known, **fields}, RULES)
 
 
 def read(space):
@@ -112,13 +111,13 @@ def test_a_spec_is_data_and_names_no_code():
     code = "no.such.module:Thing"
     spec = EnvSpec("ns/Thing-v0", entry_point=code, vector_entry_point=code, kwargs={"a": "\x1b[2Jb"})
     spec.additional_wrappers = (WrapperSpec("Thing", code, {}),)
-    found = checked_spec(described(spec=spec.to_json()))
+    found = check_spec(described(spec=spec.to_json()))
     assert found == EnvSpec("ns/Thing-v0", kwargs={"a": "b"})
 
 
 @pytest.mark.parametrize("name", ["a_module:X-v0", "a:b/X-v0", ".folder", ".."])
 def test_an_id_that_make_would_take_for_code_gives_no_spec(name):
-    assert checked_spec(described(spec=json.dumps({"id": name}))) is None
+    assert check_spec(described(spec=json.dumps({"id": name}))) is None
 
 
 @pytest.mark.parametrize(
@@ -126,17 +125,17 @@ def test_an_id_that_make_would_take_for_code_gives_no_spec(name):
 )
 def test_a_text_that_is_no_spec_is_refused(text):
     with pytest.raises(EnvironmentViolation) as caught:
-        checked_spec(described(spec=text))
+        check_spec(described(spec=text))
     assert caught.value.path == "spec"
 
 
 @pytest.mark.parametrize("value", [None, 5, [], {}, {"metadata": {}}, "x", Description("", "", {})])
 def test_what_is_no_description_is_refused(value):
     if isinstance(value, Description):
-        assert checked_description(value, RULES).metadata == {}
+        assert check_description(value, RULES).metadata == {}
         return
     with pytest.raises(EnvironmentViolation):
-        checked_description(value, RULES)
+        check_description(value, RULES)
 
 
 def test_rules_come_from_a_policy():

@@ -8,11 +8,13 @@ import pytest
 import paddock
 from paddock.errors import DeadlineExceeded, EnvFailed, EnvironmentViolation, WorkerLost
 from paddock.hosting.client import HostedEnv
+from paddock.hosting.judge import WallRules
 from paddock.hosting.messages import Call, Failed, Make, Render
-from paddock.hosting.wall_rules import WallRules
-from paddock.hosting.walled_channel import WalledChannel
+from paddock.hosting.process_channel import WalledChannel
 from paddock.spaces import Box, Discrete
 from tests.hosting import hostile_workers as hostile
+
+pytestmark = pytest.mark.process
 
 PATIENT = WallRules(call_s=20.0, start_s=20.0)
 HASTY = WallRules(call_s=0.3, start_s=0.3)
@@ -38,7 +40,7 @@ def channel_to():
 
     yield open_channel
     for channel in made:
-        channel.lose("was ended by the test")
+        channel.kill("was ended by the test")
 
 
 @pytest.fixture

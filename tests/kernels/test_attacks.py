@@ -21,6 +21,7 @@ from paddock.kernels.compile import _is_private
 from paddock.kernels.functions import fingerprint
 from paddock.kernels.vector import vector_class
 from tests.kernels.tiny import tabled
+from tests.vector.interrupts import interrupted
 
 ZEROS = np.zeros(8, np.int64)
 THREADS = LaneOptions(threads=2)
@@ -69,6 +70,7 @@ def test_threads_end_with_an_environment_that_nobody_closed():
     assert threading.active_count() <= before + 1
 
 
+@pytest.mark.process
 def test_a_forked_child_steps_alone():
     code = """
 import os, numpy as np, paddock
@@ -91,7 +93,7 @@ def test_an_interrupt_in_the_middle_of_a_shared_step_breaks_nothing():
         raise Interrupt
 
     env = lanes(4096, lanes=THREADS)
-    env._helpers._resting = 0
+    env._threads._resting = 0
     previous = signal.signal(signal.SIGALRM, interrupt)
     actions = np.zeros(4096, np.int64)
     try:
@@ -113,6 +115,49 @@ def test_an_interrupt_in_the_middle_of_a_shared_step_breaks_nothing():
             np.testing.assert_array_equal(got, expected)
 
 
+def test_an_interrupt_at_any_line_of_a_shared_step_leaves_lanes_that_step_on():
+    actions, line, place = np.zeros(64, np.int64), 0, ""
+    env, twin = lanes(64, lanes=THREADS), lanes(64)
+
+    def states(lanes):
+        return np.array(lanes.get_attr("state")).tolist()
+
+    def step_on():
+        env._threads._resting = 0
+        env.step(actions)
+
+    while place is not None:
+        env._threads._resting = 0
+        place, before = interrupted(lambda: env.step(actions), line), states(twin)
+        twin.step(actions)
+        assert states(env) in (before, states(twin)), f"some lanes moved: {place}"
+        after = threading.Thread(target=step_on, daemon=True)
+        after.start()
+        after.join(30)
+        assert not after.is_alive(), f"the step after an interrupt at {place} hangs"
+        if states(env) != states(twin):
+            twin.step(actions)
+        assert states(env) == states(twin), place
+        line += 1
+    assert line > 20
+    env.close()
+
+
+def test_an_exception_in_a_helper_is_raised_and_the_next_step_goes_on():
+    env, actions = lanes(64, lanes=THREADS), np.zeros(64, np.int64)
+    env._threads._resting = 0
+    env.step(actions)
+    run = env._threads._run
+    env._threads._run = lambda address: run(address) if threading.current_thread() is threading.main_thread() else 1 / 0
+    env._threads._resting = 0
+    with pytest.raises(ZeroDivisionError):
+        env.step(actions)
+    env._threads._run = run
+    env._threads._resting = 0
+    env.step(actions)
+    env.close()
+
+
 def test_options_of_the_lanes_are_not_dropped():
     for options in ({"threads": 4}, {"copy": False}, {"autoreset_mode": "SameStep"}, {"statistics": True}):
         with pytest.raises(PlanError, match="LaneOptions"):
@@ -121,9 +166,14 @@ def test_options_of_the_lanes_are_not_dropped():
     assert env.metadata["autoreset_mode"] is paddock.AutoresetMode.SAME_STEP
 
 
-def test_the_integrator_of_lanes_can_be_changed():
-    env, one = lanes(), paddock.make("CartPole-v1")
+@pytest.mark.parametrize("threads", [1, 2])
+def test_the_integrator_of_lanes_can_be_changed(threads):
+    env, one = lanes(lanes=LaneOptions(threads=threads)), paddock.make("CartPole-v1")
     one.reset(seed=0)
+    if threads > 1:
+        env._threads._resting = 0
+        env.step(ZEROS), one.step(0)
+        env._threads._resting = 0
     env.set_attr("kinematics_integrator", "semi-implicit euler")
     one.unwrapped.kinematics_integrator = "semi-implicit euler"
     np.testing.assert_array_equal(env.step(ZEROS)[0][0], one.step(0)[0])
@@ -188,6 +238,7 @@ def test_params_that_no_space_could_be_made_from_do_not_end_an_episode(name):
         env.step(0)
 
 
+@pytest.mark.process
 def test_numbas_own_cache_setting_does_not_move_our_machine_code(tmp_path):
     code = "import numpy as np, paddock; e = paddock.make_vec('CartPole-v1', num_envs=2); e.reset(seed=0)"
     ours, theirs = tmp_path / "ours", tmp_path / "theirs"

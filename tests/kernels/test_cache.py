@@ -162,6 +162,7 @@ def run(folder, cache):
     return json.loads(done.stdout.splitlines()[-1])
 
 
+@pytest.mark.process
 def test_code_is_found_again_and_never_run_stale(tmp_path):
     cache = tmp_path / "cache"
     (tmp_path / "model.py").write_text(SOURCE)
@@ -255,6 +256,7 @@ for step in range(60):
 """
 
 
+@pytest.mark.process
 def test_kernels_compiled_apart_and_loaded_together_are_not_mixed_up(tmp_path):
     """Machine code from the cache carries the names of the run that made it; equal names were once linked crosswise."""
     environment = {**os.environ, "PADDOCK_CACHE": str(tmp_path), "PYTHONPATH": os.pathsep.join(sys.path)}
@@ -312,6 +314,7 @@ print(json.dumps(forms))
 """
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("steps", [1_500, pytest.param(10_000, marks=pytest.mark.full)])
 def test_no_step_waits_for_machine_code_from_a_cold_cache_or_a_warm_one(tmp_path, steps):
     environment = {**os.environ, "PADDOCK_CACHE": str(tmp_path), "PYTHONPATH": os.pathsep.join(sys.path)}

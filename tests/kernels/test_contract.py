@@ -26,6 +26,7 @@ class Loose(NamedTuple):
 LOOSE = Loose(0, 0.0, False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("step", "words"),
     [

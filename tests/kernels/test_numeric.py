@@ -60,6 +60,7 @@ def numbers(seed, case):
     return np.sign(rng.normal(size=COUNT)) * 10.0**exponents, np.full(COUNT, 2.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", ["squares", "roots", "small angles", "acrobot's beginning", "any size"])
 def test_compiled_arithmetic_equals_pythons(seed, case):
     env = vector_class(KERNEL)(COUNT)

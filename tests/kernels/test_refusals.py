@@ -195,7 +195,7 @@ WORDS = {
     inverts: "Write the sums in a loop",
     multiplies_matrices: "Write the sums in a loop",
     unknown_field: "State has no field y",
-    replaced: "Build the tuple anew",
+    replaced: "Build a new tuple",
     unknown_name: "missing_name is not defined",
     two_returns: "Return the same on every path",
     imports: "Import at the top",
@@ -220,6 +220,7 @@ def marked_lines(function):
     return [number for number, line in enumerate(source, first) if line.rstrip().endswith("# here")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("function", WORDS, ids=lambda function: function.__name__)
 def test_refusal_names_the_line_and_what_to_write_instead(function):
     with pytest.raises(paddock.KernelNotCompiled) as caught:

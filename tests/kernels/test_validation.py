@@ -150,7 +150,7 @@ def sync(id):
     return gymnasium.make_vec(id, num_envs=LANES, vectorization_mode="sync")
 
 
-def test_B13_each_lane_has_its_own_seed_as_in_sync(either_way):
+def test_each_lane_has_its_own_seed_as_in_sync(either_way):
     ours, theirs = CartPoleVectorEnv(LANES, max_episode_steps=500), sync("CartPole-v1")
     assert ours.reset(seed=11)[0].tobytes() == theirs.reset(seed=11)[0].tobytes()
     for actions in np.random.default_rng(0).integers(0, 2, (200, LANES)):
@@ -158,13 +158,13 @@ def test_B13_each_lane_has_its_own_seed_as_in_sync(either_way):
         assert all(x.tobytes() == y.tobytes() and x.dtype == y.dtype for x, y in zip(a[:4], b[:4], strict=True))
 
 
-def test_B13_rewards_are_float64(either_way):
+def test_rewards_are_float64(either_way):
     env = CartPoleVectorEnv(2)
     env.reset(seed=0)
     assert env.step(np.zeros(2, int))[1].dtype == np.float64
 
 
-def test_B13_close_says_that_it_is_closed(either_way):
+def test_close_says_that_it_is_closed(either_way):
     env = CartPoleVectorEnv(2)
     assert not env.closed
     env.close()
@@ -172,7 +172,7 @@ def test_B13_close_says_that_it_is_closed(either_way):
     env.close()
 
 
-def test_B13_a_mask_resets_the_lanes_that_it_names_alone(either_way):
+def test_a_mask_resets_the_lanes_that_it_names_alone(either_way):
     env = CartPoleVectorEnv(LANES, autoreset_mode=AutoresetMode.DISABLED)
     env.reset(seed=0)
     for _ in range(3):
@@ -186,7 +186,7 @@ def test_B13_a_mask_resets_the_lanes_that_it_names_alone(either_way):
     assert [state.step_count for state in env.state()] == [0, 3, 3, 0]
 
 
-def test_B13_a_masked_lane_goes_on_as_a_single_environment_would(either_way):
+def test_a_masked_lane_goes_on_as_a_single_environment_would(either_way):
     env, one = CartPoleVectorEnv(2, autoreset_mode=AutoresetMode.DISABLED), paddock.make("CartPole-v1")
     env.reset(seed=4)
     one.reset(seed=5)
@@ -197,7 +197,7 @@ def test_B13_a_masked_lane_goes_on_as_a_single_environment_would(either_way):
     assert seen[1].tobytes() == one.reset()[0].tobytes()
 
 
-def test_B13_options_do_not_persist_into_the_next_episode(either_way):
+def test_options_do_not_persist_into_the_next_episode(either_way):
     env = CartPoleVectorEnv(LANES, max_episode_steps=2)
     first, _ = env.reset(seed=0, options={"low": 0.1, "high": 0.11})
     assert ((first >= 0.1) & (first <= 0.11)).all()
@@ -206,7 +206,7 @@ def test_B13_options_do_not_persist_into_the_next_episode(either_way):
     assert (np.abs(env.step(np.zeros(LANES, int))[0]) <= 0.05).all()
 
 
-def test_B14_a_nan_action_does_not_reach_pendulum():
+def test_a_nan_action_does_not_reach_pendulum():
     env = paddock.make("Pendulum-v1")
     env.reset(seed=0)
     before = env.snapshot()
@@ -222,7 +222,7 @@ def test_B14_a_nan_action_does_not_reach_pendulum():
     assert np.isfinite(env.step(np.zeros(1, np.float32))[0]).all()
 
 
-def test_B14_a_nan_action_reaches_neither_pendulum_nor_its_lanes_through_the_gym_door(either_way):
+def test_a_nan_action_reaches_neither_pendulum_nor_its_lanes_through_the_gym_door(either_way):
     import paddock.gym as gym
 
     one, many = (
@@ -238,7 +238,7 @@ def test_B14_a_nan_action_reaches_neither_pendulum_nor_its_lanes_through_the_gym
     assert np.isfinite(many.step(np.zeros((2, 1), np.float32))[0]).all()
 
 
-def test_B14_acrobot_refuses_minus_one(either_way):
+def test_acrobot_refuses_minus_one(either_way):
     one, many = paddock.make("Acrobot-v1"), lanes("Acrobot-v1")
     one.reset(seed=0)
     with pytest.raises(paddock.InvalidAction):
@@ -246,7 +246,7 @@ def test_B14_acrobot_refuses_minus_one(either_way):
     refuses(many, np.array([0, 1, -1, 2]), match="lane 2")
 
 
-def test_B14_a_truncated_lane_is_not_stepped_on(either_way):
+def test_a_truncated_lane_is_not_stepped_on(either_way):
     env = lanes("MountainCar-v0", max_episode_steps=2, lanes=paddock.LaneOptions(autoreset=AutoresetMode.DISABLED))
     for _ in range(2):
         truncated = env.step(np.ones(LANES, int))[3]

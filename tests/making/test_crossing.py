@@ -10,15 +10,14 @@ import paddock
 from paddock.core.spec import EnvSpec
 from paddock.errors import DependencyNotInstalled, PlanError
 from paddock.making import locate, plan
-from paddock.making.code_files import code_of
-from paddock.making.crossing import crossing
-from paddock.making.inside import build_described
+from paddock.making.payload import locate_code, pack
+from paddock.making.sandbox_worker import build_from_payload
 from paddock.wrappers import ClipReward, TransformReward
 
 
 def crossed(target, wrappers=(), max_episode_steps=None, **kwargs):
     wishes = {"wrappers": wrappers, "max_episode_steps": max_episode_steps, "env_kwargs": kwargs}
-    return crossing(plan(locate(target), isolation="sandbox", **wishes))
+    return pack(plan(locate(target), isolation="sandbox", **wishes))
 
 
 @pytest.fixture
@@ -29,7 +28,7 @@ def folder(tmp_path, monkeypatch):
 
 def test_a_module_is_found_without_being_imported(folder):
     (folder / "planted.py").write_text("raise SystemExit('imported')")
-    assert code_of("planted") == {"planted": str(folder / "planted.py")}
+    assert locate_code("planted") == {"planted": str(folder / "planted.py")}
     assert "planted" not in sys.modules
 
 
@@ -37,7 +36,7 @@ def test_of_a_package_its_whole_folder_is_shown_and_nothing_beside_it(folder):
     (folder / "boxed").mkdir()
     (folder / "boxed" / "__init__.py").write_text("raise SystemExit('imported')")
     (folder / "secret.txt").write_text("beside it")
-    assert code_of("boxed.deep.inside") == {"boxed": str(folder / "boxed")}
+    assert locate_code("boxed.deep.inside") == {"boxed": str(folder / "boxed")}
 
 
 def test_a_package_in_parts_shows_the_part_that_holds_the_module(tmp_path, monkeypatch):
@@ -45,18 +44,18 @@ def test_a_package_in_parts_shows_the_part_that_holds_the_module(tmp_path, monke
         (tmp_path / part / "spread").mkdir(parents=True)
         (tmp_path / part / "spread" / f"{module}.py").touch()
         monkeypatch.syspath_prepend(tmp_path / part)
-    assert code_of("spread.first") == {"spread": str(tmp_path / "one" / "spread")}
-    assert code_of("spread.second") == {"spread": str(tmp_path / "two" / "spread")}
+    assert locate_code("spread.first") == {"spread": str(tmp_path / "one" / "spread")}
+    assert locate_code("spread.second") == {"spread": str(tmp_path / "two" / "spread")}
 
 
 @pytest.mark.parametrize("module", ["paddock.envs", "json", "numpy.linalg", "os.path"])
 def test_what_comes_with_the_interpreter_needs_no_showing(module):
-    assert code_of(module) == {}
+    assert locate_code(module) == {}
 
 
 def test_a_module_that_does_not_exist_is_named():
     with pytest.raises(ModuleNotFoundError, match="nowhere_at_all"):
-        code_of("nowhere_at_all.envs")
+        locate_code("nowhere_at_all.envs")
 
 
 def test_a_module_of_gymnasiums_that_does_not_exist_is_the_same_error_on_both_sides_of_the_wall():
@@ -71,14 +70,14 @@ def test_a_module_of_gymnasiums_that_does_not_exist_is_the_same_error_on_both_si
 
 def test_the_programs_own_file_does_not_cross():
     with pytest.raises(PlanError, match="__main__"):
-        code_of("__main__")
+        locate_code("__main__")
 
 
 def test_what_crosses_makes_the_same_environment():
     wrappers = [ClipReward.wrapper_spec(min_reward=0.0, max_reward=0.5), partial(ClipReward, max_reward=0.25)]
     sent = crossed("FrozenLake-v1", is_slippery=False, max_episode_steps=7, wrappers=wrappers)
     assert sent.modules == {}
-    env = build_described(sent.what)
+    env = build_from_payload(sent.what)
     assert env.spec.kwargs["is_slippery"] is False
     assert env.spec.max_episode_steps == 7
     assert [one.name for one in env.spec.additional_wrappers] == ["ClipReward", "ClipReward"]

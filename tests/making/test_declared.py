@@ -35,7 +35,7 @@ def test_a_policy_of_the_caller_is_taken_as_it_is():
 
 def test_the_spec_of_one_makes_the_same():
     assert wall(paddock.spec(ID)) == wall(ID)
-    ours = WrapperSpec("TimeLimit", "paddock.wrappers.time_limit:TimeLimit", {"max_episode_steps": 3})
+    ours = WrapperSpec("TimeLimit", "paddock.wrappers.guard:TimeLimit", {"max_episode_steps": 3})
     assert wall(replace(paddock.spec(ID), additional_wrappers=(ours,))) == wall(ID)
 
 

@@ -56,6 +56,17 @@ def test_an_argument_with_a_reserved_name_goes_through_env_kwargs():
     assert paddock.make("toy/Odd-v0", env_kwargs={"backend": "mine"}).unwrapped.backend == "mine"
 
 
+def test_a_misspelt_isolation_never_reaches_an_environment_that_takes_any_keyword():
+    class Any(Counter):
+        def __init__(self, **kwargs):
+            super().__init__()
+
+    paddock.register("toy/Any-v0", Any)
+    with pytest.raises(PlanError, match=r"isolaton= would go to the environment\. Did you mean isolation=\?"):
+        paddock.make("toy/Any-v0", isolaton="sandbox")
+    paddock.make("toy/Any-v0", color="red", env_kwargs={"isolaton": "mine"})
+
+
 def test_the_caller_can_change_and_lift_the_limit():
     assert paddock.make("toy/Counter-v0").spec.max_episode_steps == 4
     assert paddock.make("toy/Counter-v0", max_episode_steps=2).spec.max_episode_steps == 2

@@ -15,6 +15,7 @@ from paddock.vector.processes import ProcessVectorEnv
 from tests.toys import Counter
 
 
+@pytest.mark.process
 def test_one_environment_in_a_process_plays_the_same_episode():
     here, there = paddock.make("CartPole-v1"), paddock.make("CartPole-v1", isolation="process")
     with there:
@@ -29,6 +30,7 @@ def test_one_environment_in_a_process_plays_the_same_episode():
         assert there.get_wrapper_attr("gravity") == 9.8
 
 
+@pytest.mark.process
 def test_wrappers_and_arguments_go_into_the_worker():
     wrappers = [lambda env: paddock.wrappers.TimeLimit(env, 2)]
     with paddock.make("CartPole-v1", isolation="process", wrappers=wrappers, sutton_barto_reward=True) as env:
@@ -37,6 +39,7 @@ def test_wrappers_and_arguments_go_into_the_worker():
         assert env.step(1)[3]
 
 
+@pytest.mark.process
 def test_lanes_in_processes_and_their_spec_makes_them_again():
     with paddock.make_vec("CartPole-v1", 3, isolation="process", lanes=LaneOptions(workers=2)) as lanes:
         assert isinstance(lanes, ProcessVectorEnv)
@@ -45,6 +48,7 @@ def test_lanes_in_processes_and_their_spec_makes_them_again():
             assert again.num_envs == 3
 
 
+@pytest.mark.process
 def test_lanes_of_an_environment_registered_here(fresh_registry):
     paddock.register("Here-v0", Counter)
     with paddock.make_vec("Here-v0", 2, isolation="process") as lanes:
@@ -52,6 +56,7 @@ def test_lanes_of_an_environment_registered_here(fresh_registry):
         assert lanes.step(np.array([0, 1]))[0].tolist() == [[1.0], [1.0]]
 
 
+@pytest.mark.process
 def test_gymnasiums_way_to_ask_for_processes():
     with gym.make_vec("CartPole-v1", 2, vectorization_mode="async", vector_kwargs={"workers": 1}) as lanes:
         assert isinstance(lanes, gym.vector.AsyncVectorEnv)
@@ -81,6 +86,7 @@ def test_bad_lane_options_start_nothing(option):
         paddock.make_vec("CartPole-v1", 2, isolation="process", lanes=LaneOptions(**option))
 
 
+@pytest.mark.process
 def test_a_class_of_the_main_script_reaches_the_worker(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(
@@ -98,6 +104,7 @@ def test_a_class_of_the_main_script_reaches_the_worker(tmp_path):
     assert done.stdout.split() == ["[0.]", "1.0"], done.stderr
 
 
+@pytest.mark.process
 def test_an_attribute_set_on_this_side_is_refused_with_the_way_out():
     with paddock.make("CartPole-v1", isolation="process") as env:
         with pytest.raises(AttributeError, match="set_wrapper_attr"):
@@ -121,6 +128,7 @@ def test_options_of_the_wrong_kind_are_a_plan_error(options, said):
         paddock.make_vec("CartPole-v1", 2, isolation="process", **options)
 
 
+@pytest.mark.process
 def test_bad_lane_options_say_what_is_expected():
     with pytest.raises(PlanError, match="'NextStep'"):
         LaneOptions(autoreset="next")

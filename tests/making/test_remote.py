@@ -27,13 +27,10 @@ from paddock.errors import (
     WorkerLost,
 )
 from paddock.making import locate, plan
-from tests.serving import ROOT, serving
+from tests.serving import ROOT, serving, shared
+from tests.vector.lockstep import alike
 
-
-@pytest.fixture(scope="module")
-def server():
-    with serving("CartPole-v1", "FrozenLake-v1") as running:
-        yield running
+server = shared(lambda _: serving("CartPole-v1", "FrozenLake-v1"))
 
 
 @pytest.fixture
@@ -51,24 +48,18 @@ def episode(env, seed, actions):
     return seen
 
 
-def same(left, right):
-    if isinstance(left, np.ndarray):
-        return left.dtype == right.dtype and np.array_equal(left, right)
-    if isinstance(left, (tuple, list)):
-        return len(left) == len(right) and all(map(same, left, right))
-    return left == right
-
-
+@pytest.mark.process
 @pytest.mark.parametrize("door", [paddock.make, paddock.OpenEnv])
 def test_the_same_episode_as_here(url, door):
     actions = np.random.default_rng(4).integers(0, 2, 60).tolist()
     with door(url) as far, paddock.make("CartPole-v1") as near:
         assert far.observation_space == near.observation_space
         assert far.action_space == near.action_space
-        assert same(episode(far, 7, actions), episode(near, 7, actions))
-        assert same(episode(far, None, actions[:5])[1:][0][1:], (1.0, False, False, {}))
+        assert alike(episode(far, 7, actions), episode(near, 7, actions))
+        assert alike(episode(far, None, actions[:5])[1:][0][1:], (1.0, False, False, {}))
 
 
+@pytest.mark.process
 def test_it_is_a_whole_environment(url):
     with paddock.make(url, render_mode="rgb_array") as env:
         assert isinstance(env, paddock.Env)
@@ -88,12 +79,13 @@ def test_it_is_a_whole_environment(url):
         saved = env.snapshot()
         first = env.step(0)
         env.restore(saved)
-        assert same(env.step(0), first)
+        assert alike(env.step(0), first)
     with pytest.raises(ClosedEnvironmentError):
         env.step(0)
     env.close()
 
 
+@pytest.mark.process
 def test_arguments_reach_the_environment(server):
     with paddock.make(server.with_token("/FrozenLake-v1"), map_name="8x8") as env:
         assert env.observation_space.n == 64
@@ -103,6 +95,7 @@ def test_arguments_reach_the_environment(server):
         paddock.make(server.with_token("/FrozenLake-v1"), colour=object())
 
 
+@pytest.mark.process
 def test_wrappers_run_here_around_it(url):
     clip = paddock.wrappers.ClipReward.wrapper_spec(min_reward=0.0, max_reward=0.25)
     with paddock.make(url, wrappers=[clip, paddock.wrappers.TimeAwareObservation]) as env:
@@ -111,6 +104,7 @@ def test_wrappers_run_here_around_it(url):
         assert (reward, len(observation)) == (0.25, 5)
 
 
+@pytest.mark.process
 def test_a_wrapper_that_fails_leaves_no_session(server, url):
     def broken(env):
         raise RuntimeError("no")
@@ -119,6 +113,7 @@ def test_a_wrapper_that_fails_leaves_no_session(server, url):
         paddock.make(url, wrappers=[broken])
 
 
+@pytest.mark.process
 def test_where_the_token_comes_from(server, monkeypatch):
     plain = f"{server.url}/CartPole-v1"
     with pytest.raises(Unauthenticated, match="PADDOCK_TOKEN"):
@@ -134,6 +129,7 @@ def test_where_the_token_comes_from(server, monkeypatch):
         paddock.make(plain, remote=RemoteOptions(token="x" * 32))
 
 
+@pytest.mark.process
 def test_an_id_with_a_slash_is_found_as_it_is_read_and_percent_encoded():
     with serving("CartPole-v1", "paddock/Echo") as server:
         for path in ("/paddock/Echo", "/paddock%2FEcho", "/paddock/Echo/"):
@@ -147,6 +143,7 @@ def test_an_id_with_a_slash_is_found_as_it_is_read_and_percent_encoded():
                 paddock.make(server.with_token(path))
 
 
+@pytest.mark.process
 def test_what_there_is_not(server):
     with pytest.raises(UnregisteredEnv, match="/Nowhere-v0"):
         paddock.make(server.with_token("/Nowhere-v0"))
@@ -170,7 +167,7 @@ def test_what_there_is_not(server):
         ({"validate": False}, "the server decides"),
         ({"max_episode_steps": 9}, "TimeLimit"),
         ({"num_envs": 2, "wrappers": [lambda env: env]}, "around each lane"),
-        ({"num_envs": 2, "lanes": LaneOptions(workers=2)}, "at a server"),
+        ({"num_envs": 2, "lanes": LaneOptions(workers=2)}, "on a server"),
         ({"num_envs": 0}, "at least 1"),
         ({"lanes": LaneOptions()}, "num_envs"),
         ({"remote": "token"}, "RemoteOptions"),
@@ -213,16 +210,18 @@ def test_a_token_is_shown_nowhere():
     assert "s3cret" not in said
     rows = dict(decided.lines())
     assert rows["target"] == "https://host.example/CartPole-v1 (url)"
-    assert rows["wire"].startswith("paddock.v1; OpenEnv's")
+    assert rows["wire"].startswith("paddock.v1, or OpenEnv's")
     assert rows["connection"] == "TLS, with a token"
     assert rows["lanes"].startswith("4, all in one worker")
 
 
+@pytest.mark.process
 def test_repr_says_where_and_by_which_wire(url, server):
     with paddock.make(url) as env:
         assert repr(env) == f"RemoteEnv({server.url}/CartPole-v1, wire paddock.v1)"
 
 
+@pytest.mark.process
 def test_an_async_environment(url, server):
     async def play():
         async with await paddock.make_async(url, render_mode="rgb_array") as env:
@@ -235,14 +234,15 @@ def test_an_async_environment(url, server):
             return seen
 
     with paddock.make("CartPole-v1") as near:
-        assert same(asyncio.run(play()), episode(near, 7, (0, 1, 1)))
+        assert alike(asyncio.run(play()), episode(near, 7, (0, 1, 1)))
 
 
 def test_async_is_for_servers():
-    with pytest.raises(PlanError, match="is none"):
+    with pytest.raises(PlanError, match="isn't one"):
         asyncio.run(paddock.make_async("CartPole-v1"))
 
 
+@pytest.mark.process
 def test_what_is_refused_costs_the_session_nothing(url):
     with paddock.make(url) as env:
         env.reset(seed=1)
@@ -257,6 +257,7 @@ def test_what_is_refused_costs_the_session_nothing(url):
         assert env.step(0)[1] == 1.0
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("lanes", [None, 2])
 def test_a_lost_worker_is_never_a_fresh_environment(server, url, lanes):
     with paddock.make(url, num_envs=lanes) as env:
@@ -273,6 +274,7 @@ def test_a_lost_worker_is_never_a_fresh_environment(server, url, lanes):
             env.reset()
 
 
+@pytest.mark.process
 def test_openenvs_wire_when_it_is_asked_for(url, server):
     """A paddock server speaks both, so the same environment can be looked at through OpenEnv's."""
     with paddock.make(url, remote=RemoteOptions(wire="openenv")) as env:
@@ -297,6 +299,7 @@ def test_openenvs_wire_when_it_is_asked_for(url, server):
         paddock.make(server.with_token("/Nowhere-v0"), remote=RemoteOptions(wire="openenv"))
 
 
+@pytest.mark.process
 def test_light_import(server):
     """A client needs NumPy and msgspec: no server framework, no pydantic, no TLS where there is none."""
     program = """

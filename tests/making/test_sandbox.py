@@ -99,6 +99,7 @@ def env(planted):
     env.close()
 
 
+@pytest.mark.process
 def test_it_is_an_environment_like_any_other(env):
     observation, info = env.reset(seed=1)
     assert observation.tolist() == [0.0, 0.0]
@@ -108,12 +109,14 @@ def test_it_is_an_environment_like_any_other(env):
     assert env.state().step_count == 5
 
 
+@pytest.mark.process
 def test_it_sees_its_module_and_nothing_beside_it(env):
     for hidden in (Path(env.call("where")).parent, Path(__file__).parent, Path.home(), "/etc/passwd", "/proc", "/home"):
         with pytest.raises(EnvFailed, match="No such file|Permission denied"):
             env.call("listed", str(hidden))
 
 
+@pytest.mark.process
 def test_no_variable_of_this_process_goes_in(planted, monkeypatch):
     monkeypatch.setenv("PADDOCK_TEST_SECRET", "hunter2")
     with_one = Policy(variables={"LEVEL": "3"})
@@ -123,12 +126,14 @@ def test_no_variable_of_this_process_goes_in(planted, monkeypatch):
     assert "LEVEL" in seen
 
 
+@pytest.mark.process
 def test_a_file_is_readable_when_the_policy_says_so(planted, tmp_path):
     (tmp_path / "levels.txt").write_text("level one")
     with paddock.make("planted_env:Planted-v0", isolation=Policy(read=(str(tmp_path / "levels.txt"),))) as env:
         assert env.call("reads", str(tmp_path / "levels.txt")) == "level one"
 
 
+@pytest.mark.process
 def test_wrappers_of_the_spec_run_inside_and_those_around_the_result_here(planted):
     doubling = paddock.WrapperSpec("Doubling", "planted_env:Doubling", {})
     with paddock.make("planted_env:Planted-v0", isolation="sandbox", wrappers=[doubling]) as env:
@@ -136,6 +141,7 @@ def test_wrappers_of_the_spec_run_inside_and_those_around_the_result_here(plante
         assert env.step(0)[1] == 2.0
 
 
+@pytest.mark.process
 def test_its_spec_names_no_code_to_load_here(env):
     assert env.spec.id == "Planted-v0"
     assert env.spec.entry_point is None
@@ -145,17 +151,18 @@ def test_its_spec_names_no_code_to_load_here(env):
 
 LIES = """
 import dataclasses
-from paddock.making import inside
+from paddock.making import sandbox_worker
 
 def name_code(env):
     spec = env.unwrapped.spec
     env.unwrapped.spec = dataclasses.replace(spec, entry_point=ENTRY, vector_entry_point=ENTRY)
 
 ENTRY = "planted_env:Planted"
-inside._forget_code = name_code
+sandbox_worker._forget_code = name_code
 """
 
 
+@pytest.mark.process
 def test_a_worker_that_names_code_in_its_spec_has_none_of_it_loaded_here(planted):
     file = planted.parent / "code" / "planted_env.py"
     file.write_text(file.read_text() + LIES)
@@ -165,6 +172,7 @@ def test_a_worker_that_names_code_in_its_spec_has_none_of_it_loaded_here(planted
             paddock.make_vec(env.spec, 2)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("name", ["planted_env:Planted-v0", "Other-v0"])
 def test_its_id_and_arguments_are_those_that_this_side_asked_for(planted, name):
     file = planted.parent / "code" / "planted_env.py"
@@ -180,6 +188,7 @@ def test_its_id_and_arguments_are_those_that_this_side_asked_for(planted, name):
     assert (env.spec is None, envs.spec is None) == (":" in name, ":" in name)
 
 
+@pytest.mark.process
 def test_lanes_behind_the_wall_are_lanes(planted):
     envs = paddock.make_vec("planted_env:Planted-v0", num_envs=5, isolation="sandbox")
     try:
@@ -204,6 +213,7 @@ def test_a_tier_that_does_not_exist_is_refused():
         paddock.make("CartPole-v1", isolation="vault")
 
 
+@pytest.mark.process
 def test_an_exit_of_the_environment_is_not_ours(tmp_path, monkeypatch):
     (tmp_path / "leaving_env.py").write_text("import os; os._exit(7)")
     monkeypatch.syspath_prepend(tmp_path)
@@ -212,6 +222,7 @@ def test_an_exit_of_the_environment_is_not_ours(tmp_path, monkeypatch):
     assert lost.value.cause == "exit"
 
 
+@pytest.mark.process
 def test_fetch_reaches_the_policys_hosts_and_no_others(planted):
     with web(lambda *_: {"body": b"hello"}) as server, web() as other:
         policy = Policy(hosts=(f"127.0.0.1:{server.port}",))
@@ -222,6 +233,7 @@ def test_fetch_reaches_the_policys_hosts_and_no_others(planted):
         assert other.seen == []
 
 
+@pytest.mark.process
 def test_a_cassette_answers_once_the_hosts_are_gone(planted, tmp_path):
     with web(lambda *_: {"body": b"hello"}) as server:
         url = f"http://127.0.0.1:{server.port}/"
@@ -238,6 +250,7 @@ def workspace_policy(**more):
     return Policy(workspaces=1, workspace=inner)
 
 
+@pytest.mark.process
 def test_a_workspace_is_a_sibling_behind_its_own_wall(planted):
     with paddock.make("planted_env:Planted-v0", isolation=workspace_policy()) as env:
         assert env.call("asks", ["/bin/cat"]) == ("of the environment", "exit")
@@ -246,12 +259,14 @@ def test_a_workspace_is_a_sibling_behind_its_own_wall(planted):
         assert said.endswith("of the environment")
 
 
+@pytest.mark.process
 def test_a_workspace_past_its_time_is_ended(planted):
     with paddock.make("planted_env:Planted-v0", isolation=workspace_policy(call_s=0.3)) as env:
         said, ended = env.call("asks", ["/bin/sh", "-c", "while :; do :; done"])
         assert (said, ended) == ("", "timeout")
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("policy", "argv", "says"),
     [
@@ -267,6 +282,7 @@ def test_a_workspace_that_nobody_granted_is_refused(planted, policy, argv, says)
         env.call("asks", argv)
 
 
+@pytest.mark.process
 def test_an_environment_without_a_wall_starts_its_workspace_itself():
     from paddock.sandbox import workspace
 
@@ -286,6 +302,7 @@ def make_policy(observation_space, action_space, seed):
 """
 
 
+@pytest.mark.process
 def test_an_agent_runs_behind_a_wall_of_its_own(tmp_path):
     secret = tmp_path / "reward.py"
     secret.write_text("the answer")
@@ -299,6 +316,7 @@ def test_an_agent_runs_behind_a_wall_of_its_own(tmp_path):
         agent.close()
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("chosen", ["99", "float('nan')", "'x\\x1b[2J'", "{'a': [1]}", "None"])
 def test_an_agent_that_chooses_no_action_is_stopped(tmp_path, chosen):
     (tmp_path / "agent.py").write_text(f"def policy(observation):\n    return {chosen}\n")
@@ -313,6 +331,7 @@ def test_an_agent_that_chooses_no_action_is_stopped(tmp_path, chosen):
         agent.close()
 
 
+@pytest.mark.process
 def test_a_forked_copy_that_closes_leaves_the_environment_alone(env):
     env.reset(seed=1)
     pid = os.fork()
@@ -323,6 +342,7 @@ def test_a_forked_copy_that_closes_leaves_the_environment_alone(env):
     assert env.step(0)[1] == 1.0
 
 
+@pytest.mark.process
 def test_run_takes_an_agent_from_a_file(tmp_path):
     (tmp_path / "agent.py").write_text("def policy(observation):\n    return int(observation[2] > 0)\n")
     command = [sys.executable, "-m", "paddock", "run", "CartPole-v1", "--policy", "agent.py"]
@@ -338,6 +358,7 @@ def test_run_takes_an_agent_from_a_file(tmp_path):
     assert '"mean_return"' in done.stdout
 
 
+@pytest.mark.process
 def test_a_warm_pool_has_workers_ready(planted):
     with paddock.warm("planted_env:Planted-v0", spares=1) as pool:
         assert pool.wait(20.0)
@@ -378,6 +399,7 @@ def maze(tmp_path):
     sys.modules.pop("maze_env", None)
 
 
+@pytest.mark.process
 def test_a_folder_is_sandboxed_without_being_told(maze, tmp_path):
     with paddock.make(maze) as env:
         assert env.reset()[1]["size"] == 4
@@ -393,6 +415,7 @@ def test_a_folder_runs_here_only_when_told(maze, tmp_path):
     assert (tmp_path / "canary").exists()
 
 
+@pytest.mark.process
 def test_what_a_folder_asks_for_beyond_the_default_is_the_callers_to_grant(maze):
     (maze / "paddock.toml").write_text(MANIFEST + 'variables = { LEVEL = "3" }\n')
     with pytest.raises(PlanError, match="LEVEL"):
@@ -401,6 +424,7 @@ def test_what_a_folder_asks_for_beyond_the_default_is_the_callers_to_grant(maze)
         assert "LEVEL" in env.reset()[1]["variables"]
 
 
+@pytest.mark.process
 def test_lanes_of_a_folder(maze):
     envs = paddock.make_vec(maze, num_envs=2)
     try:
@@ -410,16 +434,19 @@ def test_lanes_of_a_folder(maze):
 
 
 def test_only_a_servers_workers_wait_awake_and_not_where_cpu_time_is_limited():
-    from paddock.making.walls import _Order
+    from paddock.making.payload import Payload
+    from paddock.making.walls import _WorkerOrder
 
-    assert _Order({}, None, Policy(), True).awake_s > 0
-    assert _Order({}, None, Policy(), False).awake_s == 0.0
-    assert _Order({}, None, Policy(cpu_s=9.0), True).awake_s == 0.0
+    payload = Payload({}, {}, None)
+    assert _WorkerOrder(payload, Policy(), True, "").awake_s > 0
+    assert _WorkerOrder(payload, Policy(), False, "").awake_s == 0.0
+    assert _WorkerOrder(payload, Policy(cpu_s=9.0), True, "").awake_s == 0.0
 
 
 SPIN = paddock.EnvSpec("Hostile/Spin-v0", "paddock.bench.hostile.attacks.resources:Spin")
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("tier", ["sandbox", "landlock"])
 @pytest.mark.parametrize("lanes", [None, 2])
 def test_call_that_uses_too_much_cpu_time_ends_the_worker(tier, lanes):
@@ -435,6 +462,7 @@ def test_call_that_uses_too_much_cpu_time_ends_the_worker(tier, lanes):
         env.close()
 
 
+@pytest.mark.process
 def test_cpu_time_of_a_call_is_counted_anew_with_each_reply():
     with paddock.make(SPIN, isolation=Policy(call_cpu_s=1.0), env_kwargs={"seconds": 0.4}) as env:
         env.reset(seed=0)

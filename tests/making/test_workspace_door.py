@@ -2,6 +2,8 @@
 
 import subprocess
 
+import pytest
+
 import paddock
 from paddock.sandbox import Policy
 
@@ -23,8 +25,8 @@ class Handing(paddock.Env):
         from paddock.sandbox import workspace, workspaces
         self.run = workspace(["/bin/sh", "-c", "echo up; sleep 300; echo", mark])
         self.run.socket.recv(2)
-        # In the queue of a socket whose other end the sibling has, the door stays open when this process is gone.
-        socket.send_fds(self.run.socket, [b"x"], [workspaces._door.fileno()])
+        # In the queue of a socket whose other end the sibling has, the connection stays open when this process is gone.
+        socket.send_fds(self.run.socket, [b"x"], [workspaces._server.fileno()])
         return True
 
 paddock.register("Handing-v0", Handing)
@@ -36,6 +38,7 @@ def running(mark):
     return [line for line in listed.splitlines() if mark in line]
 
 
+@pytest.mark.process
 def test_a_door_that_was_handed_on_closes_with_the_environment(tmp_path, monkeypatch):
     (tmp_path / "handing_env.py").write_text(MODULE)
     monkeypatch.syspath_prepend(tmp_path)

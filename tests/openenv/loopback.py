@@ -4,18 +4,19 @@ import json
 
 from paddock.hosting import messages as m
 from paddock.hosting.host import Host
-from paddock.hosting.openenv import about, frames, http_bodies, json_rpc
-from paddock.hosting.openenv.requests import (
+from paddock.hosting.openenv import http_bodies, json_rpc, wire
+from paddock.hosting.openenv import http_bodies as about
+from paddock.hosting.openenv.wire import (
     CloseRequest,
     McpRequest,
     ResetRequest,
     StateRequest,
     StepRequest,
     WireError,
+    dump,
     parse_request,
 )
-from paddock.hosting.openenv.strict_json import dump
-from paddock.hosting.openenv.translate import Translator
+from paddock.server.openenv import Translator
 from paddock.spaces.json_form import from_json
 
 
@@ -46,12 +47,12 @@ class Loopback:
             return None
         if isinstance(asked, McpRequest):
             request = json_rpc.read_data(asked.data)
-            return frames.mcp_frame(request if isinstance(request, dict) else json_rpc.without_tools(request))
+            return wire.mcp_frame(request if isinstance(request, dict) else json_rpc.without_tools(request))
         if isinstance(asked, WireError):
-            return frames.error_frame(asked)
+            return wire.error_frame(asked)
         request = self.translator.request(asked)
         if isinstance(request, WireError):
-            return frames.error_frame(request)
+            return wire.error_frame(request)
         return self.translator.frame(asked, self.host.handle(request))
 
     def http(self, method, path, body):

@@ -181,6 +181,7 @@ def test_only_classes_in_openenvs_form_are_taken_for_such():
     assert not is_openenv(worlds.EchoEnv())
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("isolation", [None, "process", "sandbox"])
 def test_make_takes_the_class_by_its_place_at_every_distance(isolation):
     with paddock.make("tests.openenv.worlds:EchoEnv", isolation=isolation) as env:

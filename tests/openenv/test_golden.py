@@ -1,13 +1,12 @@
 """The very bytes of the real packages: kept here, captured anew from each, and given by our own code."""
 
-import json
-import re
 from pathlib import Path
 
 import pytest
 
 from tests.openenv import worlds
 from tests.openenv.capture import EXCHANGES, HTTP, TASKS
+from tests.openenv.golden import golden, plain
 from tests.openenv.loopback import replay
 from tests.peers import run_with_peer
 
@@ -15,15 +14,6 @@ HERE = Path(__file__).parent
 FORMS = {"0.10": "openenv10", "0.3": "openenv03"}
 # OpenEnv's /state loses the fields of a State's subclass, and its schemas have descriptions that are not ours to copy.
 NOT_OURS = {"/state", "/schema"}
-
-
-def golden(form):
-    return json.loads((HERE / f"golden_{form.replace('.', '_')}.json").read_text())
-
-
-def plain(answers):
-    """Without the version of pydantic in its links."""
-    return json.loads(re.sub(r"errors\.pydantic\.dev/[\d.]+/", "errors.pydantic.dev/N/", json.dumps(answers)))
 
 
 def by_question(answers):
@@ -43,12 +33,14 @@ def test_our_answers_have_the_kept_bytes(form):
     compared(replay(worlds, form), golden(form), without=NOT_OURS)
 
 
+@pytest.mark.peers
 @pytest.mark.parametrize("form", FORMS)
 def test_the_real_package_still_gives_the_kept_bytes(form):
     theirs = run_with_peer(FORMS[form], "from tests.openenv.capture import main\nmain()")
     assert plain(theirs) == plain(golden(form))
 
 
+@pytest.mark.peers
 @pytest.mark.parametrize("form", FORMS)
 def test_the_real_packages_environments_have_the_kept_bytes_under_our_adapter_schemas_too(form):
     program = f"""

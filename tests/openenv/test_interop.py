@@ -8,10 +8,11 @@ from paddock.errors import SessionGone
 from paddock.openenv import Action, AsEnv, EnvClient, GenericEnvClient, Observation, OutcomeUnknown, State, StepResult
 from tests.openenv import worlds
 from tests.openenv.loopback import Loopback
-from tests.openenv.real_server import real_server
 from tests.openenv.scripted_server import ScriptedServer
-from tests.openenv.test_wire import Walk
+from tests.openenv.walk import Walk
 from tests.peers import run_with_peer
+
+pytestmark = pytest.mark.peers
 
 
 class EchoAction(Action):
@@ -39,12 +40,7 @@ class EchoClient(EnvClient[EchoAction, EchoObservation, State]):
         return State(**payload)
 
 
-@pytest.fixture(scope="module", params=["openenv10", "openenv03"])
-def server(request):
-    with real_server(request.param) as url:
-        yield request.param, url
-
-
+@pytest.mark.peers
 def test_generic_client(server):
     peer, url = server
     with GenericEnvClient(base_url=url) as env:
@@ -56,6 +52,7 @@ def test_generic_client(server):
         assert env.state() == {"episode_id": "e1", "step_count": 2, "total": 5}
 
 
+@pytest.mark.process
 def test_typed_client_for_plain_code(server):
     _, url = server
     with EchoClient(base_url=url).sync() as env:
@@ -65,6 +62,7 @@ def test_typed_client_for_plain_code(server):
         assert (env.state().episode_id, env.state().total) == ("mine", 2)
 
 
+@pytest.mark.process
 def test_typed_client_in_async_code(server):
     async def main(url):
         async with EchoClient(base_url=url) as env, EchoClient(base_url=url) as other:
@@ -75,6 +73,7 @@ def test_typed_client_in_async_code(server):
     assert asyncio.run(main(server[1])) == (["a", "bb"], 1)
 
 
+@pytest.mark.process
 def test_errors_leave_the_episode_as_it_was(server):
     with GenericEnvClient(base_url=server[1]) as env:
         env.reset()
@@ -85,6 +84,7 @@ def test_errors_leave_the_episode_as_it_was(server):
         assert env.state()["step_count"] == 1
 
 
+@pytest.mark.process
 def test_after_a_timeout_no_answer_is_off_by_one(server):
     with GenericEnvClient(base_url=server[1], message_timeout_s=0.5) as env:
         env.reset()
@@ -96,6 +96,7 @@ def test_after_a_timeout_no_answer_is_off_by_one(server):
         assert env.step({"text": "after"}).observation["echoed"] == "after"
 
 
+@pytest.mark.process
 def test_a_large_observation(server):
     with GenericEnvClient(base_url=server[1]) as env:
         env.reset()
@@ -103,6 +104,7 @@ def test_a_large_observation(server):
         assert env.step({"text": text}).observation["echoed"] == text
 
 
+@pytest.mark.process
 def test_new_sessions_are_apart(server):
     with GenericEnvClient(base_url=server[1]) as env:
         other = env.new_session()
@@ -159,6 +161,7 @@ print(json.dumps(seen))
 """
 
 
+@pytest.mark.peers
 @pytest.mark.parametrize(("peer", "form"), [("openenv10", "0.10"), ("openenv03", "0.3")])
 def test_stock_clients_understand_our_wire(peer, form):
     with (

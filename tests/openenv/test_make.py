@@ -7,13 +7,8 @@ import pytest
 import paddock
 from paddock import RemoteOptions
 from paddock.errors import EnvFailed, InvalidAction, PlanError
-from tests.openenv.real_server import real_server
 
-
-@pytest.fixture(scope="module", params=["openenv10", "openenv03"])
-def server(request):
-    with real_server(request.param) as url:
-        yield request.param, url
+pytestmark = pytest.mark.peers
 
 
 def test_an_environment_of_their_server(server):

@@ -1,6 +1,8 @@
 """OpenEnv's names: there, of the same shape as the real ones, and as light as promised."""
 
+import importlib.util
 import json
+import pkgutil
 import subprocess
 import sys
 import textwrap
@@ -58,6 +60,7 @@ def test_every_name_resolves():
         ours.no_such
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("module", MODULES)
 def test_modules_have_openenvs_places(module):
     names = run(f"import paddock.openenv.{module} as m; print(*getattr(m, '__all__', ['EnvClient', 'Environment']))")
@@ -65,6 +68,30 @@ def test_modules_have_openenvs_places(module):
     run(f"from paddock.openenv.{module} import {', '.join(names.split())}")
 
 
+def test_modules_without_a_file_are_found_by_importlib_and_listed_by_pkgutil():
+    listed = [module.name for module in pkgutil.walk_packages(ours.__path__, "paddock.openenv.")]
+    assert [name for name in listed if ".core" in name] == [f"paddock.openenv.{name}" for name in sorted(MODULES)]
+    for name in MODULES:
+        spec = importlib.util.find_spec(f"paddock.openenv.{name}")
+        assert importlib.import_module(spec.name).__spec__.origin == "paddock.aliases"
+    assert importlib.util.find_spec("paddock.openenv.core.no_such") is None
+    with pytest.raises(ModuleNotFoundError, match=r"paddock\.openenv\.core\.no_such"):
+        importlib.import_module("paddock.openenv.core.no_such")
+
+
+def test_names_are_the_same_objects_in_every_place():
+    from paddock.openenv.core import EnvClient, env_server
+    from paddock.openenv.core.env_server.types import Action as ActionThere
+
+    assert EnvClient is ours.EnvClient and env_server.Environment is ours.Environment
+    assert ActionThere is ours.Action and "Action" in dir(env_server)
+    assert set(importlib.import_module("paddock.openenv.core.env_server.types").__all__) <= set(ours.__all__)
+    with pytest.raises(ImportError, match="no_such"):
+        from paddock.openenv.core.env_server.types import no_such  # noqa: F401
+
+
+@pytest.mark.peers
+@pytest.mark.peers
 def test_the_types_have_the_fields_of_the_real_ones():
     models = {
         name for name in ours.__all__ if isinstance(found := getattr(ours, name), type) and issubclass(found, BaseModel)
@@ -88,6 +115,8 @@ def test_the_types_have_the_fields_of_the_real_ones():
         assert (name, dict(mine.model_config)) == (name, theirs)
 
 
+@pytest.mark.peers
+@pytest.mark.peers
 def test_the_environment_has_the_methods_of_the_real_one():
     program = """
     import inspect, json
@@ -107,6 +136,7 @@ def test_the_environment_has_the_methods_of_the_real_one():
     assert missing == {}
 
 
+@pytest.mark.process
 def test_clients_need_no_pydantic():
     printed = run(
         """
@@ -121,9 +151,10 @@ def test_clients_need_no_pydantic():
         """
     )
     assert printed.startswith("DependencyNotInstalled")
-    assert printed.rstrip().endswith('pip install "paddock[openenv]"')
+    assert printed.rstrip().endswith("pip install pydantic")
 
 
+@pytest.mark.process
 def test_clients_import_no_server_and_no_framework():
     heavy = run(
         """

@@ -6,12 +6,12 @@ import jsonschema
 import numpy as np
 
 from paddock.core.env import Env
-from paddock.hosting.openenv import about
+from paddock.hosting.openenv import http_bodies
 from paddock.openenv import AsEnv
 from paddock.spaces import Box, Discrete
 from tests.openenv import worlds
 from tests.openenv.loopback import Loopback
-from tests.openenv.test_wire import Walk, ask
+from tests.openenv.walk import Walk, ask
 
 
 class Plain(Env):
@@ -26,7 +26,7 @@ class Plain(Env):
 
 
 def schemas(session):
-    return json.loads(about.schema_body(session.actions, session.observations, session.described.metadata))
+    return json.loads(http_bodies.schema_body(session.actions, session.observations, session.described.metadata))
 
 
 def check(session, action):
@@ -63,13 +63,13 @@ def test_schemas_that_a_worker_makes_up_are_left_out():
     metadata = {
         "openenv": {"schemas": {"action": "[1]", "state": 5, "observation": "{" * 9, "reset_observation": None}}
     }
-    found = json.loads(about.schema_body(Discrete(2), None, metadata))
+    found = json.loads(http_bodies.schema_body(Discrete(2), None, metadata))
     assert found["action"]["properties"] == {"action": {"type": "integer", "minimum": 0, "maximum": 1}}
     assert found["observation"]["properties"]["value"] is True
 
 
 def test_metadata_of_an_environment_that_says_nothing_has_every_field():
-    assert json.loads(about.metadata_body("CartPole-v1", {"render_modes": []})) == {
+    assert json.loads(http_bodies.metadata_body("CartPole-v1", {"render_modes": []})) == {
         "name": "CartPole-v1",
         "description": "CartPole-v1 environment",
         "readme_content": None,

@@ -9,57 +9,36 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic_core import to_json
 
-from paddock.core.env import Env
-from paddock.hosting.openenv import frames, gym_form, http_bodies, json_rpc
-from paddock.hosting.openenv.field_errors import entries_of, refusal_text
-from paddock.hosting.openenv.requests import (
+from paddock.hosting import messages as m
+from paddock.hosting.codec import decode_frame, encode
+from paddock.hosting.judge import Judge
+from paddock.hosting.openenv import http_bodies, json_rpc, space_form, wire
+from paddock.hosting.openenv.wire import (
+    NESTING_LIMIT,
     CloseRequest,
+    NotJson,
     ResetRequest,
     StateRequest,
     StepRequest,
     WireError,
+    dump,
+    entries_of,
+    parse,
+    parse_bounded,
     parse_request,
+    refusal_text,
 )
-from paddock.hosting.openenv.strict_json import NESTING_LIMIT, NotJson, dump, parse
-from paddock.spaces import Box, Dict, Discrete
+from paddock.openenv import AsEnv
+from paddock.spaces import Discrete
+from tests.openenv import malformed, worlds
 from tests.openenv.loopback import Loopback
+from tests.openenv.walk import Walk, ask
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
     lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
     max_leaves=20,
 )
-
-
-class Walk(Env):
-    """Stands at a number; goes left or right."""
-
-    metadata = {"render_modes": []}
-
-    def __init__(self):
-        self.observation_space = Dict({"at": Box(-np.inf, np.inf, (2,)), "moves": Discrete(9)})
-        self.action_space = Discrete(2)
-        self.moves = 0
-
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        self.moves = 0
-        return self._seen(), {"options": options}
-
-    def _seen(self):
-        return {"at": np.array([self.moves, np.inf], np.float32), "moves": np.int64(self.moves)}
-
-    def step(self, action):
-        self.moves += 1
-        reward = math.nan if self.moves == 2 else float(action)
-        return self._seen(), reward, self.moves == 3, False, {"array": np.arange(3), "bytes": b"ab"}
-
-    def public_state(self):
-        return {"moves": self.moves}
-
-
-def ask(session, **message):
-    return json.loads(session.ask(json.dumps(message)))
 
 
 @given(JSON)
@@ -117,7 +96,7 @@ def test_any_message_is_a_request_or_an_error_that_has_a_frame(text):
     asked = parse_request(text)
     if isinstance(asked, WireError):
         assert not asked.closes
-        assert json.loads(frames.error_frame(asked))["type"] == "error"
+        assert json.loads(wire.error_frame(asked))["type"] == "error"
 
 
 @pytest.mark.parametrize(
@@ -224,16 +203,16 @@ def test_a_wrong_action_is_told_in_pydantics_form(data, kinds):
 
 @given(st.recursive(JSON | st.floats() | st.binary() | st.complex_numbers(), st.lists, max_leaves=8))
 def test_any_info_has_a_json_form(value):
-    json.dumps(gym_form.plain({"x": value, "t": (value,)}), allow_nan=False)
+    json.dumps(space_form.plain({"x": value, "t": (value,)}), allow_nan=False)
 
 
 def test_an_observation_outside_its_space_is_sent_all_the_same():
-    assert gym_form.value_of(Discrete(2), np.array([math.nan, 1.0])) == ["nan", 1.0]
+    assert space_form.value_of(Discrete(2), np.array([math.nan, 1.0])) == ["nan", 1.0]
 
 
 @pytest.mark.parametrize(("path", "place"), [("", ()), ("a", ("a",)), ("moves[2].to", ("moves", 2, "to"))])
 def test_places_are_pydantics(path, place):
-    assert gym_form.place_of(path) == place
+    assert space_form.place_of(path) == place
 
 
 def test_a_workers_refusal_gets_its_inputs_back():
@@ -278,12 +257,84 @@ def test_json_rpc_on_its_own_websocket_has_spaces():
 
 def test_a_short_message_has_no_long_answer():
     many = json.dumps({"type": "state", **{f"k{i}": i for i in range(50_000)}})
-    assert len(frames.error_frame(parse_request(many))) < 50_000
+    assert len(wire.error_frame(parse_request(many))) < 50_000
     large = json.dumps({"type": "step", "data": "x" * 100_000})
-    assert json.loads(frames.error_frame(parse_request(large)))["data"]["errors"][0]["input"] is None
+    assert json.loads(wire.error_frame(parse_request(large)))["data"]["errors"][0]["input"] is None
 
 
 @given(JSON)
 def test_small_inputs_are_told_back(data):
     (entry,) = parse_request(json.dumps({"type": "state", "more": data})).errors
     assert entry["input"] == data
+
+
+def test_malformed_messages_get_the_answers_that_they_always_got():
+    assert malformed.answers() == json.loads(malformed.ANSWERS.read_text())
+    assert None not in malformed.answers().values()
+
+
+def _read(read, text):
+    try:
+        return repr(read(text))  # tells 1 from 1.0 and from True, and -0.0 from 0.0
+    except NotJson as problem:
+        return f"refused: {problem}"
+
+
+@given(JSON.map(json.dumps) | JSON.map(lambda data: json.dumps(data, ensure_ascii=False)), st.data())
+def test_the_quick_parser_reads_and_refuses_what_the_strict_one_does(text, data):
+    """Of texts that are JSON, and of such with a piece cut out, doubled or replaced."""
+    first, last = sorted(data.draw(st.tuples(*[st.integers(0, len(text))] * 2)))
+    pieces = [
+        "",
+        text[first:last] * 2,
+        '"',
+        ":",
+        ",",
+        "\\",
+        "1e999",
+        "-",
+        "0",
+        '{"a":1,"a":2}',
+        "NaN",
+        "\ud800",
+        "\x00",
+    ]
+    cut = text[:first] + data.draw(st.sampled_from(pieces)) + text[last:]
+    for one in (text, cut):
+        assert _read(parse_bounded, one) == _read(parse, one)
+
+
+ACTIONS = [
+    {"text": "a"},
+    {"text": "special"},
+    {"text": "nan"},
+    {"text": "NONE"},
+    {"text": "end"},
+    {"text": "é☃\x00"},
+    {"text": "a", "times": 9, "metadata": {"x": [1.5, None, {"y": 2**70}]}},
+    {"text": "crash"},
+    {"text": "rude"},
+    {"text": "a", "times": 10},
+    {"text": "a", "times": "b"},
+    {"text": "a", "times": 1.5},
+    {"text": "a", "more": [1]},
+    {"text": 5},
+    {"times": 1},
+    {},
+]
+
+
+@pytest.mark.parametrize("action", ACTIONS)
+def test_a_json_step_is_answered_with_the_bytes_of_a_step(action):
+    def carry(message):
+        return decode_frame(b"".join(encode(message, 1)))[1]
+
+    step, plain = StepRequest(action), Loopback(lambda: AsEnv(worlds.EchoEnv))
+    json_way = Loopback(lambda: AsEnv(worlds.EchoEnv))
+    for side in (plain, json_way):
+        side.ask('{"type":"reset"}')
+    expected = plain.translator.frame(step, carry(plain.host.handle(carry(m.Step([0], [action])))))
+    reply = carry(json_way.host.step_json(carry(m.StepJson(json.dumps(action).encode())).action))
+    if isinstance(reply, m.Outcome):
+        reply = m.Done([list(Judge(json_way.observations).outcome(reply))])
+    assert json_way.translator.frame(step, reply) == expected

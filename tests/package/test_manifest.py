@@ -7,7 +7,7 @@ import pytest
 
 from paddock.core.spec import EnvSpec, WrapperSpec
 from paddock.errors import InvalidManifest
-from paddock.package.manifest import read_manifest
+from paddock.package import read_manifest
 from paddock.sandbox.policy import DEFAULT, Policy
 from tests.package.conftest import GOOD
 
@@ -126,10 +126,10 @@ MISTAKES = {
     "not TOML": ("[package\n", "paddock.toml is not TOML: "),
     "no package": (ENV, "package: is missing; expected a table."),
     "package is no table": ("package = 1\n", "package: 1 is a whole number; expected a table."),
-    "no name": ("[package]\nversion='1'\n" + ENV, "[package]: name: is missing; expected a text."),
+    "no name": ("[package]\nversion='1'\n" + ENV, "[package]: name: is missing; expected a string."),
     "bad name": ("[package]\nname='a b'\nversion='1'\n" + ENV, "[package]: name: 'a b' is not letters, digits"),
     "path as name": ("[package]\nname='../x'\nversion='1'\n" + ENV, "[package]: name: '../x' is not"),
-    "number as version": ("[package]\nname='a'\nversion=1.2\n" + ENV, "version: 1.2 is a number; expected a text."),
+    "number as version": ("[package]\nname='a'\nversion=1.2\n" + ENV, "version: 1.2 is a number; expected a string."),
     "bad version": ("[package]\nname='a'\nversion='new'\n" + ENV, "version: 'new' is not a version"),
     "unknown key of the package": (HEAD + "descripton='x'\n" + ENV, "no key 'descripton'. Did you mean 'description'?"),
     "unknown table": (HEAD + ENV + "[permission]\n", "no key 'permission'. Did you mean 'permissions'?"),
@@ -148,9 +148,12 @@ MISTAKES = {
         HEAD + ENV.replace("maze_env", "a.b"),
         "the package a with an __init__.py is not in the folder",
     ),
-    "entry of the library": (HEAD + ENV.replace("maze_env", "os"), "the module 'os' has the name of one that Python"),
+    "entry of the library": (
+        HEAD + ENV.replace("maze_env", "os"),
+        "the module 'os' has the name of a module that comes with Python or paddock",
+    ),
     "entry of paddock": (HEAD + ENV.replace("maze_env", "paddock.wrappers"), "the module 'paddock' has the name"),
-    "kwargs of a date": (HEAD + ENV + "kwargs = {a = [1979-05-27]}\n", "kwargs.a[0]: … is a date; expected texts"),
+    "kwargs of a date": (HEAD + ENV + "kwargs = {a = [1979-05-27]}\n", "kwargs.a[0]: … is a date; expected strings"),
     "kwargs with a tag": (HEAD + ENV + "kwargs = {'$array' = 1}\n", "kwargs: has the key '$array'"),
     "kwargs too deep": (HEAD + ENV + "kwargs = {a = " + "[" * 40 + "]" * 40 + "}\n", "is nested deeper than 32"),
     "all too deep": (HEAD + "a = " + "[" * 90 + "]" * 90 + "\n" + ENV, "is nested deeper than 64"),
@@ -186,8 +189,8 @@ MISTAKES = {
         "read: '../x' leads out of the package's folder",
     ),
     "sly path": (HEAD + ENV + "[permissions]\nwrite = ['a/../../x']\n", "write: 'a/../../x' leads out"),
-    "home": (HEAD + ENV + "[permissions]\nread = ['~/.ssh']\n", "'~/.ssh' is another folder for each user"),
-    "nul": (HEAD + ENV + '[permissions]\nread = ["a\\u0000b"]\n', "'a\\x00b' is no path"),
+    "home": (HEAD + ENV + "[permissions]\nread = ['~/.ssh']\n", "'~/.ssh' is a different folder for each user"),
+    "nul": (HEAD + ENV + '[permissions]\nread = ["a\\u0000b"]\n', "'a\\x00b' is not a path"),
     "workspace's path": (
         HEAD + ENV + "[permissions]\nworkspaces=1\n[permissions.workspace]\nread = ['../x']\n",
         "leads out of the package's folder",
@@ -271,7 +274,7 @@ def test_pipe_in_place_of_the_file_does_not_block(package):
 
     folder = package(None)
     os.mkfifo(folder / "paddock.toml")
-    with pytest.raises(InvalidManifest, match="is no file but a folder, a pipe or a device"):
+    with pytest.raises(InvalidManifest, match="is not a regular file but a folder, a pipe or a device"):
         read_manifest(folder)
 
 

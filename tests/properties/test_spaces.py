@@ -7,6 +7,7 @@ import warnings
 
 import jsonschema
 import numpy as np
+import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from tests.spaces.strategies import spaces
@@ -27,6 +28,7 @@ from paddock.spaces import (
 seeds = st.integers(0, 2**32)
 
 
+@pytest.mark.slow
 @settings(max_examples=300)
 @given(spaces, seeds)
 def test_a_space_comes_back_from_its_json_form(space, seed):
@@ -39,6 +41,7 @@ def test_a_space_comes_back_from_its_json_form(space, seed):
     assert same(space.sample(), back.sample())
 
 
+@pytest.mark.slow
 @settings(max_examples=300)
 @given(spaces, seeds)
 def test_a_value_matches_the_schema_and_comes_back_the_same(space, seed):
@@ -50,6 +53,7 @@ def test_a_value_matches_the_schema_and_comes_back_the_same(space, seed):
     assert same(space.value_from_json(data), value)
 
 
+@pytest.mark.slow
 @settings(max_examples=200)
 @given(spaces, seeds)
 def test_samples_are_members_and_copies_sample_the_same(space, seed):
@@ -63,6 +67,7 @@ def test_samples_are_members_and_copies_sample_the_same(space, seed):
         assert same([other.sample() for _ in range(3)], samples)
 
 
+@pytest.mark.slow
 @settings(max_examples=300)
 @given(spaces, spaces)
 def test_equal_spaces_hash_alike_and_have_equal_forms(a, b):
@@ -73,6 +78,7 @@ def test_equal_spaces_hash_alike_and_have_equal_forms(a, b):
         assert Space.from_json(a.to_json()) == b
 
 
+@pytest.mark.slow
 @settings(max_examples=200)
 @given(spaces, seeds)
 def test_a_flat_value_is_a_member_of_the_flat_space_and_comes_back(space, seed):
@@ -94,6 +100,7 @@ def _mixes_dtypes(flat_space, space):
     return "uint64" in repr(space) or "int64" in repr(space) or isinstance(flat_space, Box) is False
 
 
+@pytest.mark.slow
 @settings(max_examples=200)
 @given(spaces, seeds, st.integers(1, 3))
 def test_a_batch_taken_apart_is_what_was_put_together(space, seed, n):

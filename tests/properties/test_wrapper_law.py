@@ -14,7 +14,7 @@ from tests.wrappers.lanes import lanes, one
 import paddock
 from paddock import wrappers
 from paddock.testing import check_wrapper
-from paddock.vector.asynchronous import AsyncVectorEnv
+from paddock.vector.processes import AsyncVectorEnv
 from paddock.wrappers import vector
 
 # (id, class name, arguments, keyword arguments, environment)
@@ -95,6 +95,7 @@ names = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.slow
 @names
 @settings(max_examples=8)
 @given(seed=st.integers(0, 2**31), count=st.integers(1, 5), chance=st.sampled_from([0.0, 0.15, 0.6]))
@@ -123,6 +124,7 @@ COMPILED = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "args", "id"), COMPILED, ids=[f"{name}-{id}" for name, _, id in COMPILED])
 def test_compiled_lanes_too(name, args, id, seed):
     def made(mode):
@@ -149,6 +151,7 @@ IN_PROCESSES = [
 ]
 
 
+@pytest.mark.process
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no fork")
 @pytest.mark.parametrize(("name", "args", "of_lanes", "env"), IN_PROCESSES, ids=[row[0] for row in IN_PROCESSES])
 def test_lanes_in_processes_too(name, args, of_lanes, env, seed):
@@ -199,6 +202,7 @@ OF_EACH_LANE = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "args", "env"), OF_EACH_LANE)
 @settings(max_examples=8)
 @given(seed=st.integers(0, 2**31), count=st.integers(1, 5), chance=st.sampled_from([0.0, 0.15, 0.6]))

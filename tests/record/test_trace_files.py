@@ -14,7 +14,7 @@ import paddock
 from paddock.errors import InvalidTrace
 from paddock.record.trace import FORMAT, Recorder, TraceReader, TraceWriter
 from paddock.record.trace.lines import Limits
-from paddock.record.trace.opening import Opening
+from paddock.record.trace.writer import Opening
 from paddock.spaces import Box, Dict, Discrete, Text
 from tests.toys import Counter
 
@@ -351,8 +351,8 @@ HEADER, RESET, STEP, LAST, END = 0, 1, 2, 4, 5
         (RESET, setting("episode", to=7), "episode 7 without a header"),
         (STEP, setting("action", to=3), "from 0 to 2"),
         (STEP, setting("action", to="1"), "from 0 to 2"),
-        (STEP, setting("reward", to=None), "no number"),
-        (STEP, setting("reward", to=True), "no number"),
+        (STEP, setting("reward", to=None), "not a number"),
+        (STEP, setting("reward", to=True), "not a number"),
         (STEP, setting("reward", to=9.0), "return 6.0"),
         (STEP, setting("terminated", to=1), "Expected `bool`"),
         (STEP, setting("terminated", to=True), "after its last one"),
@@ -370,15 +370,15 @@ HEADER, RESET, STEP, LAST, END = 0, 1, 2, 4, 5
         (STEP, setting("observation", "image", "$array", 2, to=[1 << 35]), "at most"),
         (STEP, setting("observation", "image", "$array", 3, to="0" * 64), "not the one that was recorded"),
         (STEP, setting("observation", "image", "$array", 3, to=None), "a reference"),
-        (STEP, [b'{"type":"step","type":"step"}\n'], "a key stands twice"),
-        (STEP, [b"{}\n"], "no line of a trace"),
-        (STEP, [b"[]\n"], "no line of a trace"),
-        (STEP, [b"\n"], "no JSON"),
+        (STEP, [b'{"type":"step","type":"step"}\n'], "a key occurs twice"),
+        (STEP, [b"{}\n"], "not a line of a trace"),
+        (STEP, [b"[]\n"], "not a line of a trace"),
+        (STEP, [b"\n"], "not JSON"),
         (STEP, [b'{"type": NaN}\n'], "NaN"),
         (STEP, [b'{"type": 1e999}\n'], "too large"),
-        (STEP, [b"[" * 100_000 + b"\n"], "nested too deeply|no JSON"),
+        (STEP, [b"[" * 100_000 + b"\n"], "nested too deeply|not JSON"),
         (STEP, [b"9" * 10_000 + b"\n"], "line 3"),
-        (STEP, [b"\xff\xfe\n"], "no UTF-8|no JSON"),
+        (STEP, [b"\xff\xfe\n"], "not UTF-8|not JSON"),
         (END, setting("return", to=7.0), "whose rewards sum to 6.0"),
         (END, setting("return", to=None), "whose rewards sum to 6.0"),
         (END, setting("error", to={"code": "X", "message": "y"}), "an error and a return"),
@@ -420,7 +420,7 @@ def test_arrays_that_are_missing_cut_or_a_link_are_refused(path, tmp_path):
         list(TraceReader(path))
     arrays.unlink()
     os.mkfifo(arrays)
-    with pytest.raises(InvalidTrace, match="is no file"):
+    with pytest.raises(InvalidTrace, match="is not a file"):
         list(TraceReader(path))
 
 
@@ -527,6 +527,7 @@ def test_header_whose_digest_is_not_that_of_its_spec_is_refused(tmp_path, field)
         list(TraceReader(edited(path, change)))
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     "made",
     [

@@ -156,6 +156,7 @@ def test_an_environment_with_another_action_space_differs_in_words(path):
     assert found.field == "observation" or found.field == "error"
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("isolation", ["process"])
 def test_a_trace_from_here_replays_elsewhere(tmp_path, isolation):
     path = record(tmp_path / "t.jsonl", paddock.make("CartPole-v1"), seeds=(1, 2))

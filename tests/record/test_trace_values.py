@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from paddock.errors import InvalidTrace
-from paddock.record.canonical import canonical_bytes
-from paddock.record.trace.compare import first_difference
+from paddock.record.digest import canonical_bytes
+from paddock.record.trace.replay import first_difference
 from paddock.record.trace.values import Dropped, Outside, free_form, member, member_form, unfold
 from paddock.spaces import Box, Dict, Discrete, Space, Struct, Text, Tuple
 from tests.case_names import case_name
@@ -205,11 +205,11 @@ def test_data_that_holds_itself_is_dropped_or_refused():
         ({"$bytes": "not base64!"}, "content"),
         ({"$bytes": 3}, "content"),
         ({"$dict": [[1]]}, "values to unpack|content"),
-        ({"$dict": [["a", 1], ["a", 2]]}, "stands twice"),
+        ({"$dict": [["a", 1], ["a", 2]]}, "occurs twice"),
         ({"$dict": [[{}, 1]]}, "content"),
         ({"$dropped": {}}, "content"),
-        ({"$class": "os.system"}, "none of a trace"),
-        ({"$float": "inf", "b": 1}, "none of a trace"),
+        ({"$class": "os.system"}, "not a tag of a trace"),
+        ({"$float": "inf", "b": 1}, "not a tag of a trace"),
     ],
     ids=case_name,
 )

@@ -20,6 +20,7 @@ def policies(deep=2):
         build,
         tier=st.sampled_from(["auto", "sandbox", "landlock"]),
         **dict.fromkeys(("read", "write", "programs"), tuples(PATHS)),
+        fresh=st.booleans(),
         devices=tuples(st.sampled_from(["/dev/a", "/dev/a/b", "/dev/c"])),
         hosts=tuples(HOSTS),
         cassette=st.none() | st.sampled_from(["/k", "/l"]),
@@ -39,3 +40,31 @@ def policies(deep=2):
 
 def build(*, workspaces, workspace, **fields):
     return Policy(**fields, workspace=workspace, workspaces=workspaces if workspace is not None else 0)
+
+
+# A value for each field that means something else than WORKED's.
+OTHER = {
+    "tier": "landlock",
+    "read": ("/data",),
+    "write": ("/out",),
+    "scratch_mb": 7,
+    "hosts": ("api.example.com:443",),
+    "cassette": "/tape",
+    "programs": ("/bin/ls",),
+    "processes": 2,
+    "threads": 3,
+    "memory_mb": 512,
+    "cpu_s": 5.5,
+    "call_s": 0.25,
+    "call_cpu_s": 0.125,
+    "start_s": 9.0,
+    "descriptors": 17,
+    "output_kb": 18,
+    "variables": {"HOME": "/tmp"},
+    "devices": ("/dev/nvidia0",),
+    "fresh": True,
+    "reward_range": (-1.0, 1.5),
+    "info_kb": 19,
+    "workspaces": 3,
+    "workspace": Policy(hosts=("b:2",)),
+}

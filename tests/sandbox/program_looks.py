@@ -11,8 +11,8 @@ from pathlib import Path
 
 import paddock
 from paddock.sandbox import Policy, launch
+from paddock.sandbox.mounts import PythonWorld
 from paddock.sandbox.plan import Exec
-from paddock.sandbox.view import PythonWorld
 
 PACKAGE = str(Path(paddock.__file__).resolve().parent)
 PYTHON = PythonWorld.here().executable
@@ -29,7 +29,7 @@ def found(what, *arguments):
 
 print(json.dumps({
     "boot": found(open, package + "/sandbox/inside/boot.py"),
-    "answers": found(open, package + "/agentic/envs/coding/numbers.py"),
+    "answers": found(open, package + "/agentic/envs/coding/families.py"),
     "init": found(open, package + "/__init__.py"),
     "makes": found(open, package + "/new", "w") or found(os.mkdir, package + "/sandbox/new"),
     "beside": found(open, beside),

@@ -10,8 +10,8 @@ from importlib.machinery import EXTENSION_SUFFIXES, ExtensionFileLoader
 
 import pytest
 
-from paddock.sandbox.boot_line import BOOT
 from paddock.sandbox.inside.finder import spec_of
+from paddock.sandbox.plan import BOOT
 from tests.peers import run_with_peer
 from tests.sandbox.walled import boot, readable
 
@@ -61,16 +61,19 @@ def said(ran):
     return ran.stdout.strip()
 
 
+@pytest.mark.process
 def test_it_calls_what_was_named_with_its_arguments(target):
     assert said(boot(order(target, args=["a", 2, None]))) == "called a 2 None"
 
 
+@pytest.mark.process
 def test_the_environment_variables_are_those_of_the_order(target):
     wanted = order(target, "target:run", ["import os; print(dict(os.environ))"])
     wanted["then"]["env"] = {"word": "aha"}
     assert said(boot(wanted)) == "{'word': 'aha'}"
 
 
+@pytest.mark.process
 def test_an_order_arrives_from_a_memory_file_too(target):
     file = os.memfd_create("order")
     os.write(file, json.dumps(order(target)).encode())
@@ -81,6 +84,7 @@ def test_an_order_arrives_from_a_memory_file_too(target):
     assert said(ran) == "called"
 
 
+@pytest.mark.process
 def test_nothing_but_the_wall_is_imported_before_it_stands(target):
     instead = "import paddock.sandbox.inside.boot as b; b.lock = lambda _: sys.exit(print(*sys.modules)); main()"
     seen = set(said(boot(order(target), line=BOOT.replace("main()", instead))).split()) - {"__main__"}
@@ -91,6 +95,7 @@ def test_nothing_but_the_wall_is_imported_before_it_stands(target):
     assert not seen & {"site", "sitecustomize", "re", "typing", "json", "dataclasses", "socket", "importlib.util"}
 
 
+@pytest.mark.process
 def test_the_wall_stands_when_the_target_is_imported(target, tmp_path):
     canary = tmp_path / "canary"
     canary.write_text("secret")
@@ -99,6 +104,7 @@ def test_the_wall_stands_when_the_target_is_imported(target, tmp_path):
     assert ran.returncode == 1 and "PermissionError" in ran.stderr
 
 
+@pytest.mark.process
 def test_paddock_is_whole_again_behind_the_wall_and_numpy_computes(target):
     code = (
         "import numpy as np, paddock, threading, sys, tempfile\n"
@@ -110,6 +116,7 @@ def test_paddock_is_whole_again_behind_the_wall_and_numpy_computes(target):
     assert said(boot(order(target, "target:run", [code]))) == "fine"
 
 
+@pytest.mark.process
 def test_numba_compiles_behind_the_wall(target, tmp_path):
     code = (
         "import warnings; warnings.simplefilter('ignore')\nimport numba, numpy as np\n"
@@ -130,6 +137,7 @@ print(json.dumps(child.output))
 """
 
 
+@pytest.mark.peers
 @pytest.mark.full
 def test_torch_computes_behind_the_wall(tmp_path):
     target = tmp_path / "torch_target.py"
@@ -137,6 +145,7 @@ def test_torch_computes_behind_the_wall(tmp_path):
     assert "256" in run_with_peer("arrays", TORCH.format(path=str(target))).split()
 
 
+@pytest.mark.process
 def test_the_library_that_environments_use_works_behind_the_wall(target, tmp_path):
     scratch = tmp_path / "scratch"
     scratch.mkdir()
@@ -197,11 +206,13 @@ print("fine")
 """
 
 
+@pytest.mark.process
 def test_only_the_named_module_is_found(target):
     ran = boot(order(target, "neighbour:main"))
     assert ran.returncode == 1 and "No module named 'neighbour'" in ran.stderr
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("name", ["json", "paddock", "os", "_ctypes", "not.a.name"])
 def test_a_module_cannot_take_a_name_that_is_taken(target, name):
     ran = boot(order(target, modules={name: str(target)}))
@@ -209,6 +220,7 @@ def test_a_module_cannot_take_a_name_that_is_taken(target, name):
     assert ran.stderr == f"paddock: a module cannot be called {name!r}: paddock or Python's own library has that name\n"
 
 
+@pytest.mark.process
 def test_packages_are_found_by_name_with_their_parts(target):
     package = target.parent / "pack"
     (package / "inner").mkdir(parents=True)
@@ -228,12 +240,14 @@ def test_extension_modules_and_folders_without_init_are_found(tmp_path):
     assert spec_of("odd", str(tmp_path / "odd.txt")) is None
 
 
+@pytest.mark.process
 def test_a_wall_that_cannot_be_put_up_ends_the_worker(target):
     ran = boot(order(target, lock={"landlock": {"read": ["/no/such/path"]}}))
     assert ran.returncode == 125 and ran.stdout == ""
-    assert ran.stderr.startswith("paddock: the wall could not be put up: '/no/such/path' is to be allowed, but")
+    assert ran.stderr.startswith("paddock: the wall could not be put up: '/no/such/path' should be allowed, but")
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("bad", [{}, {"then": {}}, {"then": {}, "lock": {"wings": 1}}, [], "text"])
 def test_a_bad_order_ends_the_worker_too(bad):
     ran = boot(bad)
@@ -248,18 +262,21 @@ def execute(target, argv, env, execs=("/bin/sh", "/bin/echo", "/usr/bin/tr", "/b
     return boot(wanted)
 
 
+@pytest.mark.process
 def test_a_program_takes_the_workers_place_with_the_variables_given(target):
     ran = execute(target, ["/bin/sh", "-c", "echo $word | /usr/bin/tr a b; /bin/cat /etc/passwd"], {"word": "aha"})
     assert ran.stdout == "bhb\n"
     assert "Permission denied" in ran.stderr and ran.returncode == 1
 
 
+@pytest.mark.process
 def test_a_program_that_cannot_be_run_is_named(target):
     ran = execute(target, ["/bin/ls"], {})
     assert (ran.returncode, ran.stderr.split(":")[:2]) == (126, ["paddock", " '/bin/ls' could not be run"])
     assert execute(target, ["/no/such/program"], {}).returncode == 127
 
 
+@pytest.mark.process
 def test_a_listener_is_handed_out_before_the_wall(target):
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
@@ -273,6 +290,7 @@ def test_a_listener_is_handed_out_before_the_wall(target):
             assert mark == b"L" and listener.accept()[1][0] == "127.0.0.1"
 
 
+@pytest.mark.process
 def test_it_ends_at_once_when_its_guardian_is_gone_already(target):
     inside, outside = os.pipe()
     os.close(outside)
@@ -281,6 +299,7 @@ def test_it_ends_at_once_when_its_guardian_is_gone_already(target):
     assert ran.returncode == 125 and "is gone" in ran.stderr
 
 
+@pytest.mark.process
 def test_it_dies_with_the_process_that_started_it_though_the_identity_changed(target):
     """The death signal is lost when the user changes: the boot sets it again."""
     alive, end = os.pipe()

@@ -1,4 +1,4 @@
-"""Recorded calls are answered again without a network, in their order, without secrets, or not at all."""
+"""RecordedAnswer calls are answered again without a network, in their order, without secrets, or not at all."""
 
 import json
 import os
@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paddock.errors import InvalidCassette
-from paddock.sandbox.cassette import Cassette, Recorded, redacted_url
+from paddock.sandbox.cassette import Cassette, RecordedAnswer, redact_url
 from tests.sandbox.web import PATIENCE_S, proxied, say, status, web
 
-HELLO = Recorded(200, "OK", (("X-A", "b"),), b"hello")
+HELLO = RecordedAnswer(200, "OK", (("X-A", "b"),), b"hello")
 
 
 def ask(url, *lines, method="GET", body=b""):
@@ -67,8 +67,8 @@ def test_replay_asks_no_resolver_and_opens_no_connection(tmp_path, monkeypatch):
     def forbidden(*args, **options):
         raise AssertionError("the network was used")
 
-    monkeypatch.setattr("paddock.sandbox.destinations.Destinations.addresses", forbidden)
-    monkeypatch.setattr("paddock.sandbox.visit.connect", forbidden)
+    monkeypatch.setattr("paddock.sandbox.proxy.Destinations.addresses", forbidden)
+    monkeypatch.setattr("paddock.sandbox.proxy.connect", forbidden)
     with Cassette(path, "replay") as tape, proxied("api.example:443", cassette=tape) as proxy:
         assert body_of(say(proxy, ask("https://api.example/"))) == b"hello"
         assert status(say(proxy, ask("https://api.example/other"))) == 502
@@ -168,7 +168,7 @@ def test_secrets_are_never_written(tmp_path):
     ],
 )
 def test_secrets_in_urls_are_redacted(url, expected):
-    assert redacted_url(url) == expected == redacted_url(expected)
+    assert redact_url(url) == expected == redact_url(expected)
 
 
 def test_what_matters_tells_requests_apart(tmp_path):
@@ -200,12 +200,14 @@ def test_a_crash_leaves_a_file_that_can_be_read_and_continued(tmp_path):
     assert path.read_bytes() == longer
 
 
+@pytest.mark.process
 def test_a_recorder_that_is_killed_loses_nothing_that_was_answered(tmp_path):
     path = tmp_path / "tape.jsonl"
     code = (
-        "import os, signal, sys; from paddock.sandbox.cassette import Cassette, Recorded\n"
+        "import os, signal, sys; from paddock.sandbox.cassette import Cassette, RecordedAnswer\n"
         "tape = Cassette(sys.argv[1], 'record')\n"
-        "for n in range(50): tape.add('GET', f'http://a/{n}', [], b'', answer=Recorded(200, '', (), b'x' * 5000))\n"
+        "answer = RecordedAnswer(200, '', (), b'x' * 5000)\n"
+        "for n in range(50): tape.add('GET', f'http://a/{n}', [], b'', answer=answer)\n"
         "os.kill(os.getpid(), signal.SIGKILL)"
     )
     subprocess.run([sys.executable, "-c", code, str(path)], check=False, timeout=PATIENCE_S)
@@ -246,10 +248,10 @@ def test_a_file_that_was_changed_is_an_error_that_names_the_line(tmp_path, chang
 
 def forged(path, response, request=None):
     """A file whose chain is right: it is no signature."""
-    from paddock.sandbox.cassette import FORMAT, _chained
+    from paddock.sandbox.cassette import FORMAT, _extend_chain
 
     entry = {"request": request or {"method": "GET", "url": "http://a/", "digest": ""}, "response": response}
-    lines = [FORMAT, {**entry, "chain": _chained("", entry)}]
+    lines = [FORMAT, {**entry, "chain": _extend_chain("", entry)}]
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
 
 
@@ -299,7 +301,7 @@ def test_what_can_not_be_opened_is_said(tmp_path):
     with pytest.raises(InvalidCassette, match="expected one of record, replay, auto"):
         Cassette(tmp_path / "tape", "rewind")
     (tmp_path / "empty").touch()
-    with pytest.raises(InvalidCassette, match="no cassette of this version|no JSON object"):
+    with pytest.raises(InvalidCassette, match="not a cassette of this version|not a JSON object"):
         Cassette(tmp_path / "empty", "replay")
     Cassette(tmp_path / "empty", "auto").close()
 
@@ -364,7 +366,7 @@ def test_threads_that_record_at_once_write_whole_lines(tmp_path):
         threads = [
             threading.Thread(
                 target=lambda name=name: [
-                    tape.add("GET", f"http://{name}/", [], b"", answer=Recorded(200, "", (), b"%d" % number))
+                    tape.add("GET", f"http://{name}/", [], b"", answer=RecordedAnswer(200, "", (), b"%d" % number))
                     for number in range(50)
                 ]
             )
@@ -392,7 +394,7 @@ names = st.from_regex(r"X-[A-Z]{1,8}", fullmatch=True).filter(lambda name: "KEY"
 )
 def test_an_answer_comes_back_as_it_was(tmp_path_factory, status, reason, headers, body):
     path = tmp_path_factory.mktemp("tape") / "tape"
-    answer = Recorded(status, reason, headers, body)
+    answer = RecordedAnswer(status, reason, headers, body)
     recorded(path, ("http://a/", answer))
     found = Cassette(path, "replay").take("GET", "http://a/", [], b"")
     kept = tuple((name, value) for name, value in found.headers if value != "redacted")

@@ -157,6 +157,7 @@ REAL = pytest.mark.skipif(
 )
 
 
+@pytest.mark.process
 @REAL
 def test_a_group_of_this_machine_ends_its_processes_and_is_removed():
     group = Group(controllers(), memory_bytes=64 << 20, pids=10)
@@ -176,6 +177,7 @@ def test_a_group_of_this_machine_ends_its_processes_and_is_removed():
     group.kill()
 
 
+@pytest.mark.process
 @REAL
 def test_removing_ends_what_still_runs():
     group = Group(controllers(), memory_bytes=64 << 20, pids=10)

@@ -21,11 +21,12 @@ from paddock.bench.hostile.host_state import (
     kill_while_starting,
     reap,
 )
-from paddock.sandbox import Machine, Policy, cpu
-from paddock.sandbox.boot_line import BOOT, BOOT_END
-from paddock.sandbox.bubblewrap import command, end_orphans
-from paddock.sandbox.cgroup import Controller, _started
+from paddock.sandbox import Machine, Policy
+from paddock.sandbox import child as cpu
+from paddock.sandbox.cgroup import Controller, _start_time
 from paddock.sandbox.child import _cpu_below_s
+from paddock.sandbox.launching import bubblewrap_command, end_orphans
+from paddock.sandbox.plan import BOOT, BOOT_END
 from paddock.sandbox.promises import promises
 from tests.sandbox.workers import LANDLOCK, ROOT, needs_linux, needs_root, told, wait_until, ways, worker
 
@@ -40,23 +41,27 @@ def _ended(tmp_path, code, way, **policy):
         return words, child.cause
 
 
+@pytest.mark.process
 @ways
 def test_an_exit_code_is_told(tmp_path, way):
     assert _ended(tmp_path, "sys.exit(7)", way) == ("exited with code 7", "exit")
 
 
+@pytest.mark.process
 @ways
 def test_a_crash_is_told_with_its_signal(tmp_path, way):
     code = "import ctypes\nctypes.string_at(0)"
     assert _ended(tmp_path, code, way) == ("was killed by SIGSEGV", "signal")
 
 
+@pytest.mark.process
 @ways
 def test_too_much_cpu_time_is_told(tmp_path, way):
     words, cause = _ended(tmp_path, "while True: pass", way, cpu_s=1)
     assert cause == "cpu" and "CPU time" in words
 
 
+@pytest.mark.process
 @ways
 @pytest.mark.parametrize("counted_by", ["cgroup", "proc"])
 def test_too_much_cpu_time_in_a_call_is_told(tmp_path, way, counted_by, monkeypatch):
@@ -100,8 +105,8 @@ def test_a_worker_that_cannot_be_looked_at_does_not_free_its_neighbours(overspen
     strange = _Watched()
     strange.cpu_s = lambda: 1 // 0
     try:
-        cpu.watch(strange)
-        cpu.watch(overspent)
+        cpu.watch_cpu(strange)
+        cpu.watch_cpu(overspent)
         assert overspent.ended.wait(10)
     finally:
         strange.fd = None
@@ -112,7 +117,7 @@ def test_a_watch_that_died_is_begun_anew(overspent, monkeypatch):
     dead.start()
     dead.join()
     monkeypatch.setattr(cpu, "_thread", dead)
-    cpu.watch(overspent)
+    cpu.watch_cpu(overspent)
     assert overspent.ended.wait(10)
 
 
@@ -126,6 +131,7 @@ def test_cpu_time_of_several_processes_is_promised_only_where_a_cgroup_counts_it
     assert not held(2) and not held(2, Controller("cpu", 1, ""))
 
 
+@pytest.mark.process
 @pytest.mark.skipif(not MEMORY, reason="no cgroup with a memory limit may be made here: runs as root")
 @ways
 def test_too_much_memory_is_told(tmp_path, way):
@@ -134,6 +140,7 @@ def test_too_much_memory_is_told(tmp_path, way):
     assert cause == "memory" and "memory" in words
 
 
+@pytest.mark.process
 @ways
 def test_without_a_cgroup_memory_runs_out_inside(tmp_path, way):
     code = """
@@ -148,6 +155,7 @@ except MemoryError:
         assert "cgroup" not in child.layers
 
 
+@pytest.mark.process
 @ways
 def test_without_a_cgroup_there_are_no_files_in_memory(tmp_path, way):
     code = """
@@ -162,6 +170,7 @@ except OSError as error:
         assert told(here, child) == "OSError38"
 
 
+@pytest.mark.process
 def test_a_scratch_folder_of_any_depth_is_removed(tmp_path):
     code = """
 import os
@@ -183,6 +192,7 @@ tell("deep")
     assert wait_until(lambda: not os.path.exists(folder), within_s=120)
 
 
+@pytest.mark.process
 def test_what_is_being_removed_goes_though_this_process_ends(tmp_path):
     deep = tmp_path / "deep"
     text = f"""
@@ -197,6 +207,7 @@ os.kill(os.getpid(), 9)
     assert wait_until(lambda: not deep.exists(), within_s=60)
 
 
+@pytest.mark.process
 @ways
 def test_one_that_this_side_ends_was_ended(tmp_path, way):
     with worker(tmp_path, "tell(1)\nwhile True: pass", **way) as (child, here):
@@ -243,6 +254,7 @@ while True: pass
 """
 
 
+@pytest.mark.process
 @ways
 def test_the_whole_tree_ends_within_half_a_second(tmp_path, way):
     with worker(tmp_path, FAMILY, processes=8, **way) as (child, here):
@@ -254,6 +266,7 @@ def test_the_whole_tree_ends_within_half_a_second(tmp_path, way):
         assert wait_until(lambda: not [pid for pid in tree if _alive(pid)], 0.5 - (time.monotonic() - began))
 
 
+@pytest.mark.process
 @ways
 def test_what_outlives_the_worker_ends_with_it(tmp_path, way):
     code = """
@@ -271,6 +284,7 @@ tell(1)
         assert child.cause == "exit"
 
 
+@pytest.mark.process
 @ways
 def test_output_is_kept_up_to_the_limit_and_never_blocks_the_end(tmp_path, way):
     code = """
@@ -287,6 +301,7 @@ for _ in range(400): os.write(1, b"x" * 1023 + b"\\n")
         assert child.cause == "exit"
 
 
+@pytest.mark.process
 def test_a_full_pipe_holds_the_worker_until_it_is_drained(tmp_path):
     with worker(tmp_path, "sys.stdout.write('x' * 300_000)\nsys.stdout.flush()\ntell('through')\nhear()") as (
         child,
@@ -296,6 +311,7 @@ def test_a_full_pipe_holds_the_worker_until_it_is_drained(tmp_path):
         assert told(here, child) == "through"
 
 
+@pytest.mark.process
 @ways
 def test_a_wall_that_fails_is_told_and_nothing_runs(tmp_path, way, monkeypatch):
     # A path that is there when it is planned, and gone when the worker looks: it is never left out silently.
@@ -319,6 +335,7 @@ def test_a_wall_that_fails_is_told_and_nothing_runs(tmp_path, way, monkeypatch):
         assert not gone.exists()
 
 
+@pytest.mark.process
 @ways
 def test_code_behind_a_wall_cannot_say_that_there_is_none(tmp_path, way):
     forged = "import os\nos.write(2, b'paddock: the wall could not be put up: no kernel\\n')\nos._exit(125)"
@@ -328,6 +345,7 @@ def test_code_behind_a_wall_cannot_say_that_there_is_none(tmp_path, way):
         assert child.wall_failure is None and "no kernel" in child.output
 
 
+@pytest.mark.process
 def test_a_forked_copy_has_no_say(tmp_path):
     with worker(tmp_path, "tell(hear().decode())") as (child, here):
         pid = os.fork()
@@ -355,6 +373,7 @@ time.sleep(60)
 """
 
 
+@pytest.mark.process
 @ways
 def test_when_this_process_is_killed_the_whole_tree_ends(tmp_path, way):
     with worker(tmp_path, "tell(1)\nwhile True: pass", **way):
@@ -378,6 +397,7 @@ def _told_of(tree):
     )
 
 
+@pytest.mark.process
 @pytest.mark.skipif(
     Machine.here().bwrap is None, reason="bubblewrap is missing; scripts/setup installs it where it may"
 )
@@ -389,15 +409,16 @@ def test_an_orphan_of_bubblewrap_is_ended_and_nobody_else(tmp_path):
         reads, writes = os.pipe()
         os.close(reads)
         python = [sys.executable, "-c", BOOT]
-        argv = command(Machine.here().bwrap, [], python, root=ROOT, scratch_bytes=1 << 20, info_fd=writes)
+        argv = bubblewrap_command(Machine.here().bwrap, [], python, root=ROOT, scratch_bytes=1 << 20, info_fd=writes)
         assert subprocess.run(argv, pass_fds=[writes]).returncode == -signal.SIGPIPE
         os.close(writes)
         (orphan,) = descendants(os.getpid()).keys() - before.keys()
         assert orphan in end_orphans()
         assert os.waitstatus_to_exitcode(os.waitpid(orphan, 0)[1]) == -signal.SIGKILL
-        assert descendants(os.getpid()) == before and not child.wait(0)
+        assert descendants(os.getpid()).keys() <= before.keys() and not child.wait(0)
 
 
+@pytest.mark.process
 def test_what_is_printed_while_the_stack_is_asked_for_is_kept(tmp_path, monkeypatch):
     monkeypatch.setattr("paddock.sandbox.child._STACK_S", 10.0)  # a busy machine may let it wait
     code = """
@@ -427,6 +448,7 @@ sys.stdin.read()
 """
 
 
+@pytest.mark.process
 def test_a_process_whose_name_is_not_text_is_looked_at_like_any_other():
     """Behind a wall a process chooses its name, and no look at /proc may stumble over it."""
     disguise = ["--unshare-pid", BOOT_END]
@@ -435,24 +457,26 @@ def test_a_process_whose_name_is_not_text_is_looked_at_like_any_other():
     ) as process:
         assert process.stdout.readline() == b"ready\n"
         assert process.pid not in end_orphans()
-        assert _cpu_below_s(process.pid) > 0 and _started(process.pid).isdigit()
+        assert _cpu_below_s(process.pid) > 0 and _start_time(process.pid).isdigit()
         assert process.pid in descendants(os.getpid())
         process.stdin.close()
 
 
+@pytest.mark.process
 @ways
 @pytest.mark.parametrize("times", [3, pytest.param(100, marks=pytest.mark.full)])
 def test_programs_that_are_killed_while_they_start_workers_leave_nothing(times, way):
     with adopting_orphans():
         before = descendants(os.getpid()).keys()
         kill_while_starting(json.dumps({"tier": way.get("tier", "sandbox")}), times, way.get("backend"))
-        gone = wait_until(lambda: descendants(os.getpid()).keys() == before, within_s=20)
+        gone = wait_until(lambda: descendants(os.getpid()).keys() <= before, within_s=20)  # templates may end
         left = {pid: name for pid, name in descendants(os.getpid()).items() if pid not in before}
         end_all(left)
         reap(dead_children())
     assert gone, left
 
 
+@pytest.mark.process
 def test_children_that_nobody_ended_leave_nothing_when_python_exits(tmp_path):
     with worker(tmp_path, "tell(1)\nwhile True: pass"):
         pass
@@ -467,6 +491,7 @@ def test_children_that_nobody_ended_leave_nothing_when_python_exits(tmp_path):
     assert not os.path.exists(folder) and not _alive(int(pid))
 
 
+@pytest.mark.process
 @needs_root
 def test_the_lone_processes_of_the_wall_have_no_rights(tmp_path):
     with worker(tmp_path, "tell(1)\nhear()", backend="native") as (child, here):

@@ -5,11 +5,8 @@ from dataclasses import fields, replace
 import pytest
 from hypothesis import given
 
-from paddock.sandbox.difference import Change, differences, exceeds
-from paddock.sandbox.paths import covers
-from paddock.sandbox.policy import DEFAULT, Policy
-from tests.sandbox.policies import policies
-from tests.sandbox.test_words import OTHER
+from paddock.sandbox.policy import DEFAULT, Change, Policy, compare_policies, covers, find_excess
+from tests.sandbox.policies import OTHER, policies
 
 # narrow and wide values of each field: the second allows all of the first, and more
 STEPS = {
@@ -31,6 +28,7 @@ STEPS = {
     "output_kb": [(1, 2)],
     "variables": [({}, {"A": "1"}), ({"B": "2"}, {"A": "1", "B": "2"})],
     "devices": [((), ("/dev/kvm",))],
+    "fresh": [(True, False)],
     "reward_range": [((0, 1), (0, 2)), ((0, 1), (-1, 1)), ((0, 1), (float("-inf"), float("inf")))],
     "info_kb": [(1, 2)],
     "workspaces": [(0, 1), (1, 2)],
@@ -47,10 +45,10 @@ def test_every_field_is_compared():
 @pytest.mark.parametrize(("name", "narrow", "wide"), CASES)
 def test_more_of_a_field_is_wider_and_less_is_narrower(name, narrow, wide):
     low, high = replace(BASE, **{name: narrow}), replace(BASE, **{name: wide})
-    assert exceeds(low, high) == []
-    assert len(exceeds(high, low)) >= 1
-    assert {change.direction for change in differences(low, high)} == {"wider"}
-    assert {change.direction for change in differences(high, low)} == {"narrower"}
+    assert find_excess(low, high) == []
+    assert len(find_excess(high, low)) >= 1
+    assert {change.direction for change in compare_policies(low, high)} == {"wider"}
+    assert {change.direction for change in compare_policies(high, low)} == {"narrower"}
 
 
 @pytest.mark.parametrize(
@@ -67,26 +65,26 @@ def test_more_of_a_field_is_wider_and_less_is_narrower(name, narrow, wide):
 )
 def test_a_change_can_be_wider_and_narrower_at_once(name, one, other):
     old, new = replace(BASE, **{name: one}), replace(BASE, **{name: other})
-    assert [change.direction for change in differences(old, new)] == ["wider", "narrower"]
+    assert [change.direction for change in compare_policies(old, new)] == ["wider", "narrower"]
 
 
 @given(policies())
 def test_no_policy_exceeds_itself(policy):
-    assert exceeds(policy, policy) == []
-    assert differences(policy, policy) == []
+    assert find_excess(policy, policy) == []
+    assert compare_policies(policy, policy) == []
 
 
 @given(policies(), policies(), policies())
 def test_what_is_within_something_within_a_third_is_within_the_third(a, b, c):
-    if not exceeds(a, b) and not exceeds(b, c):
-        assert exceeds(a, c) == []
+    if not find_excess(a, b) and not find_excess(b, c):
+        assert find_excess(a, c) == []
 
 
 @given(policies(), policies(), policies())
 def test_within_is_transitive_along_a_chain_that_exists(a, b, c):
     b = widened(a, b)
     c = widened(b, c)
-    assert exceeds(a, b) == exceeds(b, c) == exceeds(a, c) == []
+    assert find_excess(a, b) == find_excess(b, c) == find_excess(a, c) == []
 
 
 def widened(one, other):
@@ -120,15 +118,15 @@ def widened(one, other):
 
 @given(policies(), policies())
 def test_directions_agree_with_exceeds(old, new):
-    directions = [change.direction for change in differences(old, new)]
-    assert ("wider" in directions) == bool(exceeds(new, old))
-    assert ("narrower" in directions) == bool(exceeds(old, new))
+    directions = [change.direction for change in compare_policies(old, new)]
+    assert ("wider" in directions) == bool(find_excess(new, old))
+    assert ("narrower" in directions) == bool(find_excess(old, new))
     assert directions == sorted(directions, reverse=True)
 
 
 @given(policies(), policies())
 def test_policies_without_a_difference_are_equal_once_written_the_same_way(old, new):
-    assert (differences(old, new) == []) == (normal(old) == normal(new))
+    assert (compare_policies(old, new) == []) == (normal(old) == normal(new))
 
 
 def normal(policy):
@@ -161,17 +159,17 @@ def normal(policy):
 )
 def test_policies_that_mean_the_same_do_not_differ(one, other):
     assert one != other
-    assert differences(one, other) == differences(other, one) == []
+    assert compare_policies(one, other) == compare_policies(other, one) == []
 
 
 def test_changing_files_is_more_than_reading_them():
-    assert exceeds(Policy(read=("/a",)), Policy(write=("/a",))) == []
-    assert exceeds(Policy(write=("/a",)), Policy(read=("/a",))) == ["files to change: /a (allowed: none)"]
+    assert find_excess(Policy(read=("/a",)), Policy(write=("/a",))) == []
+    assert find_excess(Policy(write=("/a",)), Policy(read=("/a",))) == ["files to change: /a (allowed: none)"]
 
 
 def test_the_words_of_a_change():
     old, new = Policy(read=("/data/small",), hosts=("x:1",)), Policy(read=("/data",), cpu_s=5)
-    assert differences(old, new) == [
+    assert compare_policies(old, new) == [
         Change("files to read", "of it /data/small", "/data", "wider"),
         Change("hosts to reach", "x:1", "none", "narrower"),
         Change("CPU time", "no limit", "5 s", "narrower"),
@@ -180,7 +178,7 @@ def test_the_words_of_a_change():
 
 def test_a_first_workspace_is_told_with_what_it_may_do():
     asked = Policy(workspaces=1, workspace=Policy(hosts=("x:1",)))
-    assert exceeds(asked, DEFAULT) == [
+    assert find_excess(asked, DEFAULT) == [
         "workspaces: 1 (allowed: 0)",
         "workspace: network: may reach x:1, nothing else (allowed: none)",
     ]
@@ -190,5 +188,5 @@ def test_a_first_workspace_is_told_with_what_it_may_do():
 def test_a_field_within_a_workspace_is_compared(name):
     old = Policy(workspaces=1, workspace=BASE)
     new = Policy(workspaces=1, workspace=replace(BASE, **{name: OTHER[name]}))
-    assert all(change.topic.startswith("workspace: ") for change in differences(old, new))
-    assert differences(old, new)
+    assert all(change.topic.startswith("workspace: ") for change in compare_policies(old, new))
+    assert compare_policies(old, new)

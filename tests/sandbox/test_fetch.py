@@ -7,7 +7,7 @@ import pytest
 from paddock.errors import NotPermitted
 from paddock.sandbox.cassette import Cassette
 from paddock.sandbox.fetching import fetch
-from paddock.sandbox.listener import variables
+from paddock.sandbox.plan import proxy_variables
 from tests.sandbox.web import PATIENCE_S, proxied, raw, web
 
 
@@ -22,7 +22,7 @@ def reach(request, monkeypatch):
     def through(server, **options):
         opened.append(proxied(f"127.0.0.1:{server.port}", **options))
         proxy = opened[-1].__enter__()
-        for name, value in variables(proxy.port).items():
+        for name, value in proxy_variables(proxy.port).items():
             monkeypatch.setenv(name, value)
         return proxy
 
@@ -100,10 +100,10 @@ def test_a_server_can_not_feign_a_refusal(monkeypatch):
 
 
 def test_https_inside_can_be_recorded_and_needs_no_network_later(tmp_path, monkeypatch):
-    from paddock.sandbox.cassette import Recorded
+    from paddock.sandbox.cassette import RecordedAnswer
 
     with Cassette(tmp_path / "tape", "record") as tape:
-        tape.add("GET", "https://api.example/", [], b"", answer=Recorded(200, "OK", (), b"hello"))
+        tape.add("GET", "https://api.example/", [], b"", answer=RecordedAnswer(200, "OK", (), b"hello"))
     with Cassette(tmp_path / "tape", "replay") as tape, proxied("api.example:443", cassette=tape) as proxy:
         monkeypatch.setenv("PADDOCK_PROXY", f"http://127.0.0.1:{proxy.port}")
         assert fetch("https://api.example", timeout_s=PATIENCE_S).body == b"hello"

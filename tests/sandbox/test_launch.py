@@ -34,6 +34,7 @@ from tests.sandbox.workers import (
 pytestmark = needs_linux
 
 
+@pytest.mark.process
 @ways
 def test_args_arrive_and_the_socket_is_descriptor_3(tmp_path, way):
     with worker(tmp_path, "tell([list(args), hear().decode()])", args=(1, "two", {"three": 3.5}), **way) as (
@@ -44,6 +45,7 @@ def test_args_arrive_and_the_socket_is_descriptor_3(tmp_path, way):
         assert told(here, child) == [[1, "two", {"three": 3.5}], "x"]
 
 
+@pytest.mark.process
 @ways
 def test_no_other_descriptor_of_this_process_is_open_inside(tmp_path, way):
     leak = os.open("/dev/null", os.O_RDONLY)
@@ -63,6 +65,7 @@ def test_no_other_descriptor_of_this_process_is_open_inside(tmp_path, way):
         os.close(leak)
 
 
+@pytest.mark.process
 @ways
 def test_further_descriptors_are_4_and_5_inside(tmp_path, way):
     pipes = [os.pipe(), os.pipe()]
@@ -77,6 +80,7 @@ def test_further_descriptors_are_4_and_5_inside(tmp_path, way):
             os.close(fd)
 
 
+@pytest.mark.process
 @backends
 def test_only_what_the_view_lists_exists(tmp_path, backend):
     (tmp_path / "beside.txt").write_text("a secret beside the module")
@@ -93,6 +97,7 @@ def local_python(tmp_path_factory):
     return prefix, plant_interpreter(prefix)
 
 
+@pytest.mark.process
 @ways
 def test_of_an_interpreter_below_a_home_folder_only_what_it_needs_is_visible(tmp_path, local_python, way):
     prefix, python = local_python
@@ -124,6 +129,7 @@ def test_of_an_interpreter_below_a_home_folder_only_what_it_needs_is_visible(tmp
     assert json.loads(done.stdout) == needed
 
 
+@pytest.mark.process
 @backends
 def test_the_root_inside_can_not_be_written(tmp_path, backend):
     code = """
@@ -140,6 +146,7 @@ tell([attempt(path) for path in ("/here", "/usr/lib/here", "/dev/here", "/target
     assert said[-1] == "written" and "written" not in said[:-1]
 
 
+@pytest.mark.process
 @backends
 def test_the_scratch_folder_has_its_size_and_is_empty_at_the_start(tmp_path, backend):
     code = """
@@ -173,19 +180,23 @@ tell(made)
     return report(tmp_path, code, backend=backend, **policy)
 
 
+@pytest.mark.process
 def test_empty_files_can_not_fill_the_kernel_natively(tmp_path):
     assert _most_files(tmp_path, "native", scratch_mb=1) < 1100
 
 
+@pytest.mark.process
 def test_empty_files_can_not_fill_the_kernel_however_it_is_started(tmp_path):
     assert _most_files(tmp_path, None, scratch_mb=1) < 1100
 
 
+@pytest.mark.process
 @needs_root
 def test_empty_files_can_not_fill_the_kernel_behind_bubblewrap(tmp_path):
     assert _most_files(tmp_path, "bwrap", scratch_mb=1) < 1100
 
 
+@pytest.mark.process
 @ways
 def test_variables_are_those_of_the_policy_and_none_of_this_process(tmp_path, way, monkeypatch):
     monkeypatch.setenv("A_SECRET", "hunter2")
@@ -194,6 +205,7 @@ def test_variables_are_those_of_the_policy_and_none_of_this_process(tmp_path, wa
     assert set(said) <= {"GIVEN", "HOME", "TMPDIR", "PATH", "LC_ALL", "PWD"}
 
 
+@pytest.mark.process
 @ways
 def test_a_loader_variable_of_the_policy_does_not_act_before_the_wall(tmp_path, way):
     # The loader would write what it is asked for to the worker's stderr, when a program starts.
@@ -204,6 +216,7 @@ def test_a_loader_variable_of_the_policy_does_not_act_before_the_wall(tmp_path, 
         assert "calling init" not in child.output
 
 
+@pytest.mark.process
 @needs_root
 @backends
 def test_as_root_each_worker_has_a_uid_of_its_own(tmp_path, backend):
@@ -214,6 +227,7 @@ def test_as_root_each_worker_has_a_uid_of_its_own(tmp_path, backend):
         assert len(set(users)) == len(set(groups)) == 1 and users[0] >= 0x70000000 and more == []
 
 
+@pytest.mark.process
 @needs_root
 def test_private_files_of_root_are_shown_as_the_workers(tmp_path):
     data = tmp_path / "data"
@@ -231,6 +245,7 @@ tell([text, os.stat({str(data / "in")!r}).st_uid == os.getuid()])
     assert (data / "out").read_text() == "FOR THE WORKER" and (data / "out").stat().st_uid == 0
 
 
+@pytest.mark.process
 @ways
 def test_a_folder_to_read_can_not_be_written_and_one_to_write_can(tmp_path, way):
     for name in ("read", "write"):
@@ -252,6 +267,7 @@ tell([seen, attempt({str(tmp_path / "read" / "new")!r}), attempt({str(tmp_path /
     assert (tmp_path / "write" / "new").exists()
 
 
+@pytest.mark.process
 @ways
 def test_a_program_talks_over_the_socket_as_its_standard_streams(way):
     here, there = socket.socketpair()
@@ -277,6 +293,7 @@ def test_a_program_that_the_policy_does_not_name_is_refused():
         launch(Exec(("/usr/bin/env",)), Policy(programs=("/usr/bin/cat",)), socket_fd=0)
 
 
+@pytest.mark.process
 @backends
 def test_with_hosts_a_listener_of_the_inside_comes_first(tmp_path, backend):
     with worker(tmp_path, "tell('up')", hosts=("example.com:443",), backend=backend) as (child, here):
@@ -295,6 +312,7 @@ def test_hosts_without_a_network_of_its_own_are_refused(tmp_path):
         pass
 
 
+@pytest.mark.process
 def test_a_path_that_does_not_exist_is_refused_before_anything_starts(tmp_path):
     before = leftovers()
     with pytest.raises(InvalidPolicy, match="nowhere"), worker(tmp_path, "", read=(str(tmp_path / "nowhere"),)):
@@ -312,6 +330,7 @@ def test_a_tier_that_the_machine_lacks_is_refused_and_says_what_is_missing(monke
         launch(Call("a:b"), Policy(tier=tier), socket_fd=0)
 
 
+@pytest.mark.process
 def test_a_message_that_is_too_long_is_refused(tmp_path):
     before = leftovers()
     with pytest.raises(InvalidPolicy, match="bytes"), worker(tmp_path, "", args=("x" * (1 << 20),)):
@@ -319,6 +338,7 @@ def test_a_message_that_is_too_long_is_refused(tmp_path):
     assert leftovers() == before
 
 
+@pytest.mark.process
 @ways
 def test_the_thread_that_launched_may_end(tmp_path, way):
     started = []
@@ -335,6 +355,7 @@ def test_the_thread_that_launched_may_end(tmp_path, way):
         entered.__exit__(None, None, None)
 
 
+@pytest.mark.process
 @ways
 def test_nothing_is_left_over(tmp_path, way):
     report(tmp_path, "tell(1)", **way)  # what is made once per process is there now
@@ -344,6 +365,7 @@ def test_nothing_is_left_over(tmp_path, way):
     assert leftovers() == before
 
 
+@pytest.mark.process
 @ways
 def test_memory_threads_and_files_are_limited(tmp_path, way):
     code = """
@@ -380,6 +402,7 @@ tell([most_files(), most_threads(), resource.getrlimit(resource.RLIMIT_CORE)])
             assert any("threads" in note for note in child.notes)
 
 
+@pytest.mark.process
 @ways
 def test_a_worker_takes_few_of_its_users_timers_and_locks_only_where_it_may_write(tmp_path, way):
     code = """
@@ -404,6 +427,7 @@ else:
     assert report(tmp_path, code, write=(str(folder),), **options)[1] == 0
 
 
+@pytest.mark.process
 @ways
 def test_a_lock_of_a_byte_range_holds_only_where_it_may_write(tmp_path, way):
     """Where it is alone it hears "done": its own locks never stand in its own way, and SQLite needs to hear it."""
@@ -452,6 +476,7 @@ if len(args) > 1:
     assert host_can_lock(write=(str(folder),)) == ([0] * 6, False, None)
 
 
+@pytest.mark.process
 def test_the_plan_has_the_mounts_that_the_child_gets(tmp_path):
     with worker(tmp_path, "tell(1)") as (child, here):
         call = Call("little_worker:main", (), {"little_worker": str(tmp_path / "little_worker.py")})
@@ -459,6 +484,7 @@ def test_the_plan_has_the_mounts_that_the_child_gets(tmp_path):
         told(here, child)
 
 
+@pytest.mark.process
 def test_layers_that_could_not_be_had_are_said(tmp_path):
     with worker(tmp_path, "tell(1)") as (child, here):
         told(here, child)
@@ -475,6 +501,6 @@ def test_scratch_folders_of_killed_processes_are_removed_by_the_next_launch(tmp_
     gone.mkdir()
     mine.mkdir()
     (gone / "file").touch()
-    launching._sweep_folders_once.__wrapped__(os.getpid())
+    launching._sweep_folders()
     assert not gone.exists()
     assert mine.exists()

@@ -11,6 +11,7 @@ from tests.sandbox.as_user import USER, as_user
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the walls are Linux's: they run on Linux only")
 
 
+@pytest.mark.process
 @pytest.mark.skipif(
     os.geteuid() != 0, reason="this is an ordinary user: the same tests run directly, without a change of user"
 )

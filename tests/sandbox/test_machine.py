@@ -24,6 +24,7 @@ def test_the_facts_fit_this_machine():
     assert machine.seccomp == os.path.exists("/proc/sys/kernel/seccomp/actions_avail")
 
 
+@pytest.mark.process
 def test_asking_changes_nothing_and_is_cheap():
     before = sorted(os.listdir("/proc/self/fd"))
     best = 1.0
@@ -37,6 +38,7 @@ def test_asking_changes_nothing_and_is_cheap():
     assert Machine.here() is Machine.here()
 
 
+@pytest.mark.process
 def test_the_sandbox_loads_no_numpy_and_little_else():
     code = (
         "import sys; before = set(sys.modules); from paddock.sandbox import Policy, launch, Call, Exec; "
@@ -47,6 +49,7 @@ def test_the_sandbox_loads_no_numpy_and_little_else():
     assert ran.stdout.strip() == ""
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     "first", ["from paddock.sandbox.launching import launch", "import paddock.sandbox.launching", "pass"]
 )

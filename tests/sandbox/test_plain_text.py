@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paddock.sandbox.plain_text import brief, drives_terminal, plain
+from paddock.sandbox.plain_text import drives_terminal, shorten, strip_escapes
 
 DRIVING = "\x1b[]PX^_\\0;9m\x07\x9b\x9c\x9d\x90\r\x08\x00\u202e\u2066ab\n\t "
 
@@ -32,30 +32,30 @@ DRIVING = "\x1b[]PX^_\\0;9m\x07\x9b\x9c\x9d\x90\r\x08\x00\u202e\u2066ab\n\t "
     ],
 )
 def test_what_drives_a_terminal_is_taken_out(text, left):
-    assert plain(text) == left
+    assert strip_escapes(text) == left
 
 
 def test_colours_may_stay_and_nothing_else():
-    assert plain("\x1b[1;31mred\x1b[0m\x1b[m\x1b[2J\x1b[3A\x1b[38:2:1:2:3mx", colours=True) == (
+    assert strip_escapes("\x1b[1;31mred\x1b[0m\x1b[m\x1b[2J\x1b[3A\x1b[38:2:1:2:3mx", colours=True) == (
         "\x1b[1;31mred\x1b[0m\x1b[m\x1b[38:2:1:2:3mx"
     )
-    assert plain("\x1b[3\x0031mx", colours=True) == "331mx"
-    assert plain("\x1b[" + "1;" * 40 + "mx", colours=True) == "x"
+    assert strip_escapes("\x1b[3\x0031mx", colours=True) == "331mx"
+    assert strip_escapes("\x1b[" + "1;" * 40 + "mx", colours=True) == "x"
 
 
 @given(st.text(DRIVING, max_size=40))
 def test_nothing_that_drives_a_terminal_is_left(text):
-    left = plain(text)
-    assert plain(left) == left
+    left = strip_escapes(text)
+    assert strip_escapes(left) == left
     assert not set(left) & set("\x1b\x9b\x9c\x9d\x90\x07\r\x08\x00\u202e\u2066")
-    kept = plain(text, colours=True)
-    assert plain(kept, colours=True) == kept
-    assert plain(kept).replace("\x1b", "") == plain(kept)
+    kept = strip_escapes(text, colours=True)
+    assert strip_escapes(kept, colours=True) == kept
+    assert strip_escapes(kept).replace("\x1b", "") == strip_escapes(kept)
 
 
 def test_a_long_text_of_openings_takes_no_longer_than_its_length():
     for opening in ("\x1b]", "\x9d", "\x1b[", "\x1b ", "\x9b1"):
-        assert "\x1b" not in plain(opening * 200_000)
+        assert "\x1b" not in strip_escapes(opening * 200_000)
 
 
 def test_characters_that_a_space_may_not_declare():
@@ -64,5 +64,5 @@ def test_characters_that_a_space_may_not_declare():
 
 
 def test_brief_text_is_short_and_plain():
-    assert brief("a\x1b[2Jb", 10) == "ab"
-    assert brief("x" * 100, 10) == "x" * 9 + "…"
+    assert shorten("a\x1b[2Jb", 10) == "ab"
+    assert shorten("x" * 100, 10) == "x" * 9 + "…"

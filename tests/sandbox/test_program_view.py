@@ -21,12 +21,14 @@ LOOKS = str(Path(__file__).with_name("program_looks.py"))
 NOTHING = {"boot": True, "answers": False, "init": False, "makes": False, "library": True}
 
 
+@pytest.mark.process
 def test_a_checkout_is_hidden():
     for way in WAYS:
         found = look(way)
         assert {name: found[name] for name in NOTHING} == NOTHING, way
 
 
+@pytest.mark.process
 def test_an_installed_paddock_is_hidden_and_what_lies_beside_it_is_not(tmp_path):
     """In site-packages, which a program may use."""
     installed = tmp_path / "site-packages"
@@ -41,6 +43,7 @@ def test_an_installed_paddock_is_hidden_and_what_lies_beside_it_is_not(tmp_path)
     assert json.loads(done.stdout) == {way: {**NOTHING, "beside": True} for way in WAYS}
 
 
+@pytest.mark.process
 def test_it_is_hidden_by_every_way_to_it_and_so_is_a_second_copy(tmp_path):
     """Virtual environments have a lib64 that leads to lib, and Python's path may have both."""
     for name in ("lib", "other"):
@@ -64,6 +67,7 @@ def test_it_is_hidden_by_every_way_to_it_and_so_is_a_second_copy(tmp_path):
             assert (shown, found["library"]) == ([False] * 3, True), (way, seen_from)
 
 
+@pytest.mark.process
 def test_it_is_hidden_from_an_ordinary_users_program_too():
     done = as_user([sys.executable, LOOKS, *WAYS], PYTHONPATH=os.pathsep.join(filter(None, sys.path)))
     assert done.returncode == 0, done.stderr
@@ -71,6 +75,7 @@ def test_it_is_hidden_from_an_ordinary_users_program_too():
         assert {name: found[name] for name in NOTHING} == NOTHING, way
 
 
+@pytest.mark.process
 def test_who_grants_the_folder_shows_it():
     found = look("native", read=(PACKAGE,))
     assert (found["answers"], found["makes"]) == (True, False)

@@ -12,7 +12,7 @@ import urllib.request
 import pytest
 
 from paddock.errors import InvalidPolicy
-from paddock.sandbox.listener import variables
+from paddock.sandbox.plan import proxy_variables
 from paddock.sandbox.proxy import Proxy
 from tests.sandbox.web import PATIENCE_S, keep_all, proxied, raw, say, status, web
 
@@ -183,6 +183,7 @@ def certificate(tmp_path_factory):
     return serving, ssl.create_default_context(cafile=folder / "cert")
 
 
+@pytest.mark.process
 def test_https_in_absolute_form_is_sent_over_tls(certificate):
     serving, trusting = certificate
     with web(tls=serving) as server, proxied(here(server), tls=trusting) as proxy:
@@ -191,6 +192,7 @@ def test_https_in_absolute_form_is_sent_over_tls(certificate):
         assert server.seen[0][1] == "/secret"
 
 
+@pytest.mark.process
 def test_a_certificate_that_nobody_vouches_for_is_refused(certificate):
     with web(tls=certificate[0]) as server, proxied(here(server)) as proxy:
         answer = say(proxy, f"GET https://{here(server)}/ HTTP/1.1\r\n\r\n".encode())
@@ -198,6 +200,7 @@ def test_a_certificate_that_nobody_vouches_for_is_refused(certificate):
         assert b"CERTIFICATE" not in answer and server.seen == []
 
 
+@pytest.mark.process
 def test_https_through_a_tunnel_is_urllibs_own(certificate):
     serving, trusting = certificate
     with web(tls=serving) as server, proxied(here(server)) as proxy:
@@ -210,7 +213,7 @@ def test_https_through_a_tunnel_is_urllibs_own(certificate):
 
 def test_the_variables_lead_urllib_to_the_proxy(monkeypatch):
     with web() as server, proxied(here(server)) as proxy:
-        for name, value in variables(proxy.port).items():
+        for name, value in proxy_variables(proxy.port).items():
             monkeypatch.setenv(name, value)
         with urllib.request.build_opener().open(f"http://{here(server)}/", timeout=PATIENCE_S) as answer:
             assert answer.read() == b"hello"
@@ -258,6 +261,7 @@ def test_a_proxy_that_was_never_started_closes():
     assert listener.fileno() == -1 and threads_here() == []
 
 
+@pytest.mark.process
 def test_a_forked_childs_close_leaves_the_parents_proxy_alone():
     with web() as server, proxied(here(server)) as proxy:
         child = os.fork()

@@ -6,9 +6,9 @@ import time
 
 import pytest
 
-from paddock.sandbox import destinations
-from paddock.sandbox.destinations import Destinations, is_public, parse_address
+from paddock.sandbox import proxy as destinations
 from paddock.sandbox.http1 import Refused
+from paddock.sandbox.proxy import Destinations, is_public, parse_address
 from tests.sandbox.web import PATIENCE_S, proxied, raw, say, status, web
 
 PUBLIC = "93.184.216.34"
@@ -90,14 +90,14 @@ def test_public_addresses_are_told(text):
 @pytest.mark.parametrize("hosts", [["rebound.example:80"], ["*:80"]])
 def test_a_name_that_points_inwards_is_refused(monkeypatch, address, hosts):
     monkeypatch.setattr(socket, "getaddrinfo", resolver([address]))
-    with pytest.raises(Refused, match="no address of the public internet") as caught:
+    with pytest.raises(Refused, match="is not on the public internet") as caught:
         addresses(hosts, "rebound.example")
     assert address not in caught.value.text  # what a host's names mean is not told
 
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "169.254.169.254", "::1", "127.1", "2130706433"])
 def test_any_name_does_not_mean_this_machine(host):
-    with pytest.raises(Refused, match="no address of the public internet"):
+    with pytest.raises(Refused, match="is not on the public internet"):
         addresses(["*:80"], host)
 
 
@@ -134,7 +134,7 @@ def test_a_name_is_looked_up_once_and_connected_to_where_it_was_judged(monkeypat
         connected.append(([str(one) for one in found], port))
 
     with web() as server, proxied(f"rebound.example:{server.port}") as proxy:
-        monkeypatch.setattr("paddock.sandbox.visit.connect", connect)
+        monkeypatch.setattr("paddock.sandbox.proxy.connect", connect)
         monkeypatch.setattr(socket, "getaddrinfo", look_up)
         answer = say_to_literal(proxy, f"GET http://rebound.example:{server.port}/ HTTP/1.1\r\n\r\n")
         assert status(answer) == 502 and server.seen == []

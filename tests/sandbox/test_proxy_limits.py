@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from paddock.sandbox import destinations
+from paddock.sandbox import proxy as destinations
 from tests.sandbox.web import PATIENCE_S, keep_all, proxied, raw, say, status, web
 
 SHORT_S = 0.2

@@ -11,8 +11,8 @@ import threading
 import pytest
 
 from paddock.errors import SandboxUnavailable
-from paddock.sandbox.listener import MARK, receive_listener, variables
-from paddock.sandbox.proxy import Proxy
+from paddock.sandbox.plan import proxy_variables
+from paddock.sandbox.proxy import LISTENER_MARK, Proxy, receive_listener
 from tests.sandbox.web import PATIENCE_S, web
 
 PORT = 3128
@@ -56,6 +56,7 @@ def in_a_network_of_its_own(argv, **options):
     return subprocess.Popen([*command, *argv], **options)
 
 
+@pytest.mark.process
 def test_a_namespace_of_its_own_reaches_only_what_the_policy_names():
     near, far = socket.socketpair()
     with near, far, web() as server, web() as other:
@@ -64,7 +65,7 @@ def test_a_namespace_of_its_own_reaches_only_what_the_policy_names():
         inside = in_a_network_of_its_own(
             argv,
             pass_fds=[far.fileno()],
-            env=variables(PORT),
+            env=proxy_variables(PORT),
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -84,7 +85,7 @@ def test_a_namespace_of_its_own_reaches_only_what_the_policy_names():
 def test_the_listener_comes_with_one_byte_and_what_follows_stays():
     near, far = socket.socketpair()
     with near, far, socket.create_server(("127.0.0.1", 0)) as listener:
-        socket.send_fds(far, [MARK], [listener.fileno()])
+        socket.send_fds(far, [LISTENER_MARK], [listener.fileno()])
         far.sendall(b"next")
         with receive_listener(near, PATIENCE_S) as received:
             assert received.getsockname() == listener.getsockname()
@@ -100,11 +101,11 @@ def test_anything_else_is_no_listener_and_leaves_no_descriptor(sent):
         if sent == "end":
             far.shutdown(socket.SHUT_WR)
         elif sent == "no descriptor":
-            far.sendall(MARK)
+            far.sendall(LISTENER_MARK)
         elif sent != "nothing":
             fd = {"no listener": plain, "a file": file, "another mark": good}[sent].fileno()
-            socket.send_fds(far, [b"X" if sent == "another mark" else MARK], [fd])
-        with pytest.raises(SandboxUnavailable, match="way to its hosts"):
+            socket.send_fds(far, [b"X" if sent == "another mark" else LISTENER_MARK], [fd])
+        with pytest.raises(SandboxUnavailable, match="listener of the sandbox.s proxy"):
             receive_listener(near, 0.01 if sent == "nothing" else PATIENCE_S)
         assert len(os.listdir("/proc/self/fd")) == before
 

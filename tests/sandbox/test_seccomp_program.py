@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paddock.sandbox.inside import bpf, seccomp
-from paddock.sandbox.inside.syscall_numbers import NEWEST, numbers
-from paddock.sandbox.inside.syscall_rules import rules
+from paddock.sandbox.inside import seccomp
+from paddock.sandbox.inside.seccomp import NEWEST, numbers, rules
 from paddock.sandbox.inside.syscalls import ARCHITECTURES
 from tests.sandbox.bpf_machine import judge
 
@@ -203,7 +202,7 @@ def test_jumps_over_long_code_still_arrive(lengths):
     ]
     if max(lengths) > 250:
         spans = [(first, (((0, 0xFFFFFFFF, (never,), False), errno),) * 60) for first, ((_, errno),) in spans]
-    program = [(0x20, 0, 0, 0), *bpf.search(spans)]
+    program = [(0x20, 0, 0, 0), *seccomp.search(spans)]
     for place in range(len(lengths)):
         assert judge(program, audit=0, number=10 * place, arguments=(never,)) == place + 1
         assert judge(program, audit=0, number=10 * place + 9, arguments=(1,)) == "allow"

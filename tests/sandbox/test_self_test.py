@@ -11,12 +11,11 @@ from dataclasses import replace
 import pytest
 
 from paddock.errors import SandboxUnavailable
-from paddock.sandbox import self_test as module
+from paddock.sandbox import promises as module
 from paddock.sandbox.machine import Machine
 from paddock.sandbox.plan import LAYERS, TIERS, Call, plan
 from paddock.sandbox.policy import Policy
-from paddock.sandbox.promises import promises
-from paddock.sandbox.self_test import Finding, holds, self_test, strongest
+from paddock.sandbox.promises import Finding, holds, promises, self_test, strongest
 from tests.sandbox.workers import backends, needs_linux
 
 pytestmark = needs_linux
@@ -25,17 +24,20 @@ pytestmark = needs_linux
 ALWAYS = {"read the parent's secrets"}
 
 
+@pytest.mark.process
 @backends
 def test_the_sandbox_refuses_every_attack(backend):
     findings = self_test("sandbox", backend=backend)
     assert len(findings) >= 8 and [one for one in findings if not one.refused] == []
 
 
+@pytest.mark.process
 def test_the_landlock_tier_refuses_every_attack():
     findings = self_test("landlock")
     assert len(findings) >= 8 and [one for one in findings if not one.refused] == []
 
 
+@pytest.mark.process
 def test_without_a_wall_the_attacks_succeed():
     findings = self_test("sandbox", layers=frozenset())
     assert {one.attack for one in findings if one.refused} <= ALWAYS
@@ -55,18 +57,21 @@ ALONE = {
 }
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("layer", ALONE)
 def test_each_layer_alone_refuses_what_it_is_there_for(layer):
     findings = {one.attack: one for one in self_test("sandbox", layers=frozenset({layer}))}
     assert {attack for attack in ALONE[layer] if not findings[attack].refused} == set()
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("layer", ["limits", "cgroup"])
 def test_limits_refuse_none_of_these_attacks(layer):
     findings = self_test("sandbox", layers=frozenset({layer}))
     assert {one.attack for one in findings if one.refused} <= ALWAYS
 
 
+@pytest.mark.process
 def test_auto_takes_the_strongest_tier_that_holds(monkeypatch):
     assert strongest() == "sandbox" and plan(Call("a:b"), Policy(tier="auto")).tier == "sandbox"
     monkeypatch.setattr(module, "holds", lambda tier: tier == "landlock")
@@ -84,11 +89,13 @@ def test_auto_refuses_when_nothing_holds_and_says_why(monkeypatch):
         strongest()
 
 
+@pytest.mark.process
 def test_it_runs_once_per_process():
     assert self_test("landlock")[0] is self_test("landlock")[0]
     assert holds("landlock")
 
 
+@pytest.mark.process
 def test_a_wall_that_does_not_go_up_is_a_finding(monkeypatch):
     module._findings.cache_clear()
     broken = replace(Machine.here(), bwrap="/bin/false")
@@ -154,6 +161,7 @@ def test_threads_that_ask_at_once_share_one_test(monkeypatch):
     assert all(one == found[0] for one in found)
 
 
+@pytest.mark.process
 def test_a_process_with_very_many_descriptors_can_be_tested():
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard < 2048:

@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 
 import paddock
 from paddock.errors import InvalidPolicy
-from paddock.sandbox.bubblewrap import command, with_parents
-from paddock.sandbox.paths import covers
-from paddock.sandbox.policy import Policy
-from paddock.sandbox.view import Mount, PythonWorld, _in_order, _libraries, inside_path, private, view_of
+from paddock.sandbox.launching import bubblewrap_command, with_parents
+from paddock.sandbox.mounts import Mount, PythonWorld, _in_order, _libraries, inside_path, list_mounts, private
+from paddock.sandbox.policy import Policy, covers
 from tests.sandbox.workers import needs_linux
 
 pytestmark = needs_linux
@@ -21,7 +20,7 @@ PACKAGE = str(Path(paddock.__file__).resolve().parent)
 
 
 def _targets(policy=None, modules=None):
-    return {one.target: one for one in view_of(policy or Policy(), PythonWorld.here(), modules)}
+    return {one.target: one for one in list_mounts(policy or Policy(), PythonWorld.here(), modules)}
 
 
 def test_the_interpreter_and_its_libraries_are_there():
@@ -176,7 +175,7 @@ def test_every_folder_above_a_mount_is_made_once_before_it(given):
 
 def test_the_command_has_no_user_namespace_for_root_and_one_for_others():
     for root in (True, False):
-        argv = command("bwrap", [], ["python"], root=root, scratch_bytes=1, info_fd=9)
+        argv = bubblewrap_command("bwrap", [], ["python"], root=root, scratch_bytes=1, info_fd=9)
         assert ("--unshare-user" in argv) == ("--disable-userns" in argv) == (not root)
         assert {"--unshare-net", "--unshare-pid", "--die-with-parent", "--new-session"} <= set(argv)
         assert argv[-2:] == ["--", "python"]

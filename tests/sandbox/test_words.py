@@ -5,37 +5,11 @@ from dataclasses import fields, replace
 import pytest
 from hypothesis import given
 
-from paddock.sandbox.policy import DEFAULT, Policy
-from paddock.sandbox.words import TIERS, explain, quoted
-from tests.sandbox.policies import policies
+from paddock.sandbox.policy import DEFAULT, TIERS, Policy, explain, quote
+from tests.sandbox.policies import OTHER, policies
 
 FIELDS = [field.name for field in fields(Policy)]
 WORKED = replace(DEFAULT, hosts=("a:1",), workspaces=1, workspace=DEFAULT)
-# A value for each field that means something else than WORKED's.
-OTHER = {
-    "tier": "landlock",
-    "read": ("/data",),
-    "write": ("/out",),
-    "scratch_mb": 7,
-    "hosts": ("api.example.com:443",),
-    "cassette": "/tape",
-    "programs": ("/bin/ls",),
-    "processes": 2,
-    "threads": 3,
-    "memory_mb": 512,
-    "cpu_s": 5.5,
-    "call_s": 0.25,
-    "call_cpu_s": 0.125,
-    "start_s": 9.0,
-    "descriptors": 17,
-    "output_kb": 18,
-    "variables": {"HOME": "/tmp"},
-    "devices": ("/dev/nvidia0",),
-    "reward_range": (-1.0, 1.5),
-    "info_kb": 19,
-    "workspaces": 3,
-    "workspace": Policy(hosts=("b:2",)),
-}
 
 
 def texts(policy):
@@ -61,9 +35,9 @@ def test_another_value_is_told_in_the_line_of_its_field(name):
 
 @given(policies(), policies())
 def test_policies_that_allow_different_things_are_told_in_different_words(one, other):
-    from paddock.sandbox.difference import differences
+    from paddock.sandbox.policy import compare_policies
 
-    if differences(one, other):
+    if compare_policies(one, other):
         assert texts(one) != texts(other)
 
 
@@ -71,11 +45,11 @@ def test_the_default_in_words():
     told = texts(DEFAULT)
     assert told["files"] == "none of yours; 64 MB of scratch, which is gone at the end"
     assert told["network"] == "none"
-    assert told["programs"] == "may run none; one process with at most 64 threads"
+    assert told["programs"] == "may run no other program; one process with at most 64 threads"
     assert told["memory"] == "at most 2,048 MB"
     assert (
         told["time"]
-        == "60 s to start, 30 s for each call with 30 s of CPU time, then it is ended; computes as long as it likes"
+        == "60 s to start; 30 s per call, with 30 s of CPU time, then it is ended; CPU time in total: no limit"
     )
     assert {line.weight for line in explain(DEFAULT)} == {"nothing", "limit"}
 
@@ -88,7 +62,7 @@ def test_permissions_in_words():
     assert told["files"] == "may read /data; may write nothing but 64 MB of scratch, which is gone at the end"
     assert told["network"] == "may reach every host on port 80, api.example.com:443, nothing else"
     assert told["programs"] == "may run /bin/ls; 4 processes with at most 64 threads"
-    assert told["time"].endswith("computes at most 1.5 s in all")
+    assert told["time"].endswith("CPU time in total: at most 1.5 s")
     weights = {line.topic: line.weight for line in explain(policy)}
     assert weights["files"] == weights["network"] == weights["programs"] == "grant"
 
@@ -112,10 +86,10 @@ def test_a_workspace_of_a_workspace_is_told():
     "text", ["/data; may write nothing", "/a, /b", "/a\n", "/\x1b[31m", "/a b", "/\u202e", "/é", ""]
 )
 def test_a_name_that_could_be_other_words_is_quoted(text):
-    assert quoted(text) == ascii(text)
-    assert quoted(text).isprintable()
+    assert quote(text) == ascii(text)
+    assert quote(text).isprintable()
 
 
 @pytest.mark.parametrize("text", ["/data/x-1.0+b_2", "api.example.com:443", "[::1]:80", "*:443"])
 def test_a_usual_name_is_not_quoted(text):
-    assert quoted(text) == text
+    assert quote(text) == text

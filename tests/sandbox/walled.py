@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from paddock.sandbox.boot_line import BOOT
+from paddock.sandbox.plan import BOOT
 
 SOURCE = Path(__file__).parents[2] / "src"
 LIBRARIES = [path for path in ("/usr/lib", "/lib", "/lib64", "/usr/lib64", "/etc/ld.so.cache") if os.path.exists(path)]

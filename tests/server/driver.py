@@ -1,8 +1,8 @@
 """A client of the simulator: drives a ResumingClient and keeps what it saw."""
 
 from paddock.errors import PaddockError
-from paddock.hosting import resuming
-from paddock.hosting.numbering import number_of
+from paddock.hosting import remote_session
+from paddock.hosting.codec import number_of
 from tests.server.model import Violation, code_of, frame
 
 
@@ -30,16 +30,16 @@ class Driver:
         world = self.world
         for action in actions:
             kind = type(action)
-            if kind is resuming.Send:
+            if kind is remote_session.Send:
                 if self.link is not None and self.link.attempt == action.attempt and self.link.at_client:
                     world.send_up(self.link, action.frame)
-            elif kind is resuming.Answer:
+            elif kind is remote_session.Answer:
                 self.answered(action)
-            elif kind is resuming.Connect:
+            elif kind is remote_session.Connect:
                 world.push(max(0.0, action.at_s - world.now) + world.latency(), world.connect, self, action.attempt)
-            elif kind is resuming.TimedOut:
+            elif kind is remote_session.TimedOut:
                 self.timed_out.add(action.number)
-            elif kind is resuming.Disconnect:
+            elif kind is remote_session.Disconnect:
                 self.leave(action.attempt)
             else:
                 world.say(self.name, "gives up:", repr(action.error))

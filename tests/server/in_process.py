@@ -7,14 +7,14 @@ import time
 from contextlib import contextmanager
 from datetime import datetime, timedelta, timezone
 
-from paddock.server.front import listen
-from paddock.server.gate import Gate
+from paddock.server.auth import OriginCheck, Tokens
 from paddock.server.http_api import HttpApi
-from paddock.server.principals import Tokens
-from paddock.server.served import Served
+from paddock.server.listener import listen
+from paddock.server.served_env import ServedEnv
 from paddock.server.service import Service
 from paddock.server.settings import Settings
 from tests.server.raw_peers import Peer
+from tests.server.tool_world import write_shop
 
 SECRET = "hunter2-planted-secret"
 
@@ -120,18 +120,20 @@ def write_vault(folder, id="Vault-v0"):
     return folder, id
 
 
-class Watched(Served):
+class Watched(ServedEnv):
     """Counts the workers that were asked for: none can be reached without one."""
 
     started = 0
 
-    def start(self):
+    def start(self, tenant):
         self.started += 1
-        return super().start()
+        return super().start(tenant)
 
 
 class RunningServer:
     """``tokens`` by role, and "expired", "revoked", "other" (another operator) for those who may not."""
+
+    run = staticmethod(asyncio.run)
 
     def __init__(self, targets, token_file, **settings):
         self.served = [Watched(f"{folder}:{id}") for folder, id in targets]
@@ -144,7 +146,7 @@ class RunningServer:
         self.known = Tokens.from_file(token_file)
         self._write_tokens(with_revoked=False)
         self._ready = threading.Event()
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._run()), daemon=True)
+        self._thread = threading.Thread(target=lambda: self.run(self._run()), daemon=True)
 
     def _write_tokens(self, *, with_revoked):
         roles = {"other": "operator", "expired": "operator", "revoked": "operator"}
@@ -168,8 +170,8 @@ class RunningServer:
     async def _run(self):
         self.loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
         self.service = Service(self.served, self.settings)
-        gate = Gate.for_bind(None if self.settings.uds else self.settings.host, self.settings.origins)
-        self.api = HttpApi(self.service, gate, self.known)
+        origin_check = OriginCheck.for_bind(None if self.settings.uds else self.settings.host, self.settings.origins)
+        self.api = HttpApi(self.service, origin_check, self.known)
         await self.service.start()
         self.listening = await listen(self.api, self.settings)
         self.port = 0 if self.settings.uds else self.listening.sockets[0].getsockname()[1]
@@ -177,6 +179,7 @@ class RunningServer:
         await self._stop.wait()
         self.listening.close()
         await self.service.stop()
+        await self.listening.end()
 
     def peer(self, role="operator", **options):
         """A connection that shows this role's token; None for no token."""
@@ -206,3 +209,15 @@ class RunningServer:
     def workers_started(self):
         """Since the server was made; one was asked for its description."""
         return sum(one.started for one in self.served)
+
+
+def vault_server(place, *ids, **settings):
+    """One with environments that keep a secret; its files are in ``place``."""
+    targets = [write_vault(place / "vault", id) for id in ids or ("Vault-v0",)]
+    return RunningServer(targets, place / "tokens", **settings)
+
+
+def shop_server(place, *ids, **settings):
+    """One with environments that have tools."""
+    targets = [write_shop(place / "shop", id) for id in ids or ("Shop-v0",)]
+    return RunningServer(targets, place / "tokens", **settings)

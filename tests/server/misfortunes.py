@@ -3,9 +3,9 @@
 Each returns whether it met anything: a cut where there is no connection does not count.
 """
 
-from paddock.hosting.numbering import number_of
-from paddock.server import effects as fx
-from paddock.server.chain import digest
+from paddock.hosting.codec import number_of
+from paddock.server.journal import digest
+from paddock.server.session import SendTo
 from tests.server.driver import Driver
 from tests.server.model import Violation, code_of, frame
 
@@ -56,7 +56,7 @@ def crash_machine(world):
     return _stop(world, machine=synced or len(world.drivers) == 1)
 
 
-def crash_between_effects(world):
+def crash_between_commands(world):
     """Between any two things that the server does."""
     world.fuse = world.rng.randint(0, 8)
     return True
@@ -65,7 +65,7 @@ def crash_between_effects(world):
 def _stop(world, *, machine):
     if not world.up:
         return False
-    if not (world.terms.journaled and world.terms.deterministic) or world.liar:
+    if not (world.limits.journaled and world.limits.deterministic) or world.liar:
         world.history.excuse("ENV_LOST", "SESSION_GONE")
     if world.disk.full:
         world.history.excuse("ENV_LOST", "SESSION_GONE")
@@ -79,7 +79,7 @@ def drain(world):
     session = world.session
     if session is None or not world.up:
         return False
-    if not (world.terms.journaled and world.terms.deterministic) or world.liar or world.disk.full:
+    if not (world.limits.journaled and world.limits.deterministic) or world.liar or world.disk.full:
         world.history.excuse("ENV_LOST", "SESSION_GONE")
     world.draining = True
     world.carry(session.drain(world.now, 0.02))
@@ -150,10 +150,10 @@ def _rogue(world, changed, expected):
         return False
     data = changed(number, driver.requests[number])
     for _ in range(3):
-        effects = session.request(session.connection, number, digest(data), data, world.now)
-        frames = [effect.frame for effect in effects if type(effect) is fx.SendTo]
-        if len(effects) != 1 or len(frames) != 1 or code_of(frames[0]) != expected:
-            raise Violation(f"request {number} again: {effects}, expected one answer {expected!r}")
+        commands = session.request(session.connection, number, digest(data), data, world.now)
+        frames = [command.frame for command in commands if type(command) is SendTo]
+        if len(commands) != 1 or len(frames) != 1 or code_of(frames[0]) != expected:
+            raise Violation(f"request {number} again: {commands}, expected one answer {expected!r}")
         if not expected and frames[0] != world.history.sent[number]:
             raise Violation(f"request {number} again: {frames[0]!r}, it was {world.history.sent[number]!r}")
     return True
@@ -166,10 +166,10 @@ def skip_number(world):
         return False
     if session._phase.name != "LIVE":
         return False
-    data = frame(session._last + len(session._asked) + world.rng.randint(2, 9), b"rgap")
-    effects = session.request(session.connection, number_of(data), digest(data), data, world.now)
-    if [type(effect) for effect in effects] != [fx.SendTo] or code_of(effects[0].frame) != "OUT_OF_ORDER":
-        raise Violation(f"a gap: {effects}")
+    data = frame(session._last + len(session._pending) + world.rng.randint(2, 9), b"rgap")
+    commands = session.request(session.connection, number_of(data), digest(data), data, world.now)
+    if [type(command) for command in commands] != [SendTo] or code_of(commands[0].frame) != "OUT_OF_ORDER":
+        raise Violation(f"a gap: {commands}")
     return True
 
 
@@ -181,7 +181,7 @@ MISFORTUNES = (
     lose_worker_again,
     crash_server,
     crash_machine,
-    crash_between_effects,
+    crash_between_commands,
     drain,
     hang,
     fill_disk,

@@ -5,7 +5,7 @@ from zlib import crc32
 
 from paddock.hosting.codec import PREFIX, decode_frame
 from paddock.hosting.messages import Failed
-from paddock.server.journal import MAGIC, SYNCED_AT_ONCE, packed
+from paddock.server.journal import MAGIC, SYNCED_AT_ONCE, pack_entry
 
 
 class Violation(AssertionError):
@@ -63,7 +63,7 @@ class Disk:
             return False
         if not self.data:
             self.data += MAGIC
-        data, self.crc = packed(entry, self.crc)
+        data, self.crc = pack_entry(entry, self.crc)
         self.data += data
         if isinstance(entry, SYNCED_AT_ONCE[self.sync]):
             self.synced = len(self.data)

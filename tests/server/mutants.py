@@ -2,12 +2,10 @@
 
 from msgspec.structs import replace
 
+from paddock.hosting.codec import HANDSHAKE, number_on_wire
 from paddock.hosting.messages import Hello
-from paddock.hosting.numbering import HANDSHAKE, on_wire
-from paddock.hosting.resuming import Answer, ResumingClient, Send, frame_of
-from paddock.server.effects import Journal, RebuildWorker, ToWorker
-from paddock.server.kept_replies import KeptReplies
-from paddock.server.session import Session, _Phase
+from paddock.hosting.remote_session import Answer, ResumingClient, Send, frame_of
+from paddock.server.session import Journal, KeptReplies, RebuildWorker, Session, ToWorker, _Phase
 
 
 class NoDigestCheck(Session):
@@ -17,15 +15,15 @@ class NoDigestCheck(Session):
 
 class NoStoredReplies(Session):
     def worker_replied(self, worker, frame, now):
-        effects = super().worker_replied(worker, frame, now)
+        commands = super().worker_replied(worker, frame, now)
         self._replies.clear()
-        return effects
+        return commands
 
 
 class OneStoredReply(Session):
-    def __init__(self, id, terms, *, origin=b""):
-        super().__init__(id, terms, origin=origin)
-        self._replies = KeptReplies(1, terms.window_bytes)
+    def __init__(self, id, limits, *, origin=b""):
+        super().__init__(id, limits, origin=origin)
+        self._replies = KeptReplies(1, limits.window_bytes)
 
 
 class NoEpochCheck(Session):
@@ -35,9 +33,9 @@ class NoEpochCheck(Session):
 
 class CarriesRetriesOut(Session):
     def request(self, connection, number, digest, frame, now, *, final=False):
-        effects = super().request(connection, number, digest, frame, now, final=final)
+        commands = super().request(connection, number, digest, frame, now, final=final)
         again = number <= self._last and self._phase is _Phase.LIVE and connection == self.connection
-        return [*effects, ToWorker(self.worker, number, frame)] if again else effects
+        return [*commands, ToWorker(self.worker, number, frame)] if again else commands
 
 
 class FreshEnvironmentAfterLoss(Session):
@@ -46,14 +44,14 @@ class FreshEnvironmentAfterLoss(Session):
             return []
         self.worker += 1
         self._phase = _Phase.REBUILDING
-        return [RebuildWorker(self.worker, 0, self._chain)]
+        return [RebuildWorker(self.worker, 0)]
 
     def _is_same_episode(self, replay):
         return True
 
 
 class IgnoresResends(Session):
-    def _answered(self, count, digest, number):
+    def _answer_again(self, count, digest, number):
         return []
 
 
@@ -74,13 +72,13 @@ class TakesAnOldJournal(Session):
 
 class RepliesBeforeItWrites(Session):
     def worker_replied(self, worker, frame, now):
-        effects = super().worker_replied(worker, frame, now)
-        return sorted(effects, key=lambda effect: type(effect) is Journal)
+        commands = super().worker_replied(worker, frame, now)
+        return sorted(commands, key=lambda command: type(command) is Journal)
 
 
 class TakesGaps(Session):
     def _first_time(self, count, digest, frame, now, final):
-        return super()._first_time(self._last + len(self._asked) + 1, digest, frame, now, final)
+        return super()._first_time(self._last + len(self._pending) + 1, digest, frame, now, final)
 
 
 class ListensToLostWorkers(Session):
@@ -95,15 +93,17 @@ class ForgetsThatAWelcomeMayBeLost(Session):
 
 class AnswersWhatItDoesNotCarryOut(Session):
     def drain(self, now, within_s):
-        asked = list(self._asked)
-        effects = super().drain(now, within_s)
-        self._asked.clear()
-        return effects + [effect for count, _ in enumerate(asked, self._last + 1) for effect in self._conflict(count)]
+        asked = list(self._pending)
+        commands = super().drain(now, within_s)
+        self._pending.clear()
+        return commands + [
+            command for count, _ in enumerate(asked, self._last + 1) for command in self._conflict(count)
+        ]
 
 
 class ForgetsWhatHasNoReply(ResumingClient):
-    def _welcomed(self, welcome):
-        return [action for action in super()._welcomed(welcome) if not isinstance(action, Send)]
+    def _handle_welcome(self, welcome):
+        return [action for action in super()._handle_welcome(welcome) if not isinstance(action, Send)]
 
 
 class TakesAnyReplyForItsOwn(ResumingClient):
@@ -111,7 +111,7 @@ class TakesAnyReplyForItsOwn(ResumingClient):
         if self._greeted and attempt == self._attempt and self._waiting:
             count = next(iter(self._waiting))
             del self._waiting[count]
-            return [Answer(on_wire(count), frame)]
+            return [Answer(number_on_wire(count), frame)]
         return super().received(attempt, frame, now, jitter)
 
 

@@ -4,7 +4,7 @@ import socket
 import time
 
 from paddock.hosting.codec import decode_frame, encode
-from paddock.hosting.messages import Done, Hello, Make, Reset, Welcome
+from paddock.hosting.messages import Done, Failed, Hello, Make, Reset, Welcome
 from paddock.hosting.websocket.blocking import BlockingConnection
 from paddock.hosting.websocket.events import Binary
 
@@ -64,3 +64,10 @@ class Raw:
         """Whether the other end has closed, found out without reading what is there."""
         state = self.sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)
         return state[0] != _ESTABLISHED
+
+
+def refusal(server):
+    """The code with which a new session is refused, or None."""
+    with Raw(server) as raw:
+        reply = raw.ask(0, Hello())
+    return reply.code if isinstance(reply, Failed) else None

@@ -8,9 +8,9 @@ import time
 from pathlib import Path
 
 from paddock.sandbox.policy import Policy
-from paddock.server.principals import Tokens
-from paddock.server.run import run
-from paddock.server.served import Served
+from paddock.server.auth import Tokens
+from paddock.server.listener import run
+from paddock.server.served_env import ServedEnv
 from paddock.server.settings import Settings
 
 
@@ -22,7 +22,7 @@ def main(targets, token_file, policy, settings, jumps):
         if name in settings:
             settings[name] = Path(settings[name])
     isolation = Policy(**policy) if policy else None
-    found = [Served(one, isolation, deadline_s=settings.get("deadline_s")) for one in targets]
+    found = [ServedEnv(one, isolation, deadline_s=settings.get("deadline_s")) for one in targets]
     run(found, Settings(**{"port": 0, **settings}), tokens, when_ready=ready)
 
 

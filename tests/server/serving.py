@@ -16,7 +16,8 @@ from pathlib import Path
 from paddock.hosting.client import HostedEnv
 from paddock.hosting.remote_address import parse_address
 from paddock.hosting.remote_channel import RemoteChannel
-from paddock.hosting.resuming import Patience
+from paddock.hosting.remote_session import Patience
+from paddock.sandbox.inside.template import TEMPLATE_NAME
 
 ROOT = Path(__file__).parents[2]
 WORLDS = Path(__file__).parent / "worlds"
@@ -39,7 +40,8 @@ class Server:
             "token_file": str(self.token_file),
             "policy": policy or {},
             "jumps": jumps,  # the seed of a clock that jumps, see serve_with
-            "settings": {name: str(one) if isinstance(one, Path) else one for name, one in settings.items()},
+            "settings": {"processes": int(os.environ.get("PADDOCK_TEST_PROCESSES", "1"))}
+            | {name: str(one) if isinstance(one, Path) else one for name, one in settings.items()},
         }
         argv = [sys.executable, "-m", "tests.server.serve_with", json.dumps(asked)]
         if limit is not None:
@@ -147,7 +149,7 @@ class Client:
 
     def abandon(self):
         """Leave without a word."""
-        self.channel.lose()
+        self.channel.kill()
 
     def __enter__(self):
         return self
@@ -164,6 +166,19 @@ def below(pid):
             for child in map(int, task.read_text().split()):
                 found += [child, *below(child)]
     return found
+
+
+def workers_below(pid):
+    """The same without templates, which stay for the next worker."""
+    return [one for one in below(pid) if name_of(one) != TEMPLATE_NAME.decode()]
+
+
+def name_of(pid):
+    """What ``ps`` calls it; empty if it has ended."""
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    except OSError:
+        return ""
 
 
 def alive(pids):

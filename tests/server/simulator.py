@@ -1,7 +1,7 @@
 """A seeded simulator of sessions: clients, network, server, worker and disk, with misfortunes, in simulated time.
 
 ``python -m tests.server.simulator SEED`` runs one schedule and prints what happened. A schedule is a function of its
-seed alone. Oracles look at every effect when it is made, and at the histories when everything has come to rest.
+seed alone. Oracles look at every command when it is made, and at the histories when everything has come to rest.
 """
 
 import heapq
@@ -10,15 +10,21 @@ import sys
 from collections import Counter
 from io import BytesIO
 
-from paddock.hosting import resuming
+from paddock.hosting import remote_session
+from paddock.hosting.codec import number_of
 from paddock.hosting.messages import Hello
-from paddock.hosting.numbering import number_of
-from paddock.hosting.resuming import ResumingClient
-from paddock.server import effects as fx
-from paddock.server.chain import Replay, digest
-from paddock.server.journal import Header, recover
-from paddock.server.session import Session
-from paddock.server.terms import Terms
+from paddock.hosting.remote_session import ResumingClient
+from paddock.server.journal import Header, Replay, digest, recover
+from paddock.server.session import (
+    CloseConnection,
+    EndWorker,
+    Journal,
+    RebuildWorker,
+    SendTo,
+    Session,
+    SessionLimits,
+    ToWorker,
+)
 from tests.server.driver import Driver
 from tests.server.misfortunes import MISFORTUNES, crash_machine
 from tests.server.model import Disk, History, Link, ModelWorker, Violation, code_of, decode_frame
@@ -40,7 +46,7 @@ class World:
         self.alike = kind == "deterministic"  # two workers given the same requests give the same replies
         journaled = rng.random() < 0.75
         self.window = rng.choice((1, 1, 1, 2, 4, 8))
-        self.terms = Terms(
+        self.limits = SessionLimits(
             window_bytes=rng.choice((60, 1 << 20)) if self.window == 1 else 1 << 20,
             deadline_s=30.0,
             journaled=journaled,
@@ -56,7 +62,7 @@ class World:
         self.kills, self.lost_some = 0, False
         self.befell = Counter()  # misfortunes that met something, by name
         self.fatal = []  # how many requests were answered when a worker was lost at the next one
-        self.fuse = None  # after how many effects the machine goes down
+        self.fuse = None  # after how many commands the machine goes down
 
     # Time
 
@@ -164,18 +170,18 @@ class World:
         if session is None:
             return
         old = link.id != session.connection
-        effects = session.request(link.id, number_of(data), digest(data), data, self.now)
-        self.say("server", session.epoch, "<-", number_of(data), "of link", link.id, effects)
-        if old and effects:
-            raise Violation(f"a frame of an old connection had effects: {effects}")
-        self.carry(effects)
+        commands = session.request(link.id, number_of(data), digest(data), data, self.now)
+        self.say("server", session.epoch, "<-", number_of(data), "of link", link.id, commands)
+        if old and commands:
+            raise Violation(f"a frame of an old connection had effects: {commands}")
+        self.carry(commands)
 
     def greet(self, link, hello):
         assert isinstance(hello, Hello)
         self.tokens += 1
         token = f"token{self.tokens}"
         if self.draining:  # a session may have ended here already, and will be back in the next server
-            self.send_down(link, resuming.frame_of(resuming.Failed("DRAINING", "draining"), 0))
+            self.send_down(link, remote_session.frame_of(remote_session.Failed("DRAINING", "draining"), 0))
         elif hello.resume is None:
             if self.session is None and not self.disk.data:  # else: a client that never got its first Welcome
                 self.begin_session()
@@ -187,52 +193,52 @@ class World:
             else:
                 raise Violation("a client that had a session asks for a new one")
         elif self.session is None:
-            self.send_down(link, resuming.frame_of(resuming.Failed("SESSION_GONE", "gone"), 0))
+            self.send_down(link, remote_session.frame_of(remote_session.Failed("SESSION_GONE", "gone"), 0))
         else:
             self.carry(self.session.resume(link.id, hello.resume, token, self.now))
 
     def begin_session(self):
         self.disk.wipe()
         self.history.sent.clear()
-        if self.terms.journaled:
+        if self.limits.journaled:
             self.disk.append(self.header)
-        self.session = self.session_class("5e55", self.terms, origin=self.header.origin)
+        self.session = self.session_class("5e55", self.limits, origin=self.header.origin)
         self.lineage = self.worker = self.new_worker(1)
 
     def new_worker(self, id):
         secret = 7 if self.alike else self.rng.getrandbits(32)
         return ModelWorker(id, secret)
 
-    def carry(self, effects):
+    def carry(self, commands):
         """Do what the session asks for, in this order; the machine may go down in between."""
-        for effect in effects:
+        for command in commands:
             if self.fuse is not None:
                 self.fuse -= 1
                 if self.fuse < 0:
                     self.fuse = None
                     self.misfortune(crash_machine)
                     return
-            kind = type(effect)
-            if kind is fx.SendTo:
-                self.reply_leaves(effect)
-            elif kind is fx.ToWorker:
-                self.to_worker(effect)
-            elif kind is fx.Journal:
-                if not self.disk.append(effect.entry):
+            kind = type(command)
+            if kind is SendTo:
+                self.reply_leaves(command)
+            elif kind is ToWorker:
+                self.to_worker(command)
+            elif kind is Journal:
+                if not self.disk.append(command.entry):
                     self.disk.wipe()
                     self.session.journal_failed()
-            elif kind is fx.CloseConnection:
-                link = self.links[effect.connection]
+            elif kind is CloseConnection:
+                link = self.links[command.connection]
                 if link.at_server and not link.closing:
                     link.closing = True
-                    self.send_down(link, b"", effect.code)
-            elif kind is fx.EndWorker:
-                if self.worker is not None and self.worker.id == effect.worker:
+                    self.send_down(link, b"", command.code)
+            elif kind is EndWorker:
+                if self.worker is not None and self.worker.id == command.worker:
                     self.worker.alive = False
-            elif kind is fx.RebuildWorker:
-                self.rebuild(effect)
+            elif kind is RebuildWorker:
+                self.rebuild(command)
             else:
-                self.ended(effect)
+                self.ended(command)
         self.arm()
 
     def arm(self):
@@ -244,29 +250,29 @@ class World:
         if session is self.session and session.due_s == due and self.up:
             self.carry(session.tick(self.now))
 
-    def ended(self, effect):
+    def ended(self, command):
         self.session = None
-        if not effect.resumable:
+        if not command.resumable:
             self.disk.wipe()
 
-    def reply_leaves(self, effect):
-        link = self.links[effect.connection]
-        number = number_of(effect.frame)
-        if number and code_of(effect.frame) not in ("OUT_OF_ORDER", "IDEMPOTENCY_CONFLICT"):
-            first = self.history.sent.setdefault(number, effect.frame)
-            if first != effect.frame:
-                raise Violation(f"request {number} was answered with {first!r}, then with {effect.frame!r}")
+    def reply_leaves(self, command):
+        link = self.links[command.connection]
+        number = number_of(command.frame)
+        if number and code_of(command.frame) not in ("OUT_OF_ORDER", "IDEMPOTENCY_CONFLICT"):
+            first = self.history.sent.setdefault(number, command.frame)
+            if first != command.frame:
+                raise Violation(f"request {number} was answered with {first!r}, then with {command.frame!r}")
         if link.at_server and not link.closing:
-            self.send_down(link, effect.frame)
+            self.send_down(link, command.frame)
 
     # Workers
 
-    def to_worker(self, effect):
+    def to_worker(self, command):
         worker = self.worker
-        if worker.id != effect.worker:
-            raise Violation(f"request {effect.number} went to worker {effect.worker}, {worker.id} is there")
+        if worker.id != command.worker:
+            raise Violation(f"request {command.number} went to worker {command.worker}, {worker.id} is there")
         worker.ready_at = max(worker.ready_at, self.now) + 0.001 + 0.004 * self.rng.random()
-        self.push(worker.ready_at - self.now, self.work, worker, effect.frame)
+        self.push(worker.ready_at - self.now, self.work, worker, command.frame)
 
     def work(self, worker, request):
         if not worker.alive or worker.hangs:
@@ -279,10 +285,10 @@ class World:
 
     def worker_replies(self, worker, reply, late=False):
         if (worker.alive or late) and self.session is not None and self.up:
-            effects = self.session.worker_replied(worker.id, reply, self.now)
-            if late and effects:
+            commands = self.session.worker_replied(worker.id, reply, self.now)
+            if late and commands:
                 raise Violation("a worker that was lost still had a say")
-            self.carry(effects)
+            self.carry(commands)
 
     def lose_worker(self, cause):
         """The worker's process is gone; what it sent before may be read late."""
@@ -291,9 +297,9 @@ class World:
             return False
         worker.alive = False
         self.kills += 1
-        if session._phase.name == "LIVE" and session._asked:
+        if session._phase.name == "LIVE" and session._pending:
             self.fatal.append(session._last)
-        rebuilds = self.terms.journaled and self.terms.deterministic
+        rebuilds = self.limits.journaled and self.limits.deterministic
         repeated = len(self.fatal) > len(set(self.fatal))  # a request that ends two workers is given up
         if self.liar or self.disk.full or not rebuilds or self.kills > 2 or repeated:
             self.history.excuse("ENV_LOST")
@@ -303,25 +309,25 @@ class World:
             self.push(0.01 * self.rng.random(), self.worker_replies, worker, late, True)
         return True
 
-    def rebuild(self, effect):
-        worker = self.worker = self.new_worker(effect.worker)
+    def rebuild(self, command):
+        worker = self.worker = self.new_worker(command.worker)
         found = recover(BytesIO(bytes(self.disk.data)))
         if found is None:  # the disk became full a moment ago
             self.push(0.0, self.lose_worker, "ended")
             return
-        frames = found.frames[: effect.count]
-        replay = Replay(self.header.origin, frames, window=self.terms.window)
+        frames = found.frames[: command.count]
+        replay = Replay(self.header.origin, frames, window=self.limits.window)
         for request in frames:
             replay.add(worker.apply(request))
         self.push(0.05 * self.rng.random(), self.rebuilt, worker, replay)
 
     def rebuilt(self, worker, replay):
         if worker.alive and self.session is not None and self.up:
-            effects = self.session.rebuilt(worker.id, replay, self.now)
-            self.say("rebuilt", worker.id, replay.done, effects)
-            if fx.EndWorker(worker.id) not in effects:
+            commands = self.session.rebuilt(worker.id, replay, self.now)
+            self.say("rebuilt", worker.id, replay.done, commands)
+            if EndWorker(worker.id) not in commands:
                 self.lineage = worker
-            self.carry(effects)
+            self.carry(commands)
 
     # The server's own end
 
@@ -349,7 +355,7 @@ class World:
         del self.disk.data[found.length :]
         self.disk.crc, self.disk.synced = found.crc, found.length
         self.worker = None
-        self.session = self.session_class.restored(found, self.terms, self.now)
+        self.session = self.session_class.from_journal(found, self.limits, self.now)
         self.arm()
 
     # The end

@@ -3,36 +3,24 @@
 import json
 import threading
 from contextlib import ExitStack
+from functools import partial
 
 import pytest
 
 from paddock.errors import PlanError
 from paddock.hosting import messages as m
-from paddock.server.rates import Rates, network_of
+from paddock.server.auth import Rates, network_of
 from paddock.server.settings import Settings
-from tests.server.in_process import RunningServer, write_vault
+from tests.server.clients import Native
+from tests.server.in_process import shop_server
 from tests.server.raw_peers import BINARY, CLOSE, TEXT
 from tests.server.serving import alive, wait_until
-from tests.server.test_auth_roles import Native
-from tests.server.tool_world import write_shop
-
-
-@pytest.fixture
-def start(tmp_path):
-    def start(**settings):
-        return RunningServer([write_vault(tmp_path / "vault")], tmp_path / "tokens", **settings)
-
-    return start
 
 
 @pytest.fixture
 def shop(tmp_path):
     """One with tools, so that an agent's sessions are of use to it."""
-
-    def start(**settings):
-        return RunningServer([write_shop(tmp_path / "shop")], tmp_path / "tokens", **settings)
-
-    return start
+    return partial(shop_server, tmp_path)
 
 
 def test_rates_fill_up_again():
@@ -61,6 +49,7 @@ def test_what_counts_as_one_peer():
     assert network_of("unix") == "unix"
 
 
+@pytest.mark.process
 def test_strangers_who_try_often_must_wait_and_others_need_not(start):
     with start(failures_per_s=0.1) as server:  # one at once, then one in ten seconds
         with server.peer(None) as stranger:
@@ -77,14 +66,15 @@ def test_strangers_who_try_often_must_wait_and_others_need_not(start):
             assert known.ask("GET", "/sessions").status == 200
 
 
+@pytest.mark.process
 def test_a_principal_that_asks_too_often_is_told_when_to_come_again(start):
-    with start(rate_per_s=0.5) as server:
+    with start(rate_per_s=0.02) as server:  # one at once, then one in fifty seconds
         with server.peer() as peer:
             assert peer.ask("GET", "/metadata").status == 200
             for path in ("/metadata", "/sessions", "/openapi.json", "/nothing"):
                 answer = peer.ask("GET", path)
                 assert answer.status == 429, path
-                assert 1 <= int(answer.headers["retry-after"]) <= 2
+                assert 1 <= int(answer.headers["retry-after"]) <= 50
             assert peer.ask("GET", "/health").status == 200
         with server.peer() as peer:
             assert peer.upgrade().status == 429
@@ -92,8 +82,9 @@ def test_a_principal_that_asks_too_often_is_told_when_to_come_again(start):
             assert other.ask("GET", "/metadata").status == 200
 
 
+@pytest.mark.process
 def test_a_native_socket_that_asks_too_often_is_closed_with_the_reason(start):
-    with start(rate_per_s=0.5) as server, server.peer() as peer:
+    with start(rate_per_s=0.02) as server, server.peer() as peer:
         assert peer.upgrade(native=True).status == 101
         for opcode in (BINARY, TEXT):
             peer.frame(opcode, b"{}")
@@ -102,14 +93,16 @@ def test_a_native_socket_that_asks_too_often_is_closed_with_the_reason(start):
         assert b"RATE_LIMITED" in message[1]
 
 
+@pytest.mark.process
 def test_an_openenv_socket_that_asks_too_often_is_told_and_lives_on(start):
-    with start(rate_per_s=0.5) as server, server.peer() as peer:
+    with start(rate_per_s=0.02) as server, server.peer() as peer:
         assert peer.upgrade().status == 101
         for _ in range(3):
             answer = peer.text({"type": "state"})
             assert answer["type"] == "error" and "Too many requests" in answer["data"]["message"]
 
 
+@pytest.mark.process
 def test_sessions_of_one_principal_are_counted_exactly_under_concurrency(start):
     with start(max_sessions=6, sessions_each=3) as server:
         opened, refused, peers, lock = [], [], [], threading.Lock()
@@ -138,6 +131,7 @@ def test_sessions_of_one_principal_are_counted_exactly_under_concurrency(start):
             peer.sock.close()
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("native", [True, False], ids=["paddock", "openenv"])
 @pytest.mark.parametrize("role", ["observer", "agent"])
 def test_a_lower_role_that_takes_all_it_can_leaves_sessions_for_operators(shop, role, native):
@@ -189,6 +183,7 @@ def test_a_reserve_of_more_than_all_is_a_mistake():
         Settings(max_sessions=4, sessions_reserved=5).check()
 
 
+@pytest.mark.process
 def test_a_withdrawn_token_ends_its_sessions_its_passes_and_their_workers(start, caplog):
     with start(grace_s=30.0, spares=0) as server, server.peer() as owner, server.peer() as peer:
         native = Native(peer)
@@ -212,10 +207,11 @@ def test_a_withdrawn_token_ends_its_sessions_its_passes_and_their_workers(start,
                 pass
             assert other.ask("GET", "/state", theirs).status == 200
     ended = [one for one in caplog.records if one.name == "paddock.audit" and "ended session" in one.message]
-    assert len(ended) == 2 and all("token of its owner is not valid any more" in one.message for one in ended)
+    assert len(ended) == 2 and all("token of its owner is no longer valid" in one.message for one in ended)
     assert {one.session for one in ended} == {native.welcome.session[:8], mine["x-paddock-session"][:8]}
 
 
+@pytest.mark.process
 def test_a_token_file_that_is_empty_for_a_moment_ends_nothing(start):
     with start() as server, server.peer() as peer:
         native, text = Native(peer), server.token_file.read_text()
@@ -223,11 +219,11 @@ def test_a_token_file_that_is_empty_for_a_moment_ends_nothing(start):
         done = threading.Event()
 
         def look_once():
-            server.api._look_at_tokens()
+            server.api._end_withdrawn()
             server.token_file.write_text("")
-            server.api._look_at_tokens()
+            server.api._end_withdrawn()
             server.token_file.write_text(text)
-            server.api._look_at_tokens()
+            server.api._end_withdrawn()
             done.set()
 
         server.loop.call_soon_threadsafe(look_once)
@@ -235,6 +231,7 @@ def test_a_token_file_that_is_empty_for_a_moment_ends_nothing(start):
         assert isinstance(native.ask(m.Reset(0)), m.Done)
 
 
+@pytest.mark.process
 def test_a_mistake_in_the_token_file_lets_nobody_in_and_ends_nothing(start, caplog):
     with start() as server, server.peer() as peer, server.peer("other") as other:
         text = server.token_file.read_text()
@@ -249,7 +246,7 @@ def test_a_mistake_in_the_token_file_lets_nobody_in_and_ends_nothing(start, capl
             assert new.ask("GET", "/sessions").status == 401
         assert isinstance(native.ask(m.Reset(0)), m.Done)
         assert other.text({"type": "reset", "data": {}})["type"] == "observation"
-        said = [one.getMessage() for one in caplog.records if "nobody is let in" in one.getMessage()]
+        said = [one.getMessage() for one in caplog.records if "no token is accepted" in one.getMessage()]
         assert len(said) == 1 and "0123456789abcdef" not in said[0]
         server.token_file.write_text(text)
         with server.peer() as new:
@@ -264,6 +261,7 @@ def _withdraw(server, beginning):
     server.token_file.write_text("".join(line for line in lines if not line.startswith(beginning)))
 
 
+@pytest.mark.process
 def test_a_token_that_is_taken_back_ends_what_it_holds(start):
     with start(grace_s=30.0) as server, server.peer() as peer, server.peer("other") as other:
         native = Native(peer)
@@ -277,6 +275,7 @@ def test_a_token_that_is_taken_back_ends_what_it_holds(start):
             assert again.upgrade().status == 401
 
 
+@pytest.mark.process
 def test_an_agent_on_a_full_server_takes_the_place_of_none_but_its_own(start):
     create = {"jsonrpc": "2.0", "id": 1, "method": "openenv/session/create", "params": {}}
     with start(max_sessions=2) as server, server.peer() as owner, server.peer("agent") as agent:
@@ -287,6 +286,7 @@ def test_an_agent_on_a_full_server_takes_the_place_of_none_but_its_own(start):
         assert owner.ask("GET", "/state", mine).status == 200
 
 
+@pytest.mark.process
 def test_who_has_all_that_one_may_have_ends_no_session_by_asking_for_more(start):
     with start(max_sessions=2, sessions_each=1) as server, server.peer() as owner, server.peer("other") as other:
         began = owner.ask("POST", "/reset", body={})

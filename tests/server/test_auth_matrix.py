@@ -6,8 +6,9 @@ import logging
 
 import pytest
 
-from paddock.server.routes import ROUTES, Route
-from tests.server.in_process import RunningServer, write_vault
+from paddock.server.http_api import ROUTES, Route
+from tests.server.in_process import vault_server
+from tests.serving import shared
 
 ALL = {"operator", "agent", "observer"}
 # What was decided for each route. One that is not here was added without a decision, and fails the first test.
@@ -49,11 +50,7 @@ def paths(route):
 CASES = [(route, path) for route in ROUTES for path in paths(route)]
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    place = tmp_path_factory.mktemp("auth")
-    with RunningServer([write_vault(place / "vault")], place / "tokens", failures_per_s=1e6) as running:
-        yield running
+server = shared(lambda folder: vault_server(folder, failures_per_s=1e6))
 
 
 @pytest.fixture
@@ -109,6 +106,7 @@ def wrong_credentials(server):
     }
 
 
+@pytest.mark.process
 def test_no_wrong_credential_passes(server, untouched):
     passed = []
     for route, path in CASES:
@@ -127,16 +125,19 @@ def by_role(server, *, right):
                 yield (role, route.method, path), asked(server, route, path, role=role)
 
 
+@pytest.mark.process
 def test_no_other_role_passes(server, untouched):
     assert [case for case, status in by_role(server, right=False) if status != 403] == []
 
 
+@pytest.mark.process
 def test_the_right_roles_pass(server):
     # 400, 404: no session is named. 409: a step without a reset. 422: a body for another route. 501: it has no tasks.
     passed = (101, 200, 400, 404, 409, 422, 501)
     assert [(case, status) for case, status in by_role(server, right=True) if status not in passed] == []
 
 
+@pytest.mark.process
 def test_paths_that_are_none_tell_strangers_nothing(server, untouched):
     for path in ("/nothing", "/Vault-v0/nothing", "/Vault-v0/health", "/../sessions", "/%2e%2e/x", "/Vault-v0", "/*"):
         for method in METHODS:
@@ -146,6 +147,7 @@ def test_paths_that_are_none_tell_strangers_nothing(server, untouched):
             assert peer.upgrade(path).status == 401
 
 
+@pytest.mark.process
 def test_other_spellings_of_a_path_have_its_policy(server, untouched):
     for path in (
         "//sessions",
@@ -188,6 +190,7 @@ def hostile_headers(port):
     )
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("method", [*METHODS, "WS"])
 def test_a_foreign_host_or_origin_is_turned_away_by_every_method(server, untouched, method):
     passed = []
@@ -199,6 +202,7 @@ def test_a_foreign_host_or_origin_is_turned_away_by_every_method(server, untouch
     assert passed == []
 
 
+@pytest.mark.process
 def test_no_host_at_all_is_malformed(server, untouched):
     for method in METHODS:
         with server.peer() as peer:
@@ -207,6 +211,7 @@ def test_no_host_at_all_is_malformed(server, untouched):
         assert peer.upgrade(headers={"host": None}).status == 400
 
 
+@pytest.mark.process
 def test_two_hosts_origins_or_tokens_are_malformed(server, untouched):
     twice = {
         "host": (f"127.0.0.1:{server.port}", "evil.example"),
@@ -221,6 +226,7 @@ def test_two_hosts_origins_or_tokens_are_malformed(server, untouched):
                 assert answer.status == 400, (name, ask)
 
 
+@pytest.mark.process
 def test_a_url_in_the_first_line_counts_as_host(server, untouched):
     with server.peer() as peer:
         assert peer.ask("GET", "http://evil.example/sessions").status == 403
@@ -229,6 +235,7 @@ def test_a_url_in_the_first_line_counts_as_host(server, untouched):
         assert peer.upgrade("http://evil.example/ws").status == 403
 
 
+@pytest.mark.process
 def test_methods_that_a_route_does_not_have(server, untouched):
     with server.peer() as peer:
         for route, path in CASES:
@@ -242,9 +249,10 @@ def test_methods_that_a_route_does_not_have(server, untouched):
                     assert answer.json["detail"]
 
 
+@pytest.mark.process
 def test_an_origin_that_is_allowed_and_no_other(tmp_path):
     allowed = frozenset({"https://studio.example"})
-    with RunningServer([write_vault(tmp_path / "vault")], tmp_path / "tokens", origins=allowed) as server:
+    with vault_server(tmp_path, origins=allowed) as server:
         for origin, status in {
             "https://studio.example": 200,
             "https://STUDIO.example": 200,
@@ -262,6 +270,7 @@ def test_an_origin_that_is_allowed_and_no_other(tmp_path):
             assert peer.ask("GET", "/schema", {"origin": "https://studio.example"}).status == 401
 
 
+@pytest.mark.process
 def test_basic_authentication_with_the_token_as_password(server):
     for user in ("anything", "", "a b", "ü"):
         word = base64.b64encode(f"{user}:{server.tokens['operator']}".encode()).decode()
@@ -271,6 +280,7 @@ def test_basic_authentication_with_the_token_as_password(server):
             assert peer.upgrade(headers={"authorization": f"Basic {word}"}).status == 101
 
 
+@pytest.mark.process
 def test_refusals_are_logged_with_a_reason_and_no_token_is(server, caplog):
     with caplog.at_level(logging.DEBUG):
         for role in (None, "agent", "expired", "operator"):

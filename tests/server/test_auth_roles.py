@@ -4,35 +4,15 @@ import numpy as np
 import pytest
 
 from paddock.hosting import messages as m
-from paddock.hosting.codec import decode_frame, encode
-from tests.server.in_process import RunningServer, write_vault
-from tests.server.raw_peers import BINARY, CLOSE, TEXT
+from tests.server.clients import Native
+from tests.server.in_process import vault_server
+from tests.server.raw_peers import CLOSE, TEXT
+from tests.serving import shared
+
+pytestmark = pytest.mark.process
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    place = tmp_path_factory.mktemp("roles")
-    with RunningServer([write_vault(place / "vault")], place / "tokens") as running:
-        yield running
-
-
-class Native:
-    """The native wire, one request at a time."""
-
-    def __init__(self, peer, resume=None):
-        assert peer.upgrade(native=True).headers["sec-websocket-protocol"] == "paddock.v1"
-        self.peer, self.count = peer, 0
-        self.welcome = self.ask(m.Hello(resume))
-
-    def ask(self, message):
-        self.peer.frame(BINARY, b"".join(encode(message, self.count)))
-        self.count += 1
-        return self.answer()
-
-    def answer(self):
-        opcode, payload = self.peer.message()
-        assert opcode == BINARY, payload
-        return decode_frame(payload)[1]
+server = shared(vault_server)
 
 
 AGENT_MAY_NOT = [

@@ -3,6 +3,7 @@
 import os
 import re
 import signal
+import socket
 import ssl
 import subprocess
 import sys
@@ -16,11 +17,9 @@ from paddock.errors import PlanError, Unreachable
 from paddock.hosting.messages import Close, Make, Reset, Step
 from paddock.hosting.remote_address import parse_address
 from paddock.hosting.remote_channel import RemoteChannel
-from paddock.server.gate import Gate
-from paddock.server.principals import Tokens
-from paddock.server.rates import AddressRates
+from paddock.server.auth import AddressRates, OriginCheck, Tokens
 from paddock.server.settings import Settings
-from tests.server.in_process import RunningServer, write_vault
+from tests.server.in_process import vault_server
 from tests.server.raw_peers import Peer
 
 
@@ -38,6 +37,7 @@ def processes_of(pid):
     return found
 
 
+@pytest.mark.process
 @pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 def test_a_default_start_is_for_this_machine_with_a_token_told_once():
     running = serve()
@@ -67,6 +67,7 @@ def test_each_start_has_a_token_of_its_own():
     assert len({Tokens.fresh()[1] for _ in range(100)}) == 100
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("host", ["0.0.0.0", "127.0.0.1.evil"])
 def test_other_machines_are_not_served_without_tls(host):
     running = serve("--host", host)
@@ -85,13 +86,13 @@ def test_settings_that_would_be_unsafe():
 
 
 def test_names_that_a_server_goes_by():
-    everywhere = Gate.for_bind("0.0.0.0", hosts=frozenset({"Envs.example.org"}))
+    everywhere = OriginCheck.for_bind("0.0.0.0", hosts=frozenset({"Envs.example.org"}))
     for host in ("envs.example.org", "envs.example.org:443", "192.0.2.7", "[2001:db8::1]:8443", "localhost"):
         assert everywhere.refusal({"host": host}) is None, host
     for host in ("evil.example.org", "envs.example.org.evil", "2001:db8::1", "[::1", "1.2.3.4.5", "", "a b"):
         assert everywhere.refusal({"host": host}) is not None, host
-    assert Gate.for_bind("127.0.0.1").refusal({"host": "192.0.2.7"}) is not None
-    assert Gate.for_bind("::1").refusal({"host": "[::1]:8000"}) is None
+    assert OriginCheck.for_bind("127.0.0.1").refusal({"host": "192.0.2.7"}) is not None
+    assert OriginCheck.for_bind("::1").refusal({"host": "[::1]:8000"}) is None
 
 
 # Tokens
@@ -191,10 +192,11 @@ def certificate(tmp_path_factory):
 def secure(certificate, tmp_path_factory):
     place = tmp_path_factory.mktemp("secure")
     files = {"tls_cert": certificate / "cert.pem", "tls_key": certificate / "key.pem"}
-    with RunningServer([write_vault(place / "vault")], place / "tokens", **files) as running:
+    with vault_server(place, **files) as running:
         yield running
 
 
+@pytest.mark.process
 def test_http_and_websockets_over_tls_ask_for_the_same_token(secure, certificate):
     context = ssl.create_default_context(cafile=certificate / "cert.pem")
     with secure.peer(context=context) as peer:
@@ -208,6 +210,7 @@ def test_http_and_websockets_over_tls_ask_for_the_same_token(secure, certificate
         assert peer.upgrade(headers={"origin": "https://evil.example"}).status == 403
 
 
+@pytest.mark.process
 def test_a_client_with_the_right_authority_steps(secure, certificate):
     context = ssl.create_default_context(cafile=certificate / "cert.pem")
     url = f"https://127.0.0.1:{secure.port}/Vault-v0"
@@ -223,6 +226,7 @@ def test_a_client_with_the_right_authority_steps(secure, certificate):
         channel.close()
 
 
+@pytest.mark.process
 def test_a_client_that_does_not_know_the_authority_says_nothing(secure):
     url = f"https://127.0.0.1:{secure.port}/Vault-v0"
     with pytest.raises(Exception, match=r"(?i)certificate"):
@@ -231,6 +235,7 @@ def test_a_client_that_does_not_know_the_authority_says_nothing(secure):
         secure.peer(context=ssl.create_default_context())
 
 
+@pytest.mark.process
 def test_plain_http_to_a_port_with_tls_is_told_to_use_https(secure, certificate):
     asked = {"GET": b"", "POST": b"x" * 100_000}
     for method, body in asked.items():
@@ -245,6 +250,7 @@ def test_plain_http_to_a_port_with_tls_is_told_to_use_https(secure, certificate)
         RemoteChannel(parse_address(url, token=secure.tokens["operator"], environ={}))
 
 
+@pytest.mark.process
 def test_plain_http_to_a_port_with_tls_has_a_rate(secure, monkeypatch):
     monkeypatch.setattr(secure.api, "_open_asks", AddressRates(0.1, 2))
     found = []
@@ -254,6 +260,7 @@ def test_plain_http_to_a_port_with_tls_has_a_rate(secure, monkeypatch):
     assert found == [400, 400, 429]
 
 
+@pytest.mark.process
 def test_old_tls_gets_nothing(secure, certificate):
     old = ssl.create_default_context(cafile=certificate / "cert.pem")
     with warnings.catch_warnings():
@@ -265,11 +272,24 @@ def test_old_tls_gets_nothing(secure, certificate):
         assert peer.ask("GET", "/health").status == 200
 
 
+@pytest.mark.process
 def test_a_unix_socket_is_for_its_owner(tmp_path):
     place = tmp_path / "socket"
-    with RunningServer([write_vault(tmp_path / "vault")], tmp_path / "tokens", uds=place) as server:
+    with vault_server(tmp_path, uds=place) as server:
         assert os.stat(place).st_mode & 0o777 == 0o600
         with Peer(str(place)) as stranger:
             assert stranger.ask("GET", "/metadata").status == 401
         with Peer(str(place), token=server.tokens["operator"]) as peer:
             assert peer.ask("GET", "/metadata").status == 200
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("name", ["sibling", "\0sibling", "127.0.0.1:1"])
+def test_the_name_of_a_peers_unix_socket_means_nothing(tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    with vault_server(tmp_path, uds=tmp_path / "socket"), socket.socket(socket.AF_UNIX) as peer:
+        peer.settimeout(20.0)
+        peer.bind(name)
+        peer.connect(str(tmp_path / "socket"))
+        peer.sendall(b"GET /sessions HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert peer.recv(12) == b"HTTP/1.1 401"

@@ -10,19 +10,21 @@ import warnings
 from contextlib import suppress
 
 import pytest
+import uvloop
 
 import paddock
 from paddock.errors import Unreachable
 from paddock.hosting import messages as m
 from paddock.hosting.codec import decode_frame, encode
 from paddock.hosting.remote_address import WAITING
-from paddock.server import front
-from paddock.server.crew import Crew
+from paddock.server import http_connection, websocket
+from paddock.server.listener import Acceptor
+from paddock.server.workers import WorkerThreads
 from tests.hosting.websocket.servers import certificate, websockets_server
-from tests.server.in_process import RunningServer, write_vault
-from tests.server.raw_peers import BINARY, Peer
+from tests.server.clients import Native
+from tests.server.in_process import vault_server
+from tests.server.raw_peers import BINARY, CLOSE, PING, Peer
 from tests.server.serving import serving, wait_until
-from tests.server.test_auth_roles import Native
 
 
 def asked(server, path, context=None):
@@ -58,6 +60,7 @@ async def crowd(url, remote, count, meanwhile):
     return places
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("tls", [False, True], ids=["plain", "tls"])
 @pytest.mark.parametrize("count", [24, pytest.param(200, marks=pytest.mark.full)])
 def test_a_crowd_gets_a_session_each_on_one_connection_and_with_one_start(tmp_path, count, tls):
@@ -105,17 +108,17 @@ def wait_until_idle(server, context):
 def held_up(tmp_path):
     """A server in this process whose starts wait for ``go``: two of them at a time, the others are in line."""
     go = threading.Event()
-    running = RunningServer([write_vault(tmp_path / "vault")], tmp_path / "tokens")
+    running = vault_server(tmp_path)
     (served,) = running.served
     start = served.start
 
-    def start_later():
+    def start_later(tenant):
         go.wait(30.0)
-        return start()
+        return start(tenant)
 
     served.start = start_later
     with running as server:
-        server.service._crew = Crew(2)
+        server.service._threads = WorkerThreads(2)
         server.go = go
         try:
             yield server
@@ -135,6 +138,7 @@ def waiting(server, count):
     wait_until(lambda: server.service.queue["sessions_waiting"] == count)
 
 
+@pytest.mark.process
 def test_a_client_that_leaves_frees_its_place_and_no_worker_is_started_for_it(held_up):
     peers = [native(held_up) for _ in range(2)]
     wait_until(lambda: held_up.service.queue["workers_starting"] == 2)
@@ -150,9 +154,10 @@ def test_a_client_that_leaves_frees_its_place_and_no_worker_is_started_for_it(he
     for peer in (*peers, fourth):
         assert isinstance(decode_frame(peer.message()[1])[1], m.Welcome)
         peer.sock.close()
-    assert held_up.service._crew.started == 3
+    assert held_up.service._threads.started == 3
 
 
+@pytest.mark.process
 def test_an_operator_does_not_wait_for_agents(held_up):
     peers = [native(held_up, "observer")]
     wait_until(lambda: held_up.service.queue["workers_starting"] == 1)
@@ -164,6 +169,7 @@ def test_an_operator_does_not_wait_for_agents(held_up):
         peer.sock.close()
 
 
+@pytest.mark.process
 def test_a_client_that_does_not_know_the_event_is_not_sent_it(held_up):
     peers = [native(held_up) for _ in range(2)]
     wait_until(lambda: held_up.service.queue["workers_starting"] == 2)
@@ -179,6 +185,7 @@ def test_a_client_that_does_not_know_the_event_is_not_sent_it(held_up):
         peer.sock.close()
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("way", ["blocking", "async"])
 def test_a_client_gives_up_when_its_time_is_over_and_says_what_it_waited_for(held_up, way):
     peers = [native(held_up) for _ in range(3)]
@@ -220,6 +227,7 @@ def flooding():
         yield f"http://127.0.0.1:{endpoint.port}/X", given_up
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["blocking", "async"])
 def test_a_server_that_never_stops_talking_is_waited_for_no_longer(way, flooding):
     url, given_up = flooding
@@ -228,6 +236,7 @@ def test_a_server_that_never_stops_talking_is_waited_for_no_longer(way, flooding
     assert not given_up.is_set()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["blocking", "async"])
 def test_a_server_that_sends_byte_by_byte_is_waited_for_no_longer(way):
     ended = threading.Event()
@@ -252,6 +261,7 @@ def test_what_on_wait_raises_reaches_the_caller(way, flooding):
         make_remote(way, flooding[0], connect_s=5, on_wait=lambda ahead: ahead // 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["blocking", "async"])
 def test_a_server_that_accepts_and_says_nothing_is_waited_for_on_one_connection(way):
     """As one does whose machine is too busy for the handshake: coming again would only make that worse."""
@@ -269,6 +279,7 @@ def test_a_server_that_accepts_and_says_nothing_is_waited_for_on_one_connection(
             listener.accept()
 
 
+@pytest.mark.process
 def test_openenv_clients_just_wait(held_up):
     peers = [native(held_up) for _ in range(2)]
     wait_until(lambda: held_up.service.queue["workers_starting"] == 2)
@@ -284,11 +295,12 @@ def test_openenv_clients_just_wait(held_up):
         peer.sock.close()
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("stage", ["silent", "entrants", "entering", "cancelled"])
 def test_server_that_stops_closes_those_who_wait_to_be_let_in(tmp_path, monkeypatch, stage):
     certificate(tmp_path)
     settings = {"tls_cert": tmp_path / "cert.pem", "tls_key": tmp_path / "key.pem"}
-    let_in = front.Acceptor._let_in
+    let_in = Acceptor._let_in
 
     def let_in_and_cancel(acceptor):
         let_in(acceptor)
@@ -296,11 +308,11 @@ def test_server_that_stops_closes_those_who_wait_to_be_let_in(tmp_path, monkeypa
             task.cancel()
 
     if stage in ("entrants", "cancelled"):
-        monkeypatch.setattr(front.Acceptor, "_let_in", let_in_and_cancel if stage == "cancelled" else lambda _: None)
+        monkeypatch.setattr(Acceptor, "_let_in", let_in_and_cancel if stage == "cancelled" else lambda _: None)
     gc.collect()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ResourceWarning)
-        with RunningServer([write_vault(tmp_path / "vault")], tmp_path / "tokens", **settings) as server:
+        with vault_server(tmp_path, **settings) as server:
             peer = server.peer(None)
             if stage != "silent":
                 peer.send(b"\x16")  # a TLS handshake begins with it
@@ -308,6 +320,51 @@ def test_server_that_stops_closes_those_who_wait_to_be_let_in(tmp_path, monkeypa
         assert peer.is_closed()
         peer.sock.close()
         assert server.listening._callers._count == 0
+        del server.listening, server.loop
+        gc.collect()
+    assert [str(one.message) for one in caught if str(server.port) in str(one.message)] == []
+
+
+def leave_open(server, context):
+    """A connection of each kind."""
+    address = "localhost" if context else "127.0.0.1", server.port
+    names = ("silent", "head", "idle", "refused", "websocket", "no hello", "too much")
+    peers = {name: Peer(address, token=server.tokens["operator"], context=context) for name in names}
+    peers["head"].send(b"GET / HT")
+    assert peers["idle"].ask("GET", "/health").status == 200
+    assert peers["refused"].ask("GET", "/sessions", {"authorization": "Bearer wrong"}).status == 401
+    assert peers["websocket"].upgrade().status == peers["no hello"].upgrade(native=True).status == 101
+    assert peers["too much"].upgrade().status == 101
+    assert peers["too much"].text({"type": "reset", "data": {}})["type"] == "observation"
+    sessions = server.service.active
+    for _ in range(5000):
+        with suppress(OSError):  # it may be over already
+            peers["too much"].frame(PING, b"")
+    assert peers["too much"].message()[0] == CLOSE
+    wait_until(lambda: server.service.active < sessions)  # though its connection lingers
+    return peers
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("tls", [False, True], ids=["plain", "TLS"])
+@pytest.mark.parametrize("run", [asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])
+def test_server_that_stops_closes_every_connection(tmp_path, monkeypatch, run, tls):
+    for module in (http_connection, websocket):
+        monkeypatch.setattr(module, "_LINGER_S", 600.0)
+    _, context = certificate(tmp_path) if tls else (None, None)
+    settings = {"tls_cert": tmp_path / "cert.pem", "tls_key": tmp_path / "key.pem"} if tls else {}
+    gc.collect()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", ResourceWarning)
+        server = vault_server(tmp_path, **settings)
+        server.run = run
+        with server:
+            peers = leave_open(server, context)
+        for name, peer in peers.items():
+            peer.sock.settimeout(1.0)
+            assert peer.is_closed(), name
+            peer.sock.close()
+        assert server.listening._callers.open == {}
         del server.listening, server.loop
         gc.collect()
     assert [str(one.message) for one in caught if str(server.port) in str(one.message)] == []

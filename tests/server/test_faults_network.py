@@ -17,14 +17,14 @@ from paddock.hosting.codec import decode_frame, encode
 from paddock.hosting.messages import Failed, Hello, Resume, Step
 from tests.hosting.cutting_proxy import CuttingProxy
 from tests.server.raw_client import Raw
-from tests.server.serving import ROOT, Client, below, rss_kb, serving, together, wait_until
+from tests.server.serving import ROOT, Client, rss_kb, serving, together, wait_until, workers_below
 from tests.server.worlds.witness import DO, LARGE_BYTES
+from tests.serving import shared
+
+pytestmark = pytest.mark.process
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    with serving(tmp_path_factory.mktemp("server")) as server:
-        yield server
+server = shared(serving)
 
 
 @pytest.mark.parametrize("count", [20, pytest.param(500, marks=pytest.mark.full)])
@@ -106,7 +106,7 @@ def test_peers_that_vanish_are_noticed_parked_and_let_go(tmp_path, seed):
             wait_until(lambda: len(left()) == 1, 20.0)
             for client in clients:
                 client.abandon()
-        wait_until(lambda: not below(server.process.pid), 10.0)
+        wait_until(lambda: not workers_below(server.process.pid), 10.0)
 
 
 class SwallowingProxy(CuttingProxy):
@@ -199,7 +199,7 @@ def test_session_is_taken_over_by_another_process_once(server, seed):
         saved = client.channel.saved
         if number == 0:
             program = (
-                "import sys; from tests.server.test_faults_network import take_over; take_over(*map(str, sys.argv[1:]))"
+                "import sys; from tests.server.separate_clients import take_over; take_over(*map(str, sys.argv[1:]))"
             )
             argv = [sys.executable, "-c", program, str(server.address()), server.token, saved.session, saved.token]
             done = subprocess.run([*argv, str(saved.last)], cwd=ROOT, capture_output=True, text=True, check=False)
@@ -214,18 +214,6 @@ def test_session_is_taken_over_by_another_process_once(server, seed):
             raw.resume(saved)
         with Raw(server) as raw, pytest.raises(AssertionError, match="SESSION_GONE"):
             raw.resume(Resume(saved.session, "0" * 32, saved.last))
-
-
-def take_over(url, token, session, resume_token, last):
-    """In a process of its own."""
-    from paddock.hosting.remote_address import parse_address
-    from paddock.hosting.remote_channel import RemoteChannel
-
-    channel = RemoteChannel(parse_address(url, token=token), saved=Resume(session, resume_token, int(last)))
-    channel.send(Step([0], [9]))
-    observation = channel.recv().value[0][0]
-    print(observation[0], observation[2])
-    channel.lose()
 
 
 @pytest.mark.parametrize("rounds", [20, pytest.param(1000, marks=pytest.mark.full)])

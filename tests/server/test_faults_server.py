@@ -14,13 +14,15 @@ import pytest
 
 from paddock.errors import CapacityReached, PaddockError, SessionGone, StorageFull, WorkerLost
 from paddock.hosting.messages import Failed, Hello, Step
-from paddock.hosting.resuming import Patience
+from paddock.hosting.remote_session import Patience
 from paddock.server.journal import recover
-from tests.server.raw_client import Raw
-from tests.server.serving import ROOT, Client, Server, alive, below, serving, together, wait_until
+from tests.server.raw_client import Raw, refusal
+from tests.server.serving import ROOT, Client, Server, alive, below, serving, together, wait_until, workers_below
 from tests.server.worlds.witness import DO
 
-SHORT = Patience(first_s=0.01, longest_s=0.5, begin_s=10.0, resume_s=1.0, handshake_s=30.0)
+pytestmark = pytest.mark.process
+
+SHORT = Patience(first_s=0.01, longest_s=0.5, begin_s=120.0, resume_s=1.0, handshake_s=30.0)
 
 
 @pytest.mark.parametrize(
@@ -202,13 +204,6 @@ def test_full_disk_refuses_new_sessions_and_hurts_no_running_one(tmp_path, small
     print(f"{times} full disks: {refused} sessions refused, {went_on} went on; no step lost, doubled or reordered")
 
 
-def refusal(server):
-    """The code with which a new session is refused, or None."""
-    with Raw(server) as raw:
-        reply = raw.ask(0, Hello())
-    return reply.code if isinstance(reply, Failed) else None
-
-
 def fill(path, leave):
     free = shutil.disk_usage(path.parent).free
     with path.open("wb") as file:
@@ -250,13 +245,13 @@ def test_torn_journals_are_taken_up_as_far_as_they_are_whole(tmp_path, seed, cou
 @pytest.mark.parametrize("count", [20, pytest.param(64, marks=pytest.mark.full)])
 def test_sessions_of_a_client_that_was_killed_are_parked_and_reaped(tmp_path, count):
     with serving(tmp_path / "server", grace_s=3.0, spares=0) as server:
-        program = "import sys; from tests.server.test_faults_server import hold; hold(*sys.argv[1:])"
+        program = "import sys; from tests.server.separate_clients import hold; hold(*sys.argv[1:])"
         argv = [sys.executable, "-c", program, str(server.address()), server.token, str(count)]
         holder = subprocess.Popen(argv, cwd=ROOT, stdout=subprocess.PIPE, text=True)
         assert holder.stdout.readline() == "held\n"
         descriptors = len(os.listdir(f"/proc/{server.process.pid}/fd"))
         assert sum(one["connected"] for one in server.sessions()) == count
-        workers = below(server.process.pid)
+        workers = workers_below(server.process.pid)
         holder.kill()
         holder.wait()
         holder.stdout.close()
@@ -265,17 +260,6 @@ def test_sessions_of_a_client_that_was_killed_are_parked_and_reaped(tmp_path, co
         wait_until(lambda: not server.sessions(), 10.0)
         wait_until(lambda: not alive(workers), 10.0)
         wait_until(lambda: len(os.listdir(f"/proc/{server.process.pid}/fd")) < descriptors - 4 * count, 10.0)
-
-
-def hold(url, token, count):
-    """In a process of its own, until it is killed."""
-    from paddock.hosting.remote_address import parse_address
-
-    address = parse_address(url, token=token)
-    kept = together(lambda canary: Client(address, canary).reset(), range(int(count)))
-    print("held", flush=True)
-    while kept:
-        signal.pause()
 
 
 @pytest.mark.parametrize(
@@ -301,7 +285,7 @@ def test_drain_answers_what_was_asked_and_waits_for_no_hung_worker(tmp_path, act
         stepping = [threading.Thread(target=go, args=(pair,)) for pair in zip(clients, asked, strict=True)]
         for thread in stepping:
             thread.start()
-        wait_until(lambda: all(client.count >= 1 for client in clients[:active]))
+        wait_until(lambda: all(client.count >= 1 for client in clients[:active]), 60.0)
         workers, began = below(server.process.pid), time.monotonic()
         assert server.stop(30.0) == 0
         took = time.monotonic() - began

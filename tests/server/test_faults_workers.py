@@ -9,22 +9,17 @@ import time
 import pytest
 
 from paddock.errors import DeadlineExceeded, PaddockError, WorkerLost
-from tests.server.serving import Client, alive, below, rss_kb, serving, together, wait_until
+from tests.server.serving import Client, alive, rss_kb, serving, together, wait_until, workers_below
 from tests.server.worlds.witness import DO
+from tests.serving import shared
+
+pytestmark = pytest.mark.process
 
 DEADLINE_S = 1.0
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    with serving(tmp_path_factory.mktemp("server"), policy={"memory_mb": 192}) as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
-def hasty(tmp_path_factory):
-    with serving(tmp_path_factory.mktemp("hasty"), deadline_s=DEADLINE_S) as server:
-        yield server
+server = shared(lambda folder: serving(folder, policy={"memory_mb": 192}))
+hasty = shared(lambda folder: serving(folder, deadline_s=DEADLINE_S))
 
 
 @pytest.fixture
@@ -200,7 +195,7 @@ def test_nothing_is_left_of_sessions_that_were_abandoned(tmp_path, seed):
     """What the clients above left without a word ends with its grace; here it is short."""
     with serving(tmp_path / "server", grace_s=0.5, spares=0) as server:
         clients = together(lambda canary: doomed(server, canary), range(8))
-        workers = below(server.process.pid)
+        workers = workers_below(server.process.pid)
         for client in clients:
             client.abandon()
         wait_until(lambda: not server.sessions(), 5.0)

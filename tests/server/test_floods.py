@@ -13,15 +13,15 @@ import pytest
 
 import paddock
 from paddock.hosting import messages as m
-from paddock.server import front, http_api, native_socket
+from paddock.server import http_api, listener, native_socket
+from paddock.server.auth import Rates
 from paddock.server.http import Request
 from paddock.server.native_socket import NORMAL, POLICY_VIOLATION
-from paddock.server.rates import Rates
+from tests.server.clients import Native
 from tests.server.flooders import FRAMES
-from tests.server.in_process import RunningServer, write_vault
 from tests.server.raw_peers import BINARY, CLOSE, PING, PONG, TEXT, Peer
 from tests.server.serving import ROOT, serving, wait_until
-from tests.server.test_auth_roles import Native
+from tests.serving import shared
 
 FLOODERS = 2
 OTHERS = ("connections", "silent connections", "requests", "health")
@@ -71,15 +71,15 @@ def flooding(kind, server, token, seconds):
 OBSERVER = "observer-0123456789abcdef"
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("flooded") / "server"
-    folder.mkdir()
+def watched(folder):
     (folder / "tokens").write_text(f"operator operator-0123456789abcdef\nobserver {OBSERVER}\n")
-    with serving(folder, spares=0) as server:
-        yield server
+    return serving(folder, spares=0)
 
 
+server = shared(watched)
+
+
+@pytest.mark.process
 @pytest.mark.parametrize(
     "kind", [kind if kind in ("pings", "connections") else pytest.param(kind, marks=pytest.mark.full) for kind in ALL]
 )
@@ -106,14 +106,6 @@ def test_others_are_answered_while_two_peers_flood(server, kind):
     assert min(lateness) <= 0, lateness
 
 
-@pytest.fixture
-def start(tmp_path):
-    def start(**settings):
-        return RunningServer([write_vault(tmp_path / "vault")], tmp_path / "tokens", **settings)
-
-    return start
-
-
 def closing(peer):
     """The number and the reason with which the server takes leave."""
     while (message := peer.message())[0] != CLOSE:
@@ -121,6 +113,7 @@ def closing(peer):
     return int.from_bytes(message[1][:2], "big"), message[1][2:].decode()
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("native", [True, False], ids=["native", "openenv"])
 @pytest.mark.parametrize("opcode", [PING, PONG])
 def test_control_frames_count_and_too_many_end_the_connection(start, opcode, native):
@@ -137,6 +130,7 @@ def test_control_frames_count_and_too_many_end_the_connection(start, opcode, nat
             assert peer.upgrade(native=native).status == 101
 
 
+@pytest.mark.process
 def test_requests_that_are_refused_cost_more_than_those_that_are_served(start):
     with start(rate_per_s=2000.0) as server, server.peer() as peer:  # in lots of two
         assert peer.upgrade(native=True).status == 101
@@ -146,6 +140,7 @@ def test_requests_that_are_refused_cost_more_than_those_that_are_served(start):
         assert closing(peer) == (POLICY_VIOLATION, "RATE_LIMITED: Too many frames.")
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("frames", [20, 5000], ids=["empty", "endless"])
 def test_pieces_of_a_message_are_bounded(start, frames):
     with start() as server, server.peer() as peer:
@@ -159,6 +154,7 @@ def test_pieces_of_a_message_are_bounded(start, frames):
         assert number == POLICY_VIOLATION and reason.startswith("RATE_LIMITED: A message may have"), reason
 
 
+@pytest.mark.process
 def test_last_piece_of_a_message_may_be_empty(start):
     with start() as server, server.peer() as peer:
         assert peer.upgrade().status == 101
@@ -168,6 +164,7 @@ def test_last_piece_of_a_message_may_be_empty(start):
         assert b'"observation"' in peer.message()[1]
 
 
+@pytest.mark.process
 def test_who_steps_as_fast_as_it_can_is_slowed_down_and_never_dropped(start):
     with start(rate_per_s=300.0) as server:
         remote = paddock.RemoteOptions(token=server.tokens["operator"])
@@ -181,6 +178,7 @@ def test_who_steps_as_fast_as_it_can_is_slowed_down_and_never_dropped(start):
         assert server.service.metrics._counts["paddock_connections_total", ""] == 1
 
 
+@pytest.mark.process
 def test_openenv_client_that_is_a_little_too_fast_is_slowed_down_too(start):
     with start(rate_per_s=100.0) as server, server.peer() as peer:
         assert peer.upgrade().status == 101
@@ -190,6 +188,7 @@ def test_openenv_client_that_is_a_little_too_fast_is_slowed_down_too(start):
         assert time.monotonic() - began > 0.5
 
 
+@pytest.mark.process
 def test_connection_that_was_silent_longest_makes_room(start):
     with start(callers_each=3, callers=100) as server:
         silent = [server.peer(None) for _ in range(3)]
@@ -202,6 +201,7 @@ def test_connection_that_was_silent_longest_makes_room(start):
             peer.sock.close()
 
 
+@pytest.mark.process
 def test_websockets_take_no_place_of_those_who_are_not_known_yet(start):
     with start(callers_each=2, callers=2) as server:
         peers = []
@@ -213,17 +213,19 @@ def test_websockets_take_no_place_of_those_who_are_not_known_yet(start):
             peer.sock.close()
 
 
+@pytest.mark.process
 def test_strangers_of_all_addresses_together_have_a_limit_too(start):
     with start(failures_per_s=1.0) as server:
         statuses = []
         for number in range(12):  # ten at once for each address, a hundred for all
             for _ in range(10):
                 asked = Request("GET", "/sessions", "", {"host": "localhost"}, peer=f"192.0.2.{number}:80")
-                found = server.api._admitted(asked, "GET")
+                found = server.api._admit(asked, "GET")
                 statuses.append(found.status)
         assert statuses[:100] == [401] * 100 and 429 in statuses[100:]
 
 
+@pytest.mark.process
 def test_open_routes_are_answered_late_to_who_asks_too_often(start):
     with start() as server, server.peer(None) as peer:
         began = time.monotonic()
@@ -231,6 +233,7 @@ def test_open_routes_are_answered_late_to_who_asks_too_often(start):
         assert time.monotonic() - began > 0.3
 
 
+@pytest.mark.process
 def test_websocket_that_says_no_hello_is_closed(start, monkeypatch):
     monkeypatch.setattr(native_socket, "_HELLO_S", 0.5)
     with start() as server, server.peer("observer") as silent, server.peer("observer") as wrong, server.peer() as known:
@@ -243,6 +246,7 @@ def test_websocket_that_says_no_hello_is_closed(start, monkeypatch):
         assert isinstance(native.ask(m.Make(0, {})), m.Done)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("role", ["operator", "agent"])  # an agent gets no session in an environment without tools
 def test_openenv_websocket_that_is_silent_is_closed(start, role):
     with start(idle_s=1.0) as server, server.peer(role) as peer, server.peer(role) as busy:
@@ -254,6 +258,7 @@ def test_openenv_websocket_that_is_silent_is_closed(start, role):
         assert closing(peer) == (NORMAL, "SESSION_GONE: It was silent for too long.")
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("native", [True, False], ids=["native", "openenv"])
 def test_websockets_of_one_token_are_bounded(start, monkeypatch, native):
     monkeypatch.setattr(http_api, "_WEBSOCKETS_MORE", 1)
@@ -272,6 +277,7 @@ def test_websockets_of_one_token_are_bounded(start, monkeypatch, native):
         wait_until(admitted)
 
 
+@pytest.mark.process
 def test_message_before_the_welcome_is_small(start):
     with start() as server, server.peer() as peer, server.peer() as known:
         assert peer.upgrade(native=True).status == 101
@@ -282,8 +288,9 @@ def test_message_before_the_welcome_is_small(start):
         assert isinstance(native.ask(m.Make(0, {"kwargs": {}, "more": "x" * (1 << 20)})), m.Done | m.Failed)
 
 
+@pytest.mark.process
 def test_one_address_does_not_wait_for_all_connections_of_another(start, monkeypatch):
-    monkeypatch.setattr(front, "_ACCEPT_S", 10.0)  # all of them in one turn of the loop
+    monkeypatch.setattr(listener, "_ACCEPT_S", 10.0)  # all of them in one turn of the loop
     with start() as server, ExitStack() as open_socks:
         socks, peers, go_on, handle = [], [], threading.Event(), server.api.handle
         server.api.handle = lambda request: peers.append(request.peer.partition(":")[0]) or handle(request)
@@ -311,6 +318,7 @@ REFUSED = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.process
 @REFUSED
 def test_refusals_before_any_token_have_a_rate(start, monkeypatch, method, headers, status):
     monkeypatch.setattr(http_api, "_OPEN_PER_S", 2.0)
@@ -320,6 +328,7 @@ def test_refusals_before_any_token_have_a_rate(start, monkeypatch, method, heade
         assert answers[-1].status == 429 and answers[-1].headers["retry-after"] == "1"
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("headers", "status"),
     [({"host": "evil.example"}, 403), ({"sec-websocket-version": "12"}, 426)],
@@ -335,6 +344,7 @@ def test_refusals_of_websockets_before_any_token_have_a_rate(start, monkeypatch,
         assert found[0] == status and found[-1] == 429
 
 
+@pytest.mark.process
 def test_mistake_in_the_body_of_a_known_peer_is_not_charged_to_its_address(start, monkeypatch):
     monkeypatch.setattr(http_api, "_OPEN_PER_S", 2.0)
     with start(failures_per_s=2.0) as server, server.peer(None) as stranger, server.peer() as known:
@@ -344,6 +354,7 @@ def test_mistake_in_the_body_of_a_known_peer_is_not_charged_to_its_address(start
         assert {known.ask("POST", "/reset", chunked, b"no size").status for _ in range(6)} == {400}
 
 
+@pytest.mark.process
 def test_refusals_of_one_address_are_summed_up_in_the_audit_log(start, caplog):
     def lines():
         return [one.getMessage() for one in caplog.records if one.getMessage().startswith("refused gate")]
@@ -359,6 +370,7 @@ def test_refusals_of_one_address_are_summed_up_in_the_audit_log(start, caplog):
         assert len(lines()) <= 2 * (time.monotonic() - began + 2)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("method", "path", "status"), [("GET", "/a", 401), ("DELETE", "/health", 405)], ids=["token", "method"]
 )
@@ -370,6 +382,7 @@ def test_stranger_that_pipelines_gets_one_refusal(start, method, path, status):
         assert not peer._buffer and peer.sock.recv(1) == b""
 
 
+@pytest.mark.process
 def test_strangers_that_keep_connections_busy_lock_no_operator_out(start):
     with start(callers_each=2, callers=2) as server, server.peer(None) as one, server.peer(None) as two:
         for peer in (one, two):
@@ -379,6 +392,7 @@ def test_strangers_that_keep_connections_busy_lock_no_operator_out(start):
             assert operator.ask("GET", "/metadata").status == 200
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("length", [{"content-length": str(16 << 20)}, {"transfer-encoding": "chunked"}], ids=str)
 def test_body_of_a_stranger_is_not_waited_for(start, length):
     with start() as server, server.peer(None) as peer:
@@ -389,6 +403,7 @@ def test_body_of_a_stranger_is_not_waited_for(start, length):
             assert known.ask("POST", "/reset", body={}).status == 200
 
 
+@pytest.mark.process
 def test_all_bodies_together_are_bounded(start):
     with start() as server, server.peer() as peer, server.peer() as other:
         server.api.bodies.left = 1000

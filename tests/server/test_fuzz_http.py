@@ -8,8 +8,7 @@ import subprocess
 import pytest
 
 from tests.peers import ROOT
-from tests.server.in_process import SECRET, RunningServer, write_vault
-from tests.server.tool_world import write_shop
+from tests.server.in_process import SECRET, shop_server, vault_server
 
 
 def schemathesis(server, report, *options):
@@ -34,9 +33,8 @@ def schemathesis(server, report, *options):
 
 
 def run(tmp_path, id, *options):
-    write = write_shop if id == "Shop-v0" else write_vault
-    targets = [write(tmp_path / "vault", id)]
-    with RunningServer(targets, tmp_path / "tokens", failures_per_s=1e6, spares=1) as server:
+    serve = shop_server if id == "Shop-v0" else vault_server
+    with serve(tmp_path, id, failures_per_s=1e6, spares=1) as server:
         told = schemathesis(server, tmp_path / "report.ndjson", *options)
         with server.peer() as peer:
             assert peer.ask("GET", "/health").json == {"status": "healthy"}
@@ -50,20 +48,22 @@ def run(tmp_path, id, *options):
     return counts
 
 
+@pytest.mark.peers
 @pytest.mark.parametrize("id", ["Vault-v0", "Shop-v0"])
 def test_every_answer_is_as_documented(tmp_path, id):
     run(tmp_path, id, "-n", "3", "--phases", "coverage,fuzzing")
 
 
+@pytest.mark.peers
 @pytest.mark.full
 @pytest.mark.parametrize("id", ["Vault-v0", "Picky-v0", "Shop-v0"])
 def test_every_answer_of_many_is_as_documented(tmp_path, id):
     run(tmp_path, id, "-n", "60", "--phases", "coverage,fuzzing,stateful")
 
 
+@pytest.mark.process
 def test_the_document_has_every_route_and_no_other(tmp_path):
-    targets = [write_vault(tmp_path / "vault"), write_vault(tmp_path / "vault", "Picky-v0")]
-    with RunningServer(targets, tmp_path / "tokens") as server, server.peer() as peer:
+    with vault_server(tmp_path, "Vault-v0", "Picky-v0") as server, server.peer() as peer:
         paths = json.loads(peer.ask("GET", "/openapi.json").body)["paths"]
         for path, methods in paths.items():
             for method in methods:
@@ -73,7 +73,7 @@ def test_the_document_has_every_route_and_no_other(tmp_path):
                 )
                 assert found, (method, path)
         assert "/Vault-v0/step" in paths and "/Picky-v0/step" in paths and "/step" not in paths
-    with RunningServer(targets[:1], tmp_path / "tokens", mode="production") as server, server.peer() as peer:
+    with vault_server(tmp_path, mode="production") as server, server.peer() as peer:
         paths = json.loads(peer.ask("GET", "/openapi.json").body)["paths"]
         assert not {"/reset", "/step", "/state"} & set(paths)
         for path in ("/reset", "/step", "/state", "/Vault-v0/reset"):

@@ -7,28 +7,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.server.in_process import SECRET, RunningServer
-from tests.server.test_fuzz_openenv import JSON, LIMIT_S, LIMIT_S_PER_BYTE
-from tests.server.test_mcp import Client
-from tests.server.test_tools import call, data, step
-from tests.server.tool_world import write_shop
+from tests.server.clients import McpClient, call, data, step
+from tests.server.fuzzing import JSON, LIMIT_S, LIMIT_S_PER_BYTE
+from tests.server.in_process import SECRET, shop_server
+from tests.serving import shared
 
 STATUSES = (200, 202, 400)
 LEAKS = (SECRET, "/home/", "Traceback", "site-packages", "shop_env")
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    place = tmp_path_factory.mktemp("fuzz")
-    with RunningServer([write_shop(place / "shop")], place / "tokens") as running:
-        yield running
+server = shared(shop_server)
 
 
 class Session:
     """One session of MCP, whose steps are counted on both sides."""
 
     def __init__(self, server):
-        self.server, self.client = server, Client(server, path="/mcp")
+        self.server, self.client = server, McpClient(server, path="/mcp")
         self.ids, self.steps = iter(range(1_000_000_000, 2_000_000_000)), 0
         self.used_s = time.monotonic()
 
@@ -59,7 +54,9 @@ class Session:
 
 @pytest.fixture(scope="module")
 def session(server):
-    return Session(server)
+    session = Session(server)
+    yield session
+    session.client.peer.sock.close()
 
 
 CALL = '{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"echo","arguments":%s}}'
@@ -89,6 +86,7 @@ BAD = {
 }
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("name", BAD)
 def test_a_bad_request_is_answered_at_once_and_the_episode_goes_on(session, name):
     body = BAD[name] if isinstance(BAD[name], bytes) else BAD[name].encode()
@@ -96,6 +94,7 @@ def test_a_bad_request_is_answered_at_once_and_the_episode_goes_on(session, name
     session.check(counted=False)
 
 
+@pytest.mark.process
 def test_a_body_that_is_too_large_is_refused(server):
     with server.peer() as peer:
         assert peer.ask("POST", "/mcp", body=b'["' + b"x" * (17 << 20) + b'"]').status == 413
@@ -128,6 +127,7 @@ REQUESTS = st.one_of(
 )
 
 
+@pytest.mark.process
 @settings(max_examples=150)
 @given(REQUESTS)
 def test_any_request_of_mcp(session, request_):
@@ -136,6 +136,7 @@ def test_any_request_of_mcp(session, request_):
     session.check(counted=False)
 
 
+@pytest.mark.process
 @settings(max_examples=150)
 @given(REQUESTS)
 def test_any_request_of_openenv(session, request_):
@@ -149,19 +150,32 @@ def test_any_request_of_openenv(session, request_):
     session.check()
 
 
-@settings(max_examples=100)
-@given(JSON, JSON, JSON)
-def test_any_tool_call_over_the_socket(server, name, arguments, more):
+def is_strict(value):
+    """Whether its JSON is JSON: Python writes Infinity and NaN, too."""
+    try:
+        json.dumps(value, allow_nan=False)
+    except ValueError:
+        return False
+    return True
+
+
+@pytest.mark.process
+@settings(max_examples=25)
+@given(st.lists(st.tuples(JSON, JSON, JSON), min_size=1, max_size=9))
+def test_any_tool_calls_over_the_socket(server, calls):
+    """A new session each time; the first of its calls comes before any reset."""
     with server.peer() as peer:
         peer.upgrade("/ws")
-        message = {"type": "step", "data": {"type": "call_tool", "tool_name": name, "arguments": arguments}}
-        if isinstance(more, dict):
-            message["data"] |= more
-        assert peer.text(json.dumps(message))["type"] in ("observation", "error")
-        assert peer.text(json.dumps({"type": "mcp", "data": call(name, 1)}))["type"] == "mcp"
-        seen = peer.text(step("count"))
-        if seen["type"] == "observation":
-            assert data(seen)["resets"] == 1
+        for name, arguments, more in calls:
+            message = {"type": "step", "data": {"type": "call_tool", "tool_name": name, "arguments": arguments}}
+            if isinstance(more, dict):
+                message["data"] |= more
+            assert peer.text(json.dumps(message))["type"] in ("observation", "error")
+            answer = peer.text(json.dumps({"type": "mcp", "data": call(name, 1)}))
+            assert answer["type"] == ("mcp" if is_strict(name) else "error")
+            seen = peer.text(step("count"))
+            if seen["type"] == "observation":
+                assert data(seen)["resets"] == 1
 
 
 @pytest.mark.full

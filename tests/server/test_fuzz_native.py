@@ -10,22 +10,22 @@ from hypothesis import strategies as st
 
 from paddock.hosting import messages as m
 from paddock.hosting.codec import PREFIX, encode
-from tests.server.in_process import RunningServer, write_vault
+from tests.server.in_process import vault_server
 from tests.server.native_episode import Episode
 from tests.server.raw_peers import TEXT
+from tests.serving import shared
+
+pytestmark = pytest.mark.process
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    place = tmp_path_factory.mktemp("native")
-    targets = [write_vault(place / "vault"), write_vault(place / "vault", "Picky-v0")]
-    with RunningServer(targets, place / "tokens") as running:
-        yield running
+server = shared(lambda folder: vault_server(folder, "Vault-v0", "Picky-v0"))
 
 
 @pytest.fixture(scope="module")
 def episode(server):
-    return Episode(server)
+    episode = Episode(server)
+    yield episode
+    episode.peer.sock.close()
 
 
 def frame(number, head, body=b"", *, magic=b"PDK1", head_bytes=None, body_bytes=None):
@@ -244,7 +244,9 @@ GOOD = {
 
 @pytest.fixture(scope="module")
 def picky(server):
-    return Episode(server, "Picky-v0")
+    episode = Episode(server, "Picky-v0")
+    yield episode
+    episode.peer.sock.close()
 
 
 ARRAYS = st.builds(

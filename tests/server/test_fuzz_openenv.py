@@ -6,19 +6,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.server.in_process import SECRET, RunningServer, write_vault
+from tests.server.fuzzing import JSON, LEAKS, LIMIT_S, LIMIT_S_PER_BYTE
+from tests.server.in_process import vault_server
 from tests.server.raw_peers import BINARY, TEXT
+from tests.serving import shared
 
-LIMIT_S, LIMIT_S_PER_BYTE = 0.1, 1e-8  # of the server's own thread; it takes bytes in as they come, in small parts
-LEAKS = (SECRET, "hunter2-", "/home/", "Traceback", "site-packages", "vault_env")
+pytestmark = pytest.mark.process
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    place = tmp_path_factory.mktemp("fuzz")
-    targets = [write_vault(place / "vault"), write_vault(place / "vault", "Picky-v0")]
-    with RunningServer(targets, place / "tokens") as running:
-        yield running
+server = shared(lambda folder: vault_server(folder, "Vault-v0", "Picky-v0"))
 
 
 class Episode:
@@ -58,7 +54,9 @@ class Episode:
 
 @pytest.fixture(scope="module")
 def episode(server):
-    return Episode(server)
+    episode = Episode(server)
+    yield episode
+    episode.peer.sock.close()
 
 
 STEP = '{"type":"step","data":{"action":%s}}'
@@ -167,16 +165,6 @@ def test_control_frames_between_fragments_and_empty_ones(episode):
     episode.check()
 
 
-JSON = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers(-(1 << 70), 1 << 70)
-    | st.floats()
-    | st.text(max_size=20)
-    | st.sampled_from(["step", "reset", "state", "mcp", "action", "seed", "options", "secret", "__class__"]),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
-    max_leaves=12,
-)
 MESSAGES = st.one_of(
     JSON,
     st.fixed_dictionaries(
@@ -238,7 +226,9 @@ GOOD = {"go": -1, "push": [0.5, -0.5], "say": "ab", "press": [0, 1, 0], "pick": 
 
 @pytest.fixture(scope="module")
 def picky(server):
-    return Episode(server, "Picky-v0")
+    episode = Episode(server, "Picky-v0")
+    yield episode
+    episode.peer.sock.close()
 
 
 @st.composite

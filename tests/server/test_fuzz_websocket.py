@@ -4,23 +4,24 @@ import pytest
 
 from paddock.hosting import messages as m
 from paddock.hosting.codec import decode_frame, encode
-from paddock.server import front
-from tests.server.in_process import RunningServer, write_vault
+from paddock.server import websocket
+from tests.server.clients import Native
+from tests.server.in_process import vault_server
 from tests.server.native_episode import Episode
 from tests.server.raw_peers import BINARY, CLOSE
-from tests.server.test_auth_roles import Native
+from tests.serving import shared
+
+pytestmark = pytest.mark.process
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    place = tmp_path_factory.mktemp("websocket")
-    with RunningServer([write_vault(place / "vault")], place / "tokens") as running:
-        yield running
+server = shared(vault_server)
 
 
 @pytest.fixture(scope="module")
 def episode(server):
-    return Episode(server)
+    episode = Episode(server)
+    yield episode
+    episode.peer.sock.close()
 
 
 WEBSOCKET_ABUSE = {
@@ -52,7 +53,7 @@ def test_who_breaks_the_websocket_is_let_go_and_can_resume(episode, name):
 
 
 def test_a_frame_or_a_message_that_is_too_long(tmp_path):
-    with RunningServer([write_vault(tmp_path / "vault")], tmp_path / "tokens", max_message=1 << 20) as server:
+    with vault_server(tmp_path, max_message=1 << 20) as server:
         for pieces in (1, 8):
             episode = Episode(server)
             size = (1 << 20) // pieces + 8
@@ -62,6 +63,7 @@ def test_a_frame_or_a_message_that_is_too_long(tmp_path):
             assert (opcode, int.from_bytes(payload[:2], "big")) == (CLOSE, 1009)
             episode.connect()
             episode.check()
+            episode.peer.sock.close()
 
 
 def test_compression_is_not_agreed_to(server):
@@ -71,9 +73,9 @@ def test_compression_is_not_agreed_to(server):
 
 
 def test_who_pings_and_does_not_read_is_let_go(tmp_path, monkeypatch):
-    monkeypatch.setattr(front, "_SLOW_READER_BYTES", 1 << 18)
+    monkeypatch.setattr(websocket, "_SLOW_READER_BYTES", 1 << 18)
     # A server of its own, with a rate that does not end it first.
-    with RunningServer([write_vault(tmp_path / "vault")], tmp_path / "tokens", rate_per_s=1e9) as server:
+    with vault_server(tmp_path, rate_per_s=1e9) as server:
         with server.peer() as peer:
             assert isinstance(Native(peer).welcome, m.Welcome)
             ping = b"\x89\xfd" + bytes(4) + bytes(125)

@@ -4,18 +4,12 @@ import pytest
 
 from paddock.hosting import messages as m
 from paddock.hosting.codec import decode_frame, encode
-from tests.server.in_process import RunningServer
+from tests.server.clients import call, data, post, rpc, step
+from tests.server.in_process import shop_server
 from tests.server.raw_peers import BINARY
-from tests.server.test_tools import call, data, post, rpc, step
-from tests.server.tool_world import write_shop
+from tests.serving import shared
 
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    place = tmp_path_factory.mktemp("handover")
-    targets = [write_shop(place / "shop"), write_shop(place / "shop", "Plain-v0")]
-    with RunningServer(targets, place / "tokens") as running:
-        yield running
+server = shared(lambda folder: shop_server(folder, "Shop-v0", "Plain-v0"))
 
 
 class Handed:
@@ -50,6 +44,7 @@ class Handed:
         self.operator.sock.close()
 
 
+@pytest.mark.process
 def test_the_agent_acts_in_the_episode_that_the_operator_began(server):
     with Handed(server, seed=5) as handed, handed.agent() as agent:
         assert post(agent, call("count"))["result"]["data"]["seed"] == 5  # without naming a session
@@ -72,6 +67,7 @@ def test_the_agent_acts_in_the_episode_that_the_operator_began(server):
         assert post(agent, call("count"))["result"]["data"]["resets"] == 2
 
 
+@pytest.mark.process
 def test_over_websockets_too(server):
     for path, spoken in (("/Shop-v0/ws", True), (f"/Shop-v0/ws?session_id={'0' * 32}", True), ("/Shop-v0/mcp", False)):
         with Handed(server, seed=6) as handed, handed.agent() as agent:
@@ -85,6 +81,7 @@ def test_over_websockets_too(server):
             assert handed.outcome()["steps"] == 1
 
 
+@pytest.mark.process
 def test_it_opens_no_session_and_uses_no_other(server):
     with Handed(server) as handed, handed.agent() as agent, server.peer() as other:
         theirs = post(other, rpc("openenv/session/create"))["result"]["session_id"]
@@ -106,6 +103,7 @@ def test_it_opens_no_session_and_uses_no_other(server):
         assert decode_frame(agent.message()[1])[1].code == "NOT_PERMITTED"
 
 
+@pytest.mark.process
 def test_it_does_not_end_the_session(server):
     with Handed(server) as handed, handed.agent() as agent:
         close = rpc("openenv/session/close", session_id=handed.id)
@@ -116,6 +114,7 @@ def test_it_does_not_end_the_session(server):
         assert agent.ask("POST", "/Shop-v0/mcp", named, call("count", 2)).json["result"]["isError"] is False
 
 
+@pytest.mark.process
 def test_an_agent_that_begins_anew_is_in_the_same_episode(server):
     with Handed(server, seed=7) as handed, handed.agent() as agent:
         names = []
@@ -128,6 +127,7 @@ def test_an_agent_that_begins_anew_is_in_the_same_episode(server):
         assert agent.ask("POST", "/Shop-v0/mcp", names[0], call("count", 3)).status == 404  # the newest counts
 
 
+@pytest.mark.process
 def test_a_new_pass_takes_the_place_of_the_old(server):
     with Handed(server) as handed:
         with handed.agent() as first, handed.agent() as held:
@@ -140,6 +140,7 @@ def test_a_new_pass_takes_the_place_of_the_old(server):
             assert post(second, call("count"))["result"]["data"]["steps"] == 2
 
 
+@pytest.mark.process
 def test_a_pass_ends_with_its_session(server):
     with Handed(server) as handed, handed.agent() as agent:
         assert post(handed.operator, rpc("openenv/session/close", session_id=handed.id))["result"]["closed"]
@@ -147,6 +148,7 @@ def test_a_pass_ends_with_its_session(server):
         assert handed.operator.ask("POST", "/Shop-v0/handover", handed.own).status == 404
 
 
+@pytest.mark.process
 def test_only_the_owner_hands_a_session_over(server):
     with Handed(server) as handed, server.peer("other") as other:
         stolen = other.ask("POST", "/Shop-v0/handover", handed.own)
@@ -156,9 +158,10 @@ def test_only_the_owner_hands_a_session_over(server):
         assert other.ask("POST", "/Shop-v0/handover").status == 400
 
 
+@pytest.mark.process
 def test_a_full_server_does_not_take_its_place(tmp_path):
     with (
-        RunningServer([write_shop(tmp_path / "shop")], tmp_path / "tokens", max_sessions=2) as server,
+        shop_server(tmp_path, max_sessions=2) as server,
         Handed(server, path="/mcp") as handed,
         server.peer("other") as other,
         handed.agent() as agent,

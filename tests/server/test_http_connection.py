@@ -6,18 +6,13 @@ import time
 
 import pytest
 
-from paddock.server import connection
-from paddock.server.front import Callers
-from paddock.server.http import Bodies, Response
-from tests.server.in_process import SECRET, RunningServer, write_vault
+from paddock.server import http_connection
+from paddock.server.http import BodyBudget, Response
+from paddock.server.http_connection import Callers
+from tests.server.in_process import SECRET, vault_server
+from tests.serving import shared
 
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    place = tmp_path_factory.mktemp("http")
-    targets = [write_vault(place / "vault")]
-    with RunningServer(targets, place / "tokens", max_body=1 << 20, failures_per_s=1e6) as running:
-        yield running
+server = shared(lambda folder: vault_server(folder, max_body=1 << 20, failures_per_s=1e6))
 
 
 @pytest.fixture
@@ -26,6 +21,7 @@ def peer(server):
         yield peer
 
 
+@pytest.mark.process
 def test_pipelined_requests_are_answered_in_order(peer):
     paths = ["/metadata", "/schema", "/nothing", "/health", "/list_environments"] * 20
     peer.send(b"".join(peer.head("GET", path) for path in paths))
@@ -33,6 +29,7 @@ def test_pipelined_requests_are_answered_in_order(peer):
     assert statuses == [200, 200, 404, 200, 200] * 20
 
 
+@pytest.mark.process
 def test_a_slow_request_does_not_let_the_next_overtake(peer):
     body = b"{}"
     peer.send(peer.head("POST", "/reset", body=body) + body + peer.head("GET", "/health"))
@@ -40,30 +37,35 @@ def test_a_slow_request_does_not_let_the_next_overtake(peer):
     assert "x-paddock-session" in first.headers and second.json == {"status": "healthy"}
 
 
+@pytest.mark.process
 def test_bytes_one_at_a_time(peer):
     for byte in peer.head("GET", "/health"):
         peer.send(bytes([byte]))
     assert peer.answer().status == 200
 
 
+@pytest.mark.process
 def test_keep_alive_and_close(peer):
     assert peer.ask("GET", "/health").headers["connection"] == "keep-alive"
     assert peer.ask("GET", "/health", {"connection": "close"}).headers["connection"] == "close"
     assert peer.is_closed()
 
 
+@pytest.mark.process
 def test_head_has_the_length_of_the_answer_and_no_body(peer):
     length = len(peer.ask("GET", "/metadata").body)
     assert int(peer.ask("HEAD", "/metadata").headers["content-length"]) == length
     assert peer.ask("GET", "/health").status == 200  # no stray bytes in between
 
 
+@pytest.mark.process
 def test_a_chunked_body(peer):
     head = peer.head("POST", "/reset", {"transfer-encoding": "chunked", "content-length": None})
     peer.send(head + b"2\r\n{}\r\n0\r\n\r\n")
     assert peer.answer().status == 200
 
 
+@pytest.mark.process
 def test_a_body_is_asked_for_when_the_peer_waits_for_leave(peer):
     peer.send(peer.head("POST", "/reset", {"expect": "100-continue", "content-length": "2"}))
     assert peer.answer(head_only=True).status == 100
@@ -71,18 +73,21 @@ def test_a_body_is_asked_for_when_the_peer_waits_for_leave(peer):
     assert peer.answer().status == 200
 
 
+@pytest.mark.process
 def test_no_leave_for_a_body_that_is_too_large(peer):
     peer.send(peer.head("POST", "/reset", {"expect": "100-continue", "content-length": str(2 << 20)}))
     assert peer.answer().status == 413
     assert peer.is_closed()
 
 
+@pytest.mark.process
 def test_a_refusal_is_read_before_the_end(peer):
     body = bytes(1 << 20)
     peer.send(peer.head("POST", "/reset", {"content-length": str(2 << 20)}) + body)
     assert peer.answer().json == {"detail": "The body is too large."}
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("bytes_sent", "status"),
     [
@@ -102,18 +107,21 @@ def test_what_can_not_be_read_is_told_and_let_go(peer, bytes_sent, status):
     assert peer.is_closed()
 
 
+@pytest.mark.process
 def test_limits_hold_for_later_requests_of_a_connection_too(peer):
     assert peer.ask("GET", "/health").status == 200
     peer.send(peer.head("GET", "/health")[:-2] + b"X: " + b"a" * 200_000)
     assert peer.answer().status == 431
 
 
+@pytest.mark.process
 def test_a_websocket_wants_a_connection_of_its_own(peer):
     assert peer.ask("GET", "/health").status == 200
     answer = peer.upgrade()
     assert answer.status == 426 and answer.headers["upgrade"] == "websocket"
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("headers", "status"),
     [
@@ -140,10 +148,12 @@ def test_a_handshake_that_is_none_starts_nothing(server, headers, status):
         assert server.workers_started == started
 
 
+@pytest.mark.process
 def test_the_connection_header_may_have_more_words(peer):
     assert peer.upgrade(headers={"connection": "keep-alive, Upgrade"}).status == 101
 
 
+@pytest.mark.process
 def test_every_answer_is_json_that_no_page_or_cache_may_use(server):
     asked = [
         ("GET", "/health"),
@@ -166,6 +176,7 @@ def test_every_answer_is_json_that_no_page_or_cache_may_use(server):
             assert answer.json is not None
 
 
+@pytest.mark.process
 def test_a_401_names_the_schemes_and_a_405_the_methods(server):
     with server.peer(None) as peer:
         assert "Bearer" in peer.ask("GET", "/metadata").headers["www-authenticate"]
@@ -174,6 +185,7 @@ def test_a_401_names_the_schemes_and_a_405_the_methods(server):
         assert peer.ask("TRACE", "/metadata").headers["allow"] == "GET, HEAD"
 
 
+@pytest.mark.process
 def test_no_answer_names_a_path_an_exception_or_a_secret(server):
     attempts = [
         ("POST", "/reset", {"options": {"a": 1}}),
@@ -202,12 +214,13 @@ def test_no_answer_names_a_path_an_exception_or_a_secret(server):
                     assert word.encode() not in answer.body, (path, word)
 
 
+@pytest.mark.process
 def test_what_goes_wrong_inside_is_a_number(server, monkeypatch, caplog):
     def broken(*arguments):
         raise RuntimeError(f"{SECRET} in /home/alice")
 
     monkeypatch.setattr(server.service, "listing", broken)
-    monkeypatch.setattr(server.api, "_opened", broken)
+    monkeypatch.setattr(server.api, "_open_socket", broken)
     with server.peer() as peer:
         answer = peer.ask("GET", "/sessions")
     with server.peer() as peer:
@@ -222,9 +235,10 @@ def test_what_goes_wrong_inside_is_a_number(server, monkeypatch, caplog):
 @pytest.fixture
 def impatient(monkeypatch):
     for name, value in (("HEAD_S", 0.3), ("_BODY_S", 0.3), ("_IDLE_S", 0.3), ("_LINGER_S", 0.2)):
-        monkeypatch.setattr(connection, name, value)
+        monkeypatch.setattr(http_connection, name, value)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("part", ["head", "body", "nothing"])
 def test_time_runs_from_the_first_byte_not_from_the_last(server, impatient, part):
     with server.peer() as peer:
@@ -250,6 +264,7 @@ def test_time_runs_from_the_first_byte_not_from_the_last(server, impatient, part
                 gone = True
 
 
+@pytest.mark.process
 def test_who_does_not_read_is_not_answered_without_end(server):
     with server.peer() as peer:
         peer.sock.settimeout(1.0)
@@ -264,19 +279,19 @@ def test_who_does_not_read_is_not_answered_without_end(server):
 
 def test_a_peer_that_takes_nothing_of_its_answer_is_let_go(monkeypatch):
     """By the kernel, so a websocket is too; the timer of HTTP's own answers does not help here."""
-    monkeypatch.setattr(connection, "STALLED_S", 1.0)
-    monkeypatch.setattr(connection, "_WRITE_S", 600.0)
+    monkeypatch.setattr(http_connection, "STALLED_S", 1.0)
+    monkeypatch.setattr(http_connection, "_WRITE_S", 600.0)
 
     async def ended_after_s():
         lost = asyncio.Event()
 
-        class Watched(connection.HttpConnection):
+        class Watched(http_connection.HttpConnection):
             def connection_lost(self, error):
                 super().connection_lost(error)
                 lost.set()
 
         class Large:
-            bodies = Bodies()
+            bodies = BodyBudget()
 
             def knows(self, request):
                 return True

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paddock.server.http import read_target
-from paddock.server.request_reader import HEAD_BYTES, RequestReader
+from paddock.server.http_connection import HEAD_BYTES, RequestReader
 
 GET = b"GET /health HTTP/1.1\r\nHost: a\r\n"
 POST = b"POST /step HTTP/1.1\r\nHost: a\r\n"
@@ -140,6 +140,13 @@ def test_what_is_not_known_is_whole_without_its_body_and_the_last():
 def test_a_host_in_the_url_counts():
     (request, _), *_ = read(b"GET http://Evil.example:80/x HTTP/1.1\r\nHost: a\r\n\r\n")[0]
     assert request.headers["host"] == "Evil.example:80"
+
+
+def test_nothing_is_read_after_a_request_for_an_upgrade():
+    reader = RequestReader(max_body=1000)
+    ((_, stays),) = reader.feed(GET + b"Connection: Upgrade\r\nUpgrade: h2c\r\n\r\n")
+    assert not stays
+    assert reader.feed(GET + END) == [] and not reader.unread and not reader.problem
 
 
 @given(

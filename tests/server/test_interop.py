@@ -10,6 +10,8 @@ import paddock
 from tests.peers import ROOT, run_with_peer
 from tests.server.paddock_serve import paddock_serve
 
+pytestmark = pytest.mark.peers
+
 PEERS = {"openenv10": "0.10", "openenv03": "0.3"}
 ECHO = "tests.openenv.worlds:EchoEnv"
 

@@ -6,8 +6,10 @@ import re
 import pytest
 
 from tests.peers import ROOT, run_with_peer
+from tests.server.clients import call, rpc
 from tests.server.paddock_serve import paddock_serve
-from tests.server.test_tools import call, rpc
+
+pytestmark = pytest.mark.peers
 
 GUESS = "tests.server.guess_world:Guess-v0"
 
@@ -75,6 +77,7 @@ CLIENTS = {
 }
 
 
+@pytest.mark.peers
 @pytest.mark.parametrize("peer", ["mcp1", "mcp"])
 def test_the_page_shows_a_client_that_works_with_both(tmp_path, peer):
     page = (ROOT / "docs" / "serving.md").read_text(encoding="utf-8")
@@ -106,6 +109,7 @@ def seen(request, tmp_path_factory):
         assert server.ask("POST", "/mcp", json.dumps(call("guess", session=made["session_id"], number=0))).status == 200
 
 
+@pytest.mark.peers
 def test_it_begins_and_is_told_the_task(seen):
     own, handed, _ = seen
     assert own["version"] == handed["version"] == "2025-11-25"
@@ -114,6 +118,7 @@ def test_it_begins_and_is_told_the_task(seen):
     assert own["ping"] == {}
 
 
+@pytest.mark.process
 def test_it_lists_tools(seen):
     tools = seen[0]["tools"]
     assert list(tools) == ["guess", "notes", "look", "complain", "crash"]
@@ -122,6 +127,7 @@ def test_it_lists_tools(seen):
     assert "outputSchema" not in tools["look"]
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("which", [0, 1], ids=["own", "handed"])
 def test_it_calls_tools(seen, which):
     seen = seen[which]
@@ -133,6 +139,7 @@ def test_it_calls_tools(seen, which):
     assert "nope" in seen["nope"]
 
 
+@pytest.mark.process
 def test_the_operator_sees_what_came_of_it(seen):
     outcome = seen[2]
     assert (outcome["begun"], outcome["steps"], outcome["terminated"]) == (True, 5, False)

@@ -72,6 +72,7 @@ def peer_and_seen(request, tmp_path_factory):
         yield request.param, seen
 
 
+@pytest.mark.peers
 @pytest.mark.parametrize("way", ["http", "steps"])
 def test_the_stock_client_lists_and_calls_tools(peer_and_seen, way):
     peer, seen = peer_and_seen[0], peer_and_seen[1][way]
@@ -89,10 +90,12 @@ def test_the_stock_client_lists_and_calls_tools(peer_and_seen, way):
     assert seen["steps"] == (7 if peer == "openenv10" or way == "steps" else 1)  # 0.3's has a session of its own there
 
 
+@pytest.mark.peers
 def test_calls_need_no_reset(peer_and_seen):
     assert peer_and_seen[1]["at_once"] == [["Higher.", "Lower."]] * 2
 
 
+@pytest.mark.peers
 def test_openenv_validate_passes_all_six(tmp_path):
     python = subprocess.run([ROOT / "scripts" / "peer", "openenv10"], capture_output=True, text=True, check=True)
     command = python.stdout.strip().replace("/python", "/openenv")
@@ -102,6 +105,7 @@ def test_openenv_validate_passes_all_six(tmp_path):
     assert done.stdout.count("  PASS  ") == 6 and "FAIL" not in done.stdout, done.stdout
 
 
+@pytest.mark.process
 def test_our_client_has_the_same_calls(tmp_path):
     with paddock_serve(tmp_path, GUESS) as server, MCPToolClient(base_url=server.url()) as env:
         tools = env.list_tools()
@@ -123,6 +127,7 @@ def test_our_client_has_the_same_calls(tmp_path):
         MCPToolClient(base_url="http://host", mode="simulation")
 
 
+@pytest.mark.process
 def test_our_client_awaits_too(tmp_path):
     import asyncio
 
@@ -153,6 +158,7 @@ print(json.dumps(seen))
 """
 
 
+@pytest.mark.peers
 @pytest.mark.parametrize("peer", PEERS)
 def test_our_client_with_the_real_server(peer):
     assert run_with_peer(peer, OUR_CLIENT) == [["echo", "add", "record", "nothing"], 5, False]
@@ -184,6 +190,7 @@ print(json.dumps([theirs, ours]))
 """
 
 
+@pytest.mark.peers
 def test_an_mcp_environment_ports_by_its_imports():
     theirs, ours = run_with_peer("openenv10", PORTED)
     assert ours == theirs

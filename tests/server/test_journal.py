@@ -9,12 +9,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paddock.errors import InvalidJournal, StorageFull
-from paddock.server.chain import digest, extended
-from paddock.server.journal import MAGIC, Attached, Carried, Closed, Header, packed, recover
-from paddock.server.journal_file import JournalFile
+from paddock.server.journal import (
+    MAGIC,
+    Attached,
+    Carried,
+    Closed,
+    Header,
+    JournalFile,
+    digest,
+    extend_chain,
+    pack_entry,
+    recover,
+)
+from paddock.server.served_env import ServedEnv
 
 HEADER = Header("5e55", "CartPole-v1", {"gravity": 9.8}, b"\x01" * 32, True)
 ATTACHED = Attached(3, b"t" * 32, b"s" * 32, "me", 4)
+
+
+def test_a_server_knows_the_journals_that_it_wrote_when_its_code_lay_in_other_files():
+    then = "7df82568887e4404f02a92223224f547b3696d827472f93820198e5ec606776c"
+    assert ServedEnv("CartPole-v1").digest.hex() == then
 
 
 def carried(count=4, size=20):
@@ -22,7 +37,7 @@ def carried(count=4, size=20):
     chain, found = HEADER.origin, []
     for number in range(1, count + 1):
         request, reply = bytes([number]) * size, digest(b"reply %d" % number)
-        chain = extended(chain, digest(request), reply)
+        chain = extend_chain(chain, digest(request), reply)
         found.append(Carried(number, request, reply, chain))
     return found
 
@@ -31,7 +46,7 @@ def written(*entries):
     """The file's bytes and where each entry ends."""
     data, crc, ends = MAGIC, 0, []
     for entry in entries:
-        part, crc = packed(entry, crc)
+        part, crc = pack_entry(entry, crc)
         data += part
         ends.append(len(data))
     return data, ends

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from paddock.hosting.messages import Step
-from tests.server.serving import Client, Server, alive, below, rss_kb, serving, together, wait_until
+from tests.server.raw_client import refusal
+from tests.server.serving import Client, Server, alive, below, rss_kb, serving, together, wait_until, workers_below
 from tests.server.worlds.witness import DO
 
 _POOLED = 12  # threads that start and end workers; they come when they are needed, and stay
@@ -32,6 +33,7 @@ def opened(server, count, first=0):
     return clients
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(("sessions", "replies"), [(24, 5_000), pytest.param(256, 100_000, marks=pytest.mark.full)])
 def test_sessions_side_by_side_get_their_own_replies(tmp_path, sessions, replies):
     with serving(tmp_path / "server", max_sessions=sessions, sessions_each=sessions, spares=4) as server:
@@ -75,7 +77,15 @@ def test_512_sessions_of_an_environment_that_takes_a_second(tmp_path):
         together(lambda own: [client.close() for client in own], [clients[at::8] for at in range(8)])
 
 
-@pytest.mark.parametrize("count", [100, pytest.param(2_000, marks=pytest.mark.full)])
+@pytest.mark.process
+@pytest.mark.parametrize(
+    "count",
+    [
+        100,
+        pytest.param(2_000, marks=pytest.mark.full),
+        pytest.param(10_000, marks=pytest.mark.soak(part="sessions")),
+    ],
+)
 def test_churn_leaves_nothing_behind(tmp_path, count):
     """Create, reset, step, close; half by an abrupt close. Processes, cgroups, descriptors, threads, files."""
     scratch = tmp_path / "tmp"
@@ -100,6 +110,45 @@ def test_churn_leaves_nothing_behind(tmp_path, count):
         server.stop()
 
 
+@pytest.mark.process
+@pytest.mark.parametrize(
+    ("alive_at_once", "minutes"), [(8, 0.1), pytest.param(64, 60, marks=pytest.mark.soak(part="sessions"))]
+)
+def test_sessions_that_come_and_go_leave_the_server_as_it_was(tmp_path, alive_at_once, minutes):
+    """The oldest session is closed and another one opened, for so long; what is used then is what was used before."""
+
+    def go_round(server, clients, seconds):
+        ends_s, count = time.monotonic() + seconds, 0
+        while time.monotonic() < ends_s:
+            client = clients.pop(0)
+            client.step(1)
+            client.close()
+            clients.append(Client(server.address(), count).reset())
+            count += 1
+        wait_until(lambda: len(server.sessions()) == alive_at_once, 20.0)
+        return count
+
+    def used(server):
+        pid = server.process.pid
+        mounts = len(Path("/proc/self/mounts").read_text().splitlines())
+        return len(workers_below(pid)), descriptors(server), len(groups(server)), mounts, len(list(scratch.iterdir()))
+
+    scratch = tmp_path / "tmp"
+    scratch.mkdir()
+    settings = {"max_sessions": 128, "sessions_each": 128, "spares": 0, "environ": {"TMPDIR": str(scratch)}}
+    with serving(tmp_path / "server", **settings) as server:
+        clients = opened(server, alive_at_once)
+        go_round(server, clients, minutes * 6)
+        before, memory_kb = used(server), rss_kb(server.process.pid)
+        count = go_round(server, clients, minutes * 60)
+        after = used(server)
+        print(f"{count} sessions; processes, descriptors, cgroups, mounts, files: {before} before, {after} after")
+        assert after == before
+        assert rss_kb(server.process.pid) - memory_kb < 20_000
+        for client in clients:
+            client.close()
+
+
 def churn(server, count):
     numbers, lock = iter(range(count)), threading.Lock()
 
@@ -120,9 +169,9 @@ def churn(server, count):
 def resources(server):
     """Processes, threads, descriptors, cgroups, memory, when nothing goes on any more."""
     pid = server.process.pid
-    wait_until(lambda: not server.sessions() and not below(pid) and not groups(server), 20.0)
+    wait_until(lambda: not server.sessions() and not workers_below(pid) and not groups(server), 20.0)
     threads = len(os.listdir(f"/proc/{pid}/task"))
-    return len(below(pid)), threads, descriptors(server), len(groups(server)), rss_kb(pid)
+    return len(workers_below(pid)), threads, descriptors(server), len(groups(server)), rss_kb(pid)
 
 
 def descriptors(server):
@@ -142,9 +191,8 @@ def groups(server):
     return found
 
 
+@pytest.mark.process
 def test_more_clients_than_there_is_room_for_are_refused_at_once(tmp_path):
-    from tests.server.test_faults_server import refusal
-
     with serving(tmp_path / "server", max_sessions=4, spares=0) as server:
         clients = opened(server, 4)
         began = time.monotonic()
@@ -157,6 +205,7 @@ def test_more_clients_than_there_is_room_for_are_refused_at_once(tmp_path):
             client.reset().step(1)
 
 
+@pytest.mark.process
 def test_silent_sessions_are_ended(tmp_path):
     """Idle reaping: a connection alone keeps nothing alive, a request that takes long does."""
     with serving(tmp_path / "server", idle_s=2.0, spares=0) as server:

@@ -4,56 +4,20 @@ import json
 
 import pytest
 
-from paddock.hosting.mcp_form import VERSIONS
-from tests.server.in_process import RunningServer
-from tests.server.test_tools import call, rpc
-from tests.server.tool_world import write_shop
+from paddock.hosting.mcp import VERSIONS
+from tests.server.clients import ACCEPT, McpClient, call, rpc
+from tests.server.in_process import shop_server
+from tests.serving import shared
 
-ACCEPT = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
-CLIENT = {"capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    place = tmp_path_factory.mktemp("mcp")
-    targets = [write_shop(place / "shop"), write_shop(place / "shop", "Liar-v0")]
-    with RunningServer(targets, place / "tokens") as running:
-        yield running
+pytestmark = pytest.mark.process
 
 
-class Client:
-    """A session of MCP."""
-
-    def __init__(self, server, role="agent", version=VERSIONS[0], path="/Shop-v0/mcp"):
-        self.peer, self.path, self.headers = server.peer(role), path, dict(ACCEPT)
-        self.began = self.send(rpc("initialize", 0, protocolVersion=version, **CLIENT))
-        self.headers["mcp-session-id"] = self.began.headers["mcp-session-id"]
-        self.headers["mcp-protocol-version"] = self.began.json["result"]["protocolVersion"]
-
-    def send(self, body, method="POST", **headers):
-        return self.peer.ask(method, self.path, {**self.headers, **headers}, body)
-
-    def ask(self, body):
-        answer = self.send(body)
-        assert answer.status == 200, answer
-        assert answer.headers["content-type"] == "application/json"
-        assert answer.json["id"] == body["id"]
-        return answer.json
-
-    def call(self, name, id=1, **arguments):
-        return self.ask(call(name, id, **arguments))["result"]
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *problem):
-        self.send(b"", "DELETE")
-        self.peer.sock.close()
+server = shared(lambda folder: shop_server(folder, "Shop-v0", "Liar-v0"))
 
 
 @pytest.fixture
 def client(server):
-    with Client(server) as made:
+    with McpClient(server) as made:
         yield made
 
 
@@ -71,7 +35,7 @@ def test_initialize_begins_an_episode_and_tells_the_task(client):
     [(one, one) for one in VERSIONS] + [(one, VERSIONS[0]) for one in ("2024-11-05", "2025-03-26", "2099-01-01", "x")],
 )
 def test_versions_are_negotiated(server, asked, spoken):
-    with Client(server, version=asked) as client:
+    with McpClient(server, version=asked) as client:
         assert client.began.json["result"]["protocolVersion"] == spoken
 
 
@@ -161,7 +125,7 @@ def test_an_answer_that_is_not_kept_is_not_made_again(client):
     for id in range(10, 20):
         client.call("count", id)
     late = client.ask(call("count", 10))
-    assert late["error"]["code"] == -32600 and "not kept" in late["error"]["message"]
+    assert late["error"]["code"] == -32600 and "no longer kept" in late["error"]["message"]
     assert client.call("count", 19)["structuredContent"]["steps"] == 10
     assert client.call("count", 20)["structuredContent"]["steps"] == 11
 
@@ -207,7 +171,7 @@ def test_sessions_are_needed_and_are_their_owners_alone(server, client):
 
 
 def test_deleting_a_session_ends_its_environment(server):
-    with Client(server) as client:
+    with McpClient(server) as client:
         (listed,) = [one for one in sessions(server) if one["principal"].startswith("agent")]
         assert listed["environment"] == "Shop-v0"
         assert client.send(b"", "DELETE").status == 200
@@ -272,10 +236,9 @@ def test_a_newer_protocol_is_told_which_there_are(server):
 
 
 def test_a_full_server_says_so(tmp_path):
-    targets = [write_shop(tmp_path / "shop")]
     with (
-        RunningServer(targets, tmp_path / "tokens", sessions_each=1) as server,
-        Client(server, path="/mcp") as client,
+        shop_server(tmp_path, sessions_each=1) as server,
+        McpClient(server, path="/mcp") as client,
         server.peer("agent") as late,
     ):
         answer = late.ask("POST", "/mcp", ACCEPT, rpc("initialize", protocolVersion=VERSIONS[0]))
@@ -284,7 +247,7 @@ def test_a_full_server_says_so(tmp_path):
 
 
 def test_a_lying_workers_results_are_answered(server):
-    with Client(server, path="/Liar-v0/mcp") as client:
+    with McpClient(server, path="/Liar-v0/mcp") as client:
         for number in (0, 1, 2, 3, 6, 8, 9, 10):
             answer = client.ask(call("lie", number, n=number))
             assert ("result" in answer) is not ("error" in answer)

@@ -5,22 +5,21 @@ import os
 import subprocess
 import sys
 import textwrap
-import time
 from contextlib import contextmanager
 
 import pytest
 
 from paddock.server import asgi
-from paddock.server.gate import Gate
+from paddock.server.auth import AddressRates, OriginCheck
 from paddock.server.http_api import HttpApi
-from paddock.server.rates import AddressRates
 from paddock.server.service import Service
 from paddock.server.settings import Settings
 from tests.openenv.capture import EXCHANGES
-from tests.openenv.test_golden import golden, plain
+from tests.openenv.golden import golden, plain
 from tests.peers import ROOT, run_with_peer
 from tests.server.paddock_serve import exchange
 from tests.server.raw_peers import Peer
+from tests.server.serving import wait_until
 
 # As `openenv init` lays a project out, run in its own folder: `models` and `helper` lie beside the package `server`.
 PROJECT = {
@@ -144,12 +143,7 @@ def socket(port, path="/ws", **options):
         yield peer
 
 
-def wait_until(holds, seconds=30.0):
-    ends = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < ends
-
-
+@pytest.mark.process
 def test_a_project_runs_by_its_import_line(project):
     with uvicorn(project) as port:
         assert ask(port, "GET", "/health").json == {"status": "healthy"}
@@ -172,6 +166,7 @@ def test_a_project_runs_by_its_import_line(project):
             assert peer.message()[0] == 8
 
 
+@pytest.mark.process
 def test_an_environment_in_the_module_of_its_application_and_without_lifespan(project):
     with uvicorn(project, "server.small", lifespan="off") as port, socket(port) as peer:
         assert json.loads(exchange(peer, '{"type":"step","data":{}}'))["data"]["reward"] == 1.0
@@ -179,6 +174,7 @@ def test_an_environment_in_the_module_of_its_application_and_without_lifespan(pr
             assert json.loads(late.message()[1])["data"]["code"] == "CAPACITY_REACHED"
 
 
+@pytest.mark.process
 def test_a_token_is_asked_for_where_one_is_set(project):
     token = "0123456789abcdef"
     with uvicorn(project, PADDOCK_TOKEN=token) as port:
@@ -195,12 +191,13 @@ def test_a_token_is_asked_for_where_one_is_set(project):
 
 
 def test_headers_that_say_two_things_have_a_rate(monkeypatch):
-    api = HttpApi(Service([], Settings()), Gate.for_bind("127.0.0.1"), None)
+    api = HttpApi(Service([], Settings()), OriginCheck.for_bind("127.0.0.1"), None)
     monkeypatch.setattr(api, "_open_asks", AddressRates(0.1, 2))
     scope = {"headers": [(b"host", b"localhost"), (b"host", b"evil.example")], "client": ("192.0.2.1", 80)}
     assert [asgi._request(api, scope).status for _ in range(3)] == [400, 400, 429]
 
 
+@pytest.mark.process
 def test_other_names_and_pages_are_refused(project):
     with uvicorn(project, PADDOCK_ALLOW_HOSTS="env.example, other.example") as port:
         assert ask(port, "GET", "/schema", host="env.example:8000").status == 200
@@ -214,6 +211,7 @@ def test_other_names_and_pages_are_refused(project):
         assert ask(port, "GET", "/schema", host="10.1.2.3").status == 403
 
 
+@pytest.mark.process
 def test_another_wall_is_chosen_by_a_variable(project):
     with uvicorn(project, PADDOCK_ISOLATION="landlock") as port, socket(port) as peer:
         assert json.loads(exchange(peer, '{"type":"reset"}'))["type"] == "observation"
@@ -221,6 +219,7 @@ def test_another_wall_is_chosen_by_a_variable(project):
         pass
 
 
+@pytest.mark.process
 def test_who_goes_away_takes_its_session_along(project):
     with uvicorn(project) as port:
         for request in ((b"POST", b"/step", b'{"action":{"number":1}}'), (b"POST", b"/reset", b"{}")):
@@ -228,9 +227,10 @@ def test_who_goes_away_takes_its_session_along(project):
                 peer.send(peer.head(request[0].decode(), request[1].decode(), None, request[2]) + request[2])
         with socket(port) as peer:
             exchange(peer, '{"type":"reset"}')
-        wait_until(lambda: ask(port, "GET", "/sessions").json == {"sessions": []})
+        wait_until(lambda: ask(port, "GET", "/sessions").json == {"sessions": []}, 30.0)
 
 
+@pytest.mark.process
 def test_production_is_chosen_by_openenvs_variable(project):
     with uvicorn(project, OPENENV_MODE="production") as port:
         assert ask(port, "POST", "/reset").status == 404
@@ -238,6 +238,7 @@ def test_production_is_chosen_by_openenvs_variable(project):
             assert json.loads(exchange(peer, '{"type":"reset"}'))["data"]["code"] == "EXECUTION_ERROR"
 
 
+@pytest.mark.process
 def test_the_native_wire_is_there_too(project):
     import paddock
 
@@ -259,6 +260,7 @@ app = create_app(worlds.EchoEnv, worlds.EchoAction, worlds.EchoObservation, stat
 """
 
 
+@pytest.mark.peers
 @pytest.mark.parametrize("peer_name", ["openenv10", "openenv03"])
 def test_an_environment_of_the_real_package_is_served_unchanged(peer_name, tmp_path):
     (tmp_path / "real_app.py").write_text(REAL)

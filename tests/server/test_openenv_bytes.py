@@ -6,8 +6,10 @@ import re
 import pytest
 
 from tests.openenv.capture import EXCHANGES, HTTP, TASKS
-from tests.openenv.test_golden import golden, plain
+from tests.openenv.golden import golden, plain
 from tests.server.paddock_serve import exchange, paddock_serve
+
+pytestmark = pytest.mark.process
 
 FORMS = ["0.10", "0.3"]
 ECHO, TASK = "tests.openenv.worlds:EchoEnv", "tests.openenv.worlds:TaskEnv"

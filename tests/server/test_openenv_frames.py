@@ -10,16 +10,13 @@ import pytest
 from tests.server.paddock_serve import exchange, paddock_serve
 from tests.server.raw_peers import BINARY, CLOSE, TEXT, Peer
 from tests.server.strange_worlds import SECRET
+from tests.serving import shared
 
 WORLDS = "tests.server.strange_worlds"
 ROUGH, NUMBERS, UNMAKEABLE = f"{WORLDS}:Rough", f"{WORLDS}:Numbers-v0", f"{WORLDS}:Unmakeable"
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("serve")
-    with paddock_serve(folder, ROUGH, NUMBERS, "--max-sessions", "4", "--deadline", "5") as serving:
-        yield serving
+server = shared(lambda folder: paddock_serve(folder, ROUGH, NUMBERS, "--max-sessions", "4", "--deadline", "5"))
 
 
 def ask(peer, kind, **data):
@@ -61,6 +58,7 @@ BAD_TEXTS = {
 STEPS = {"raises", "exits", "returns nothing", "returns an object"}
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("name", BAD_TEXTS)
 def test_a_bad_message_is_answered_and_the_episode_goes_on(server, name):
     text, code = BAD_TEXTS[name]
@@ -72,6 +70,7 @@ def test_a_bad_message_is_answered_and_the_episode_goes_on(server, name):
         assert ask(peer, "step", do="b")["data"]["metadata"]["did"] == "b"
 
 
+@pytest.mark.process
 def test_a_binary_message_is_answered_and_the_episode_goes_on(server):
     with server.socket("/Rough/ws") as peer:
         ask(peer, "reset")
@@ -81,6 +80,7 @@ def test_a_binary_message_is_answered_and_the_episode_goes_on(server):
         assert ask(peer, "state")["data"]["step_count"] == 1
 
 
+@pytest.mark.process
 def test_a_message_of_17_megabytes_is_an_action_as_any_other(server):
     with server.socket("/Rough/ws") as peer:
         ask(peer, "reset")
@@ -88,6 +88,7 @@ def test_a_message_of_17_megabytes_is_an_action_as_any_other(server):
         assert ask(peer, "state")["data"]["step_count"] == 1
 
 
+@pytest.mark.process
 def test_answers_come_in_the_order_of_the_requests(server):
     texts = ["slow", "{", "b", "nope", "c"]
     with server.socket("/Rough/ws") as peer:
@@ -100,6 +101,7 @@ def test_answers_come_in_the_order_of_the_requests(server):
         assert told == ["slow", "INVALID_JSON", "b", "UNKNOWN_TYPE", "c"]
 
 
+@pytest.mark.process
 def test_a_close_sent_ahead_waits_for_what_was_asked_before(server):
     with server.socket("/Rough/ws") as peer:
         for text in ('{"type":"reset"}', '{"type":"step","data":{"do":"slow"}}', '{"type":"close"}'):
@@ -109,6 +111,7 @@ def test_a_close_sent_ahead_waits_for_what_was_asked_before(server):
         assert (kinds, opcode, struct.unpack(">H", payload[:2])[0]) == (["observation", "observation"], CLOSE, 1000)
 
 
+@pytest.mark.process
 def test_what_is_sent_too_far_ahead_is_refused_in_its_turn(server):
     count = 100
     with server.socket("/Rough/ws") as peer:
@@ -123,6 +126,7 @@ def test_what_is_sent_too_far_ahead_is_refused_in_its_turn(server):
         assert ask(peer, "state")["data"]["step_count"] == len(done)
 
 
+@pytest.mark.process
 def test_a_lost_environment_is_told_and_no_other_takes_its_place(server):
     with server.socket("/Rough/ws") as peer:
         ask(peer, "reset")
@@ -131,6 +135,7 @@ def test_a_lost_environment_is_told_and_no_other_takes_its_place(server):
             assert error(ask(peer, kind, **({"do": "a"} if kind == "step" else {}))) == "SESSION_ERROR"
 
 
+@pytest.mark.process
 def test_numbers_that_json_has_not_are_texts(server):
     with server.socket("/Numbers-v0/ws") as peer:
         first = ask(peer, "reset", seed=3)["data"]
@@ -140,6 +145,7 @@ def test_numbers_that_json_has_not_are_texts(server):
         assert ask(peer, "step", action=0)["data"]["observation"]["info"] == {"array": [1.0, "inf"]}
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(("action", "place"), [(1, "reward"), (5, "observation[0]")])
 def test_nan_where_it_was_not_declared_ends_the_session(server, action, place):
     with server.socket("/Numbers-v0/ws") as peer:
@@ -149,6 +155,7 @@ def test_nan_where_it_was_not_declared_ends_the_session(server, action, place):
         assert error(ask(peer, "step", action=0)) == "SESSION_ERROR"
 
 
+@pytest.mark.process
 def test_how_an_episode_ended_travels(server):
     with server.socket("/Numbers-v0/ws") as peer:
         for action, ends in ((0, (False, False)), (2, (True, False)), (3, (False, True))):
@@ -158,6 +165,7 @@ def test_how_an_episode_ended_travels(server):
             assert (data["done"], data["reward"]) == (any(ends), 1.5)
 
 
+@pytest.mark.process
 def test_a_full_server_says_so_and_closes(server):
     with ExitStack() as open_sockets:
         sockets = [open_sockets.enter_context(server.socket("/Rough/ws")) for _ in range(4)]
@@ -193,6 +201,7 @@ def everything_said(server):
         yield answer.body.decode() + str(answer.headers)
 
 
+@pytest.mark.process
 def test_no_text_of_an_error_leaves_the_server(server):
     said = list(everything_said(server))
     assert sum("incident" in one for one in said) == 9
@@ -201,11 +210,13 @@ def test_no_text_of_an_error_leaves_the_server(server):
             assert word not in one
 
 
+@pytest.mark.process
 def test_an_environment_that_cannot_be_made_is_not_served(tmp_path):
     with pytest.raises(AssertionError, match="can't be made"), paddock_serve(tmp_path, UNMAKEABLE):
         pass
 
 
+@pytest.mark.process
 def test_who_goes_away_in_the_middle_of_a_request_leaves_nothing_behind(server):
     asked = (("POST", "/Rough/step", b'{"action":{"do":"slow"}}'), ("GET", "/Rough/state", b""))
     for method, path, body in asked:

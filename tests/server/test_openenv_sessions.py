@@ -12,20 +12,15 @@ from paddock.hosting import messages as m
 from paddock.hosting.codec import decode_frame, encode
 from tests.server.paddock_serve import exchange, paddock_serve
 from tests.server.raw_peers import BINARY, CLOSE
+from tests.serving import shared
+
+pytestmark = pytest.mark.process
 
 RESET, STEP, STATE = '{"type":"reset"}', '{"type":"step","data":{"action":1}}', '{"type":"state"}'
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    with paddock_serve(tmp_path_factory.mktemp("serve"), "CartPole-v1", "--max-sessions", "3") as serving:
-        yield serving
-
-
-@pytest.fixture(scope="module")
-def production(tmp_path_factory):
-    with paddock_serve(tmp_path_factory.mktemp("serve"), "CartPole-v1", "--production") as serving:
-        yield serving
+server = shared(lambda folder: paddock_serve(folder, "CartPole-v1", "--max-sessions", "3"))
+production = shared(lambda folder: paddock_serve(folder, "CartPole-v1", "--production"))
 
 
 def rpc(server, method, **params):
@@ -81,7 +76,7 @@ def test_without_the_header_each_request_has_an_environment_of_its_own(server):
     assert server.ask("GET", "/state").json["step_count"] == 0
     refused = server.ask("POST", "/step", '{"action":{"action":1}}')
     assert (refused.status, refused.json["code"]) == (409, "EXECUTION_ERROR")  # it was never reset
-    assert refused.json["detail"].endswith("Send back the X-Paddock-Session header that /reset gave.")
+    assert refused.json["detail"].endswith("Send back the X-Paddock-Session header that /reset returned.")
     assert server.ask("POST", "/reset", '{"seed":-1}').status == 422
     assert len(server.ask("GET", "/sessions").json["sessions"]) == before
 

@@ -14,15 +14,16 @@ import pytest
 import paddock
 from paddock.errors import WorkerLost
 from paddock.hosting.messages import Step
-from paddock.server import logs, service
-from paddock.server.metrics import Latency, Metrics
-from tests.server.in_process import RunningServer, write_vault
+from paddock.server import service, telemetry
+from paddock.server.telemetry import Latency, Metrics
+from tests.server.clients import Native
+from tests.server.in_process import vault_server
 from tests.server.raw_peers import CLOSE
 from tests.server.serving import Client, alive, serving, wait_until
-from tests.server.test_auth_roles import Native
 from tests.server.worlds.witness import DO, SECRET
 
 
+@pytest.mark.process
 def test_log_is_json_lines_with_sessions_and_traces(tmp_path):
     with serving(tmp_path / "server") as server:
         with Client(server.address(), 1) as client:
@@ -46,18 +47,19 @@ def test_log_is_json_lines_with_sessions_and_traces(tmp_path):
 
 def test_record_can_neither_break_a_line_nor_move_a_cursor():
     record = logging.LogRecord("paddock.server", 30, "", 1, "a\n\x1b[2J\u202eb", (), None)
-    assert "\n" not in logs.JsonLines().format(record) and "\x1b" not in logs.JsonLines().format(record)
-    assert "\n" not in logs.Lines().format(record) and "\x1b" not in logs.Lines().format(record)
-    assert logs.Lines().format(record).isascii()
+    assert "\n" not in telemetry.JsonLines().format(record) and "\x1b" not in telemetry.JsonLines().format(record)
+    assert "\n" not in telemetry.Lines().format(record) and "\x1b" not in telemetry.Lines().format(record)
+    assert telemetry.Lines().format(record).isascii()
 
 
 def test_trace_of_a_caller_is_kept_and_nonsense_is_not():
     given = "4bf92f3577b34da6a3ce929d0e0e4736"
-    assert logs.begin_trace(f"00-{given}-00f067aa0ba902b7-01") == given
-    assert logs.begin_trace("00-<script>-00f067aa0ba902b7-01") != given
-    logs.trace.set("")
+    assert telemetry.begin_trace(f"00-{given}-00f067aa0ba902b7-01") == given
+    assert telemetry.begin_trace("00-<script>-00f067aa0ba902b7-01") != given
+    telemetry.trace.set("")
 
 
+@pytest.mark.process
 def test_systemd_is_told_when_the_server_is_ready_and_when_it_stops(tmp_path):
     path = tmp_path / "notify"
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notices:
@@ -68,6 +70,7 @@ def test_systemd_is_told_when_the_server_is_ready_and_when_it_stops(tmp_path):
         assert notices.recv(100) == b"STOPPING=1"
 
 
+@pytest.mark.process
 def test_health_tells_that_a_worker_is_wedged_and_that_it_is_gone(tmp_path):
     with serving(tmp_path / "server", deadline_s=2.0, spares=0) as server:
         assert server.health() == "healthy"
@@ -82,6 +85,7 @@ def test_health_tells_that_a_worker_is_wedged_and_that_it_is_gone(tmp_path):
         client.abandon()
 
 
+@pytest.mark.process
 def test_replies_are_counted_as_they_happen_and_timed_by_environment(tmp_path):
     with serving(tmp_path / "server", spares=0) as server, Client(server.address(), 1) as client:
         client.reset()
@@ -105,8 +109,9 @@ def test_counters_do_not_round():
     assert "\npaddock_replies_total 12345678\n" in metrics.text()
 
 
+@pytest.mark.process
 def test_only_an_operator_is_told_version_and_counts_with_the_health(tmp_path):
-    with RunningServer([write_vault(tmp_path / "vault")], tmp_path / "tokens") as server, server.peer() as peer:
+    with vault_server(tmp_path) as server, server.peer() as peer:
         peer.ask("POST", "/reset", body={})
         counts = {"version": paddock.__version__, "sessions": 1, "workers": 1}
         for path, fact in (("/health/live", {"live": True}), ("/health/ready", {"ready": True})):
@@ -118,8 +123,9 @@ def test_only_an_operator_is_told_version_and_counts_with_the_health(tmp_path):
         assert peer.ask("GET", "/health").json == {"status": "healthy"}
 
 
+@pytest.mark.process
 def test_a_server_that_starts_no_sessions_lives_and_is_not_ready(tmp_path, monkeypatch):
-    with RunningServer([write_vault(tmp_path / "vault")], tmp_path / "tokens") as server, server.peer() as peer:
+    with vault_server(tmp_path) as server, server.peer() as peer:
         monkeypatch.setattr(server.served[0], "start", _no_memory)
         assert peer.ask("POST", "/reset", body={}).status == 503
         assert (peer.ask("GET", "/health/ready").status, peer.ask("GET", "/health/live").status) == (503, 200)
@@ -130,13 +136,14 @@ def test_a_server_that_starts_no_sessions_lives_and_is_not_ready(tmp_path, monke
         assert (peer.ask("GET", "/health/ready").status, peer.ask("GET", "/health/live").status) == (503, 200)
 
 
-def _no_memory():
+def _no_memory(_tenant):
     raise OSError(errno.ENOMEM, "no memory")
 
 
+@pytest.mark.process
 def test_an_operator_ends_a_session_and_its_worker(tmp_path, caplog):
     with (
-        RunningServer([write_vault(tmp_path / "vault")], tmp_path / "tokens") as server,
+        vault_server(tmp_path) as server,
         server.peer("other") as peer,
         server.peer("observer") as owner,
     ):
@@ -164,6 +171,7 @@ def _step(action):
     return Step([0], [action])
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("form", ["json", "text"])
 def test_what_a_peer_is_not_told_of_an_error_is_one_record_of_the_log_under_its_incident(tmp_path, form):
     environ = {"PADDOCK_LOG": form}
@@ -184,6 +192,7 @@ def test_what_a_peer_is_not_told_of_an_error_is_one_record_of_the_log_under_its_
         assert record["message"].splitlines()[-1].endswith(SECRET)
 
 
+@pytest.mark.process
 def test_what_a_worker_printed_before_it_died_is_in_the_record_of_its_end(tmp_path):
     with serving(tmp_path / "server") as server:
         client = Client(server.address(), 1).reset()
@@ -197,17 +206,18 @@ def test_what_a_worker_printed_before_it_died_is_in_the_record_of_its_end(tmp_pa
 
 
 NEVER_READY = """
-from paddock.server.run import run
-from paddock.server.served import Served
+from paddock.server.listener import run
+from paddock.server.served_env import ServedEnv
 from paddock.server.settings import Settings
 
 def fail(addresses):
     raise SystemExit("never ready")
 
-run([Served("CartPole-v1")], Settings(port=0, spares=0), None, when_ready=fail)
+run([ServedEnv("CartPole-v1")], Settings(port=0, spares=0), None, when_ready=fail)
 """
 
 
+@pytest.mark.process
 def test_server_that_fails_before_it_is_ready_closes_its_port():
     command = [sys.executable, "-W", "always::ResourceWarning", "-c", NEVER_READY]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)

@@ -7,11 +7,18 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from paddock.hosting.codec import decode_frame
 from paddock.hosting.messages import Resume, Welcome
-from paddock.server.chain import Replay, digest
-from paddock.server.effects import CloseConnection, Ended, EndWorker, Journal, RebuildWorker, SendTo, ToWorker
-from paddock.server.journal import Attached, Carried, Closed, Header, Recovered
-from paddock.server.session import Session
-from paddock.server.terms import Terms
+from paddock.server.journal import Attached, Carried, Closed, Header, Recovered, Replay, digest
+from paddock.server.session import (
+    CloseConnection,
+    Ended,
+    EndWorker,
+    Journal,
+    RebuildWorker,
+    SendTo,
+    Session,
+    SessionLimits,
+    ToWorker,
+)
 from tests.server.model import code_of, frame
 
 HEADER = Header("s", "CartPole-v1", {}, b"", True)
@@ -20,8 +27,8 @@ HEADER = Header("s", "CartPole-v1", {}, b"", True)
 class Bench:
     """A session with what a server would hold around it."""
 
-    def __init__(self, **terms):
-        self.session = Session("s", Terms(**terms), origin=HEADER.origin)
+    def __init__(self, **limits):
+        self.session = Session("s", SessionLimits(**limits), origin=HEADER.origin)
         self.now = 0.0
         (*_, sent) = self.session.attach(1, "t1")
         self.welcome = decode_frame(sent.frame)[1]
@@ -38,8 +45,8 @@ class Bench:
         return self.reply(number, body)
 
 
-def codes(effects):
-    return [code_of(effect.frame) for effect in effects if isinstance(effect, SendTo)]
+def codes(commands):
+    return [code_of(command.frame) for command in commands if isinstance(command, SendTo)]
 
 
 def test_a_request_goes_to_the_worker_as_it_came_and_its_reply_back():
@@ -51,15 +58,15 @@ def test_a_request_goes_to_the_worker_as_it_came_and_its_reply_back():
 @pytest.mark.parametrize("answered", [False, True])
 def test_ten_copies_are_one_application_and_ten_equal_replies(answered):
     bench = Bench()
-    effects = bench.ask(1)
+    commands = bench.ask(1)
     if answered:
-        effects += bench.reply(1)
+        commands += bench.reply(1)
     for _ in range(9):
-        effects += bench.ask(1)
+        commands += bench.ask(1)
     if not answered:
-        effects += bench.reply(1)
-    assert [effect for effect in effects if isinstance(effect, ToWorker)] == [ToWorker(1, 1, frame(1, b"r"))]
-    assert [effect for effect in effects if isinstance(effect, SendTo)] == [SendTo(1, frame(1, b"R"))] * 10
+        commands += bench.reply(1)
+    assert [command for command in commands if isinstance(command, ToWorker)] == [ToWorker(1, 1, frame(1, b"r"))]
+    assert [command for command in commands if isinstance(command, SendTo)] == [SendTo(1, frame(1, b"R"))] * 10
 
 
 @pytest.mark.parametrize("answered", [False, True])
@@ -68,8 +75,8 @@ def test_other_bytes_under_a_used_number_are_a_conflict_and_go_nowhere(answered)
     bench.ask(1)
     if answered:
         bench.reply(1)
-    effects = bench.ask(1, b"other")
-    assert codes(effects) == ["IDEMPOTENCY_CONFLICT"] and len(effects) == 1
+    commands = bench.ask(1, b"other")
+    assert codes(commands) == ["IDEMPOTENCY_CONFLICT"] and len(commands) == 1
 
 
 def test_a_gap_is_out_of_order_and_leaves_the_next_number_free():
@@ -220,8 +227,8 @@ def test_the_deadline_of_the_next_request_begins_with_the_reply_before_it():
     assert bench.session.due_s == 9.0
 
 
-def journaled(**terms):
-    return Bench(journaled=True, deterministic=True, **terms)
+def journaled(**limits):
+    return Bench(journaled=True, deterministic=True, **limits)
 
 
 def test_what_is_answered_is_written_before_it_is_sent():
@@ -244,7 +251,7 @@ def test_a_rebuilt_worker_goes_on_if_its_chain_is_equal():
     bench.done(1, b"R1")
     bench.ask(2)
     (rebuild,) = bench.session.worker_lost(1, "signal", 0.0)
-    assert rebuild == RebuildWorker(2, 1, replayed(bench, b"R1").chain)
+    assert rebuild == RebuildWorker(2, 1)
     assert bench.ask(2) == bench.ask(3) == []
     assert bench.session.rebuilt(2, replayed(bench, b"R1"), 0.0) == [
         ToWorker(2, 2, frame(2, b"r")),
@@ -307,7 +314,7 @@ def recovered(bench, count, **facts):
 def test_a_session_of_an_older_server_is_rebuilt_when_its_client_comes():
     old = journaled()
     bench = journaled()
-    bench.session = Session.restored(recovered(old, 2), bench.session.terms, 100.0)
+    bench.session = Session.from_journal(recovered(old, 2), bench.session.limits, 100.0)
     assert bench.session.due_s == 160.0
     *_, welcome, rebuild = bench.session.resume(7, resume("t1", last=1), "t2", 101.0)
     assert decode_frame(welcome.frame)[1].last == 2 and rebuild.count == 2
@@ -320,24 +327,24 @@ def test_a_session_of_an_older_server_is_rebuilt_when_its_client_comes():
 def test_a_session_that_can_not_be_rebuilt_is_lost_and_never_fresh(facts, deterministic):
     old = journaled()
     bench = Bench(journaled=True, deterministic=deterministic)
-    bench.session = Session.restored(recovered(old, 0, **facts), bench.session.terms, 0.0)
+    bench.session = Session.from_journal(recovered(old, 0, **facts), bench.session.limits, 0.0)
     assert decode_frame(bench.session.resume(7, resume("t1"), "t2", 0.0)[-1].frame)[1].session == "s"
     assert codes(bench.ask(1, connection=7)) == ["ENV_LOST"]
 
 
 def test_a_journal_that_lost_its_end_is_nobodys_session_any_more():
     old = journaled()
-    session = Session.restored(recovered(old, 1), Terms(journaled=True, deterministic=True), 0.0)
+    session = Session.from_journal(recovered(old, 1), SessionLimits(journaled=True, deterministic=True), 0.0)
     written, sent, _ = session.resume(7, resume("t1", last=2), "t2", 0.0)
     assert written == Journal(Closed("restart")) and code_of(sent.frame) == "ENV_LOST"
-    assert not any(isinstance(effect, RebuildWorker) for effect in session.resume(8, resume("t1"), "t3", 0.0))
+    assert not any(isinstance(command, RebuildWorker) for command in session.resume(8, resume("t1"), "t3", 0.0))
 
 
 def test_the_last_request_closes_the_session_and_can_still_be_repeated():
     bench = journaled()
     bench.ask(1, final=True)
-    effects = bench.reply(1)
-    assert effects[1:] == [SendTo(1, frame(1, b"R")), EndWorker(1), Journal(Closed())]
+    commands = bench.reply(1)
+    assert commands[1:] == [SendTo(1, frame(1, b"R")), EndWorker(1), Journal(Closed())]
     assert bench.session.worker_lost(1, "exit", 0.0) == []
     assert bench.ask(1) == [SendTo(1, frame(1, b"R"))] and codes(bench.ask(2)) == ["CLOSED"]
 
@@ -396,14 +403,14 @@ class Retries(RuleBasedStateMachine):
     @precondition(lambda self: self.applied)
     def ask_again(self, data, copies):
         number = data.draw(st.integers(max(1, self.newest - 3), self.newest))
-        effects = [effect for _ in range(copies) for effect in self.put(number, self.applied[number - 1])]
+        commands = [command for _ in range(copies) for command in self.put(number, self.applied[number - 1])]
         if number in self.waiting:
-            assert effects == []
+            assert commands == []
             self.wanted[number] = min(self.wanted[number] + copies, 16)
         elif number > len(self.replies) - 4:
-            assert effects == [SendTo(self.connection, self.replies[number])] * copies
+            assert commands == [SendTo(self.connection, self.replies[number])] * copies
         else:
-            assert codes(effects) == ["OUT_OF_ORDER"] * copies
+            assert codes(commands) == ["OUT_OF_ORDER"] * copies
 
     @rule(data=st.data())
     @precondition(lambda self: self.applied)
@@ -413,8 +420,8 @@ class Retries(RuleBasedStateMachine):
 
     @rule(ahead=st.integers(2, 1000))
     def leave_a_gap(self, ahead):
-        effects = self.put(self.newest + ahead, b"gap")
-        assert codes(effects) == ["OUT_OF_ORDER"] and len(effects) == 1
+        commands = self.put(self.newest + ahead, b"gap")
+        assert codes(commands) == ["OUT_OF_ORDER"] and len(commands) == 1
 
     @rule(body=st.binary(max_size=3))
     @precondition(lambda self: self.waiting)
@@ -445,3 +452,83 @@ class Retries(RuleBasedStateMachine):
 
 TestRetries = Retries.TestCase
 TestRetries.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+
+
+# The direct way: for a session whose client is in the server and can't resume.
+
+
+def direct(**limits):
+    return Bench(resumable=False, **limits)
+
+
+def test_a_direct_request_and_its_reply_are_counted_and_not_kept():
+    bench = direct()
+    for number in (1, 2, 3):
+        assert bench.session.take(1, number, 5.0)
+        assert bench.session.busy_since_s == 5.0
+        assert bench.session.finish(1, number, 6.0) == 1
+        assert bench.session.busy_since_s is None
+    assert codes(bench.ask(3)) == ["OUT_OF_ORDER"]  # no reply is kept, and nothing is done twice
+    assert bench.ask(4) == [ToWorker(1, 4, frame(4, b"r"))] and bench.reply(4) == [SendTo(1, frame(4, b"R"))]
+    assert codes(bench.ask(4)) == ["OUT_OF_ORDER"]
+
+
+@pytest.mark.parametrize("limits", [{}, {"journaled": True}, {"journaled": True, "deterministic": True}])
+@pytest.mark.parametrize("resumable", [True, False])
+def test_no_session_that_is_journaled_or_resumable_has_the_direct_way(limits, resumable):
+    bench = Bench(resumable=resumable, **limits)
+    assert bench.session.take(1, 1, 0.0) is (not resumable and not limits)
+
+
+def test_a_direct_session_can_not_be_resumed():
+    bench = direct()
+    resumed = bench.session.resume(2, Resume("s", "t1", 0), "t2", 0.0)
+    assert codes(resumed) == ["SESSION_GONE"]
+
+
+@pytest.mark.parametrize(("connection", "number"), [(2, 1), (1, 2), (1, 0), (2, 2)])
+def test_a_direct_request_has_its_connection_and_the_next_number(connection, number):
+    assert not direct().session.take(connection, number, 0.0)
+
+
+def test_only_one_direct_request_at_a_time():
+    bench = direct()
+    assert bench.session.take(1, 1, 0.0)
+    assert not bench.session.take(1, 1, 0.0) and not bench.session.take(1, 2, 0.0)
+    assert codes(bench.ask(1)) == ["IDEMPOTENCY_CONFLICT"]  # sent again, it is not carried out again
+    assert bench.session.finish(1, 1, 0.0) == 1
+
+
+def test_a_wrong_reply_to_a_direct_request_costs_the_worker():
+    bench = direct()
+    bench.session.take(1, 1, 0.0)
+    assert bench.session.finish(1, 2, 0.0) is None and bench.session.finish(2, 1, 0.0) is None
+    commands = bench.reply(2)
+    assert commands[0] == EndWorker(1) and codes(commands) == ["ENV_LOST"]
+    assert not bench.session.take(1, 2, 0.0)
+
+
+def test_a_direct_request_has_its_deadline_and_its_loss():
+    overdue, lost = direct(deadline_s=2.0), direct()
+    for bench in (overdue, lost):
+        bench.session.take(1, 1, 10.0)
+    assert overdue.session.due_s == 12.0
+    commands = overdue.session.tick(12.0)
+    assert commands[0] == EndWorker(1) and codes(commands) == ["DEADLINE"]
+    assert codes(lost.session.worker_lost(1, "memory", 11.0)) == ["ENV_LOST"]
+
+
+def test_a_drain_answers_the_direct_request_and_takes_no_more():
+    bench = direct()
+    bench.session.take(1, 1, 0.0)
+    assert bench.session.drain(0.0, 9.0) == []
+    assert bench.session.finish(1, 1, 1.0) is None
+    answered, *rest = bench.reply(1)
+    assert answered == SendTo(1, frame(1, b"R")) and rest[-1] == Ended(False)
+    assert not direct_after_drain().take(1, 1, 0.0)
+
+
+def direct_after_drain():
+    bench = direct()
+    bench.session.drain(0.0, 9.0)
+    return bench.session

@@ -52,6 +52,7 @@ def seen(world):
         yield "taken over"
 
 
+@pytest.mark.slow
 def test_ten_thousand_schedules_keep_every_promise(seed):
     found, befell = Counter(), Counter()
     for number in range(SCHEDULES):
@@ -92,6 +93,7 @@ def is_caught(seed, **classes):
     return False
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mutant", mutants.SESSIONS, ids=lambda cls: cls.__name__)
 def test_the_simulator_catches_a_broken_session(mutant, seed):
     assert is_caught(seed, session_class=mutant)

@@ -4,47 +4,14 @@ import json
 
 import pytest
 
-from tests.server.in_process import RunningServer
-from tests.server.tool_world import write_shop
+from tests.server.clients import call, data, post, rpc, step
+from tests.server.in_process import shop_server
+from tests.serving import shared
 
-IDS = ("Shop-v0", "Liar-v0", "Plain-v0")
+pytestmark = pytest.mark.process
 
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    place = tmp_path_factory.mktemp("tools")
-    with RunningServer([write_shop(place / "shop", id) for id in IDS], place / "tokens") as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def production(tmp_path_factory):
-    place = tmp_path_factory.mktemp("production")
-    with RunningServer([write_shop(place / "shop")], place / "tokens", mode="production") as running:
-        yield running
-
-
-def step(name, **arguments):
-    return {"type": "step", "data": {"type": "call_tool", "tool_name": name, "arguments": arguments}}
-
-
-def rpc(method, id=1, **params):
-    return {"jsonrpc": "2.0", "id": id, "method": method, "params": params}
-
-
-def call(name, id=1, session=None, **arguments):
-    named = {} if session is None else {"session_id": session}
-    return rpc("tools/call", id, name=name, arguments=arguments, **named)
-
-
-def post(peer, body, path="/Shop-v0/mcp"):
-    answer = peer.ask("POST", path, body=body)
-    assert answer.status == 200, answer
-    return answer.json
-
-
-def data(answer):
-    return answer["data"]["observation"]["result"]["data"]
+server = shared(lambda folder: shop_server(folder, "Shop-v0", "Liar-v0", "Plain-v0"))
+production = shared(lambda folder: shop_server(folder, mode="production"))
 
 
 @pytest.mark.parametrize("role", ["operator", "agent"])

@@ -10,6 +10,8 @@ from tests.server.paddock_serve import exchange, paddock_serve
 from tests.server.real_tools import RPC, STEPS, rpc
 from tests.server.tool_world import write_shop
 
+pytestmark = pytest.mark.peers
+
 PEERS = {"0.10": "openenv10", "0.3": "openenv03"}
 # What FastMCP 4, which the old package installs today, has beside FastMCP 3. Neither package chose it.
 OF_FASTMCP_4 = {

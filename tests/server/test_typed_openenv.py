@@ -8,7 +8,7 @@ import pytest
 from paddock.openenv import GenericEnvClient
 from paddock.spaces.json_value import value_to_json
 from tests.conformance.typed_envs import SPACES, Drawn
-from tests.serving import serving
+from tests.serving import serving, shared
 
 MANIFEST = """
 [package]
@@ -23,17 +23,17 @@ kwargs = {{ name = "{name}" }}
 """
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("typed")
+def typed_worlds(folder):
     shutil.copy(Path(__file__).parents[1] / "conformance" / "typed_envs.py", folder)
     entries = "".join(ENTRY.format(number=number, name=name) for number, name in enumerate(SPACES))
     (folder / "paddock.toml").write_text(MANIFEST + entries)
-
-    with serving(folder) as server:
-        yield server
+    return serving(folder)
 
 
+server = shared(typed_worlds)
+
+
+@pytest.mark.process
 @pytest.mark.parametrize("name", SPACES)
 def test_an_episode_of_records_over_openenvs_wire(server, name):
     number, headers = list(SPACES).index(name), {"Authorization": f"Bearer {server.token}"}

@@ -116,7 +116,7 @@ def test_rows_of_lanes_that_wait_or_begin_stay_where_they_are():
     assert lanes.observation_space.contains(seen)
     with pytest.raises(InvalidLanes, match="no lane that moves"):
         lanes.hold(~np.zeros(3, bool))
-    with pytest.raises(InvalidSeed, match="where all lanes begin"):
+    with pytest.raises(InvalidSeed, match="when all lanes begin"):
         lanes.reset(seed=1, options={"reset_mask": mask})
 
 
@@ -163,5 +163,5 @@ def test_what_envpool_has_not_is_refused():
     ):
         with pytest.raises(PlanError, match=words):
             paddock.make_vec("envpool:Lamp-v1", num_envs=2, lanes=paddock.LaneOptions(**option))
-    with pytest.raises(PlanError, match="seed= is not to be passed on"):
+    with pytest.raises(PlanError, match="seed= can't be passed on"):
         paddock.make_vec("envpool:Lamp-v1", num_envs=2, seed=1)

@@ -8,7 +8,7 @@ import paddock
 from paddock.errors import DependencyNotInstalled, DeprecatedEnv, NameNotFound, NamespaceNotFound
 from paddock.making import locate, plan
 from paddock.sources.families import FAMILIES, family_of
-from paddock.sources.their_errors import our_errors
+from paddock.sources.foreign import translate_errors
 
 
 @pytest.mark.parametrize(
@@ -136,9 +136,12 @@ def test_mujocos_old_versions_name_the_new_one(id, here, monkeypatch):
 def test_gymnasium_robotics_says_which_mujoco_it_needs():
     family = family_of("FetchReach-v4")
     assert "'mujoco<3.4'" in family.install
-    with pytest.raises(DependencyNotInstalled, match="MuJoCo 3.4 and later.*'mujoco<3.4'"), our_errors(family, "x"):
+    with (
+        pytest.raises(DependencyNotInstalled, match="MuJoCo 3.4 and later.*'mujoco<3.4'"),
+        translate_errors(family, "x"),
+    ):
         raise AssertionError
-    with pytest.raises(AssertionError), our_errors(family_of("Ant-v5"), "x"):
+    with pytest.raises(AssertionError), translate_errors(family_of("Ant-v5"), "x"):
         raise AssertionError
 
 

@@ -205,6 +205,7 @@ def test_a_module_can_be_named_before_the_id(tmp_path, monkeypatch):
     del gymnasium.registry["Torch-v0"]
 
 
+@pytest.mark.process
 @pytest.mark.skipif(sys.platform != "linux", reason="the walls are Linux's: it runs on Linux")
 def test_behind_the_wall_its_code_is_shown_and_nothing_imported_here(tmp_path):
     write_torch(tmp_path)

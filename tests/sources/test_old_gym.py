@@ -9,7 +9,7 @@ import pytest
 import paddock
 from paddock.errors import DependencyNotInstalled, InvalidSeed, SnapshotUnsupported, WrongClass
 from paddock.sources import from_gym
-from paddock.sources.old_gym import modern
+from paddock.sources.old_gym import modernize_metadata
 
 
 class Lamp:
@@ -139,10 +139,12 @@ def test_spaces_of_gymnasium_keep_all_that_they_say():
 
 
 def test_metadata_gets_the_newer_names():
-    assert modern({"render.modes": ("ansi",), "video.frames_per_second": 3})["render_modes"] == ["ansi"]
-    assert modern({"render.modes": ("ansi",), "video.frames_per_second": 3})["render_fps"] == 3
-    assert modern({"render_modes": ["rgb_array"], "render.modes": ["human"]})["render_modes"] == ["rgb_array"]
-    assert modern(None) == {"render_modes": []}
+    assert modernize_metadata({"render.modes": ("ansi",), "video.frames_per_second": 3})["render_modes"] == ["ansi"]
+    assert modernize_metadata({"render.modes": ("ansi",), "video.frames_per_second": 3})["render_fps"] == 3
+    assert modernize_metadata({"render_modes": ["rgb_array"], "render.modes": ["human"]})["render_modes"] == [
+        "rgb_array"
+    ]
+    assert modernize_metadata(None) == {"render_modes": []}
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import paddock
 from paddock.errors import DependencyNotInstalled, InvalidSeed
 from paddock.making import locate, plan
 from paddock.sources.families import LIBRARIES, library_family
-from paddock.sources.given_function import fitting, seed_argument
+from paddock.sources.foreign import find_seed_argument, fit_seed
 
 COMMANDS = {
     "dm_control:cartpole/balance": "pip install dm-control 'mujoco<4' packaging",
@@ -57,19 +57,19 @@ def test_the_door_for_objects_is_found_without_the_library(name):
 @pytest.mark.parametrize("bits", [31, 32])
 def test_a_seed_that_fits_stays_and_a_larger_one_is_mixed_down(bits):
     largest = (1 << bits) - 1
-    assert [fitting(seed, bits) for seed in (0, 5, largest)] == [0, 5, largest]
-    mixed = [fitting((1 << bits) + number, bits) for number in range(50)]
+    assert [fit_seed(seed, bits) for seed in (0, 5, largest)] == [0, 5, largest]
+    mixed = [fit_seed((1 << bits) + number, bits) for number in range(50)]
     assert len(set(mixed)) == 50
     assert all(0 <= seed <= largest for seed in mixed)
     with pytest.raises(InvalidSeed):
-        fitting(-1, bits)
+        fit_seed(-1, bits)
 
 
 def test_the_argument_for_a_seed_is_found_by_its_name():
-    assert seed_argument(lambda level, seed=None: None) == "seed"
-    assert seed_argument(lambda *, random=None: None) == "random"
-    assert seed_argument(lambda level: None) is None
-    assert seed_argument(dict.fromkeys) is None
+    assert find_seed_argument(lambda level, seed=None: None) == "seed"
+    assert find_seed_argument(lambda *, random=None: None) == "random"
+    assert find_seed_argument(lambda level: None) is None
+    assert find_seed_argument(dict.fromkeys) is None
 
 
 @pytest.mark.usefixtures("nothing_installed")

@@ -30,7 +30,7 @@ def test_attributes_and_repr_equal_gymnasiums(name):
     assert space.is_np_flattenable is True
 
 
-def test_B15_bounds_given_as_lists_are_accepted():
+def test_bounds_given_as_lists_are_accepted():
     assert Box([0], [1]) == Box(0, 1)
     assert Box([0, 1], 5, dtype=int) == Box(np.array([0, 1]), np.array([5, 5]), dtype=int)
     with warnings.catch_warnings():
@@ -38,7 +38,7 @@ def test_B15_bounds_given_as_lists_are_accepted():
         assert Box([0.1, 0.2], [1, 1]).dtype == np.float32
 
 
-def test_B15_the_callers_array_is_not_changed():
+def test_the_callers_array_is_not_changed():
     low, high = np.array([-np.inf, 0.0]), np.array([np.inf, 5.0])
     space = Box(low, high, dtype=np.int32)
     assert low.tolist() == [-np.inf, 0.0]
@@ -50,7 +50,7 @@ def test_B15_the_callers_array_is_not_changed():
     assert kept.low.tolist() == [0, 1]
 
 
-def test_B15_equality_is_exact():
+def test_bounds_are_compared_exactly():
     assert Box(0, 1, (2,), np.float64) != Box(1e-12, 1, (2,), np.float64)
     assert Box(0, 1, (2,)) != Box(0, 1, (3,))
     assert Box(0, 1, (2,)) != Box(0, 1, (2,), np.float64)
@@ -60,7 +60,7 @@ def test_B15_equality_is_exact():
     assert Box(np.zeros(3), 1.0, (3,), np.float64) == Box(0, 1, (3,), np.float64)
 
 
-def test_B15_equal_boxes_hash_alike():
+def test_equal_boxes_hash_alike():
     pairs = [
         (Box(0.0, 1, (2,)), Box(-0.0, 1, (2,))),
         (Box([0.0, -0.0], 1), Box(0, 1, (2,))),

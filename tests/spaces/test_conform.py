@@ -59,7 +59,7 @@ def test_other_dtypes_are_cast(space, value, expected):
         (Box(-1, 1, (2,)), [1j, 0], "not made of numbers"),
         (Box(-1, 1, (2,)), None, "not made of numbers"),
         (Box(-1, 1, (2,)), [None, 1], "not made of numbers"),
-        (Box(-1, 1, (2,)), [[1], [1, 2]], "no regular array"),
+        (Box(-1, 1, (2,)), [[1], [1, 2]], "not a regular array"),
         (Box(-1, 1, (2,)), np.array([2, 0], np.float32), "outside the bounds"),
         (Box(-1, 1, (2,)), np.array([1e300, 0]), "outside the bounds"),
         (Box(0, 9, (2,), np.int32), [3.0, 4.0], "can't be cast"),

@@ -59,18 +59,21 @@ def test_contains_answers_for_members_spoilt_in_one_place(name):
                     answer(space, {**parts, key: spoil})
 
 
+@pytest.mark.slow
 @settings(max_examples=300)
 @given(spaces, hostile_values)
 def test_contains_is_total_and_silent(space, value):
     answer(space, value)
 
 
+@pytest.mark.slow
 @settings(max_examples=300)
 @given(spaces, plain_values)
 def test_contains_agrees_with_gymnasium_on_any_value(space, value):
     check_agreement(space, value)
 
 
+@pytest.mark.slow
 @settings(max_examples=300)
 @given(spaces, st.integers(0, 2**32), st.data())
 def test_contains_agrees_with_gymnasium_near_members(space, seed, data):

@@ -11,6 +11,7 @@ from tests.spaces.twins import CATALOGUE, same, twin, twin_value
 NAMES = [name for name in CATALOGUE if name.startswith("graph")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_the_first_sample_after_seeding_equals_gymnasiums(name):
     space = CATALOGUE[name]()
@@ -31,7 +32,7 @@ def test_ten_thousand_first_samples_equal_gymnasiums(name):
 
 
 @pytest.mark.parametrize("node_space", [Box(0, 1, (3,)), Discrete(1000), Dict(a=Box(0, 1, (3,))), Tuple([Text(9)])])
-def test_B7_consecutive_samples_share_no_draws(node_space):
+def test_consecutive_samples_share_no_draws(node_space):
     space = Graph(node_space, Box(0, 1, (2,)), seed=1)
     first, second = (space.sample(num_nodes=20, num_edges=30) for _ in range(2))
     for a, b in ((first.nodes, second.nodes), (first.edges, second.edges)):
@@ -48,7 +49,7 @@ def batch_values(batch):
     return batch
 
 
-def test_B7_the_stream_of_the_nodes_is_the_one_that_sampling_nodes_would_take():
+def test_the_stream_of_the_nodes_is_the_one_that_sampling_nodes_would_take():
     space, nodes = Graph(Box(0, 1, (3,)), None, seed=1), Box(0, 1, (3,))
     nodes.np_random.bit_generator.state = space.node_space.np_random.bit_generator.state
     drawn = [space.sample(num_nodes=2).nodes for _ in range(3)]

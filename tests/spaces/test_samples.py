@@ -9,7 +9,7 @@ import pytest
 import paddock.spaces as ours
 from tests.spaces.twins import CATALOGUE, same, twin
 
-# Graphs differ on purpose from the second sample on (B7); test_graph.py holds them to the first.
+# Graphs differ on purpose from the second sample on; test_graph.py holds them to the first.
 SLOW = [name for name in CATALOGUE if name.startswith("sequence")]
 EQUAL = [name for name in CATALOGUE if not name.startswith("graph")]
 
@@ -23,11 +23,13 @@ def check_samples(name, count, seed=7):
         assert same(a, b), f"sample {i} with seed {seed}: {a} != {b}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in EQUAL if name not in SLOW])
 def test_ten_thousand_seeded_samples_equal_gymnasiums(name):
     check_samples(name, 10_000)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SLOW)
 def test_two_thousand_seeded_sequences_equal_gymnasiums(name):
     check_samples(name, 2_000)
@@ -84,6 +86,7 @@ def test_the_stream_goes_on_where_gymnasiums_does(name):
             assert same(space.seed(10), peer.seed(10))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CATALOGUE)
 def test_an_unseeded_space_samples_members_and_differs_from_its_twin(name):
     space, other = CATALOGUE[name](), CATALOGUE[name]()
@@ -94,14 +97,14 @@ def test_an_unseeded_space_samples_members_and_differs_from_its_twin(name):
 
 
 @pytest.mark.parametrize("name", CATALOGUE)
-def test_B12_numpy_integer_seeds_are_accepted(name):
+def test_numpy_integer_seeds_are_accepted(name):
     space, other = CATALOGUE[name](), CATALOGUE[name]()
     assert same(space.seed(np.int64(11)), other.seed(11))
     assert same(space.sample(), other.sample())
     assert same(space.seed(np.uint8(12)), other.seed(12))
 
 
-def test_B12_numpy_integer_seeds_are_accepted_by_constructors():
+def test_numpy_integer_seeds_are_accepted_by_constructors():
     assert same(ours.Discrete(100, seed=np.int64(4)).sample(), ours.Discrete(100, seed=4).sample())
     parts = [ours.Discrete(100), ours.Discrete(100)]
     assert same(ours.Tuple(parts, seed=np.int32(4)).sample(), ours.Tuple(parts, seed=4).sample())

@@ -18,7 +18,7 @@ from paddock.spaces import (
     Box,
     Struct,
 )
-from paddock.spaces.records.likeness import difference
+from paddock.spaces.records.fields import difference
 from tests.spaces.hostile import hostile_objects, plain_values
 from tests.spaces.records import KINDS, Color, Go, Step, plain_of
 

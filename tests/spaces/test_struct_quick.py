@@ -11,7 +11,7 @@ from paddock.agentic import Action, CallTool, Observation, Say, Text, ToolError
 from paddock.errors import InvalidValue
 from paddock.spaces import Discrete, Struct
 from paddock.spaces import Text as TextSpace
-from paddock.spaces.records.quick import Quick
+from paddock.spaces.records.kinds import Quick
 
 
 class Inner(msgspec.Struct):

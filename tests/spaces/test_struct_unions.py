@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from paddock.errors import InvalidSpace, InvalidValue
 from paddock.spaces import Box, Dict, Nonconforming, Space, Struct, conform
 from paddock.spaces.json_schema import json_schema
-from paddock.spaces.records.likeness import difference
+from paddock.spaces.records.fields import difference
 
 CORNER = Annotated[np.ndarray, Box(-1, 1, (2,))]
 
@@ -102,6 +102,7 @@ def test_members_are_instances_of_each_class(name):
         assert value in space and space.validate(value) is value
 
 
+@pytest.mark.slow
 @every_union
 def test_plain_data_goes_there_and_back(name):
     space = Struct(UNIONS[name], seed=4)

@@ -13,7 +13,7 @@ from paddock.hosting.codec import decode_frame, encode
 from paddock.hosting.messages import Done
 from paddock.hosting.values import from_wire, to_wire
 from paddock.spaces import Space, Struct
-from paddock.spaces.records.likeness import difference
+from paddock.spaces.records.fields import difference
 from tests.spaces.records import KINDS, Color, Step
 
 kinds = pytest.mark.parametrize("kind", KINDS)

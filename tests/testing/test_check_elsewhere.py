@@ -34,11 +34,13 @@ def elsewhere(fresh_registry, monkeypatch):
         env.close()
 
 
+@pytest.mark.process
 def test_good_environment_elsewhere_has_no_errors_and_is_not_made_here(elsewhere):
     found = find(elsewhere("paddock.envs.classic_control.cartpole:CartPoleEnv"))
     assert [finding for finding in found if finding.level == "error"] == []
 
 
+@pytest.mark.process
 def test_stream_elsewhere_that_no_seed_reaches_is_found(elsewhere):
     assert "rng-not-seeded" in {
         finding.rule for finding in find(elsewhere("tests.testing.test_check_elsewhere:Unseeded"))

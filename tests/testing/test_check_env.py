@@ -2,7 +2,6 @@
 
 import json
 import sys
-import types
 import warnings
 from contextlib import nullcontext
 from pathlib import Path
@@ -20,6 +19,7 @@ from paddock.spaces import Box, Discrete
 from paddock.testing import RULES, check_env, find, report, rules
 from tests.testing import bad_envs
 from tests.testing.bad_envs import BAD, Good, bad_env, good
+from tests.testing.bad_envs_of_gymnasium import gymnasiums_bad_envs
 
 BY_NAME = {rule.name: rule for rule in RULES}
 
@@ -67,17 +67,6 @@ THEIRS_FAILS = {
 }
 # paddock.gym.utils.env_checker.check_env warns, too.
 THEIRS_WARNS = {"reward-type": "an array as reward ends training later, far from its cause"}
-
-
-def gymnasiums_bad_envs():
-    """The same environments, over Gymnasium's classes."""
-    text = Path(bad_envs.__file__).read_text()
-    text = text.replace("paddock.core.spec", "gymnasium.envs.registration").replace(
-        "paddock.spaces", "gymnasium.spaces"
-    )
-    module = types.ModuleType("gymnasiums_bad_envs")
-    exec(text.replace("paddock.core.env", "gymnasium").replace("paddock.core.wrapper", "gymnasium"), vars(module))
-    return module
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -140,7 +129,7 @@ def test_codes_and_names_are_unique_and_codes_are_in_order():
 
 def test_page_of_checks_is_the_table(request):
     page = request.config.rootpath / "docs" / "checks.md"
-    assert page.read_text() == rules.as_markdown()
+    assert page.read_text() == rules.rules_as_markdown()
 
 
 @pytest.mark.parametrize(
@@ -254,13 +243,13 @@ class Foreign(Good):
 
 
 @pytest.mark.parametrize("library", ["torch", "jax"])
-def test_B11_environment_of_foreign_arrays_is_checked_in_numpy(library):
+def test_environment_of_foreign_arrays_is_checked_in_numpy(library):
     env = Foreign()
     env.metadata = {"render_modes": [], library: True}
     check_env(env)
 
 
-def test_B11_plain_numpy_environment_that_claims_torch_does_not_crash():
+def test_plain_numpy_environment_that_claims_torch_does_not_crash():
     env = Good()
     env.metadata = {"render_modes": [], "torch": True}
     assert find(env) == []
@@ -273,7 +262,7 @@ def test_B11_plain_numpy_environment_that_claims_torch_does_not_crash():
             gymnasium_checker.check_env(Theirs())
 
 
-def test_B14_whole_episode_is_checked_not_only_its_first_step():
+def test_whole_episode_is_checked_not_only_its_first_step():
     class LateNan(Good):
         def look(self):
             return super().look() if self.steps < 13 else np.full(2, np.nan)
@@ -371,7 +360,7 @@ def test_json_says_what_was_found_and_whether_it_is_fatal():
     ],
 )
 def test_box_that_looks_like_an_image_holds_pixels(box, found):
-    from paddock.testing.space_limits import limit_problems
+    from paddock.testing.probes import limit_problems
 
     assert [problem.rule for problem in limit_problems(box, "observation")] == found
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from paddock.testing import data_equivalence
-from paddock.testing.equivalence import own_copy
+from paddock.testing.watched import own_copy
 
 numbers = st.floats(allow_nan=False, allow_infinity=False, width=32) | st.integers(-5, 5) | st.booleans()
 arrays = hnp.arrays(

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 import paddock
-from paddock.hosting import serve
+from paddock.hosting import worker
 from paddock.hosting.launch import start_by
 from paddock.hosting.messages import Done
 from paddock.spaces import Box, Discrete
@@ -70,7 +70,7 @@ class Puppet(paddock.Env):
     def answer_steps_with(self, value, lane):
         """From now on, have this lane's worker answer every step with this value."""
         if self.lane == lane:
-            serve.step_in_place = lambda *_: Done(value)
+            worker.step_in_place = lambda *_: Done(value)
 
     def pid(self):
         return os.getpid()
@@ -135,7 +135,7 @@ class OddBools(Puppet):
             block.terminations.view(np.uint8)[:] = 77
             return Done(notes)
 
-        serve.step_in_place = step_in_place
+        worker.step_in_place = step_in_place
 
 
 def processes(num_envs, *, make=Puppet, **options):

@@ -13,9 +13,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from paddock.core.infos import add_info
+from paddock.core.vector_env import add_info
 from paddock.errors import AlreadyPendingCallError, EnvFailed, InvalidLanes, NoAsyncCallError
-from paddock.vector.asynchronous import AsyncVectorEnv
+from paddock.vector.processes import AsyncVectorEnv
 from tests.vector.attack_envs import (
     END,
     FORK_AND_DIE,
@@ -52,6 +52,7 @@ def _no_test_hangs():
 # What the caller does between send and recv.
 
 
+@pytest.mark.process
 def test_actions_changed_after_send_are_sent_as_they_were():
     with in_one_worker(2, make=Echo, on_fault="restart") as envs:
         envs.reset(seed=0)
@@ -62,6 +63,7 @@ def test_actions_changed_after_send_are_sent_as_they_were():
         assert envs.recv()[0].ravel().tolist() == [0, 2]
 
 
+@pytest.mark.process
 def test_options_changed_after_async_reset_are_sent_as_they_were():
     with in_one_worker(2, make=Echo) as envs:
         options = {"x": [5]}
@@ -70,6 +72,7 @@ def test_options_changed_after_async_reset_are_sent_as_they_were():
         assert envs.recv()[4]["options"].tolist() == [[5], [5]]
 
 
+@pytest.mark.process
 def test_a_slow_caller_is_no_fault_of_lanes_whose_reply_is_larger_than_the_socket_holds():
     with processes(2, on_fault="restart", deadline_s=DEADLINE_S) as envs:
         envs.reset(seed=0)
@@ -92,6 +95,7 @@ def _let_the_deadline_pass():
 # What a worker does.
 
 
+@pytest.mark.process
 def test_the_death_of_a_worker_is_noticed_though_a_child_of_its_own_holds_its_socket():
     with processes(2, on_fault="restart", deadline_s=10.0) as envs:
         envs.reset(seed=0)
@@ -111,6 +115,7 @@ HOSTILE = {
 }
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("value", HOSTILE.values(), ids=list(HOSTILE))
 def test_a_hostile_reply_to_a_step_is_a_broken_protocol_and_the_lanes_go_on(value):
     with processes(4, workers=2, on_fault="restart", deadline_s=10.0) as envs:
@@ -124,6 +129,7 @@ def test_a_hostile_reply_to_a_step_is_a_broken_protocol_and_the_lanes_go_on(valu
         assert envs.reset(seed=1)[0].tolist() == [0, 0, 0, 0]
 
 
+@pytest.mark.process
 def test_the_deadline_bounds_the_sending_to_a_worker_that_does_not_read():
     with processes(2, make=Heavy, on_fault="restart", deadline_s=DEADLINE_S) as envs:
         envs.reset(seed=0)
@@ -137,6 +143,7 @@ def test_the_deadline_bounds_the_sending_to_a_worker_that_does_not_read():
         assert truncations.tolist() == [True, False] and "has not taken a request" in infos["lane_error"][0]
 
 
+@pytest.mark.process
 def test_giant_arrays_in_infos_do_not_break_the_batch():
     with in_one_worker(16, on_fault="restart") as envs:
         envs.reset(seed=0)
@@ -151,6 +158,7 @@ def test_infos_of_many_lanes_take_no_more_memory_than_was_sent():
     assert batch["giant"][1] is giant and batch["_giant"].tolist() == [False, True, False, False]
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("notes", [None, [[0, {"some": 1}]]], ids=["all rows at once", "row by row"])
 def test_odd_bytes_are_bools_when_they_arrive(notes):
     with in_one_worker(2, make=OddBools) as envs:
@@ -178,6 +186,7 @@ IN_THE_CHILD = {
 }
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("use", IN_THE_CHILD.values(), ids=list(IN_THE_CHILD))
 def test_a_forked_child_that_uses_its_copy_does_not_hurt_the_workers(use):
     with processes(2) as envs:
@@ -196,6 +205,7 @@ def test_a_forked_child_that_uses_its_copy_does_not_hurt_the_workers(use):
         assert envs.reset(seed=1)[0].tolist() == [0, 0]
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("policy", ["raise", "restart", "mask"])
 def test_after_an_interrupt_while_waiting_lanes_step_and_reset_without_stale_results(policy):
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -222,12 +232,13 @@ class A: pass
 a = A()
 weakref.finalize(a, int)  # its atexit hook, registered first, runs after multiprocessing's
 from tests.vector.attack_envs import Puppet
-from paddock.vector.asynchronous import AsyncVectorEnv
+from paddock.vector.processes import AsyncVectorEnv
 envs = AsyncVectorEnv([Puppet] * 2, daemon=False)
 envs.reset(seed=0)
 """
 
 
+@pytest.mark.process
 def test_a_program_that_never_closes_workers_that_are_no_daemons_ends():
     program = [sys.executable, "-c", NEVER_CLOSED]
     ended = subprocess.run(program, timeout=20, capture_output=True, text=True, cwd=ROOT)
@@ -237,6 +248,7 @@ def test_a_program_that_never_closes_workers_that_are_no_daemons_ends():
 # Lanes taken as they are ready.
 
 
+@pytest.mark.process
 def test_results_of_the_others_wait_when_a_lane_of_the_batch_raises():
     with in_one_worker(4, batch_size=2) as envs:  # one worker: ready in the order of their numbers
         envs.async_reset(seed=0)
@@ -256,6 +268,7 @@ def test_results_of_the_others_wait_when_a_lane_of_the_batch_raises():
         assert infos["count"].tolist() == [1, 0] and infos["_count"].tolist() == [True, False]
 
 
+@pytest.mark.process
 def test_each_lane_of_a_batch_that_fails_is_raised_once():
     with in_one_worker(3, batch_size=1) as envs:
         envs.async_reset(seed=0)
@@ -272,6 +285,7 @@ def test_each_lane_of_a_batch_that_fails_is_raised_once():
             envs.recv()
 
 
+@pytest.mark.process
 def test_a_partial_reset_is_refused_while_other_lanes_are_under_way():
     with in_one_worker(4, batch_size=2) as envs:
         envs.async_reset(seed=0)
@@ -286,6 +300,7 @@ def test_a_partial_reset_is_refused_while_other_lanes_are_under_way():
 # What the caller says.
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("limit_s", [float("inf"), 1e8])
 def test_a_limit_that_never_comes_is_as_good_as_none(limit_s):
     with AsyncVectorEnv([Puppet] * 2, deadline_s=limit_s) as envs:
@@ -297,6 +312,7 @@ def test_a_limit_that_never_comes_is_as_good_as_none(limit_s):
 BAD_MASKS = [5, None, "x", [True, False], np.array([0, 1]), np.array([True]), np.array([1, 0, 0, 0, 0, 9])]
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("lanes", BAD_MASKS, ids=repr)
 def test_hold_refuses_what_is_no_mask_of_the_lanes(lanes):
     for make in (in_a_loop, in_one_worker):
@@ -307,11 +323,13 @@ def test_hold_refuses_what_is_no_mask_of_the_lanes(lanes):
             assert envs.step(np.array([GO, END]))[0].tolist() == [1, 1]
 
 
+@pytest.mark.process
 def test_an_environment_in_place_of_a_function_is_named():
-    with pytest.raises(InvalidLanes, match=r"lane 1: A Puppet is no function .*lambda"):
+    with pytest.raises(InvalidLanes, match=r"lane 1: A Puppet is not a function .*lambda"):
         AsyncVectorEnv([Puppet, Puppet()])
 
 
+@pytest.mark.process
 def test_the_text_of_a_key_error_is_not_quoted_twice():
     with processes(2) as envs:
         envs.reset(seed=0)

@@ -15,10 +15,10 @@ from paddock.errors import ResetNeeded
 from paddock.hosting.launch import start_by
 from paddock.seeding import derived_seed
 from paddock.spaces import Box, Discrete
-from paddock.vector.asynchronous import AsyncVectorEnv
 from paddock.vector.loop import SyncVectorEnv
-from paddock.vector.processes import ProcessVectorEnv
+from paddock.vector.processes import AsyncVectorEnv, ProcessVectorEnv
 from tests.vector.attack_envs import limited
+from tests.vector.lockstep import alike
 
 BOOM = 99
 OPERATIONS = 50
@@ -205,21 +205,6 @@ def outcome(envs, do):
         return "error"
 
 
-def same(one, other):
-    """Equal in value and in type."""
-    if type(one) is not type(other):
-        return False
-    if isinstance(one, dict):
-        return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
-    if isinstance(one, (tuple, list)):
-        return len(one) == len(other) and all(map(same, one, other))
-    if isinstance(one, np.ndarray):
-        if one.dtype != other.dtype or one.shape != other.shape:
-            return False
-        return same(one.tolist(), other.tolist()) if one.dtype == object else np.array_equal(one, other)
-    return one == other
-
-
 def info_of(infos, lane):
     """One lane's info out of a batch of them."""
     found = {}
@@ -263,12 +248,13 @@ def run_program(seed):
             for envs, result in zip(systems[1:], others, strict=True):
                 expected = by_lane(loop, num_envs) if isinstance(envs, Singles) else loop
                 told = "\n".join([*log[:1], *log[-5:]])
-                assert same(expected, result), f"{told}\nloop: {expected}\n{type(envs).__name__}: {result}"
+                assert alike(expected, result), f"{told}\nloop: {expected}\n{type(envs).__name__}: {result}"
     finally:
         for envs in systems:
             envs.close()
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("count", [60, pytest.param(1500, marks=pytest.mark.full)])
 def test_every_kind_of_lanes_is_n_single_environments(seed, count):
     with limited(60.0 + count):

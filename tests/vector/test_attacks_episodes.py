@@ -6,6 +6,8 @@ import pytest
 from paddock.errors import ResetNeeded
 from tests.vector.attack_envs import END, GO, RAISE, in_a_loop, in_one_worker, limited, mask, processes
 
+pytestmark = pytest.mark.process
+
 LOOP_AND_PROCESSES = pytest.mark.parametrize("make", [in_a_loop, in_one_worker, processes])
 
 

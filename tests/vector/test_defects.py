@@ -1,4 +1,4 @@
-"""Defects of Gymnasium 1.4.0 in vectors (B1 to B13 of docs/differences.md): each happens there, and not here.
+"""Defects of Gymnasium 1.4.0 in vectors (docs/differences.md has the list): each happens there, and not here.
 
 The same environment runs in both; if a case stops failing in Gymnasium, this file is what must change.
 """
@@ -18,8 +18,7 @@ import paddock
 import paddock.gym
 from paddock.errors import WorkerLost
 from paddock.vector import SyncVectorEnv
-from paddock.vector.asynchronous import AsyncVectorEnv
-from paddock.vector.processes import ProcessVectorEnv
+from paddock.vector.processes import AsyncVectorEnv, ProcessVectorEnv
 from tests.vector.fault_envs import runs, wait_until
 
 RAISE, WAIT = 666, 667
@@ -80,7 +79,8 @@ def _rewards_after_a_timeout(envs, gate):
         envs.close()
 
 
-def test_b1_after_a_timeout_a_step_gives_its_own_result(tmp_path):
+@pytest.mark.process
+def test_after_a_timeout_a_step_gives_its_own_result(tmp_path):
     gate = tmp_path / "gate"
     # There every later step gives the result of the step before it, for ever.
     assert _rewards_after_a_timeout(their_async(gate=gate), gate) == [[WAIT, 1], [7, 7]]
@@ -100,15 +100,17 @@ def _first_step_after_reset(envs):
         envs.close()
 
 
-def test_b2_a_reset_clears_the_pending_autoreset():
+@pytest.mark.process
+def test_a_reset_clears_the_pending_autoreset():
     assert _first_step_after_reset(their_async(length=2, shared_memory=False)) == ([0, 0], [0, 0])
     for shared_memory in (True, False):
         assert _first_step_after_reset(our_async(length=2, shared_memory=shared_memory)) == ([1, 1], [9, 9])
 
 
+@pytest.mark.process
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_b3_one_lane_that_raises_leaves_the_others_usable(capfd):
+def test_one_lane_that_raises_leaves_the_others_usable(capfd):
     theirs = their_async()
     theirs.reset(seed=1)
     with pytest.raises(ValueError, match="a bug in one lane"):
@@ -132,7 +134,8 @@ def _kill_first(envs):
     wait_until(lambda: not runs(pid), "the worker is dead")
 
 
-def test_b3_a_dead_worker_is_named_and_replaced():
+@pytest.mark.process
+def test_a_dead_worker_is_named_and_replaced():
     theirs = their_async()
     theirs.reset(seed=1)
     _kill_first(theirs)
@@ -157,7 +160,8 @@ def _ours_everywhere(count=3, **arguments):
     yield ProcessVectorEnv(factories, workers=2)
 
 
-def test_b5_options_stay_as_they_are_and_a_partial_reset_touches_only_what_it_names():
+@pytest.mark.process
+def test_options_stay_as_they_are_and_a_partial_reset_touches_only_what_it_names():
     mask = np.array([False, True, False])
     theirs = gymnasium.vector.SyncVectorEnv([Theirs] * 3)
     theirs.reset(seed=1)
@@ -178,7 +182,8 @@ def test_b5_options_stay_as_they_are_and_a_partial_reset_touches_only_what_it_na
             assert ours.step(np.array([1, 1, 1]))[0].ravel().tolist() == [2, 1, 2]
 
 
-def test_b6_infos_keep_their_values():
+@pytest.mark.process
+def test_infos_keep_their_values():
     def both(cls):
         return [partial(cls, info={"x": 1}), partial(cls, info={"x": 2.7})]
 
@@ -192,7 +197,8 @@ def test_b6_infos_keep_their_values():
             assert infos["x"].tolist() == [1, 2.7] and infos["_x"].tolist() == [True, True]
 
 
-def test_b12_seeds_may_be_numpy_integers():
+@pytest.mark.process
+def test_seeds_may_be_numpy_integers():
     with pytest.raises(gymnasium.error.Error):
         Theirs().reset(seed=np.int64(3))
     with pytest.raises(TypeError, match="has no len"):
@@ -205,7 +211,7 @@ def test_b12_seeds_may_be_numpy_integers():
             assert ours.np_random_seed == (9, 8, 7)
 
 
-def test_b13_cartpole_as_a_vector_is_the_cartpole_of_the_lanes():
+def test_cartpole_as_a_vector_is_the_cartpole_of_the_lanes():
     mask = np.array([True, False, False])
     push = np.ones(3, dtype=np.int64)
     theirs = gymnasium.make_vec("CartPole-v1", num_envs=3, vectorization_mode="vector_entry_point")
@@ -230,7 +236,7 @@ def test_b13_cartpole_as_a_vector_is_the_cartpole_of_the_lanes():
     assert ours.closed
 
 
-def test_b13_bounds_given_to_one_reset_do_not_last_into_autoresets():
+def test_bounds_given_to_one_reset_do_not_last_into_autoresets():
     theirs = gymnasium.make_vec("CartPole-v1", num_envs=2, vectorization_mode="vector_entry_point")
     assert (_first_observations_of_autoresets(theirs) >= 0.15).all()
     ours = paddock.gym.make_vec("CartPole-v1", num_envs=2, vectorization_mode="vector_entry_point")

@@ -14,12 +14,11 @@ import paddock
 from paddock.hosting.launch import start_by
 from paddock.spaces.batch import concatenate, create_empty_array
 from paddock.vector import SyncVectorEnv
-from paddock.vector.asynchronous import AsyncVectorEnv
-from paddock.vector.processes import ProcessVectorEnv
+from paddock.vector.processes import AsyncVectorEnv, ProcessVectorEnv
 from tests.spaces.twins import CATALOGUE, same, twin, twin_value
+from tests.vector.lockstep import MODES, assert_alike, played
 
 LANES = 4
-MODES = ["NextStep", "SameStep", "Disabled"]
 IDS = [
     "CartPole-v0",
     "CartPole-v1",
@@ -47,37 +46,6 @@ THEIRS = {
 }
 
 
-def assert_alike(ours, theirs, place="result"):
-    """Equal to the last bit; arrays of objects by what they hold, Gymnasium's graphs as ours."""
-    if isinstance(ours, dict):
-        assert isinstance(theirs, dict) and set(ours) == set(theirs), f"{place}: {ours} and {theirs}"
-        for key in ours:
-            assert_alike(ours[key], theirs[key], f"{place}[{key!r}]")
-    elif isinstance(ours, np.ndarray) and ours.dtype == object:
-        assert theirs.dtype == object and theirs.shape == ours.shape, place
-        for number, (one, other) in enumerate(zip(ours, theirs, strict=True)):
-            assert_alike(one, other, f"{place}[{number}]")
-    elif isinstance(ours, (tuple, list)) and type(ours) is type(theirs):
-        assert len(ours) == len(theirs), place
-        for number, (one, other) in enumerate(zip(ours, theirs, strict=True)):
-            assert_alike(one, other, f"{place}[{number}]")
-    else:
-        assert same(ours, theirs), f"{place}: {ours!r} is not {theirs!r}"
-
-
-def played(env, mode, batches, seed):
-    """Everything that a run returns; without autoreset, lanes that ended are reset before the next step."""
-    seen = [env.reset(seed=seed)]
-    for actions in batches:
-        result = env.step(actions)
-        seen.append(result)
-        over = result[2] | result[3]
-        if mode == "Disabled" and over.any():
-            seen.append(env.reset(options={"reset_mask": over}))
-    env.close()
-    return seen
-
-
 def batches_for(id, count):
     """Batches of actions, drawn by Gymnasium's own batched space."""
     space = gymnasium.vector.utils.batch_space(gymnasium.make(id).action_space, LANES)
@@ -86,7 +54,7 @@ def batches_for(id, count):
 
 
 class FloatProbabilities(gymnasium.Wrapper):
-    """Gymnasium's reset says ``prob`` 1, an integer, and then rounds other lanes' to integers too (B6)."""
+    """Gymnasium's reset says ``prob`` 1, an integer, and then rounds other lanes' to integers too."""
 
     def reset(self, **arguments):
         return self._mended(self.env.reset(**arguments))
@@ -109,6 +77,7 @@ def theirs_played(id, mode, kind, count):
     return played(env, mode, batches_for(id, count), 23)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("kind", OURS)
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("id", IDS)
@@ -118,6 +87,7 @@ def test_a_built_in_environment_is_gymnasiums(id, mode, kind):
 
 
 # Gymnasium's Async gives what its Sync gives, so a part of the ids is enough to see that ours equals both.
+@pytest.mark.process
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("id", ["CartPole-v1", "Taxi-v4", "Blackjack-v1"])
 def test_gymnasiums_async_is_also_ours(id, mode):
@@ -237,12 +207,14 @@ FEW = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("name", SPACES)
 def test_lanes_in_a_loop_are_gymnasiums_with_every_space(name, mode):
     _assert_scripted(name, mode, "sync")
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("kind", ["processes", "async"])
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(
@@ -285,8 +257,9 @@ def batched_infos(kind, infos):
     return told
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("kind", OURS)
-def test_b6_a_float_after_an_integer_stays_what_it_is(kind):
+def test_a_float_after_an_integer_stays_what_it_is(kind):
     """Gymnasium types an info by the first lane that has it: 1 and 2.7 become [1 2] there."""
     batch = gymnasium.vector.VectorEnv()
     batch.num_envs = 2
@@ -297,8 +270,9 @@ def test_b6_a_float_after_an_integer_stays_what_it_is(kind):
     assert told["_x"].tolist() == [True, True]
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("kind", OURS)
-def test_b6_values_of_unlike_types_keep_theirs(kind):
+def test_values_of_unlike_types_keep_theirs(kind):
     told = batched_infos(kind, [{"x": 2, "y": True}, {"x": "two", "y": 0.5}, {"x": np.arange(2)}, {}])
     assert told["x"][0] == 2 and told["x"][1] == "two" and told["x"][2].tolist() == [0, 1]
     assert isinstance(told["y"][0], (bool, np.bool_)) and told["y"][0] and told["y"][1] == 0.5
@@ -326,8 +300,9 @@ class TheirShort(Short, gymnasium.Env):
     metadata = {}
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("kind", OURS)
-def test_b2_a_reset_by_hand_takes_the_place_of_the_autoreset(kind):
+def test_a_reset_by_hand_takes_the_place_of_the_autoreset(kind):
     """Gymnasium's Async without shared memory swallows the first step after such a reset."""
 
     def first_step(env):
@@ -345,7 +320,7 @@ def test_b2_a_reset_by_hand_takes_the_place_of_the_autoreset(kind):
 
 
 @pytest.mark.parametrize("options", [{}, {"backend": "loop"}])
-def test_b13_make_vec_of_cartpole_is_four_single_environments(options):
+def test_make_vec_of_cartpole_is_four_single_environments(options):
     """Gymnasium's CartPoleVectorEnv draws all lanes from one stream, ignores reset_mask and never is closed."""
     env = paddock.make_vec("CartPole-v1", num_envs=LANES, **options)
     batches = batches_for("CartPole-v1", 60)

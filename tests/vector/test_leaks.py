@@ -14,9 +14,11 @@ from pathlib import Path
 import pytest
 
 from paddock.errors import InvalidLanes, NotTransferable, WorkerLost
+from paddock.hosting.factories import dumps
 from paddock.hosting.launch import start_by, start_fresh
-from paddock.vector.asynchronous import AsyncVectorEnv
-from paddock.vector.processes import ProcessVectorEnv
+from paddock.hosting.messages import Call, Failed, Make
+from paddock.hosting.process_channel import ProcessChannel
+from paddock.vector.processes import AsyncVectorEnv, ProcessVectorEnv
 from tests.vector.fault_envs import (
     Ledger,
     Possessions,
@@ -27,6 +29,8 @@ from tests.vector.fault_envs import (
     shared_segments,
     wait_until,
 )
+
+pytestmark = pytest.mark.process
 
 ROOT = Path(__file__).parents[2]
 
@@ -187,7 +191,10 @@ ORPHANS = """
 import os, sys, time
 from functools import partial
 from tests.vector.fault_envs import Ledger, actions, ledgers
+from paddock.hosting.factories import dumps
 from paddock.hosting.launch import start_by, start_fresh
+from paddock.hosting.messages import Call, Failed, Make
+from paddock.hosting.process_channel import ProcessChannel
 from paddock.vector.processes import ProcessVectorEnv
 
 if __name__ == "__main__":
@@ -212,6 +219,21 @@ if __name__ == "__main__":
     print(bystander, *pids, flush=True)
     END
 """
+
+
+def test_worker_whose_parent_closes_its_socket_first_ends_together_with_what_it_started():
+    """A parent that is killed closes its ends one after the other, and the worker may notice the first one early."""
+    near, child = start_fresh()
+    channel = ProcessChannel(near, child, pickler=dumps)
+    channel.send(Make(0, {"factory": partial(Ledger, 0)}))
+    assert not isinstance(channel.recv(), Failed)
+    channel.send(Call(0, "spawn_child"))
+    pids = [child.pid, channel.recv().value]
+    near.close()
+    assert not child.wait(0.5)  # it waits for the lifeline
+    child._lifeline.close()
+    wait_until(lambda: not any(map(runs, pids)), "the worker and what it started are gone", 10)
+    child.kill()
 
 
 @pytest.mark.parametrize("end", ["time.sleep(3600)", "sys.exit(3)", "os._exit(0)", "raise ValueError('over')"])

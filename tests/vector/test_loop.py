@@ -9,19 +9,7 @@ import paddock.gym as gym
 from paddock.errors import InvalidAction, InvalidLanes, InvalidSeed, NoAsyncCallError, ResetNeeded
 from paddock.vector import AutoresetMode, SyncVectorEnv
 from tests.toys import Counter
-
-
-def same(ours, theirs):
-    if isinstance(ours, dict):
-        assert ours.keys() == theirs.keys()
-        for key in ours:
-            same(ours[key], theirs[key])
-    elif isinstance(ours, np.ndarray) and ours.dtype == object:
-        for a, b in zip(ours, theirs, strict=True):
-            same(a, b)
-    else:
-        np.testing.assert_array_equal(ours, theirs)
-        assert np.asarray(ours).dtype == np.asarray(theirs).dtype
+from tests.vector.lockstep import assert_alike
 
 
 @pytest.mark.parametrize("mode", ["NextStep", "SameStep"])
@@ -32,11 +20,11 @@ def test_lanes_equal_gymnasiums(mode):
     )
     rng = np.random.default_rng(0)
     for got, expected in zip(ours.reset(seed=5), theirs.reset(seed=5), strict=True):
-        same(got, expected)
+        assert_alike(got, expected)
     for _ in range(300):
         actions = rng.integers(2, size=4)
         for got, expected in zip(ours.step(actions), theirs.step(actions), strict=True):
-            same(got, expected)
+            assert_alike(got, expected)
 
 
 def lanes(n=3, goals=(2, 3, 4), **options):

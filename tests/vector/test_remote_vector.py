@@ -20,12 +20,13 @@ from paddock.hosting import messages as m
 from paddock.hosting.channel import DirectChannel
 from paddock.hosting.codec import decode_frame, encode
 from paddock.hosting.host import Host
-from paddock.hosting.wall_rules import WallRules
+from paddock.hosting.judge import WallRules
 from paddock.spaces import Box, Dict, Discrete, Text, Tuple
 from paddock.vector import SyncVectorEnv
-from paddock.vector.hosted_lanes import HostedLanes, lane_infos_from_wire, lane_infos_to_wire
+from paddock.vector.lanes import HostedLanes, lane_infos_from_wire, lane_infos_to_wire
 from paddock.vector.remote import RemoteVectorEnv
 from tests.serving import serving
+from tests.vector.lockstep import assert_alike
 
 LANES = 3
 
@@ -99,26 +100,6 @@ def near(factory=Odd, **options):
     return SyncVectorEnv([factory] * LANES, **options)
 
 
-def same(left, right):
-    assert type(left) is type(right) or isinstance(left, (np.generic, float, int)), (left, right)
-    if isinstance(left, dict):
-        assert left.keys() == right.keys(), (left, right)
-        for key in left:
-            same(left[key], right[key])
-    elif isinstance(left, np.ndarray):
-        assert (left.dtype, left.shape) == (right.dtype, right.shape), (left, right)
-        if left.dtype == object:
-            same(left.tolist(), right.tolist())
-        else:
-            np.testing.assert_array_equal(left, right)
-    elif isinstance(left, (list, tuple)):
-        assert len(left) == len(right)
-        for one, other in zip(left, right, strict=True):
-            same(one, other)
-    else:
-        assert left == right
-
-
 @pytest.mark.parametrize("mode", list(AutoresetMode))
 @pytest.mark.parametrize("loose", [False, True], ids=["fixed", "loose"])
 def test_lanes_are_the_same_lanes_at_any_distance(mode, loose, seed):
@@ -131,15 +112,15 @@ def test_lanes_are_the_same_lanes_at_any_distance(mode, loose, seed):
     assert (far.observation_space, far.action_space) == (here.observation_space, here.action_space)
     assert far.metadata["autoreset_mode"] is mode
     options = {"colour": "red"}
-    same(far.reset(seed=5, options=options), here.reset(seed=5, options=options))
+    assert_alike(far.reset(seed=5, options=options), here.reset(seed=5, options=options))
     for _ in range(12):
         actions = rng.integers(0, 2, LANES)
         result = here.step(actions)
-        same(far.step(actions), result)
+        assert_alike(far.step(actions), result)
         over = result[2] | result[3]
         if mode is AutoresetMode.DISABLED and over.any():
             mask = {"reset_mask": over}
-            same(far.reset(seed=[1, None, 2], options=mask), here.reset(seed=[1, None, 2], options=mask))
+            assert_alike(far.reset(seed=[1, None, 2], options=mask), here.reset(seed=[1, None, 2], options=mask))
     assert [one.public for one in far.state()] == [one.public for one in here.state()]
     far.close()
 
@@ -153,11 +134,11 @@ def test_halves_of_a_step_and_held_lanes():
     far.send(np.zeros(LANES, int))
     with pytest.raises(AlreadyPendingCallError):
         far.step(np.zeros(LANES, int))
-    same(far.recv(), here.step(np.zeros(LANES, int)))
+    assert_alike(far.recv(), here.step(np.zeros(LANES, int)))
     held = np.array([True, False, True])
     far.hold(held)
     here.hold(held)
-    same(far.step(np.zeros(LANES, int)), here.step(np.zeros(LANES, int)))
+    assert_alike(far.step(np.zeros(LANES, int)), here.step(np.zeros(LANES, int)))
 
 
 def test_attributes_and_snapshots_of_lanes():
@@ -271,9 +252,10 @@ def test_infos_come_back_as_they_were():
     mask = np.array([False, True, False])
     infos = {"a": objects, "_a": mask, "b": {"c": arrays, "_c": mask, "d": np.ones(3), "_d": mask}, "_b": mask}
     back = lane_infos_from_wire(_passed(m.Done(lane_infos_to_wire(infos))).value, 3)
-    same(back, infos)
+    assert_alike(back, infos)
 
 
+@pytest.mark.process
 def test_lanes_of_a_real_server():
     with serving("CartPole-v1", "Taxi-v4") as running:
         for name, mode, lanes in (("Taxi-v4", "SameStep", 4), ("CartPole-v1", "NextStep", 17)):
@@ -285,10 +267,10 @@ def test_lanes_of_a_real_server():
             ):
                 assert repr(far) == f"RemoteVectorEnv({running.url}/{name}, num_envs={lanes}, wire paddock.v1)"
                 here.action_space.seed(3)
-                same(far.reset(seed=2), here.reset(seed=2))
+                assert_alike(far.reset(seed=2), here.reset(seed=2))
                 for _ in range(220):
                     actions = here.action_space.sample()
-                    same(far.step(actions), here.step(actions))
+                    assert_alike(far.step(actions), here.step(actions))
                 assert [one.step_count for one in far.state()] == [one.step_count for one in here.state()]
                 far.restore(far.snapshot())
         with paddock.make(running.with_token("/CartPole-v1"), num_envs=2, render_mode="rgb_array") as far:

@@ -32,8 +32,7 @@ from paddock.errors import (
 from paddock.hosting.launch import start_by
 from paddock.spaces import Box, Discrete, Space
 from paddock.vector import AutoresetMode, SyncVectorEnv
-from paddock.vector.asynchronous import AsyncVectorEnv
-from paddock.vector.processes import ProcessVectorEnv
+from paddock.vector.processes import AsyncVectorEnv, ProcessVectorEnv
 from tests.spaces.twins import same
 from tests.toys import Counter, Painter
 
@@ -44,8 +43,9 @@ KINDS = {
     "processes": partial(ProcessVectorEnv, workers=2, launcher=fork),
     "async": forked_async,
 }
-every_kind = pytest.mark.parametrize("kind", KINDS)
-process_kinds = pytest.mark.parametrize("kind", ["processes", "async"])
+PROCESS_KINDS = [pytest.param(kind, marks=pytest.mark.process) for kind in ("processes", "async")]
+every_kind = pytest.mark.parametrize("kind", ["sync", *PROCESS_KINDS])
+process_kinds = pytest.mark.parametrize("kind", PROCESS_KINDS)
 
 
 def counters(kind, goals=(2, 3, 4), **options):
@@ -147,6 +147,7 @@ WAIT = {
 }
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("library", LIBRARIES)
 @pytest.mark.parametrize("pending", BEGIN)
 def test_what_is_pending_must_be_waited_for_first(library, pending):
@@ -168,6 +169,7 @@ def test_what_is_pending_must_be_waited_for_first(library, pending):
     env.close()
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("library", LIBRARIES)
 @pytest.mark.parametrize("what", WAIT)
 def test_waiting_for_nothing_is_refused(library, what):
@@ -179,6 +181,7 @@ def test_waiting_for_nothing_is_refused(library, what):
     env.close()
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_use_after_close_is_refused(library):
     env, error = LIBRARIES[library](), ERRORS[library]
@@ -199,7 +202,8 @@ def test_the_errors_have_gymnasiums_names():
     assert paddock.gym.vector.AsyncVectorEnv is AsyncVectorEnv
 
 
-def test_b1_no_result_is_taken_for_a_later_one_after_a_timeout(pipe):
+@pytest.mark.process
+def test_no_result_is_taken_for_a_later_one_after_a_timeout(pipe):
     """Gymnasium gives the result of the step that timed out to the next one, and so on for ever."""
     env = gated(pipe)
     env.reset(seed=1)
@@ -214,7 +218,8 @@ def test_b1_no_result_is_taken_for_a_later_one_after_a_timeout(pipe):
     env.close()
 
 
-def test_b1_a_timeout_of_zero_forgets_a_step_that_is_already_done(pipe):
+@pytest.mark.process
+def test_a_timeout_of_zero_forgets_a_step_that_is_already_done(pipe):
     env = gated(pipe)
     env.reset(seed=1)
     for value in range(2, 12):
@@ -229,6 +234,7 @@ def test_b1_a_timeout_of_zero_forgets_a_step_that_is_already_done(pipe):
     env.close()
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("what", ["reset", "call"])
 def test_resets_and_calls_have_timeouts_too(pipe, what):
     env = gated(pipe)
@@ -246,6 +252,7 @@ def test_resets_and_calls_have_timeouts_too(pipe, what):
     env.close()
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("how", [{"terminate": True}, {"timeout": 0}, {"timeout": 0.2}])
 @pytest.mark.parametrize("pending", ["reset", "step", "call"])
 def test_closing_ends_every_process_whatever_is_pending(pipe, pending, how):
@@ -407,7 +414,7 @@ def test_the_first_reset_must_begin_every_lane(kind):
     ],
     ids=str,
 )
-def test_b12_seeds_may_be_numpys(kind, seed, seeds):
+def test_seeds_may_be_numpys(kind, seed, seeds):
     """Gymnasium refuses them: it asks an int64 for its length."""
     env = KINDS[kind]([Noted] * 2)
     env.reset(seed=seed)
@@ -544,7 +551,7 @@ class Touchy(Counter):
 
 
 @process_kinds
-def test_b3_one_lanes_exception_is_named_and_the_rest_goes_on(kind):
+def test_one_lanes_exception_is_named_and_the_rest_goes_on(kind):
     """In Gymnasium one exception leaves the whole batch unusable."""
     env = KINDS[kind]([partial(Touchy, 50)] * 4)
     env.reset(seed=1)
@@ -576,6 +583,7 @@ def test_no_lanes_are_refused(kind):
         KINDS[kind]([])
 
 
+@pytest.mark.process
 def test_no_more_workers_than_allowed_are_at_work_at_the_same_time(pipe):
     env = gated(pipe, lanes=4, max_concurrency=2)
     env.reset(seed=1)
@@ -591,6 +599,7 @@ def test_no_more_workers_than_allowed_are_at_work_at_the_same_time(pipe):
     env.close()
 
 
+@pytest.mark.process
 def test_without_a_limit_all_workers_are_at_work_together(pipe):
     env = gated(pipe, lanes=4)
     env.reset(seed=1)
@@ -601,6 +610,7 @@ def test_without_a_limit_all_workers_are_at_work_together(pipe):
     env.close()
 
 
+@pytest.mark.process
 def test_slow_lanes_do_not_hold_up_fast_ones(pipe):
     env = gated(pipe, 4, partial(ProcessVectorEnv, workers=4, launcher=fork), batch_size=2)
     env.async_reset(seed=1)
@@ -632,6 +642,7 @@ def test_slow_lanes_do_not_hold_up_fast_ones(pipe):
     env.close()
 
 
+@pytest.mark.process
 def test_env_id_must_name_lanes_that_are_free(pipe):
     env = gated(pipe, 3, partial(ProcessVectorEnv, workers=3, launcher=fork), batch_size=1)
     env.async_reset(seed=1)
@@ -661,6 +672,7 @@ def test_gymnasiums_worker_loops_are_refused():
         AsyncVectorEnv([Counter], worker=print)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("shared_memory", [True, False])
 def test_shared_memory_is_accepted_and_changes_nothing(shared_memory):
     env = paddock.gym.vector.AsyncVectorEnv([Counter], shared_memory, True, "fork", True)
@@ -704,6 +716,7 @@ class Talker(Counter):
         return observation, reward, terminated, truncated, {"much": [0.5] * (130_000 if self.me == 1 else 1)}
 
 
+@pytest.mark.process
 def test_an_info_too_large_to_cross_costs_its_lane_alone():
     with AsyncVectorEnv([partial(Talker, me) for me in range(3)], workers=1, context="fork") as env:
         env.reset()
@@ -720,6 +733,7 @@ class Scheduled(paddock.Env):
         return os.getsid(0), os.getpgid(0) == os.getpid(), os.sched_getscheduler(0)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("isolation", ["forked", "fresh"])
 def test_workers_are_scheduled_as_the_process_that_waits_for_them(isolation):
     """In another session, or as batch processes, they hardly run beside busy neighbours."""

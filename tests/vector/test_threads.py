@@ -17,8 +17,8 @@ from paddock.vector import SyncVectorEnv
 from paddock.vector.threads import ThreadVectorEnv
 from paddock.wrappers.guard import Guard
 from tests.vector.fault_envs import DEEDS, Ledger, actions
-from tests.vector.test_attacks_interrupts import _interrupted
-from tests.vector.test_equality import MODES, assert_alike, played
+from tests.vector.interrupts import interrupted
+from tests.vector.lockstep import MODES, assert_alike, played
 
 LANES = 5
 
@@ -205,7 +205,7 @@ def test_closed_lanes_say_so(simulated):
         env.close()
         asked = [env.reset, env.recv, env.render, env.snapshot, partial(env.step, pushes(1)[0])]
         for ask in (*asked, partial(env.send, pushes(1)[0]), partial(env.restore, b"")):
-            with pytest.raises(ClosedEnvironmentError, match="Make them anew"):
+            with pytest.raises(ClosedEnvironmentError, match="Make them again"):
                 ask()
 
 
@@ -268,7 +268,7 @@ def test_after_an_interrupt_at_any_line_the_next_step_neither_hangs_nor_fails(si
         for line in range(0, 10_000, stride):
             in_threads.reset(seed=0)
             in_threads.step(chosen[0])
-            if _interrupted(partial(in_threads.step, chosen[1]), line) is None:
+            if interrupted(partial(in_threads.step, chosen[1]), line) is None:
                 break
             in_threads.step(chosen[2])
             assert_alike([in_threads.reset(seed=1), *map(in_threads.step, chosen)], expected)
@@ -308,6 +308,7 @@ def test_where_no_more_threads_are_allowed_those_that_there_are_step_all_lanes(m
     assert len(started) == allowed
 
 
+@pytest.mark.process
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork; runs on Linux and macOS")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_lanes_go_on_in_a_forked_process():

@@ -8,11 +8,11 @@ import pytest
 
 import paddock
 from paddock.errors import DeadlineExceeded, EnvFailed, EnvironmentViolation, InvalidLanes, WorkerLost
-from paddock.hosting import serve as serving
+from paddock.hosting import worker as serving
 from paddock.hosting.host import Host
+from paddock.hosting.judge import WallRules
 from paddock.hosting.messages import Done, Failed
-from paddock.hosting.serve import serve
-from paddock.hosting.wall_rules import WallRules
+from paddock.hosting.worker import serve
 from paddock.spaces import Box, Dict, Discrete, MultiBinary, Text
 from paddock.vector import SyncVectorEnv
 from paddock.vector.processes import ProcessVectorEnv
@@ -115,7 +115,7 @@ def lying(honest):
         done = honest(host, block, request)
         for place, row in enumerate(request.envs):
             if told:
-                held = host._held[row].env.unwrapped
+                held = host._envs[row].env.unwrapped
                 if held.lie in LIES and (action_of(block, request, place, row) == LIE):
                     value = LIES[held.lie][0](block, row, done.value)
                     done = Done(value) if value is not None else done
@@ -163,6 +163,7 @@ def assert_same_batch(got, expected):
         assert got[key].tobytes() == expected[key].tobytes() and got[key].dtype == expected[key].dtype
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("mode", ["NextStep", "SameStep", "Disabled"])
 def test_honest_lanes_are_the_same_behind_the_wall(lanes_of, mode):
     here = SyncVectorEnv([lambda lane=lane: Liar(lane) for lane in range(5)], autoreset_mode=mode)
@@ -179,6 +180,7 @@ def test_honest_lanes_are_the_same_behind_the_wall(lanes_of, mode):
         assert other[4].keys() == one[4].keys()
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("lie", LIES)
 @pytest.mark.parametrize("way", ["all", "some"])
 def test_a_lie_is_raised_with_its_lane_and_path(lanes_of, lie, way):
@@ -193,6 +195,7 @@ def test_a_lie_is_raised_with_its_lane_and_path(lanes_of, lie, way):
     assert lanes._lanes.workers[0].lost
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("lie", ["nan", "bool", "reward nan", "terminated", "bomb"])
 def test_other_workers_go_on_and_the_lane_begins_anew(lanes_of, lie):
     lanes = lanes_of({"lane": 0}, {"lane": 1, "lie": lie}, workers=2, on_fault="restart")
@@ -207,6 +210,7 @@ def test_other_workers_go_on_and_the_lane_begins_anew(lanes_of, lie):
     assert lanes.step(np.zeros(2, np.int64))[1].tolist() == [4.0, 1.0]
 
 
+@pytest.mark.process
 def test_lanes_that_share_the_worker_are_lost_with_it(lanes_of):
     lanes = lanes_of({"lane": 0}, {"lane": 1, "lie": "nan"}, workers=1, on_fault="mask")
     lanes.reset(seed=1)
@@ -214,6 +218,7 @@ def test_lanes_that_share_the_worker_are_lost_with_it(lanes_of):
     assert "lost with lane 1" in infos["lane_error"][0] and "ENV_VIOLATION" in infos["lane_error"][1]
 
 
+@pytest.mark.process
 def test_a_lie_at_a_reset_is_found_too(lanes_of):
     lanes = lanes_of({"lane": 0}, {"lane": 1, "lie": "reset"}, workers=2)
     lanes.reset(seed=1)
@@ -222,6 +227,7 @@ def test_a_lie_at_a_reset_is_found_too(lanes_of):
     assert (caught.value.lane, caught.value.path) == (1, "observation['c']")
 
 
+@pytest.mark.process
 def test_observations_without_a_fixed_size_are_checked_in_the_reply(lanes_of):
     lanes = lanes_of(*honest(0, 1, loose=True), workers=1)
     lanes.reset(seed=1)
@@ -232,6 +238,7 @@ def test_observations_without_a_fixed_size_are_checked_in_the_reply(lanes_of):
     assert (caught.value.lane, caught.value.path) == (1, "observation")
 
 
+@pytest.mark.process
 def test_answers_pass_the_wall(lanes_of):
     lanes = lanes_of(*honest(0, 1), workers=2)
     lanes.reset(seed=1)
@@ -243,6 +250,7 @@ def test_answers_pass_the_wall(lanes_of):
     assert lanes.render() == (5, 5)  # without a mode a number is harmless
 
 
+@pytest.mark.process
 def test_a_worker_out_of_memory_is_lost_to_that(lanes_of):
     lanes = lanes_of({"lane": 0}, {"lane": 1, "lie": "memory"}, workers=1)
     lanes.reset(seed=1)
@@ -251,6 +259,7 @@ def test_a_worker_out_of_memory_is_lost_to_that(lanes_of):
     assert caught.value.cause == "memory" and lanes._lanes.workers[0].channel.child.wait(0.0)
 
 
+@pytest.mark.process
 def test_an_error_of_the_environment_is_only_its_own(lanes_of):
     lanes = lanes_of({"lane": 0}, {"lane": 1, "lie": "raise"}, workers=1)
     lanes.reset(seed=1)
@@ -259,6 +268,7 @@ def test_an_error_of_the_environment_is_only_its_own(lanes_of):
     assert not lanes._lanes.workers[0].lost
 
 
+@pytest.mark.process
 def test_the_deadline_is_that_of_the_rules_however_many_rows_a_worker_has(lanes_of):
     lanes = lanes_of(*honest(0, 1, 2), {"lane": 3, "lie": "hang"}, workers=1, rules=WallRules(call_s=0.3))
     lanes.reset(seed=1)
@@ -268,6 +278,7 @@ def test_the_deadline_is_that_of_the_rules_however_many_rows_a_worker_has(lanes_
     assert caught.value.lane == 3 and time.monotonic() - began < 0.8
 
 
+@pytest.mark.process
 def test_what_lanes_print_never_blocks_them(lanes_of):
     lanes = lanes_of({"lane": 0}, {"lane": 1, "lie": "print"}, workers=2)
     lanes.reset(seed=1)
@@ -275,6 +286,7 @@ def test_what_lanes_print_never_blocks_them(lanes_of):
         assert lanes.step(np.array([0, LIE]))[1].any()
 
 
+@pytest.mark.process
 def test_rooms_for_all_lanes_together_have_a_bound(lanes_of):
     with pytest.raises(EnvironmentViolation, match="3 lanes"):
         lanes_of(*honest(0, 1, 2), workers=1, rules=WallRules(lanes_bytes=100))
@@ -285,11 +297,13 @@ def test_code_can_not_be_sent_behind_the_wall(lanes_of):
         lanes_of(lambda: Liar())
 
 
+@pytest.mark.process
 def test_a_worker_that_can_not_make_one_says_so(lanes_of):
     with pytest.raises(EnvFailed, match="no_such_argument"):
         lanes_of({"lane": 0}, {"no_such_argument": 1}, workers=2)
 
 
+@pytest.mark.process
 def test_a_failure_of_a_whole_step_is_every_lanes(lanes_of, monkeypatch):
     def fails(host, block, request):
         return Failed("DEADLINE", "I say that I am late")

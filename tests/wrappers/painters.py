@@ -1,5 +1,7 @@
 """Environments for recording: each frame is one shade of grey that survives a lossy video, and tells the step."""
 
+from pathlib import Path
+
 import numpy as np
 
 import paddock
@@ -48,3 +50,15 @@ def played(env, episodes=4, max_steps=100):
             if terminated or truncated:
                 break
     return env
+
+
+def frames_in(path):
+    import av
+
+    with av.open(str(path)) as container:
+        return [frame.to_ndarray(format="rgb24") for frame in container.decode(video=0)]
+
+
+def videos(folder, read=number_in):
+    """The numbers of the frames of each video."""
+    return {path.stem: [read(frame) for frame in frames_in(path)] for path in sorted(Path(folder).glob("*.mp4"))}

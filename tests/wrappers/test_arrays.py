@@ -17,8 +17,7 @@ from paddock.errors import DependencyNotInstalled, NoArrayForm
 from paddock.testing import check_wrapper
 from paddock.vector import SyncVectorEnv
 from paddock.wrappers import vector
-from paddock.wrappers.array_conversion import array_conversion
-from paddock.wrappers.array_libraries import module_namespace
+from paddock.wrappers.arrays import array_conversion, module_namespace
 from tests.peers import run_with_peer
 from tests.toys import Counter
 from tests.wrappers import tiny_arrays
@@ -252,7 +251,7 @@ import jax, jax.numpy as jnp
 import paddock
 from paddock import wrappers
 from paddock.wrappers import vector
-from paddock.wrappers.array_conversion import array_conversion
+from paddock.wrappers.arrays import array_conversion
 """
 
 
@@ -260,8 +259,9 @@ def with_libraries(program):
     return run_with_peer("arrays", HEAD + textwrap.dedent(program))
 
 
+@pytest.mark.peers
 @pytest.mark.full
-def test_B11_an_environment_of_tensors_passes_check_env():
+def test_an_environment_of_tensors_passes_check_env():
     answer = with_libraries(
         """
         from paddock.gym.utils.env_checker import check_env as gym_check_env
@@ -283,6 +283,7 @@ def test_B11_an_environment_of_tensors_passes_check_env():
     assert answer == ["ndarray", ["ndarray", "float", "bool", "bool", "dict"], "Tensor", True, None, True]
 
 
+@pytest.mark.peers
 @pytest.mark.full
 def test_memory_between_numpy_torch_and_jax():
     answer = with_libraries(
@@ -317,6 +318,7 @@ def test_memory_between_numpy_torch_and_jax():
     assert all(answer.values()), answer
 
 
+@pytest.mark.peers
 @pytest.mark.full
 def test_n_lanes_of_tensors_are_n_single_environments():
     answer = with_libraries(
@@ -342,6 +344,7 @@ def test_n_lanes_of_tensors_are_n_single_environments():
     assert answer == "equal"
 
 
+@pytest.mark.peers
 @pytest.mark.full
 def test_values_are_gymnasiums():
     answer = with_libraries(
@@ -383,6 +386,7 @@ def test_values_are_gymnasiums():
     assert answer == []
 
 
+@pytest.mark.peers
 @pytest.mark.full
 def test_namespaces_are_those_of_array_api_compat():
     answer = with_libraries(
@@ -391,7 +395,7 @@ def test_namespaces_are_those_of_array_api_compat():
         import array_api_compat
         from gymnasium.wrappers.array_conversion import module_namespace as theirs
         from paddock.gym.wrappers.array_conversion import module_name_to_namespace
-        from paddock.wrappers.array_libraries import module_namespace
+        from paddock.wrappers.arrays import module_namespace
         same = [
             module_namespace(xp) is theirs(xp) is array_api_compat.array_namespace(xp.zeros(1))
             and module_name_to_namespace(xp.__name__) is module_namespace(theirs(xp)) is theirs(xp)
@@ -405,6 +409,7 @@ def test_namespaces_are_those_of_array_api_compat():
     assert answer == [[True, True], "torch.float64"]
 
 
+@pytest.mark.peers
 @pytest.mark.full
 def test_names_and_signatures_of_the_conversion_modules_are_gymnasiums():
     answer = with_libraries(
@@ -426,6 +431,7 @@ def test_names_and_signatures_of_the_conversion_modules_are_gymnasiums():
     assert len(answer) >= 12, answer
 
 
+@pytest.mark.peers
 @pytest.mark.full
 def test_specs_of_conversions_go_through_json_with_their_device():
     answer = with_libraries(

@@ -10,7 +10,7 @@ import pytest
 
 import paddock
 from paddock import wrappers
-from paddock.core.snapshot import opened, sealed
+from paddock.core.state import open_snapshot, seal_snapshot
 from paddock.errors import DependencyNotInstalled
 from paddock.spaces import Box, Discrete
 
@@ -69,10 +69,10 @@ class Arcade(paddock.Env):
         return self.seen(), float(action) + 0.5, self.ale.left <= 0, played >= self.limit, info
 
     def snapshot(self):
-        return sealed("arcade", [self.ale.frame, self.ale.left, self.began], b"")
+        return seal_snapshot("arcade", [self.ale.frame, self.ale.left, self.began], b"")
 
     def restore(self, snapshot):
-        (self.ale.frame, self.ale.left, self.began), _ = opened("arcade", snapshot, list[int])
+        (self.ale.frame, self.ale.left, self.began), _ = open_snapshot("arcade", snapshot, list[int])
 
 
 class TheirArcade(gymnasium.Env):
@@ -201,6 +201,7 @@ def test_without_opencv_it_names_what_to_install(monkeypatch):
         wrappers.AtariPreprocessing(Arcade())
 
 
+@pytest.mark.process
 def test_opencv_is_not_imported_with_the_wrappers():
     program = "import sys, paddock.wrappers; print('cv2' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

@@ -10,8 +10,8 @@ import paddock
 from paddock import AutoresetMode, wrappers
 from paddock.errors import CustomSpaceError, InvalidBound
 from paddock.spaces import Box, Dict, Discrete, OneOf, Space, Text
+from paddock.spaces.batch import create_zero_array
 from paddock.wrappers import vector
-from paddock.wrappers.zero_array import create_zero_array
 from tests.wrappers.lanes import Wanderer, lanes
 
 

@@ -13,6 +13,7 @@ import paddock
 from paddock import AutoresetMode, wrappers
 from paddock.wrappers import vector
 from tests.wrappers.lanes import Wanderer, lanes
+from tests.wrappers.likeness import alike
 
 SINGLE = [
     ("ClipReward", (-3, 20.5), {}, {}),
@@ -41,18 +42,6 @@ VECTOR = [
     ("RecordEpisodeStatistics", (5,), {}, (AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP)),
 ]
 SECONDS = ("t",)
-
-
-def alike(one, other):
-    if isinstance(one, dict):
-        return one.keys() == other.keys() and all(alike(one[key], other[key]) for key in one)
-    if isinstance(one, tuple):
-        return len(one) == len(other) and all(map(alike, one, other))
-    if isinstance(one, np.ndarray) and one.dtype == object:
-        return all(map(alike, one, other))
-    if isinstance(one, np.ndarray):
-        return one.dtype == other.dtype and np.array_equal(one, other)
-    return one == other
 
 
 def without(info, names):
@@ -142,7 +131,7 @@ def test_attributes_are_gymnasiums(name):
             mine.reset(), theirs.reset()
 
 
-def test_B5_a_partial_reset_keeps_the_statistics_of_the_other_lanes():
+def test_a_partial_reset_keeps_the_statistics_of_the_other_lanes():
     env = vector.RecordEpisodeStatistics(lanes(AutoresetMode.NEXT_STEP, chance=0.0))
     env.reset(seed=1)
     rewards = env.step([1, 1, 1, 1])[1]
@@ -169,7 +158,7 @@ class Climber(Wanderer):
         return np.full(2, self.count, np.float32), 1.0, self.count >= self.goal, False, {}
 
 
-def test_B8_the_last_window_of_an_episode_shows_its_last_observations():
+def test_the_last_window_of_an_episode_shows_its_last_observations():
     env = wrappers.MaxAndSkipObservation(Climber(5), 4)
     env.reset()
     assert env.step(0)[0].tolist() == [4, 4]
@@ -181,7 +170,7 @@ def test_B8_the_last_window_of_an_episode_shows_its_last_observations():
     assert theirs.step(0)[0].tolist() == [4, 4]  # what was in the buffer: if this fails, they have mended it
 
 
-def test_B8_nothing_of_an_episode_is_seen_in_the_next():
+def test_nothing_of_an_episode_is_seen_in_the_next():
     env = wrappers.MaxAndSkipObservation(Climber(9), 2)
     env.reset()
     for _ in range(5):

@@ -85,7 +85,7 @@ def test_a_step_after_the_end_goes_through_the_gym_door():
 
 
 @pytest.mark.parametrize("action", [3, -1, 1.0, "1", None, np.float32(1), np.array([1]), [1], 10**30, object()])
-def test_B14_an_action_that_is_no_integer_in_range_never_reaches_the_env(action):
+def test_an_action_that_is_no_integer_in_range_never_reaches_the_env(action):
     for strict in (True, False):
         guard = guarded(strict=strict)
         for _ in range(2):  # the first step takes the rare way, the second the common one
@@ -124,7 +124,7 @@ def test_a_discrete_space_with_a_start_and_a_huge_one():
     [[0.0], np.zeros((2, 1), np.float32), np.array([np.nan, 0], np.float32), "ab", None, [None, None], ["0", "0"], 0.5],
     ids=repr,
 )
-def test_B14_a_box_action_of_wrong_shape_kind_or_nan_never_reaches_the_env(action):
+def test_a_box_action_of_wrong_shape_kind_or_nan_never_reaches_the_env(action):
     for strict in (True, False):
         guard = guarded(Mover(), strict=strict)
         with pytest.raises(InvalidAction, match="Box"):

@@ -102,7 +102,7 @@ def test_patches_cover_what_squares_around_their_centres_cover(seed, monkeypatch
             plain[max(row - low, 0) : row + high, max(column - low, 0) : column + high] = True
         for many in (0, 500):  # painted in one pass, and one by one
             monkeypatch.setattr("paddock.wrappers.noise._MANY_PATCHES", many)
-            np.testing.assert_array_equal(Obstructions(0.5, width)._covered(centres, 12, 17), plain)
+            np.testing.assert_array_equal(Obstructions(0.5, width)._patch_mask(centres, 12, 17), plain)
 
 
 def test_frames_in_a_list_are_each_disturbed():

@@ -17,12 +17,7 @@ from paddock.spaces import Box
 from paddock.vector import SyncVectorEnv
 from paddock.wrappers import vector
 from paddock.wrappers.many_lanes import ManyLanes
-from paddock.wrappers.running_statistics import (
-    FewNumbers,
-    RunningMeanStd,
-    update_mean_var_count_from_moments,
-    with_one_more,
-)
+from paddock.wrappers.normalize import FewNumbers, RunningMeanStd, add_value, update_mean_var_count_from_moments
 from tests.wrappers.lanes import Wanderer, lanes
 
 MODES = tuple(AutoresetMode)
@@ -108,8 +103,8 @@ def test_two_groups_have_the_moments_of_their_union():
 def test_few_numbers_have_the_bits_of_arrays(values):
     few, mean, var, count = FewNumbers((4,)), np.zeros(4), np.ones(4), 1e-4
     for value in values:
-        seen = few.standardized(value, 1e-8)
-        mean, var, count, away = with_one_more(mean, var, count, value)
+        seen = few.standardize(value, 1e-8)
+        mean, var, count, away = add_value(mean, var, count, value)
         assert np.array_equal(seen, (away / np.sqrt(var + 1e-8)).astype(np.float32))
     assert np.array_equal(few.mean, mean) and np.array_equal(few.var, var) and few.count == count
 
@@ -200,7 +195,7 @@ def test_shared_statistics_are_those_of_everything_seen(size, seed):
     assert observations.flags.c_contiguous and observations.shape == (40, size)
 
 
-def test_B17_same_step_is_no_obstacle_and_each_observation_counts_once(seed):
+def test_same_step_is_no_obstacle_and_each_observation_counts_once(seed):
     mine = vector.NormalizeObservation(lanes(AutoresetMode.SAME_STEP, 3))
     plain = lanes(AutoresetMode.SAME_STEP, 3)
     mine.reset(seed=seed)
@@ -341,7 +336,7 @@ def returns_of(wrap, rewards, ends):
 
 
 @pytest.mark.parametrize("end", ["over", "cut"])
-def test_B9_a_return_holds_the_last_step_and_ends_with_its_episode(end):
+def test_a_return_holds_the_last_step_and_ends_with_its_episode(end):
     ends = ["", "", end, "", ""]
 
     def ours(env):
@@ -359,7 +354,7 @@ def test_B9_a_return_holds_the_last_step_and_ends_with_its_episode(end):
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("shared", [True, False])
 @pytest.mark.parametrize("end", ["over", "cut"])
-def test_B9_in_lanes_too(mode, shared, end):
+def test_in_lanes_a_return_holds_the_last_step_and_ends_with_its_episode(mode, shared, end):
     tapes = [lambda: Tape([1.0] * 9, ["", "", end, *[""] * 6]), lambda: Tape([1.0] * 9, [""] * 9)]
     env = vector.NormalizeReward(SyncVectorEnv(tapes, autoreset_mode=mode), 0.5, shared=shared)
     env.reset()
@@ -384,7 +379,7 @@ def test_B9_in_lanes_too(mode, shared, end):
 class PlainTwin(vector.NormalizeReward):
     """Through rows of the lanes that moved, as any other wrapper."""
 
-    _advance = ManyLanes._advance
+    _advance_step = ManyLanes._advance_step
 
 
 @pytest.mark.parametrize("mode", MODES)

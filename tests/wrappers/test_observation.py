@@ -19,7 +19,7 @@ from paddock.spaces import Box, Discrete
 from paddock.wrappers import vector
 from paddock.wrappers.rescale import Stretch
 from tests.wrappers.lanes import Wanderer, lanes
-from tests.wrappers.test_equals_gymnasium import alike
+from tests.wrappers.likeness import alike, as_text
 
 # name, arguments, kind of observation
 WRAPPERS = [
@@ -47,11 +47,6 @@ WRAPPERS = [
     ("DiscretizeObservation", ((3, 5), True), "bounded"),
 ]
 each = pytest.mark.parametrize(("name", "args", "kind"), WRAPPERS)
-
-
-def as_text(space):
-    """To compare spaces of two libraries; the keys of to_gymnasium's Dicts are in paddock's order."""
-    return {key: as_text(part) for key, part in space.spaces.items()} if "Dict" in type(space).__name__ else str(space)
 
 
 @each
@@ -136,7 +131,7 @@ def test_the_spec_rebuilds_them_from_json(name, args, kind, fresh_registry):
 
 
 @pytest.mark.parametrize("name", sorted({row[0] for row in WRAPPERS}))
-def test_B17_SAME_STEP_shows_the_last_observation_through_the_wrapper(name):
+def test_same_step_shows_the_last_observation_through_the_wrapper(name):
     _, args, kind = next(row for row in WRAPPERS if row[0] == name)
     env = getattr(vector, name)(lanes(AutoresetMode.SAME_STEP, 2, chance=1.0, observation=kind), *args)
     env.reset(seed=1)
@@ -326,7 +321,7 @@ def test_without_opencv_one_error_names_the_command_when_made(monkeypatch, make)
         return real(name, *args, **kwargs)
 
     monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(DependencyNotInstalled, match=r'pip install "paddock\[resize\]"'):
+    with pytest.raises(DependencyNotInstalled, match="run `pip install opencv-python-headless`"):
         make()
 
 

@@ -23,21 +23,11 @@ from paddock import AutoresetMode, errors
 from paddock.testing import check_wrapper
 from paddock.vector import SyncVectorEnv
 from paddock.wrappers import RecordVideo, RenderCollection, vector
-from paddock.wrappers.video_recording import capped_cubic_video_schedule
-from tests.wrappers.painters import Painter, frame_of, number_in, played
+from paddock.wrappers.video import capped_cubic_video_schedule
+from tests.wrappers.painters import Painter, frame_of, frames_in, number_in, played, videos
 
 av = pytest.importorskip("av")
 MODES = tuple(AutoresetMode)
-
-
-def frames_in(path):
-    with av.open(str(path)) as container:
-        return [frame.to_ndarray(format="rgb24") for frame in container.decode(video=0)]
-
-
-def videos(folder, read=number_in):
-    """The numbers of the frames of each video."""
-    return {path.stem: [read(frame) for frame in frames_in(path)] for path in sorted(Path(folder).glob("*.mp4"))}
 
 
 def quarters(frame):
@@ -89,6 +79,7 @@ CHOICES = {
 choices = pytest.mark.parametrize("options", CHOICES.values(), ids=CHOICES)
 
 
+@pytest.mark.slow
 @choices
 def test_the_files_and_frames_are_gymnasiums(options, tmp_path, filmed):
     played(gymnasium.wrappers.RecordVideo(TheirPainter(), str(tmp_path / "theirs"), **options)).close()
@@ -112,6 +103,7 @@ def drive(env, mode):
     env.close()
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*autoreset mode is same-step", "ignore:.*zero frames to save")
 @pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.value)
 @pytest.mark.parametrize("first", [True, False], ids=["first lane", "all lanes"])
@@ -125,6 +117,7 @@ def test_the_files_and_frames_of_lanes_are_gymnasiums(options, first, mode, tmp_
     assert videos(tmp_path / "ours", quarters) == filmed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ratio", [(1, 1), (16, 9), (4, 1), (1, 3)])
 @pytest.mark.parametrize("count", [1, 2, 6, 7, 12, 16])
 def test_the_grid_is_gymnasiums(ratio, count, tmp_path, filmed):
@@ -304,6 +297,7 @@ def test_a_copy_does_not_record_and_the_original_goes_on(tmp_path):
 # `render` for the agent.
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pop_frames", [True, False])
 @pytest.mark.parametrize("reset_clean", [True, False])
 def test_rendered_lists_are_those_without_the_wrapper(pop_frames, reset_clean, tmp_path):
@@ -371,6 +365,7 @@ def run(code, *arguments):
     return done
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("frames", "height", "width"), [(2_000, 120, 160), pytest.param(100_000, 64, 96, marks=pytest.mark.full)]
 )
@@ -398,12 +393,14 @@ UNCLOSED = """
 """
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("end", ["by itself", "forked"])
 def test_a_video_that_nobody_closed_is_completed_at_the_end(end, tmp_path):
     assert run(UNCLOSED, tmp_path, end).stderr == ""
     assert len(frames_in(tmp_path / "rl-video-episode-0.mp4")) == 401
 
 
+@pytest.mark.process
 def test_what_a_killed_process_has_recorded_can_be_played(tmp_path):
     with pytest.raises(AssertionError):
         run(UNCLOSED, tmp_path, "killed")
@@ -412,6 +409,7 @@ def test_what_a_killed_process_has_recorded_can_be_played(tmp_path):
     assert len(recorded) > 300
 
 
+@pytest.mark.process
 def test_nothing_is_imported_before_a_video_is_wanted():
     code = "import sys, paddock.wrappers, paddock.gym; print([m for m in ('av', 'pygame', 'cv2') if m in sys.modules])"
     assert run(code).stdout.strip() == "[]"
@@ -423,7 +421,7 @@ def test_a_missing_encoder_is_told_when_the_wrapper_is_made(tmp_path, monkeypatc
         lambda: RecordVideo(Painter(), tmp_path),
         lambda: vector.RecordVideo(SyncVectorEnv([Painter]), tmp_path),
     ):
-        with pytest.raises(errors.DependencyNotInstalled, match=r'run `pip install "paddock\[video\]"`'):
+        with pytest.raises(errors.DependencyNotInstalled, match="run `pip install av`"):
             make()
 
 

@@ -14,8 +14,7 @@ from paddock.testing import check_wrapper
 from paddock.vector import SyncVectorEnv
 from paddock.wrappers import vector
 from tests.toys import Painter
-from tests.wrappers.test_equals_gymnasium import alike
-from tests.wrappers.test_observation import as_text
+from tests.wrappers.likeness import alike, as_text
 
 
 class Paints(Painter):

@@ -236,7 +236,7 @@ def test_mode_and_rate_are_required():
 def test_missing_pygame_is_told_with_the_command_that_installs_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "pygame", None)
     for make in (lambda: HumanRendering(Painter()), lambda: vector.HumanRendering(SyncVectorEnv([Painter]))):
-        with pytest.raises(errors.DependencyNotInstalled, match=r'pip install "paddock\[render\]"'):
+        with pytest.raises(errors.DependencyNotInstalled, match=r"pip install pygame-ce"):
             make()
 
 
@@ -268,14 +268,6 @@ def test_a_collection_that_is_emptied_in_time_says_nothing(monkeypatch):
 
 
 # Lanes, and pygame itself, on a screen that nobody sees.
-
-
-@pytest.fixture
-def pygame(monkeypatch):
-    monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
-    module = pytest.importorskip("pygame")
-    yield module
-    module.quit()
 
 
 class Wide(Painter):

@@ -8,8 +8,8 @@ from paddock import AutoresetMode
 from paddock.errors import SnapshotUnsupported
 from paddock.testing import data_equivalence
 from paddock.wrappers import ManyLanes, vector
-from paddock.wrappers.memory import Memory, packed
-from tests.wrappers.test_written_once import Growth
+from paddock.wrappers.logic import Memory, pack_memory
+from tests.wrappers.growth import Growth
 
 
 def lanes_of(id, mode=AutoresetMode.NEXT_STEP):
@@ -28,6 +28,7 @@ DRESSES = {
 }
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("dress", DRESSES)
 @pytest.mark.parametrize("after", range(1, 14))
 def test_a_twin_goes_on_from_every_moment(dress, after):
@@ -57,4 +58,4 @@ def assert_same(one, other):
 
 def test_what_a_lane_cannot_tell_is_refused_not_left_out():
     with pytest.raises(SnapshotUnsupported, match="thing"):
-        packed(Memory(each=(Memory(thing=object()),)))
+        pack_memory(Memory(each=(Memory(thing=object()),)))

@@ -14,6 +14,7 @@ from paddock.testing import check_wrapper
 from paddock.vector import SyncVectorEnv
 from paddock.wrappers import vector
 from tests.wrappers.lanes import Wanderer, lanes
+from tests.wrappers.likeness import alike
 
 FORMS = [
     {},
@@ -40,16 +41,6 @@ def env_of(kind, lane=0, limit=6):
     return made if limit is None else wrappers.TimeLimit(made, limit)
 
 
-def alike(one, other):
-    if isinstance(one, dict):
-        return one.keys() == other.keys() and all(alike(one[key], other[key]) for key in one)
-    if isinstance(one, tuple):
-        return len(one) == len(other) and all(map(alike, one, other))
-    if isinstance(one, np.ndarray):
-        return one.dtype == other.dtype and np.array_equal(one, other)
-    return one == other
-
-
 @pytest.mark.parametrize("kind", ["array", "image", "discrete", "dict", "tuple"])
 @pytest.mark.parametrize("form", FORMS, ids=str)
 def test_equals_gymnasiums(kind, form, seed):
@@ -74,6 +65,7 @@ def test_equals_gymnasiums(kind, form, seed):
     assert isinstance(mine, paddock.ObservationWrapper)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["array", "image", "discrete", "dict", "tuple"])
 @pytest.mark.parametrize("form", FORMS, ids=str)
 @settings(max_examples=3)

@@ -27,35 +27,12 @@ from paddock.wrappers import (
     OneLaneReward,
     vector,
 )
-from paddock.wrappers.memory import Memory
+from paddock.wrappers.logic import Memory
 from tests.toys import Counter
+from tests.wrappers.growth import Growth
 from tests.wrappers.lanes import Wanderer, lanes
 
 MODES = tuple(AutoresetMode)
-
-
-@dataclass(frozen=True)
-class Growth(Logic):
-    """The reward is what the observation's last element has grown by; told as well. For one lane only."""
-
-    scale: float = 1.0
-
-    def batched(self, wrapped):
-        return False
-
-    def memory(self, wrapped):
-        return Memory(before=0.0)
-
-    def begin(self, memory, lanes, first):
-        memory.before = float(first[0][-1])
-        first[1]["start"] = memory.before
-        return first
-
-    def advance(self, memory, lanes, step):
-        observation, _, terminated, truncated, info = step
-        grown, memory.before = float(observation[-1]) - memory.before, float(observation[-1])
-        info["grown"] = grown
-        return observation, self.scale * grown, terminated, truncated, info
 
 
 def test_a_logic_written_for_one_lane_serves_n():
@@ -222,20 +199,20 @@ def test_a_snapshot_of_lanes_holds_what_wrappers_remember():
     [{"ring": 1, "at": 0}, {"ring": {"dtype": "<f4", "shape": [1], "bytes": b"abcd"}}, {"ring": {"dtype": "O"}}, {}],
 )
 def test_a_snapshot_of_something_else_is_refused(attributes):
-    from paddock.wrappers.memory import packed, unpacked
+    from paddock.wrappers.logic import pack_memory, unpack_memory
 
     memory = wrappers.FrameStackObservation(Counter(), 2)._memory
-    data = {**packed(memory), **attributes} if attributes else {}
+    data = {**pack_memory(memory), **attributes} if attributes else {}
     with pytest.raises(InvalidSnapshot):
-        unpacked(memory, data)
-    assert packed(memory) == packed(wrappers.FrameStackObservation(Counter(), 2)._memory)
+        unpack_memory(memory, data)
+    assert pack_memory(memory) == pack_memory(wrappers.FrameStackObservation(Counter(), 2)._memory)
 
 
 def test_a_memory_comes_back_as_it_was():
-    from paddock.wrappers.memory import packed, unpacked
+    from paddock.wrappers.logic import pack_memory, unpack_memory
 
     memory = Memory(a=None, b=1.5, c=deque([1.0, 2.0], maxlen=3), d=np.arange(3), e={"x": np.ones(2)}, _f=object())
-    values = unpacked(memory, packed(memory))
+    values = unpack_memory(memory, pack_memory(memory))
     assert values.keys() == set("abcde")
     assert (values["a"], values["b"], values["c"], values["c"].maxlen) == (None, 1.5, deque([1.0, 2.0]), 3)
     assert np.array_equal(values["d"], memory.d) and np.array_equal(values["e"]["x"], memory.e["x"])

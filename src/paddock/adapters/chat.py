@@ -1,7 +1,7 @@
 """Let a chat-completions API act in an environment. Any callable will do; no client library is imported.
 
-``create`` is called as OpenAI's clients are, ``create(messages=[...], tools=[...], **request)``, and may be async. What
-it returns may be their object or the same as dicts. Calls that the model gets wrong are told to it: it may try again.
+``create`` is called as OpenAI's clients are, ``create(messages=[...], tools=[...], **request)``, and may be async. It
+may return their object or the same as dicts. A model that gets a call wrong is told so and may try again.
 """
 
 from __future__ import annotations
@@ -11,12 +11,9 @@ import secrets
 from collections.abc import Callable
 from typing import Any
 
-from paddock.agentic.chat_form import assistant_message
-from paddock.agentic.rollouts.asking import Asking
-from paddock.agentic.rollouts.playing import Job, Playing
-from paddock.agentic.rollouts.result import Rollout
-from paddock.agentic.rollouts.turn import Turn
-from paddock.agentic.rollouts.work import Work
+from paddock.agentic.chat import assistant_message
+from paddock.agentic.rollouts.episode import Episode, Job, PolicyRunner, Setup, Turn
+from paddock.agentic.rollouts.results import Rollout
 from paddock.core.env import Env, Info
 from paddock.errors import PlanError
 from paddock.seeding import to_seed
@@ -25,7 +22,7 @@ Create = Callable[..., Any]
 
 
 def chat_policy(create: Create, **request: Any) -> Callable[[Turn], Any]:
-    """A policy for ``paddock.agentic.rollout`` that asks ``create`` for each turn; ``request`` goes with every call.
+    """Return a policy for ``paddock.agentic.rollout`` that asks ``create`` for each turn, always with ``request``.
 
     >>> from paddock.agentic import rollout
     >>> def create(messages, tools, model):  # client.chat.completions.create, say
@@ -38,7 +35,7 @@ def chat_policy(create: Create, **request: Any) -> Callable[[Turn], Any]:
     def policy(turn: Turn) -> Any:
         tools = {"tools": list(turn.tools)} if turn.tools else {}  # APIs refuse an empty list
         response = create(messages=list(turn.messages), **tools, **request)
-        return _awaited(response) if inspect.isawaitable(response) else assistant_message(response)
+        return _await_message(response) if inspect.isawaitable(response) else assistant_message(response)
 
     return policy
 
@@ -52,15 +49,15 @@ def play(
     max_turns: int = 32,
     **request: Any,
 ) -> Rollout:
-    """One episode in ``env``, which stays open. Each of the model's tool calls is one step; words are a step too.
+    """Play one episode in ``env``, which stays open. Each of the model's tool calls is one step; words are a step too.
 
     Errors of the environment and of ``create`` are raised. ``rollout`` plays many at once, and keeps errors instead.
     """
     if max_turns < 1:
         raise PlanError(f"max_turns={max_turns}: expected at least 1.")
-    work = Work(secrets.randbits(31) if seed is None else to_seed(seed), options, {})
-    asking = Asking(chat_policy(create, **request))
-    playing = Playing(Job(0, 0, 0, work), asking, max_turns=max_turns, by_s=None)
+    work = Setup(secrets.randbits(31) if seed is None else to_seed(seed), options, {})
+    asking = PolicyRunner(chat_policy(create, **request))
+    playing = Episode(Job(0, 0, 0, work), asking, max_turns=max_turns, by_s=None)
     try:
         playing.run(env, None)
     finally:
@@ -68,5 +65,5 @@ def play(
     return playing.rollout()
 
 
-async def _awaited(response: Any) -> dict[str, Any]:
+async def _await_message(response: Any) -> dict[str, Any]:
     return assistant_message(await response)

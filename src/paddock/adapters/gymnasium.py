@@ -1,6 +1,6 @@
 """Hand environments to a library that insists on ``gymnasium.Env``, and take such environments in.
 
-Only the outside is Gymnasium's: the numbers, the validation and the random stream stay those of the environment.
+Only the outside is Gymnasium's: numbers, validation and the random stream stay the environment's own.
 Importing this module, where Gymnasium is installed, also registers paddock's ids there, as ``paddock/CartPole-v1``.
 """
 
@@ -10,13 +10,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import paddock.envs.catalog  # noqa: F401 - the built-in ids
-from paddock.adapters.gymnasium_doors import (
-    from_gymnasium_space,
-    to_gymnasium,
-    to_gymnasium_space,
-    to_gymnasium_vector,
-)
-from paddock.adapters.needed import need
+from paddock.adapters import from_gymnasium_space, need, to_gymnasium, to_gymnasium_space, to_gymnasium_vector
 from paddock.core.env import Env
 from paddock.core.registry import registry
 from paddock.core.spec import EnvSpec
@@ -47,14 +41,14 @@ def remake(
     render_mode: str | None = None,
     **kwargs: Any,
 ) -> gymnasium.Env[Any, Any]:
-    """The entry point by which ``gymnasium.make`` makes paddock's environments, by their spec or by their id.
+    """Make an environment for ``gymnasium.make``, by its spec or by its id: this is the entry point there.
 
-    Without the time limit: ``gymnasium.make`` puts its own around, and may have been asked for another one.
+    Without the time limit: ``gymnasium.make`` adds its own, which may be another one.
     """
     target = _target(paddock_spec, paddock_id)
     env = make(target, render_mode=render_mode, max_episode_steps=-1, env_kwargs=kwargs)
     if not isinstance(env, Env):
-        raise WrongClass(f"{target} made a {type(env).__name__}, which is no paddock.Env.")
+        raise WrongClass(f"{target} made a {type(env).__name__}, which is not a paddock.Env.")
     return to_gymnasium(env)
 
 
@@ -68,7 +62,7 @@ def remake_lanes(
     autoreset_mode: Any = None,
     **kwargs: Any,
 ) -> gymnasium.vector.VectorEnv[Any, Any, Any]:
-    """The entry point by which ``gymnasium.make_vec`` makes paddock's lanes."""
+    """Make lanes for ``gymnasium.make_vec``: this is the entry point there."""
     # By value: Gymnasium's enum of modes is another class.
     mode = AutoresetMode.NEXT_STEP if autoreset_mode is None else AutoresetMode(autoreset_mode.value)
     lanes = make(
@@ -83,10 +77,10 @@ def remake_lanes(
 
 
 def register_in_gymnasium() -> list[str]:
-    """Register paddock's ids in Gymnasium, those of the caller too, and return their names there.
+    """Register paddock's ids in Gymnasium, your own too, and return their names there.
 
     The namespace is ``paddock``; an id that has one of its own keeps it in the name, as ``paddock/phys2d.CartPole-v1``.
-    Importing this module does it; call it again for ids that were registered since.
+    Importing this module does it; call it again for ids that you registered since.
     """
     need("gymnasium")
     import gymnasium
@@ -114,7 +108,7 @@ def _target(spec: str | EnvSpec | None, id: str | None) -> str | EnvSpec:
     if isinstance(spec, str):
         return EnvSpec.from_json(spec)
     if spec is None and id is None:
-        raise MissingArgument("Neither paddock_spec nor paddock_id says which environment to make. Pass one of them.")
+        raise MissingArgument("Pass paddock_spec or paddock_id, to say which environment to make.")
     return spec if spec is not None else str(id)
 
 

@@ -1,6 +1,6 @@
-"""GymnasiumEnv: a ``gymnasium.Env`` whose every call goes to a paddock environment. Imported only where Gymnasium is.
+"""GymnasiumEnv and GymnasiumVectorEnv: Gymnasium's classes over paddock's. Imported only where Gymnasium is installed.
 
-It is no wrapper in Gymnasium's sense: ``unwrapped`` is this object, and ``env`` is on paddock's side.
+They are not wrappers in Gymnasium's sense: ``unwrapped`` is this object, and ``env`` is on paddock's side.
 """
 
 from __future__ import annotations
@@ -11,18 +11,21 @@ import gymnasium
 import gymnasium.spaces as theirs
 import numpy as np
 from gymnasium.envs.registration import EnvSpec as TheirSpec
+from gymnasium.vector import VectorEnv as TheirVectorEnv
 
 import paddock.spaces as ours
 from paddock.core.env import Env, Info
 from paddock.core.spec import EnvSpec
+from paddock.core.vector_env import VectorEnv
 from paddock.errors import InvalidSpec, WrongClass
-from paddock.sources.gymnasium_spaces import has_graphs, to_theirs, with_graphs_of
+from paddock.sources.gymnasium_spaces import convert_graphs, has_graphs, to_theirs
 
 StepResult = tuple[Any, SupportsFloat, bool, bool, Info]
+Results = tuple[Any, Any, Any, Any, Info]
 
 
-def adapted(env: Any) -> gymnasium.Env[Any, Any]:
-    """``env`` for Gymnasium's world."""
+def adapt(env: Any) -> gymnasium.Env[Any, Any]:
+    """Return ``env`` as a ``gymnasium.Env``."""
     if not isinstance(env, Env):
         if isinstance(env, gymnasium.Env):
             return env
@@ -47,7 +50,7 @@ class GymnasiumEnv(gymnasium.Env[Any, Any]):  # type: ignore[misc]  # Gymnasium 
 
     @property
     def paddock_env(self) -> Env[Any, Any]:
-        """What ``from_gymnasium`` takes out again."""
+        """What ``from_gymnasium`` unpacks."""
         return self.env
 
     def step(self, action: Any) -> StepResult:
@@ -89,7 +92,7 @@ class GymnasiumEnv(gymnasium.Env[Any, Any]):  # type: ignore[misc]  # Gymnasium 
         return getattr(self, name) if hasattr(self, name) else self.env.get_wrapper_attr(name)
 
     def set_wrapper_attr(self, name: str, value: Any, *, force: bool = True) -> bool:
-        """Set the attribute where it exists; a new one is the environment's."""
+        """Set the attribute where it exists; a new one goes to the environment."""
         if hasattr(self, name):
             setattr(self, name, value)
             return True
@@ -97,19 +100,19 @@ class GymnasiumEnv(gymnasium.Env[Any, Any]):  # type: ignore[misc]  # Gymnasium 
 
 
 class GymnasiumGraphEnv(GymnasiumEnv):
-    """As GymnasiumEnv where graphs pass: each library knows only its own class of them."""
+    """GymnasiumEnv for spaces with graphs: each library knows only its own class of them."""
 
     def step(self, action: Any) -> StepResult:
-        seen, *rest = self.env.step(with_graphs_of(ours.GraphInstance, action))
-        return (with_graphs_of(theirs.GraphInstance, seen), *rest)
+        observation, *rest = self.env.step(convert_graphs(ours.GraphInstance, action))
+        return (convert_graphs(theirs.GraphInstance, observation), *rest)
 
     def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Any, Info]:
-        seen, info = self.env.reset(seed=seed, options=options)
-        return with_graphs_of(theirs.GraphInstance, seen), info
+        observation, info = self.env.reset(seed=seed, options=options)
+        return convert_graphs(theirs.GraphInstance, observation), info
 
 
 def their_spec(spec: EnvSpec) -> TheirSpec:
-    """A spec that ``gymnasium.make`` can make: by way of ``paddock.make``, wrappers included."""
+    """Return a spec that ``gymnasium.make`` makes through ``paddock.make``, wrappers included."""
     try:
         carried: str | EnvSpec = spec.to_json()
     except (InvalidSpec, TypeError, ValueError):
@@ -125,3 +128,86 @@ def their_spec(spec: EnvSpec) -> TheirSpec:
         disable_env_checker=spec.disable_env_checker,
         kwargs={"paddock_spec": carried},
     )
+
+
+def adapt_lanes(env: Any) -> TheirVectorEnv[Any, Any, Any]:
+    """Return ``env`` as a ``gymnasium.vector.VectorEnv``."""
+    if isinstance(env, TheirVectorEnv):
+        return env
+    if not isinstance(env, VectorEnv):
+        raise WrongClass(
+            f"to_gymnasium_vector() takes lanes, a paddock.VectorEnv, got {type(env).__name__}. Make them with "
+            f"paddock.make(id, num_envs=n); one environment goes to to_gymnasium()."
+        )
+    graphs = has_graphs(env.single_observation_space) or has_graphs(env.single_action_space)
+    return GymnasiumGraphVectorEnv(env) if graphs else GymnasiumVectorEnv(env)
+
+
+class GymnasiumVectorEnv(TheirVectorEnv[Any, Any, Any]):  # type: ignore[misc]  # Gymnasium has no types for mypy
+    """Steps ``self.env``; arrays and infos are the very objects that it returned. Compiled lanes stay compiled."""
+
+    def __init__(self, env: VectorEnv[Any, Any, Any]) -> None:
+        self.env = env
+        self.num_envs = env.num_envs
+        self.single_observation_space = to_theirs(env.single_observation_space)
+        self.single_action_space = to_theirs(env.single_action_space)
+        self.observation_space = to_theirs(env.observation_space)
+        self.action_space = to_theirs(env.action_space)
+        self.render_mode = env.render_mode
+        # Gymnasium's own enum, from 1.1 on; before that it knew only the next step.
+        modes, mode = getattr(gymnasium.vector, "AutoresetMode", None), env.metadata.get("autoreset_mode")
+        self.metadata = env.metadata
+        if modes is not None and mode is not None:
+            self.metadata = {**env.metadata, "autoreset_mode": modes(mode.value)}
+        self.spec = None if env.spec is None else their_spec(env.spec)
+        self._step = env.step
+
+    def step(self, actions: Any) -> Results:
+        return self._step(actions)
+
+    def reset(self, *, seed: Any = None, options: Info | None = None) -> tuple[Any, Info]:
+        return self.env.reset(seed=seed, options=options)
+
+    def render(self) -> Any:
+        return self.env.render()
+
+    def close_extras(self, **kwargs: Any) -> None:
+        self.env.close(**kwargs)
+
+    def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
+        """Call a method of each lane, or read an attribute."""
+        return self.env.call(name, *args, **kwargs)  # type: ignore[attr-defined,no-any-return]
+
+    def get_attr(self, name: str) -> tuple[Any, ...]:
+        """The attribute of each lane."""
+        return self.env.get_attr(name)  # type: ignore[attr-defined,no-any-return]
+
+    def set_attr(self, name: str, values: Any) -> None:
+        """Set the attribute of each lane: a list or tuple with one value each, or one for all."""
+        self.env.set_attr(name, values)  # type: ignore[attr-defined]
+
+    @property
+    def np_random(self) -> np.random.Generator | tuple[np.random.Generator, ...]:
+        """The lanes' own streams, or the one that they share."""
+        return self.env.np_random
+
+    @np_random.setter
+    def np_random(self, value: Any) -> None:
+        self.env.np_random = value
+
+    @property
+    def np_random_seed(self) -> Any:
+        """The seeds of those streams."""
+        return self.env.np_random_seed
+
+
+class GymnasiumGraphVectorEnv(GymnasiumVectorEnv):
+    """GymnasiumVectorEnv for spaces with graphs: each library knows only its own class of them."""
+
+    def step(self, actions: Any) -> Results:
+        observation, *rest = self.env.step(convert_graphs(ours.GraphInstance, actions))
+        return (convert_graphs(theirs.GraphInstance, observation), *rest)
+
+    def reset(self, *, seed: Any = None, options: Info | None = None) -> tuple[Any, Info]:
+        observation, info = self.env.reset(seed=seed, options=options)
+        return convert_graphs(theirs.GraphInstance, observation), info

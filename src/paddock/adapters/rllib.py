@@ -1,4 +1,4 @@
-"""Train with RLlib: register environments there, single ones and lanes. Importing this imports no Ray.
+"""Train with RLlib: register environments there, single ones and lanes. Importing this does not import Ray.
 
 The name is Ray's, not Gymnasium's: ``config.environment("paddock/CartPole-v1")`` finds it in every env runner.
 """
@@ -10,9 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from paddock.adapters.gymnasium_doors import to_gymnasium, to_gymnasium_vector
-from paddock.adapters.needed import need
-from paddock.adapters.trainer_lanes import Target
+from paddock.adapters import need, to_gymnasium, to_gymnasium_vector
+from paddock.adapters.trainers import Target
 from paddock.core.env import Env
 from paddock.core.spec import EnvSpec
 from paddock.errors import WrongClass
@@ -38,12 +37,14 @@ def register(target: Target, *, name: str | None = None, **make_kwargs: Any) -> 
     need("ray.rllib")
     if not isinstance(target, (str, os.PathLike, EnvSpec)):
         raise WrongClass(
-            f"register() takes an id, a path or an EnvSpec, by which each env runner makes its own; got "
-            f"{type(target).__name__}. Of an environment that was made: register(env.spec)."
+            f"register() takes an id, a path or an EnvSpec, from which each env runner makes its own; got "
+            f"{type(target).__name__}. For an environment that you made: register(env.spec)."
         )
     from ray.tune import register_env
 
-    name = _default_name(target) if name is None else name
+    if name is None:
+        text = target.id if isinstance(target, EnvSpec) else os.fspath(target)
+        name = text if text.startswith("paddock/") else f"paddock/{text}"
     register_env(name, Maker(target, make_kwargs))
     return name
 
@@ -61,10 +62,5 @@ class Maker:
         if isinstance(env, Env):
             return to_gymnasium(env)
         if "num_envs" not in config:
-            raise WrongClass(f"{self.target} made a {type(env).__name__}, which is no paddock.Env.")
+            raise WrongClass(f"{self.target} made a {type(env).__name__}, which is not a paddock.Env.")
         return to_gymnasium_vector(env)
-
-
-def _default_name(target: Target) -> str:
-    text = target.id if isinstance(target, EnvSpec) else os.fspath(target)
-    return text if text.startswith("paddock/") else f"paddock/{text}"

@@ -15,24 +15,24 @@ import numpy as np
 from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env import VecEnv
 
-from paddock.adapters.trainer_lanes import reuses_buffers
+from paddock.adapters.trainers import reuses_buffers
 from paddock.core.env import Info
 from paddock.core.vector_env import AutoresetMode, VectorEnv
 from paddock.errors import InvalidLanes, WrongClass
 from paddock.sources.gymnasium_spaces import to_theirs
 from paddock.vector import SyncVectorEnv
-from paddock.wrappers.vector.info_list import info_list
+from paddock.wrappers.vector.transform import info_list
 
 Array = np.ndarray[Any, Any]
 Indices = int | Iterable[int] | None
-# All other keys tell of the episode that goes on or has just begun.
-_OF_THE_LAST = {"final_obs", "_final_obs", "final_info", "_final_info"}
-_NOTHING_TOLD = {"TimeLimit.truncated": False}
-_LOOP = "make them with backend='loop', which steps one environment a lane, to have those."
+# All other keys are about the episode that goes on or has just begun.
+_FINAL_KEYS = {"final_obs", "_final_obs", "final_info", "_final_info"}
+_EMPTY_INFO = {"TimeLimit.truncated": False}
+_LOOP = "make them with backend='loop', which steps one environment per lane, to have those."
 
 
-def adapted(lanes: Any) -> LanesVecEnv:
-    """``lanes`` for the world of Stable-Baselines3."""
+def adapt(lanes: Any) -> LanesVecEnv:
+    """Return ``lanes`` as a VecEnv."""
     if not isinstance(lanes, VectorEnv):
         raise WrongClass(
             f"as_vec_env() takes lanes, a paddock.VectorEnv, got {type(lanes).__name__}. "
@@ -41,18 +41,18 @@ def adapted(lanes: Any) -> LanesVecEnv:
     mode = lanes.metadata.get("autoreset_mode")
     if mode not in (AutoresetMode.SAME_STEP, AutoresetMode.DISABLED):
         raise InvalidLanes(
-            f"Stable-Baselines3 wants lanes that begin anew in the step that ends an episode, these have the mode "
-            f"{mode}. Make them with lanes=LaneOptions(autoreset='SameStep'), or by paddock.adapters.sb3.vec_env()."
+            f"Stable-Baselines3 wants lanes that restart in the step that ends an episode, these have the mode {mode}. "
+            f"Make them with lanes=LaneOptions(autoreset='SameStep'), or by paddock.adapters.sb3.vec_env()."
         )
     if getattr(lanes.unwrapped, "batch_size", lanes.num_envs) != lanes.num_envs:
         raise InvalidLanes("Stable-Baselines3 wants all lanes in every step: make them without batch_size.")
     return LanesVecEnv(lanes)
 
 
-class LanesVecEnv(VecEnv):  # type: ignore[misc]  # seen without types
+class LanesVecEnv(VecEnv):  # type: ignore[misc]  # Stable-Baselines3 has no types for mypy
     """Steps ``self.lanes`` and counts returns and lengths as Monitor does. rewards: float32[n]; dones: bool[n].
 
-    A lane that failed (``infos[i]["lane_error"]``) counts as truncated at its last good observation, and begins anew.
+    A lane that failed (``infos[i]["lane_error"]``) counts as truncated at its last good observation, and restarts.
     """
 
     def __init__(self, lanes: VectorEnv[Any, Any, Any]) -> None:
@@ -61,8 +61,8 @@ class LanesVecEnv(VecEnv):  # type: ignore[misc]  # seen without types
             lanes.num_envs, to_theirs(lanes.single_observation_space), to_theirs(lanes.single_action_space)
         )
         self._every_lane = range(self.num_envs)
-        self._by_hand = lanes.metadata["autoreset_mode"] is AutoresetMode.DISABLED
-        self._lent = reuses_buffers(lanes)
+        self._restarts_lanes = lanes.metadata["autoreset_mode"] is AutoresetMode.DISABLED
+        self._copies = reuses_buffers(lanes)
         self._recv = lanes.recv
         self._returns: Array = np.zeros(self.num_envs)
         self._steps = 0
@@ -71,54 +71,60 @@ class LanesVecEnv(VecEnv):  # type: ignore[misc]  # seen without types
 
     def reset(self) -> Any:
         seeds = None if all(seed is None for seed in self._seeds) else list(self._seeds)
-        seen, told = self.lanes.reset(seed=seeds, options=self._one_options())  # type: ignore[arg-type]
-        self.reset_infos = info_list(told, self.num_envs)
+        options: Info = self._options[0]
+        if any(other is not options and other != options for other in self._options):
+            raise InvalidLanes("These lanes begin together: pass set_options() one dict for all of them, not a list.")
+        observations, batch_infos = self.lanes.reset(seed=seeds, options=dict(options) or None)  # type: ignore[arg-type]
+        self.reset_infos = info_list(batch_infos, self.num_envs)
         self._reset_seeds()
         self._reset_options()
         self._returns[:], self._steps_before = 0, [self._steps] * self.num_envs
-        return _owned(seen) if self._lent else seen
-
-    def _one_options(self) -> Info | None:
-        first: Info = self._options[0]
-        if any(other is not first and other != first for other in self._options):
-            raise InvalidLanes("These lanes begin together: pass set_options() one dict for all of them, not a list.")
-        return dict(first) or None
+        return _copy(observations) if self._copies else observations
 
     def step_async(self, actions: Array) -> None:
         self.lanes.send(actions)
 
     def step_wait(self) -> tuple[Any, Array, Array, list[Info]]:
         # Hot, measured by benchmarks/_adapters_sb3.py.
-        seen, rewards, terminations, truncations, told = self._recv()
+        observations, rewards, terminations, truncations, batch_infos = self._recv()
         dones = terminations | truncations
         over = dones.nonzero()[0].tolist()
         self._returns += rewards
         self._steps += 1
-        infos = self._infos(told)
-        if self._lent:
-            # Before lanes begin anew: that writes to the same buffers.
-            seen, terminations = _owned(seen), terminations.copy()
+        infos = self._infos(batch_infos)
+        if self._copies:
+            # Before lanes restart: that writes to the same buffers.
+            observations, terminations = _copy(observations), terminations.copy()
         rewards = rewards.astype(np.float32)
         if over:
-            if self._by_hand or "lane_error" in told:
-                seen = self._begin_anew(seen, dones, told, infos)
+            if self._restarts_lanes or "lane_error" in batch_infos:
+                observations = self._restart(observations, dones, batch_infos, infos)
             else:
-                self._tell_last(over, told, infos)
-            self._tell_episodes(over, terminations, infos)
-        return seen, rewards, dones, infos
+                self._add_final(over, batch_infos, infos)
+            took = round(time.time() - self._began_at, 6)
+            returns, before, steps = self._returns, self._steps_before, self._steps
+            for lane in over:
+                info = infos[lane]
+                info["TimeLimit.truncated"] = not terminations.item(lane)
+                info["episode"] = {"r": round(returns.item(lane), 6), "l": steps - before[lane], "t": took}
+                returns[lane], before[lane] = 0, steps
+        return observations, rewards, dones, infos
 
-    def _infos(self, told: Info) -> list[Info]:
-        """A dict for each lane: of its new episode, where one began."""
-        if not told or told.keys() <= _OF_THE_LAST:
-            return list(map(dict.copy, repeat(_NOTHING_TOLD, self.num_envs)))
-        infos = info_list({key: rows for key, rows in told.items() if key not in _OF_THE_LAST}, self.num_envs)
+    def _infos(self, batch_infos: Info) -> list[Info]:
+        """Return a dict per lane: of its new episode, if one began."""
+        if not batch_infos or batch_infos.keys() <= _FINAL_KEYS:
+            return list(map(dict.copy, repeat(_EMPTY_INFO, self.num_envs)))
+        infos = info_list({key: rows for key, rows in batch_infos.items() if key not in _FINAL_KEYS}, self.num_envs)
         for info in infos:
             info["TimeLimit.truncated"] = False
         return infos
 
-    def _tell_last(self, lanes: list[int], told: Info, infos: list[Info]) -> None:
-        """Put in place what was told of the episodes that ended; what was told of the new ones goes to reset_infos."""
-        last, inner = told["final_obs"], told.get("final_info")  # the ALE's own lanes tell nothing of the end
+    def _add_final(self, lanes: list[int], batch_infos: Info, infos: list[Info]) -> None:
+        """Put the infos of ended episodes in place; those of the new ones go to reset_infos."""
+        last, inner = (
+            batch_infos["final_obs"],
+            batch_infos.get("final_info"),
+        )  # the ALE's own lanes have no info for the end
         inners = info_list(inner, self.num_envs) if inner else None
         for lane in lanes:
             began, infos[lane] = infos[lane], {} if inners is None else inners[lane]
@@ -126,34 +132,25 @@ class LanesVecEnv(VecEnv):  # type: ignore[misc]  # seen without types
             self.reset_infos[lane] = began
             infos[lane]["terminal_observation"] = last[lane]
 
-    def _begin_anew(self, seen: Any, dones: Array, told: Info, infos: list[Info]) -> Any:
-        """Begin the lanes that ended and have not begun by themselves: all, or those that failed."""
+    def _restart(self, observations: Any, dones: Array, batch_infos: Info, infos: list[Info]) -> Any:
+        """Restart the lanes that ended and did not restart by themselves: all, or those that failed."""
         over = dones
-        if "_final_obs" in told:
-            self._tell_last(told["_final_obs"].nonzero()[0].tolist(), told, infos)
-            over = dones & ~told["_final_obs"]
+        if "_final_obs" in batch_infos:
+            self._add_final(batch_infos["_final_obs"].nonzero()[0].tolist(), batch_infos, infos)
+            over = dones & ~batch_infos["_final_obs"]
         for lane in over.nonzero()[0].tolist():
-            infos[lane]["terminal_observation"] = _owned(seen, lane)
-        seen, began = self.lanes.reset(options={"reset_mask": over})
+            infos[lane]["terminal_observation"] = _copy(observations, lane)
+        observations, began = self.lanes.reset(options={"reset_mask": over})
         firsts = info_list(began, self.num_envs)
         for lane in over.nonzero()[0].tolist():
             self.reset_infos[lane] = firsts[lane]
-        return _owned(seen) if self._lent else seen
-
-    def _tell_episodes(self, over: list[int], terminations: Array, infos: list[Info]) -> None:
-        took = round(time.time() - self._began_at, 6)
-        returns, before, steps = self._returns, self._steps_before, self._steps
-        for lane in over:
-            info = infos[lane]
-            info["TimeLimit.truncated"] = not terminations.item(lane)
-            info["episode"] = {"r": round(returns.item(lane), 6), "l": steps - before[lane], "t": took}
-            returns[lane], before[lane] = 0, steps
+        return _copy(observations) if self._copies else observations
 
     def close(self) -> None:
         self.lanes.close()
 
     def render(self, mode: str | None = None) -> Any:
-        """The lanes side by side in one picture; what is shown in a window or as text, the lanes show themselves."""
+        """Return one picture with the lanes side by side; in a window or as text the lanes show themselves."""
         if self.render_mode not in (None, "rgb_array") and mode in (None, self.render_mode):
             self.lanes.render()
             return None
@@ -173,7 +170,7 @@ class LanesVecEnv(VecEnv):  # type: ignore[misc]  # seen without types
 
     @contextmanager
     def _changing(self) -> Iterator[None]:
-        """What is done here may change some environments alone, which lanes that step them together must know."""
+        """Let lanes that step environments together look again: some of them may change here, and others not."""
         try:
             yield
         finally:
@@ -188,17 +185,17 @@ class LanesVecEnv(VecEnv):  # type: ignore[misc]  # seen without types
         envs = self._envs
         if envs is not None:
             return [envs[lane].get_wrapper_attr(attr_name) for lane in chosen]
-        if callable(self._declared(attr_name)):
+        if callable(self._class_attribute(attr_name)):
             raise AttributeError(f"{attr_name} is a method, and these lanes have no objects to take it from: {_LOOP}")
         values = self.lanes.get_attr(attr_name)  # type: ignore[attr-defined]
         return [values[lane] for lane in chosen]
 
     def has_attr(self, attr_name: str) -> bool:
         """Whether the lanes have the attribute; methods count."""
-        return self._declared(attr_name) is not None or bool(super().has_attr(attr_name))
+        return self._class_attribute(attr_name) is not None or bool(super().has_attr(attr_name))
 
-    def _declared(self, name: str) -> Any:
-        """What the class of compiled lanes has under that name. Asking the lanes would call a method."""
+    def _class_attribute(self, name: str) -> Any:
+        """Return what the class of compiled lanes has under that name. Asking the lanes would call a method."""
         return getattr(getattr(self.lanes.unwrapped, "env_type", None), name, None)
 
     def set_attr(self, attr_name: str, value: Any, indices: Indices = None) -> None:
@@ -209,7 +206,7 @@ class LanesVecEnv(VecEnv):  # type: ignore[misc]  # seen without types
                 for lane in chosen:
                     envs[lane].set_wrapper_attr(attr_name, value)
             return
-        # A list with one for each, always: a value that is itself a list or tuple would be dealt out.
+        # Always a list with one per lane: a value that is itself a list or tuple would be dealt out.
         others: Sequence[Any] = () if len(chosen) == self.num_envs else self.lanes.get_attr(attr_name)  # type: ignore[attr-defined]
         values = [value if lane in chosen else others[lane] for lane in self._every_lane]
         self.lanes.set_attr(attr_name, values)  # type: ignore[attr-defined]
@@ -228,7 +225,7 @@ class LanesVecEnv(VecEnv):  # type: ignore[misc]  # seen without types
         return list(self.lanes.call(method_name, *method_args, **method_kwargs))  # type: ignore[attr-defined]
 
     def env_is_wrapped(self, wrapper_class: type[Any], indices: Indices = None) -> list[bool]:
-        """Whether each lane has a wrapper of that class, or all of them together; as by Monitor they always are."""
+        """Whether each lane has a wrapper of that class, or all of them together; Monitor always counts."""
         chosen, envs = list(self._get_indices(indices)), self._envs
         if issubclass(wrapper_class, Monitor) or any(isinstance(layer, wrapper_class) for layer in _layers(self.lanes)):
             return [True] * len(chosen)
@@ -243,10 +240,10 @@ def _layers(env: Any) -> Iterator[Any]:
         env = getattr(env, "env", None)
 
 
-def _owned(seen: Any, lane: int | None = None) -> Any:
-    """A copy of observations, or of one lane's."""
-    if isinstance(seen, dict):
-        return {key: _owned(part, lane) for key, part in seen.items()}
-    if isinstance(seen, tuple):
-        return tuple(_owned(part, lane) for part in seen)
-    return np.array(seen if lane is None else seen[lane])
+def _copy(observations: Any, lane: int | None = None) -> Any:
+    """Return a copy of all observations, or of one lane's."""
+    if isinstance(observations, dict):
+        return {key: _copy(part, lane) for key, part in observations.items()}
+    if isinstance(observations, tuple):
+        return tuple(_copy(part, lane) for part in observations)
+    return np.array(observations if lane is None else observations[lane])

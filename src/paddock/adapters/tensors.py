@@ -11,18 +11,17 @@ from typing import Any, overload
 
 import numpy as np
 
-from paddock.adapters.torch_device import check_torch_has
-from paddock.adapters.trainer_lanes import Target
+from paddock.adapters.trainers import Target, check_torch_has
 from paddock.core.env import Env
 from paddock.core.vector_env import VectorEnv
 from paddock.core.vector_wrapper import Result
 from paddock.errors import WrongClass
 from paddock.making import make as make_of_arrays
 from paddock.wrappers import NumpyToTorch
-from paddock.wrappers.array_conversion import jax_to_numpy as to_numpy
-from paddock.wrappers.array_conversion import numpy_to_jax as to_jax
-from paddock.wrappers.array_conversion import numpy_to_torch as to_torch
-from paddock.wrappers.array_libraries import Device
+from paddock.wrappers.arrays import Device
+from paddock.wrappers.arrays import jax_to_numpy as to_numpy
+from paddock.wrappers.arrays import numpy_to_jax as to_jax
+from paddock.wrappers.arrays import numpy_to_torch as to_torch
 from paddock.wrappers.vector import NumpyToTorch as LanesToTorch
 
 __all__ = ["TensorLanes", "as_tensors", "make", "to_jax", "to_numpy", "to_torch"]
@@ -31,13 +30,13 @@ __all__ = ["TensorLanes", "as_tensors", "make", "to_jax", "to_numpy", "to_torch"
 class TensorLanes(LanesToTorch):
     """Lanes of NumPy arrays for an agent of tensors on ``device``. Actions are tensors of any device, or arrays.
 
-    Hot: lanes that return the same buffers in every step are made tensors of once.
+    Hot: buffers that lanes return in every step are made into tensors once.
     """
 
     def __init__(self, env: VectorEnv[Any, Any, Any], device: Device | None = None) -> None:
         import torch
 
-        # Not "cpu:0" and the like: for Torch that is another place than "cpu", to which it copies.
+        # Not "cpu:0" and the like: Torch takes that for another device than "cpu", and copies.
         self._here = device is None or torch.device(device).type == "cpu"
         super().__init__(env, None if self._here else device)
         self.device = device
@@ -49,9 +48,9 @@ class TensorLanes(LanesToTorch):
         # Observations that are a dict may be the same dict, with other arrays in it.
         same = self._here and type(arrays[0]) is np.ndarray and not any(map(is_not, arrays, self._arrays))
         if not same:
-            self._arrays, self._tensors = arrays, [self._conversion.outward(array) for array in arrays]
+            self._arrays, self._tensors = arrays, [self._conversion.to_agent(array) for array in arrays]
         observations, rewards, terminations, truncations = self._tensors
-        return observations, rewards, terminations, truncations, self._conversion.told(infos)
+        return observations, rewards, terminations, truncations, self._conversion.info(infos)
 
 
 @overload
@@ -84,7 +83,7 @@ def as_tensors(env: VectorEnv[Any, Any, Any], device: Device | None = None) -> T
 def as_tensors(
     env: Env[Any, Any] | VectorEnv[Any, Any, Any], device: Device | None = None
 ) -> NumpyToTorch | TensorLanes:
-    """``env``, one environment or lanes, with its arrays as tensors on ``device``; None leaves them on the CPU."""
+    """Return ``env``, one environment or lanes, with tensors on ``device``; None leaves them on the CPU."""
     check_torch_has(device)
     return _as_tensors(env, device)
 

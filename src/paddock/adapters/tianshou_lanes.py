@@ -1,6 +1,6 @@
-"""LanesVectorEnv: a vector environment of Tianshou over paddock's lanes. Imported only where Tianshou is.
+"""LanesVectorEnv: a vector environment of Tianshou over paddock's lanes. Imported only where Tianshou is installed.
 
-Tianshou's own has a worker for each environment; here one call steps them all, and workers there are none.
+Tianshou's own has a worker per environment; here one call steps them all, without workers.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 from tianshou.env import BaseVectorEnv
 
-from paddock.adapters.trainer_lanes import Lanes, reuses_buffers
+from paddock.adapters.trainers import Lanes, reuses_buffers
 from paddock.core.env import Info
-from paddock.core.lane_arguments import lane_seeds
+from paddock.core.lane import lane_seeds
 from paddock.errors import ClosedEnvironmentError, InvalidAction, InvalidLanes, NoArrayForm
 from paddock.sources.gymnasium_spaces import to_theirs
 from paddock.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space
 from paddock.spaces.batch import row
-from paddock.wrappers.vector.info_list import info_list
+from paddock.wrappers.vector.transform import info_list
 
 Array = np.ndarray[Any, Any]
 Ids = int | Sequence[int] | Array | None
@@ -26,7 +26,7 @@ _ARRAYS = (Box, Discrete, MultiBinary, MultiDiscrete)
 
 
 class LanesVectorEnv(BaseVectorEnv):  # type: ignore[misc]  # Tianshou has no types for mypy
-    """``step(actions, ids)`` moves these lanes, the others stay as they are; ``reset(ids)`` begins episodes in them.
+    """``step(actions, ids)`` moves these lanes and leaves the others; ``reset(ids)`` begins episodes in them.
 
     Observations: float32[k, ...] and the like, k dicts where the space is a Dict. Infos: k dicts with ``env_id``.
     """
@@ -44,7 +44,7 @@ class LanesVectorEnv(BaseVectorEnv):  # type: ignore[misc]  # Tianshou has no ty
         self._by_key = isinstance(lanes.single_observation_space, Dict)
         self._begun = False
         self._seeds = lane_seeds(seed, lanes.num_envs)
-        # One a lane, as Tianshou has it: each draws its own random actions.
+        # One per lane, as Tianshou has it: each draws its own random actions.
         spaces = ("action_space", lanes.single_action_space), ("observation_space", lanes.single_observation_space)
         self._spaces = {name: [to_theirs(space) for _ in self.ready_id] for name, space in spaces}
 
@@ -54,13 +54,13 @@ class LanesVectorEnv(BaseVectorEnv):  # type: ignore[misc]  # Tianshou has no ty
         if seed is not None:
             self._seeds = lane_seeds(seed, self.env_num)
         mask = self._mask(ids) if self._begun else np.ones(self.env_num, dtype=np.bool_)
-        seen, infos = self.lanes.reset(
-            seed=self._seeds,  # type: ignore[arg-type]  # all of ours take one a lane
+        observations, infos = self.lanes.reset(
+            seed=self._seeds,  # type: ignore[arg-type]  # all of ours take one per lane
             options={**(options or {}), "reset_mask": mask},
         )
         self._seeds = [None if begun else seed for seed, begun in zip(self._seeds, mask, strict=True)]
         self._begun = True
-        return self._rows(seen, ids), self._told(infos, ids, numbered=False)
+        return self._rows(observations, ids), self._infos(infos, ids, numbered=False)
 
     def step(self, action: Any, id: Ids = None) -> tuple[Any, Array, Array, Array, Array]:
         """Step these lanes, or all: observations, rewards, terminations, truncations, infos."""
@@ -70,28 +70,28 @@ class LanesVectorEnv(BaseVectorEnv):  # type: ignore[misc]  # Tianshou has no ty
             raise InvalidAction(f"{given} actions for {len(ids)} lanes, expected one for each.", action=action)
         actions = np.asarray(action)
         if not self._is_all(ids):
-            everyone = np.repeat(actions[:1], self.env_num, axis=0)  # what lanes that do not move are given is ignored
-            everyone[ids] = actions
-            actions = everyone
+            every = np.repeat(actions[:1], self.env_num, axis=0)  # lanes that do not move ignore theirs
+            every[ids] = actions
+            actions = every
             self.lanes.hold(~self._mask(ids))
-        seen, rewards, terminated, truncated, infos = self.lanes.step(actions)
+        observations, rewards, terminated, truncated, infos = self.lanes.step(actions)
         flags = rewards[ids], terminated[ids], truncated[ids]
-        return (self._rows(seen, ids), *flags, self._told(infos, ids, numbered=True))
+        return (self._rows(observations, ids), *flags, self._infos(infos, ids, numbered=True))
 
     def _is_all(self, ids: Array) -> bool:
         return len(ids) == self.env_num and np.array_equal(ids, self.ready_id)
 
-    def _rows(self, seen: Any, ids: Array) -> Any:
-        """The rows of these lanes; as Tianshou wants it, dicts where the space is a Dict."""
+    def _rows(self, observations: Any, ids: Array) -> Any:
+        """Return the rows of these lanes; dicts if the space is a Dict, as Tianshou wants it."""
         if self._by_key:
             rows = np.empty(len(ids), dtype=object)
-            rows[:] = [row(self.lanes.single_observation_space, seen, lane) for lane in ids.tolist()]
+            rows[:] = [row(self.lanes.single_observation_space, observations, lane) for lane in ids.tolist()]
             return rows
         if self._is_all(ids):
-            return seen.copy() if self._copy else seen
-        return seen[ids]
+            return observations.copy() if self._copy else observations
+        return observations[ids]
 
-    def _told(self, infos: Info, ids: Array, *, numbered: bool) -> Array:
+    def _infos(self, infos: Info, ids: Array, *, numbered: bool) -> Array:
         each = info_list(infos, self.env_num) if infos else [{} for _ in self.ready_id]
         rows = np.empty(len(ids), dtype=object)
         for place, lane in enumerate(ids.tolist()):
@@ -106,7 +106,7 @@ class LanesVectorEnv(BaseVectorEnv):  # type: ignore[misc]  # Tianshou has no ty
         found = np.arange(self.env_num) if ids is None else np.atleast_1d(np.asarray(ids))
         known = found.dtype.kind in "iu" and found.ndim == 1 and found.size > 0
         if not known or found.min() < 0 or found.max() >= self.env_num or len(np.unique(found)) < len(found):
-            raise InvalidLanes(f"{ids!r} are no lanes; expected different numbers from 0 to {self.env_num - 1}.")
+            raise InvalidLanes(f"{ids!r} are not lanes; expected different numbers from 0 to {self.env_num - 1}.")
         return found
 
     def _mask(self, ids: Array) -> Array:
@@ -140,7 +140,7 @@ class LanesVectorEnv(BaseVectorEnv):  # type: ignore[misc]  # Tianshou has no ty
         self.lanes.set_attr(key, values)  # type: ignore[attr-defined]
 
     def render(self, **kwargs: Any) -> list[Any]:
-        """A frame a lane."""
+        """Return a frame per lane."""
         frames = self.lanes.render()
         return [] if frames is None else list(frames)
 
@@ -158,5 +158,5 @@ def _check_arrays(space: Space[Any], where: str, *, dicts: bool) -> None:
     elif not isinstance(space, _ARRAYS):
         raise NoArrayForm(
             f"{where} is {space}, which Tianshou does not take: expected Box, Discrete, MultiDiscrete or MultiBinary"
-            f"{', or a Dict of those' if dicts else ''}. Change it with a wrapper, of paddock.wrappers."
+            f"{', or a Dict of those' if dicts else ''}. Change it with one of paddock.wrappers."
         )

@@ -2,16 +2,16 @@
 
 ::
 
-    env.py                 ToolEnv: reset, step, begin, listen, award, finish
-    tools.py signature.py docstring.py     @tool, and what its types and docstring say
-    calls.py helper_thread.py              one call of a tool, run with a limit
-    actions.py observations.py content.py  what passes between an agent and its environment
-    task.py tasks.py                       work, in splits; OpenEnv's Task API
-    about.py opening.py                    metadata; how a conversation begins
-    rubrics/               grading, out of modules
-    chat_form.py           all of it as chat-completions APIs have it
-    rollouts/ rescoring.py many episodes at once; what came of them; old ones scored anew
-    envs/                  the environments that come with paddock
+    env.py             ToolEnv: reset, step, begin, listen, award, finish
+    tools.py           @tool, what its types and docstring say, and one call of it
+    tasks.py           work, in splits; OpenEnv's Task API
+    messages.py        what passes between an agent and its environment
+    chat.py            the same in the form of chat-completions APIs
+    rubrics/           grading, by rubrics made of rubrics
+    rollouts/          many episodes at once, and their results
+    rescoring.py       recorded episodes scored again
+    timed_thread.py    runs tools and rubrics within a time limit
+    envs/              the environments that come with paddock
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 _HOMES = {
-    "Action": "paddock.agentic.actions",
-    "CallTool": "paddock.agentic.actions",
-    "ListTools": "paddock.agentic.actions",
-    "Say": "paddock.agentic.actions",
-    "Image": "paddock.agentic.content",
-    "Message": "paddock.agentic.content",
-    "Text": "paddock.agentic.content",
+    "Action": "paddock.agentic.messages",
+    "CallTool": "paddock.agentic.messages",
+    "ListTools": "paddock.agentic.messages",
+    "Say": "paddock.agentic.messages",
+    "Image": "paddock.agentic.messages",
+    "Message": "paddock.agentic.messages",
+    "Text": "paddock.agentic.messages",
     "ToolEnv": "paddock.agentic.env",
-    "GradedObservation": "paddock.agentic.observations",
-    "Observation": "paddock.agentic.observations",
-    "ToolError": "paddock.agentic.observations",
-    "ToolInfo": "paddock.agentic.observations",
-    "Task": "paddock.agentic.task",
+    "GradedObservation": "paddock.agentic.rubrics.rubric",
+    "Observation": "paddock.agentic.messages",
+    "ToolError": "paddock.agentic.messages",
+    "ToolInfo": "paddock.agentic.messages",
+    "Task": "paddock.agentic.tasks",
     "Tasks": "paddock.agentic.tasks",
     "tool": "paddock.agentic.tools",
     "ToolFailed": "paddock.errors",
@@ -72,23 +72,23 @@ def __dir__() -> list[str]:
 
 
 if TYPE_CHECKING:  # for type checkers and editors, which do not run __getattr__
-    from paddock.agentic.actions import Action as Action
-    from paddock.agentic.actions import CallTool as CallTool
-    from paddock.agentic.actions import ListTools as ListTools
-    from paddock.agentic.actions import Say as Say
-    from paddock.agentic.content import Image as Image
-    from paddock.agentic.content import Message as Message
-    from paddock.agentic.content import Text as Text
     from paddock.agentic.env import ToolEnv as ToolEnv
-    from paddock.agentic.observations import GradedObservation as GradedObservation
-    from paddock.agentic.observations import Observation as Observation
-    from paddock.agentic.observations import ToolError as ToolError
-    from paddock.agentic.observations import ToolInfo as ToolInfo
+    from paddock.agentic.messages import Action as Action
+    from paddock.agentic.messages import CallTool as CallTool
+    from paddock.agentic.messages import Image as Image
+    from paddock.agentic.messages import ListTools as ListTools
+    from paddock.agentic.messages import Message as Message
+    from paddock.agentic.messages import Observation as Observation
+    from paddock.agentic.messages import Say as Say
+    from paddock.agentic.messages import Text as Text
+    from paddock.agentic.messages import ToolError as ToolError
+    from paddock.agentic.messages import ToolInfo as ToolInfo
     from paddock.agentic.rollouts import Rollout as Rollout
     from paddock.agentic.rollouts import Rollouts as Rollouts
     from paddock.agentic.rollouts import Turn as Turn
     from paddock.agentic.rollouts import rollout as rollout
-    from paddock.agentic.task import Task as Task
+    from paddock.agentic.rubrics.rubric import GradedObservation as GradedObservation
+    from paddock.agentic.tasks import Task as Task
     from paddock.agentic.tasks import Tasks as Tasks
     from paddock.agentic.tools import tool as tool
     from paddock.errors import EpisodeFailed as EpisodeFailed

@@ -1,7 +1,7 @@
 """ToolEnv: an Env whose actions are calls of its own methods. A call is a step: nothing here knows of a conversation.
 
-What fails is one of three things. A tool that can't do what it was asked for: the model reads that in the observation.
-The environment or its grader: EpisodeFailed, and no reward at all. An end: terminated or truncated, as in any Env.
+Failures come in two kinds. If a tool can't do what the agent asked, the model reads that in the observation. If the
+environment or its grader fails, the step raises EpisodeFailed or GradingFailed, and there is no reward at all.
 """
 
 from __future__ import annotations
@@ -9,22 +9,30 @@ from __future__ import annotations
 import inspect
 import math
 from copy import deepcopy
+from difflib import get_close_matches
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 import numpy as np
 
-from paddock.agentic.about import Metadata
-from paddock.agentic.actions import Action, CallTool, ListTools, Say
-from paddock.agentic.calls import LOG, call_tool, tool_error
-from paddock.agentic.content import Text, checked_blocks
-from paddock.agentic.helper_thread import HelperThread, TookTooLong
-from paddock.agentic.observations import GradedObservation, Observation
-from paddock.agentic.opening import opening
-from paddock.agentic.task import Task
-from paddock.agentic.tasks import Tasks, answer
-from paddock.agentic.tools import Tool, tools_of
+from paddock.agentic.messages import (
+    Action,
+    CallTool,
+    Image,
+    ListTools,
+    Message,
+    Observation,
+    Say,
+    Text,
+    ToolInfo,
+    check_blocks,
+)
+from paddock.agentic.rubrics import grade
+from paddock.agentic.rubrics.rubric import GradedObservation
+from paddock.agentic.tasks import Task, Tasks, answer
+from paddock.agentic.timed_thread import TimedThread, TookTooLong
+from paddock.agentic.tools import LOG, Tool, call_tool, collect_tools, tool_error
 from paddock.core.env import Env, Info
 from paddock.errors import (
     EpisodeFailed,
@@ -41,14 +49,48 @@ from paddock.spaces import Struct
 if TYPE_CHECKING:
     from typing_extensions import Self
 
+
+class Metadata:
+    """What peers learn of a ToolEnv without running it: its tools, its splits and its description.
+
+    An attribute that is computed from the class, or from an instance that has tasks of its own. Schemas are JSON text
+    here: metadata crosses walls that allow few levels, and schemas have many.
+    """
+
+    def __init__(self, declared: dict[str, Any]) -> None:
+        self.declared = declared
+
+    def __get__(self, env: Any, cls: Any) -> dict[str, Any]:
+        tasks = (cls if env is None else env).tasks
+        return {
+            "render_modes": [],
+            "description": cls.description,
+            "tools": [
+                {
+                    "name": info.name,
+                    "description": info.description,
+                    "input_schema": _to_json(info.input_schema),
+                    "output_schema": None if info.output_schema is None else _to_json(info.output_schema),
+                }
+                for info in (tool.info for tool in cls.tools.values())
+            ],
+            "splits": tasks.openenv_splits() if isinstance(tasks, Tasks) else [],
+            **self.declared,
+        }
+
+
+def _to_json(schema: dict[str, Any]) -> str:
+    return msgspec.json.encode(schema).decode()
+
+
 _ACTIONS = (CallTool, ListTools, Say)
-_ROW_BYTES = 1 << 15  # of a task in an info, of which a wall lets 64 kB through
+_MAX_ROW_BYTES = 1 << 15  # of a task in an info; a wall lets 64 kB of info through
 
 
 class ToolEnv(Env[Observation, Action]):
     """An environment of tools.
 
-    A subclass writes methods with ``@tool``, and where it wants ``tasks``, ``begin``, ``listen`` and ``rubric``. Its
+    A subclass has methods with ``@tool`` and, if it wants them, ``tasks``, ``begin``, ``listen`` and ``rubric``. Its
     docstring is the description that peers see.
 
     >>> from paddock.agentic import Task, Tasks, tool
@@ -88,30 +130,29 @@ class ToolEnv(Env[Observation, Action]):
     description: ClassVar[str] = ""
     tasks: Tasks = Tasks(train=[Task()])
     rubric: Any = None
-    # None for no limit, in seconds: for each tool that has none of its own and for ``listen``; for ``begin``; for the
-    # rubric.
+    # Limits in seconds; None for no limit. The first is for ``listen`` and for tools without a limit of their own.
     timeout_s: float | None = 25.0  # below the 30 s after which a wall ends the whole worker
     begin_timeout_s: float | None = 300.0
     rubric_timeout_s: float | None = 60.0
 
-    # Of this episode: its task, what ``reset`` was given, and what a step wants told beside its observation.
+    # Of this episode: its task, the options of its ``reset``, and the info of the current step.
     task: Task
     options: Info
     info: Info
 
     _running = False
-    _place: dict[str, Any] | None = None
-    _choices: np.random.Generator | None = None
+    _place: dict[str, Any] | None = None  # split and index of the task
+    _choices: np.random.Generator | None = None  # draws tasks
     _awarded: float | None = None  # None outside of a step
     _terminated = _truncated = False
     _rubric_copied = False  # from the class
-    _thread: HelperThread
-    _grader: HelperThread
+    _thread: TimedThread
+    _grader: TimedThread
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         cls.description = inspect.cleandoc(vars(cls).get("__doc__") or cls.description)
-        cls.tools = tools_of(cls, _RESERVED)
+        cls.tools = collect_tools(cls, _RESERVED)
         declared = vars(cls).get("metadata")
         if isinstance(declared, dict):
             inherited = next(vars(parent)["metadata"] for parent in cls.__mro__[1:] if "metadata" in vars(parent))
@@ -124,56 +165,56 @@ class ToolEnv(Env[Observation, Action]):
         self = super().__new__(cls)
         self.action_space, self.observation_space = deepcopy(cls.action_space), deepcopy(cls.observation_space)
         # Two, because a tool that hangs must not keep its step from being graded.
-        self._thread, self._grader = HelperThread(), HelperThread()
+        self._thread, self._grader = TimedThread(), TimedThread()
         self.info, self.options = {}, {}
         return self
 
-    # What an author writes, and calls.
+    # ── For authors: methods to write, and to call ──
 
     def begin(self, task: Task) -> Any:
-        """Set the episode up for ``task``; what the agent is told: content, messages, or None for the task's prompt.
+        """Set up the episode. Return what the agent reads first: content, messages, or None for the task's prompt.
 
-        May be async, as ``listen`` and every tool may.
+        May be async, like ``listen`` and every tool.
         """
         return None
 
     def listen(self, text: str) -> Any:
-        """The agent said something instead of calling a tool; what it is told. This one ends the episode."""
+        """Answer an agent that said something instead of calling a tool. By default, this ends the episode."""
         self.finish()
 
     def award(self, reward: float) -> None:
-        """Add to the reward of this step; not where a rubric gives it."""
+        """Add to the reward of this step. Not for environments with a rubric, which gives the reward."""
         if self._awarded is None or self._thread.busy:
-            raise GradingFailed("award() counts in a tool or in listen() only, while its step lasts.")
+            raise GradingFailed("award() works only inside a tool or listen(), during its step.")
         if self.rubric is not None:
             raise GradingFailed(f"award({reward!r:.40}): {type(self).__name__} has a rubric, which gives the reward.")
         try:
-            worth = float(reward) if isinstance(reward, (int, float, np.integer, np.floating)) else math.nan
+            number = float(reward) if isinstance(reward, (int, float, np.integer, np.floating)) else math.nan
         except OverflowError:  # its repr may be too long for Python, too
-            raise GradingFailed("award(an int beyond all floats): expected a finite number.") from None
-        if not math.isfinite(worth):
+            raise GradingFailed("award(): this integer is too large for a float; expected a finite number.") from None
+        if not math.isfinite(number):
             raise GradingFailed(f"award({reward!r:.40}): expected a finite number.")
-        self._awarded += worth
+        self._awarded += number
 
     def finish(self, *, truncated: bool = False) -> None:
-        """End the episode with this step: terminated, or truncated if it did not come to its own end."""
+        """End the episode with this step: terminated, or truncated if something outside the task cut it short."""
         if self._awarded is None or self._thread.busy:
-            raise EpisodeFailed("finish() counts in a tool or in listen() only, while its step lasts.")
+            raise EpisodeFailed("finish() works only inside a tool or listen(), during its step.")
         if truncated:
             self._truncated = True
         else:
             self._terminated = True
 
     def public_state(self) -> Any:
-        """What peers see of the state: which task it is."""
+        """Tell peers which task this is."""
         return {} if self._place is None else {"task": dict(self._place)}
 
-    # What an agent's side calls.
+    # ── For agents ──
 
     def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Observation, Info]:
-        """Begin an episode. Options: ``split`` (the first if not given) and ``index``, drawn by the seed if not given.
+        """Begin an episode. Options: ``split`` (default: the first) and ``index`` (default: drawn by the seed).
 
-        The task's own seed begins the random stream unless ``seed`` is given.
+        Without a ``seed``, the task's own seed starts the random stream.
         """
         self._running = False
         super().reset(seed=seed)
@@ -185,29 +226,43 @@ class ToolEnv(Env[Observation, Action]):
         self._awarded, self._terminated, self._truncated = None, False, False
         self._begin_rubric()
         self._thread.settle(self.timeout_s)
-        self._thread.in_place = self._limits() == {None}  # all in one thread or none: SQLite, for one, keeps to its own
+        limits = {tool.options.timeout_s for tool in self.tools.values()} - {"default"}
+        # All in one thread or none: SQLite, for one, keeps to its own.
+        self._thread.in_place = limits | {self.timeout_s, self.begin_timeout_s} == {None}
         self._grader.in_place = self.rubric_timeout_s is None
-        begun = self._own_code("begin", partial(self.begin, task), self.begin_timeout_s)
+        begun = self._run("begin", partial(self.begin, task), self.begin_timeout_s)
         try:
-            messages, content = opening(task.prompt or self.description if begun is None else begun)
+            messages, content = open_conversation(task.prompt or self.description if begun is None else begun)
         except (TypeError, ValueError) as error:
-            raise EpisodeFailed(f"begin() returned what is neither content nor messages: {error}.") from error
+            raise EpisodeFailed(f"begin() returned neither content nor messages: {error}.") from error
         self._running = True
+        row = task.public()
+        for name in ("prompt", "metadata"):  # the observation has the prompt
+            if len(msgspec.json.encode(row)) > _MAX_ROW_BYTES:
+                del row[name]
         observation = Observation(messages=messages, content=content, tools=self._infos())
-        return observation, {**self.info, "task": {**self._place, **_row(task)}}
+        return observation, {**self.info, "task": {**self._place, **row}}
 
     def step(self, action: Action) -> tuple[Observation, float, bool, bool, Info]:
         if not self._running:
             raise ResetNeeded("Cannot call env.step() before env.reset(), nor after an episode ended or failed.")
-        action = self._admitted(action)
+        if type(action) not in _ACTIONS:
+            try:
+                valid: Any = self.action_space.validate(action)
+            except InvalidValue as error:
+                raise InvalidAction(str(error), action=action, space=self.action_space) from None
+            action = valid
         if isinstance(action, ListTools):
             return Observation(tools=self._infos()), 0.0, False, False, {}
         self.info = {}
         self._awarded = 0.0
         self._running = False  # until the step has come to its end
         try:
-            observation = self._say(action) if isinstance(action, Say) else self._call(action)
-            reward = self._awarded if self.rubric is None else self._graded(action, observation)
+            if isinstance(action, Say):
+                observation = self._say(action)
+            else:
+                observation = call_tool(self, self.tools, action, self._thread, self.timeout_s)
+            reward = self._awarded if self.rubric is None else self._grade(action, observation)
         finally:
             self._awarded = None
         self._running = not (self._terminated or self._truncated)
@@ -222,48 +277,40 @@ class ToolEnv(Env[Observation, Action]):
         return name == "task" or super().has_wrapper_attr(name)
 
     def get_wrapper_attr(self, name: str) -> Any:
-        # To who asks from outside, "task" is OpenEnv's Task API: the task itself holds what must stay here.
+        # From outside, "task" is OpenEnv's Task API: the task itself has hidden fields that must stay here.
         return partial(answer, self.tasks) if name == "task" else super().get_wrapper_attr(name)
 
     def _choose(self, seed: int | None, options: Info) -> tuple[str, int, Task]:
         if not isinstance(self.tasks, Tasks):
             raise InvalidTask(f"{type(self).__name__}.tasks: expected Tasks(train=...), got {self.tasks!r:.80}.")
+        for key in options.keys() - _CHOICES:  # authors have options of their own; one that is nearly ours is a mistake
+            for meant in get_close_matches(str(key), _CHOICES, n=1, cutoff=0.8):
+                raise InvalidTask(f"options: {key!r:.80} does not choose a task. Did you mean {meant!r}?")
         split = options.get("split")
         split = self.tasks.names[0] if split is None else split
         index = options.get("index")
         if index is None:
-            # A stream of its own: a task that seeds np_random would choose its successor too.
+            # Not np_random: a task that seeds it would choose its successor too.
             if seed is not None or self._choices is None:
                 self._choices = np.random.default_rng(None if seed is None else [seed, 1])
             index = self.tasks.draw(split, self._choices)
         index = int(index) if isinstance(index, np.integer) else index
         return split, index, self.tasks.get(split, index)
 
-    def _admitted(self, action: Any) -> Any:
-        if type(action) in _ACTIONS:
-            return action
-        try:
-            return self.action_space.validate(action)
-        except InvalidValue as error:
-            raise InvalidAction(str(error), action=action, space=self.action_space) from None
-
-    def _call(self, action: CallTool) -> Observation:
-        return call_tool(self, self.tools, action, self._thread, self.timeout_s)
-
     def _say(self, action: Say) -> Observation:
         try:
-            heard = self._own_code("listen", partial(self.listen, action.text), self.timeout_s)
-            return Observation(content=checked_blocks(heard))
+            reply = self._run("listen", partial(self.listen, action.text), self.timeout_s)
+            return Observation(content=check_blocks(reply))
         except ToolFailed as error:
-            told = tool_error("execution_error", str(error))
-            return Observation(content=[Text(told.message)], error=told)
+            failure = tool_error("execution_error", str(error))
+            return Observation(content=[Text(failure.message)], error=failure)
         except (TypeError, ValueError) as error:
             if isinstance(error, PaddockError):
                 raise
-            raise EpisodeFailed(f"listen() returned what is no content: {error}.") from error
+            raise EpisodeFailed(f"listen() did not return content: {error}.") from error
 
-    def _own_code(self, name: str, call: Any, timeout_s: float | None) -> Any:
-        """Run what the author wrote beside the tools: when that fails, so does the episode."""
+    def _run(self, name: str, call: Any, timeout_s: float | None) -> Any:
+        """Run ``begin`` or ``listen``: when the author's code fails, so does the episode."""
         try:
             return self._thread.run(call, timeout_s)
         except TookTooLong as error:
@@ -275,10 +322,10 @@ class ToolEnv(Env[Observation, Action]):
             raise EpisodeFailed(f"{name}() failed: {type(error).__name__}.") from error
 
     def _begin_rubric(self) -> None:
-        """Each environment has a rubric of its own: the class's may remember what happened."""
+        """Reset the rubric. Each environment has a copy of its own: the class's may remember what happened."""
         declared = type(self).rubric
-        if self._grader.busy:  # a rubric hangs; what it does is of no use to anyone any more
-            self._grader = HelperThread()
+        if self._grader.busy:  # a rubric hangs, and is left behind with its thread
+            self._grader = TimedThread()
             if self._rubric_copied:
                 del self.rubric
         if declared is not None and "rubric" not in self.__dict__:
@@ -287,36 +334,37 @@ class ToolEnv(Env[Observation, Action]):
         if self.rubric is not None:
             self.rubric.reset()
 
-    def _graded(self, action: Action, observation: Observation) -> float:
-        from paddock.agentic.rubrics import grade
-
-        seen = GradedObservation.of(
+    def _grade(self, action: Action, observation: Observation) -> float:
+        graded = GradedObservation.of(
             observation,
             task=self.task,
             terminated=self._terminated,
             truncated=self._truncated,
             info=dict(self.info),
         )
-        graded = grade(self.rubric, action, seen, timeout_s=self.rubric_timeout_s, thread=self._grader)
-        self.info = {**self.info, "rubric": graded.provenance()}
-        return graded.score
+        result = grade(self.rubric, action, graded, timeout_s=self.rubric_timeout_s, thread=self._grader)
+        self.info = {**self.info, "rubric": result.provenance()}
+        return result.score
 
-    def _limits(self) -> set[Any]:
-        own = {tool.options.timeout_s for tool in self.tools.values()} - {"default"}
-        return own | {self.timeout_s, self.begin_timeout_s}
-
-    def _infos(self) -> list[Any]:
+    def _infos(self) -> list[ToolInfo]:
         return [tool.info for tool in self.tools.values()]
 
 
-def _row(task: Task) -> dict[str, Any]:
-    """The public row; without what is too long for an info, the prompt first: the observation has that."""
-    row = task.public()
-    for name in ("prompt", "metadata"):
-        if len(msgspec.json.encode(row)) > _ROW_BYTES:
-            del row[name]
-    return row
-
-
-# A tool by such a name would take the place of what environments have.
+# A tool with one of these names would hide what every environment has.
+_CHOICES = frozenset({"split", "index"})  # the options of reset that choose its task
 _RESERVED = frozenset(name for name in dir(ToolEnv) if not name.startswith("_")) | {"state", "task", "options", "info"}
+
+
+def open_conversation(begun: Any) -> tuple[list[Message], list[Text | Image]]:
+    """Turn what ``begin`` returned into the first messages, and the content of the last one, which the agent answers.
+
+    >>> open_conversation("Guess.")
+    ([Message(role='user', content=[Text(text='Guess.')])], [Text(text='Guess.')])
+    """
+    if isinstance(begun, Message):
+        begun = [begun]
+    if isinstance(begun, (list, tuple)) and begun and all(isinstance(part, Message) for part in begun):
+        messages = [Message(part.role, check_blocks(part.content)) for part in begun]
+        return messages, list(messages[-1].content)
+    content = [] if begun == "" else check_blocks(begun)
+    return [Message("user", content)] if content else [], list(content)

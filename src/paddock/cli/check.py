@@ -1,4 +1,4 @@
-"""``paddock check``: what is wrong, and how to fix it. Errors make the exit code 1; warnings only with ``--strict``."""
+"""``paddock check``: what is wrong, and how to fix it. Errors make the exit code 1; with ``--strict``, warnings too."""
 
 from __future__ import annotations
 
@@ -8,23 +8,20 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from paddock.cli.arguments import add_deadline, add_json, add_target
-from paddock.cli.failures import FAILED, OK, CommandFailed, environment_code
-from paddock.cli.output import Output
-from paddock.cli.printing import message_of
+from paddock.cli.output import FAILED, OK, CommandFailed, Output, environment_code, error_message, mistake
+from paddock.cli.program import add_deadline, add_json, add_target
 from paddock.errors import InvalidManifest, PaddockError, PlanError, SandboxUnavailable
 
 if TYPE_CHECKING:
     from paddock.core.spec import EnvSpec
-    from paddock.sandbox.policy import Policy
     from paddock.testing import Finding
     from paddock.testing.rules import Level
 
 LEVELS: tuple[Level, ...] = ("error", "warning", "note")
 PRINTED_LINES = 20  # of what an environment prints: the checks call it hundreds of times
 
-# More permissions than granted, no wall on this machine: no fault of the environment.
-_NOT_TO_BE_RUN = (PlanError.code, SandboxUnavailable.code)
+# More permissions than granted, or no wall on this machine: not the environment's fault.
+_CANT_RUN = (PlanError.code, SandboxUnavailable.code)
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -33,17 +30,17 @@ def add_arguments(parser: ArgumentParser) -> None:
     form = parser.add_mutually_exclusive_group()
     add_json(form)
     add_deadline(parser)
-    parser.add_argument("--grant", action="store_true", help="run a folder with all that its paddock.toml asks for")
+    parser.add_argument("--grant", action="store_true", help="grant a folder the permissions that it asks for")
     parser.add_argument("--strict", action="store_true", help="warnings make the exit code 1 too")
     form.add_argument("--sarif", action="store_true", help="print SARIF 2.1.0, which code hosts show as annotations")
 
 
 def run(arguments: Namespace, output: Output) -> int:
     """Find, and print the findings."""
-    from paddock.cli.watchdog import watched
+    from paddock.cli.watchdog import watch
     from paddock.testing import report
 
-    with watched(output, arguments.deadline):
+    with watch(output, arguments.deadline):
         findings, ran = _find(arguments.target, output, grant=arguments.grant)
     if arguments.json:
         output.document(report.to_json(findings, arguments.target))
@@ -56,13 +53,16 @@ def run(arguments: Namespace, output: Output) -> int:
 
 
 def _find(target: str, output: Output, *, grant: bool) -> tuple[list[Finding], bool]:
-    """What the source shows and what a run shows; whether there was a run. Of a folder, each environment is run."""
+    """Check the source, and run each environment of a folder. Returns the findings and whether anything ran."""
     from paddock.cli.environment import refuse_file
-    from paddock.making.folder_name import split_folder
-    from paddock.package.manifest import read_manifest
+    from paddock.making.target import split_folder
+    from paddock.package import read_manifest
     from paddock.testing.secure import find_in_folder
 
     refuse_file(target)
+    if "://" in target:
+        text = f"{target!r} is on a server, which keeps the environment's code. Check its id, module or folder there."
+        raise mistake(text)
     named = split_folder(target)
     if named is None:
         return _find_by_running(target, grant=grant), True
@@ -84,53 +84,48 @@ def _find(target: str, output: Output, *, grant: bool) -> tuple[list[Finding], b
 
 
 def _find_in_one(target: str, output: Output, *, grant: bool) -> tuple[list[Finding], bool]:
-    """What a run of one environment of a folder shows. One that this machine can't run is no fault of its own."""
+    """Run one environment of a folder, if this machine can. Returns the findings and whether it ran."""
     from paddock.core.problem import Problem
-    from paddock.testing.finding import finding_of
+    from paddock.testing.rules import finding_of
 
     try:
         return _find_by_running(target, grant=grant), True
     except InvalidManifest:  # it names an environment that the folder does not have
         raise
     except (PaddockError, CommandFailed) as error:
-        if error.code not in _NOT_TO_BE_RUN:
-            return [finding_of(Problem("env-raised", message_of(error), cause=error))], False
-        output.warning(f"only the source was looked at: {message_of(error)}")
+        if error.code not in _CANT_RUN:
+            return [finding_of(Problem("env-raised", error_message(error), cause=error))], False
+        output.warning(f"only the source was checked: {error_message(error)}")
         return [], False
 
 
 def _find_by_running(target: str, *, grant: bool) -> list[Finding]:
-    from paddock.cli.environment import granted, made
-    from paddock.making.folder_name import split_folder
+    from paddock.cli.environment import grant_all, open_env
+    from paddock.making import permissions
+    from paddock.making.target import split_folder
     from paddock.testing import find
     from paddock.testing.secure import find_at_run_time, find_in_module
 
-    # Without validation: what the guard would refuse at once is what the findings are to tell.
-    options = {"validate": False, "isolation": granted(target, None) if grant else None}
-    with made(target, **options) as env, environment_code(lambda: f"checking {target}"):
+    # Without validation: the guard would refuse at once what the findings should report.
+    options = {"validate": False, "isolation": grant_all(target, None) if grant else None}
+    with open_env(target, **options) as env, environment_code(lambda: f"checking {target}"):
         findings = find(env)
     if split_folder(target) is not None or not any(finding.level == "error" for finding in findings):
-        # Anew: behind the wall, one that broke a rule has been stopped.
-        with made(target, **options) as other, environment_code(lambda: f"checking {target}"):
-            findings += find_at_run_time(other, _asked(target))
+        # In another environment: behind a wall, one that broke a rule has been stopped.
+        with open_env(target, **options) as other, environment_code(lambda: f"checking {target}"):
+            findings += find_at_run_time(other, permissions(target))
     for module in _modules(target, env.spec):
         findings += find_in_module(module)
     return list(dict.fromkeys(findings))  # a package and a module of it hold the same files
 
 
-def _asked(target: str) -> Policy:
-    from paddock.making import permissions
-
-    return permissions(target)
-
-
 def _modules(target: str, spec: EnvSpec | None) -> list[str]:
-    """Whose source to look at: the module that was named, and the one that the environment comes from."""
+    """Return the modules whose source to check: the one in the target, and the one that defines the environment."""
     from paddock.making import locate
 
     located = locate(target)
     if located.kind not in ("module", "plugin"):
-        return []  # built in, the caller's own, or a folder, whose manifest says more
+        return []  # built in, registered here, or a folder, which has a manifest
     entry = spec.entry_point if spec is not None else None
     named = [located.module, entry.partition(":")[0] if isinstance(entry, str) else None]
     return list(dict.fromkeys(name for name in named if name and name.partition(".")[0] != "paddock"))

@@ -1,4 +1,4 @@
-"""``paddock demo``: the tour. The same seeded episode at every stop, and the same digest at each, or the demo fails."""
+"""``paddock demo``: a tour. The same seeded episode at every stop must give the same digest, or the demo fails."""
 
 from __future__ import annotations
 
@@ -12,19 +12,17 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from paddock.cli.arguments import add_json
-from paddock.cli.failures import FAILED, OK, CommandFailed
-from paddock.cli.output import Output
-from paddock.cli.printing import message_of
+from paddock.cli.output import FAILED, OK, CommandFailed, Output, error_message
+from paddock.cli.program import add_json
 from paddock.errors import DependencyNotInstalled, PlanError, SandboxUnavailable
-from paddock.kernels.installed import numba_installed
+from paddock.kernels import numba_installed
 
 if TYPE_CHECKING:
-    from paddock.cli.policies import Choose
+    from paddock.cli.episodes import Choose
     from paddock.core.env import Env
 
 TARGET, SEED, STEPS, LANES = "CartPole-v1", 42, 500, 1024
-# No line is longer than 60 characters: a narrow terminal shows them whole.
+# No line is longer than 60 characters, for narrow terminals.
 HEADER = (
     "paddock: one environment, every distance.",
     f"Five times the same episode of {TARGET}, seed {SEED}: equal",
@@ -39,9 +37,9 @@ NEXT = (
     "paddock init my_env        write one of your own",
     f"paddock serve {TARGET}  serve one to other programs",
 )
-# What a machine may lack: a wall, an extra, worker processes. Such a row says why; any other failure ends the demo.
-_NOT_HERE = {SandboxUnavailable.code, DependencyNotInstalled.code, PlanError.code}
-# Stdin is a lifeline: it ends with the demo, however that ends, and the server stops as on Ctrl-C.
+# A machine may lack a wall, an extra or worker processes: then the row says why. Any other failure ends the demo.
+_MISSING = {SandboxUnavailable.code, DependencyNotInstalled.code, PlanError.code}
+# Stdin is a lifeline: it closes when the demo ends, however that ends, and the server stops as on Ctrl-C.
 _SERVER = f"""
 import sys
 sys.path[:] = sys.argv[1:]
@@ -55,7 +53,7 @@ _STOP_S = 30.0
 
 
 class Stop(NamedTuple):
-    """One distance: its name, what it is good for, how the environment is opened there, how many lanes step at once."""
+    """One distance: what it is good for, how to open the environment there, and how many lanes step at once."""
 
     name: str
     good_for: str
@@ -64,7 +62,7 @@ class Stop(NamedTuple):
 
 
 class Row(NamedTuple):
-    """What came of a stop. ``reason``: why this machine has no such stop."""
+    """The result of a stop. ``reason``: why this machine can't have it."""
 
     name: str
     steps_per_s: float | None
@@ -75,24 +73,24 @@ class Row(NamedTuple):
     reason: str | None = None
 
 
-def _made(isolation: str | None = None) -> AbstractContextManager[Env[Any, Any]]:
-    from paddock.cli.environment import made
+def _open_here(isolation: str | None = None) -> AbstractContextManager[Env[Any, Any]]:
+    from paddock.cli.environment import open_env
 
-    return made(TARGET, isolation=isolation)
+    return open_env(TARGET, isolation=isolation)
 
 
-def _lanes() -> AbstractContextManager[Env[Any, Any]]:
-    from paddock.cli.first_lane import FirstLane
+def _open_lanes() -> AbstractContextManager[Env[Any, Any]]:
+    from paddock.cli.episodes import FirstLane
 
     return FirstLane(TARGET, LANES)
 
 
 @contextmanager
-def _served() -> Iterator[Env[Any, Any]]:
-    """The environment on a server of the demo's own, with a token of its own, on a free port of this machine."""
+def _open_served() -> Iterator[Env[Any, Any]]:
+    """Open the environment on the demo's own server, with a token of its own, on a free port of this machine."""
     import subprocess
 
-    from paddock.cli.environment import made
+    from paddock.cli.environment import open_env
     from paddock.making import RemoteOptions
 
     # A session of its own: Ctrl-C is for the demo, which then ends the server in order.
@@ -107,35 +105,31 @@ def _served() -> Iterator[Env[Any, Any]]:
         assert server.stdin is not None
         assert server.stdout is not None
         try:
-            answer = _first_document(server.stdout)
+            text = ""
+            for line in server.stdout:
+                text += line
+                if line.rstrip() == "}":  # the end of the first document
+                    break
+            answer = json.loads(text or "{}")
             if "urls" not in answer:
                 failure = answer.get("error", {"message": "the server ended by itself", "code": "ENV_LOST"})
                 raise CommandFailed(failure["message"], exit_code=FAILED, code=failure["code"])
-            with made(f"{answer['urls'][0]}/{TARGET}", remote=RemoteOptions(token=answer["token"])) as env:
+            with open_env(f"{answer['urls'][0]}/{TARGET}", remote=RemoteOptions(token=answer["token"])) as env:
                 yield env
         finally:
             server.stdin.close()
             try:
                 server.wait(_STOP_S)
             finally:
-                server.kill()  # one that ended is left alone
-
-
-def _first_document(lines: Iterator[str]) -> dict[str, Any]:
-    text = ""
-    for line in lines:
-        text += line
-        if line.rstrip() == "}":
-            break
-    return json.loads(text or "{}")  # type: ignore[no-any-return]
+                server.kill()  # does nothing if it has ended
 
 
 STOPS = (
-    Stop("in process", "debugging, tests", _made),
-    Stop(f"{LANES} lanes", "fast training", _lanes, LANES),
-    Stop("another process", "code that may crash", lambda: _made("process")),
-    Stop("sandbox", "untrusted code", lambda: _made("sandbox")),
-    Stop("server", "other machines", _served),
+    Stop("in process", "debugging, tests", _open_here),
+    Stop(f"{LANES} lanes", "fast training", _open_lanes, LANES),
+    Stop("another process", "code that may crash", lambda: _open_here("process")),
+    Stop("sandbox", "untrusted code", lambda: _open_here("sandbox")),
+    Stop("server", "other machines", _open_served),
 )
 
 
@@ -159,7 +153,7 @@ def run(arguments: Namespace, output: Output) -> int:
 
 
 def balance(env: Env[Any, Any], seed: int) -> Choose:
-    """Push the cart to the side to which the pole falls."""
+    """Push the cart towards the side where the pole falls."""
     return lambda observation, info: int(observation[2] + observation[3] / 2 > 0)
 
 
@@ -170,9 +164,9 @@ def _visit(stop: Stop, output: Output) -> Row:
         with output.progress(f"{TARGET}, {stop.name}", STEPS) as on_step, stop.open() as env:
             played = play(env, balance, seed=SEED, on_step=on_step)
     except CommandFailed as error:
-        if error.code not in _NOT_HERE:
+        if error.code not in _MISSING:
             raise
-        return Row(stop.name, None, None, stop.good_for, reason=message_of(error.__cause__ or error))
+        return Row(stop.name, None, None, stop.good_for, reason=error_message(error.__cause__ or error))
     if not played.episodes:  # interrupted in the only one
         raise KeyboardInterrupt
     speed = played.steps_per_second * stop.lanes
@@ -180,17 +174,18 @@ def _visit(stop: Stop, output: Output) -> Row:
 
 
 def _agentic() -> Row:
-    """An episode of another kind, so without the others' digest: Wordle, by a policy that calls its tool."""
+    """Play Wordle by calling its tool. It is another environment, so it does not have the others' digest."""
     import re
 
     from paddock.agentic import CallTool, Turn, rollout
-    from paddock.agentic.envs.wordle_marks import marks, shown
-    from paddock.agentic.envs.wordle_words import ANSWERS
+    from paddock.agentic.envs.wordle import ANSWERS, format_marks, mark_guess
 
     def guess(turn: Turn) -> CallTool:
-        """The first word that fits all marks so far."""
-        told = re.findall(r"([A-Z]{5}) ([GY-]{5})", str(turn.messages[-1]["content"]))
-        fits = (word for word in ANSWERS if all(shown(marks(row.lower(), word)) == marked for row, marked in told))
+        """Guess the first word that fits all marks so far."""
+        rows = re.findall(r"([A-Z]{5}) ([GY-]{5})", str(turn.messages[-1]["content"]))
+        fits = (
+            word for word in ANSWERS if all(format_marks(mark_guess(row.lower(), word)) == marks for row, marks in rows)
+        )
         return CallTool("guess", {"word": next(fits)})
 
     (one,) = rollout("paddock/Wordle", guess, tasks=[("test", 0)], progress=False)
@@ -222,7 +217,7 @@ def _print(rows: list[Row], same: bool, output: Output) -> None:
         output.line(text)
     if not numba_installed():
         output.line("The lanes ran as plain Python. Compiled they are far")
-        output.line('faster: pip install "paddock[fast]"')
+        output.line("faster: pip install numba")
     if not same:
         output.error("the trajectories differ: the same environment must give the same numbers at every distance")
     output.line()

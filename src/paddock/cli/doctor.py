@@ -1,29 +1,37 @@
 """``paddock doctor``: what is installed, which walls hold here, and what is wrong.
 
-Of packages it reads metadata only: a broken one can't break it.
+It reads only the metadata of packages, so a broken package can't break it.
 """
 
 from __future__ import annotations
 
 import sys
 from argparse import ArgumentParser, Namespace
-from typing import Any
+from typing import Any, NamedTuple
 
-from paddock.cli.arguments import add_json
-from paddock.cli.doctor_walls import examine_walls, print_walls
-from paddock.cli.failures import FAILED, OK
-from paddock.cli.output import Output
+from paddock.cli.output import FAILED, OK, Output
+from paddock.cli.program import add_json
 
 BASE = ("numpy", "msgspec", "rich", "cloudpickle")
-# extra: (what it is for, the module to look for, the distributions that bring it)
+
+
+class Extra(NamedTuple):
+    """An optional feature: the module to look for, the distributions that may bring it, and what to install."""
+
+    purpose: str
+    module: str
+    distributions: tuple[str, ...]
+    install: str
+
+
 EXTRAS = {
-    "fast": ("compiled lanes", "numba", ("numba",)),
-    "video": ("recording videos", "av", ("av",)),
-    "resize": ("resizing pictures", "cv2", ("opencv-python-headless", "opencv-python")),
-    "render": ("drawing and windows", "pygame", ("pygame-ce", "pygame")),
-    "server": ("serving environments", "picows", ("picows",)),
-    "openenv": ("environments written for OpenEnv", "pydantic", ("pydantic",)),
-    "gymnasium": ("environments from and for Gymnasium", "gymnasium", ("gymnasium",)),
+    "fast": Extra("compiled lanes", "numba", ("numba",), "numba"),
+    "video": Extra("recording videos", "av", ("av",), "av"),
+    "resize": Extra("resizing pictures", "cv2", ("opencv-python-headless", "opencv-python"), "opencv-python-headless"),
+    "render": Extra("drawing and windows", "pygame", ("pygame-ce", "pygame"), "pygame-ce"),
+    "server": Extra("serving environments", "picows", ("picows",), "'picows<2.4' uvloop httptools"),
+    "openenv": Extra("environments written for OpenEnv", "pydantic", ("pydantic",), "pydantic"),
+    "gymnasium": Extra("environments from and for Gymnasium", "gymnasium", ("gymnasium",), "gymnasium"),
 }
 
 
@@ -43,15 +51,31 @@ def run(arguments: Namespace, output: Output) -> int:
 
 
 def examine() -> dict[str, Any]:
-    """Everything that the doctor looks at, as data."""
+    """Examine everything, and return it as data."""
     import platform
+    from importlib.util import find_spec
 
     import paddock.envs.catalog  # noqa: F401 - puts the built-in ids into the registry
     from paddock import __version__
-    from paddock.core.plugins import plugin_faults, plugin_specs
-    from paddock.core.registry import registry
+    from paddock.core.registry import plugin_faults, plugin_specs, registry
 
     base = {name: version_of(name) for name in BASE}
+    extras = {
+        name: {
+            "for": extra.purpose,
+            "package": extra.module,
+            "installed": find_spec(extra.module) is not None,
+            "version": next(filter(None, map(version_of, extra.distributions)), None),
+        }
+        for name, extra in EXTRAS.items()
+    }
+    walls = examine_walls()
+    # Walls that can be put up and do not hold. A wall that this machine can't have is not a problem.
+    broken = [
+        f"isolation={tier!r} does not hold here: {'; '.join(one['failed'])}"
+        for tier, one in walls["tiers"].items()
+        if one["failed"]
+    ]
     missing = [f"{name} is not installed. Run: pip install {name}" for name, version in base.items() if version is None]
     return {
         "paddock": __version__,
@@ -59,24 +83,15 @@ def examine() -> dict[str, Any]:
         "executable": sys.executable,
         "platform": platform.platform(),
         "dependencies": base,
-        "extras": {name: _extra(name) for name in EXTRAS},
+        "extras": extras,
         "environments": {"built_in": sum(map(registry.is_protected, registry)), "plugins": len(plugin_specs())},
-        "isolation": (walls := examine_walls()),
-        "problems": missing + plugin_faults() + _broken(walls),
+        "isolation": walls,
+        "problems": missing + plugin_faults() + broken,
     }
 
 
-def _broken(walls: dict[str, Any]) -> list[str]:
-    """Walls that can be put up and do not hold. One that can't be had is no fault of the installation."""
-    return [
-        f"isolation={tier!r} does not hold here: {'; '.join(one['failed'])}"
-        for tier, one in walls["tiers"].items()
-        if one["failed"]
-    ]
-
-
 def version_of(distribution: str) -> str | None:
-    """The installed version, from metadata; None if it is not installed."""
+    """Return the installed version, from metadata; None if it is not installed."""
     from importlib.metadata import PackageNotFoundError, version
 
     try:
@@ -85,27 +100,23 @@ def version_of(distribution: str) -> str | None:
         return None
 
 
-def _extra(name: str) -> dict[str, Any]:
-    from importlib.util import find_spec
-
-    purpose, module, distributions = EXTRAS[name]
-    version = next(filter(None, map(version_of, distributions)), None)
-    return {"for": purpose, "package": module, "installed": find_spec(module) is not None, "version": version}
-
-
 def _print(report: dict[str, Any], output: Output) -> None:
-    found = report["environments"]
+    count = report["environments"]
     output.facts(
         [
             ("paddock", report["paddock"]),
             ("python", f"{report['python']} ({report['executable']})"),
             ("platform", report["platform"]),
             *((name, version or "missing") for name, version in report["dependencies"].items()),
-            ("environments", f"{found['built_in']} built in, {found['plugins']} from plugins"),
+            ("environments", f"{count['built_in']} built in, {count['plugins']} from plugins"),
         ]
     )
     output.line()
-    output.table(["extra", "for", "installed"], [_extra_row(*item) for item in report["extras"].items()])
+    rows = []
+    for name, extra in report["extras"].items():
+        version = f"{extra['package']} {extra['version'] or ''}".rstrip()
+        rows.append([name, extra["for"], version if extra["installed"] else f"no: pip install {EXTRAS[name].install}"])
+    output.table(["extra", "for", "installed"], rows)
     output.line()
     print_walls(report["isolation"], output)
     output.line()
@@ -115,7 +126,77 @@ def _print(report: dict[str, Any], output: Output) -> None:
         output.line("No problems found.")
 
 
-def _extra_row(name: str, extra: dict[str, Any]) -> list[str]:
-    if extra["installed"]:
-        return [name, extra["for"], f"{extra['package']} {extra['version'] or ''}".rstrip()]
-    return [name, extra["for"], f"no: pip install 'paddock[{name}]'"]
+def examine_walls() -> dict[str, Any]:
+    """Return what this machine has for walls, and for each tier whether it holds: a worker behind it attacks it now."""
+    from paddock.sandbox.machine import Machine
+    from paddock.sandbox.mounts import PythonWorld, list_mounts
+    from paddock.sandbox.plan import TIERS
+    from paddock.sandbox.policy import DEFAULT
+
+    machine = Machine.here()
+    visible = list_mounts(DEFAULT, PythonWorld.here()) if machine.linux else []
+    cgroups = {one.name: f"v{one.version}" for one in machine.cgroups}
+    return {
+        "machine": {
+            "root": machine.root,
+            "bubblewrap": ".".join(map(str, machine.bwrap_version)) if machine.bwrap else None,
+            "launcher": machine.launcher,
+            "namespaces": machine.namespaces,
+            "landlock_abi": machine.landlock_abi,
+            "seccomp": machine.seccomp,
+            "cgroups": cgroups,
+            "visible": [one.target for one in visible if one.how == "ro"],
+        },
+        "tiers": {tier: _tier(tier) for tier in TIERS},
+    }
+
+
+def _tier(tier: str) -> dict[str, Any]:
+    from paddock.sandbox.machine import Machine
+    from paddock.sandbox.promises import failures, promises
+
+    missing = Machine.here().missing(tier)
+    failed = [] if missing else failures(tier)
+    kept = [
+        {"key": one.key, "promise": one.words, "held": one.held and not failed, "by": list(one.by), "but": one.but}
+        for one in promises(tier)
+    ]
+    return {"holds": not missing and not failed, "missing": missing, "failed": failed, "promises": kept}
+
+
+def print_walls(report: dict[str, Any], output: Output) -> None:
+    """Print the facts, then a table with a row per promise and a column per tier."""
+    machine, tiers = report["machine"], report["tiers"]
+    version = machine["bubblewrap"] or "missing: paddock's own launcher is used (apt install bubblewrap)"
+    if machine["bubblewrap"] and machine["launcher"] == "native":
+        version += "; not used: paddock's own launcher limits the number of files too"
+    output.facts(
+        [
+            ("bubblewrap", version),
+            ("namespaces", "yes" if machine["namespaces"] else "no"),
+            ("Landlock", f"ABI {machine['landlock_abi']}" if machine["landlock_abi"] else "no"),
+            ("seccomp", "yes" if machine["seccomp"] else "no"),
+            ("cgroups", ", ".join(f"{name} ({how})" for name, how in machine["cgroups"].items()) or "none writable"),
+            *((f"isolation={tier!r}", _standing(one)) for tier, one in tiers.items()),
+            ("visible inside", ", ".join(machine["visible"]) or "nothing"),
+        ]
+    )
+    output.line()
+    rows = [
+        [first["promise"], *(_describe_promise(one["promises"][place]) for one in tiers.values())]
+        for place, first in enumerate(next(iter(tiers.values()))["promises"])
+    ]
+    output.table(["behind the wall", *tiers], rows)
+
+
+def _standing(tier: dict[str, Any]) -> str:
+    if tier["missing"]:
+        return f"not available: needs {'; '.join(tier['missing'])}"
+    if tier["failed"]:
+        return f"DOES NOT HOLD: {'; '.join(tier['failed'])}"
+    return "holds: every attack of the self-test was refused"
+
+
+def _describe_promise(promise: dict[str, Any]) -> str:
+    said = f"yes ({', '.join(promise['by'])})" if promise["held"] else "no"
+    return f"{said}; {promise['but']}" if promise["but"] else said

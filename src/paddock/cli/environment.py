@@ -1,4 +1,4 @@
-"""Make the environment that a command names. Naming it wrongly is the user's mistake; what its code raises is not."""
+"""Make the environment that a command names. A wrong name is the user's mistake; what its code raises is not."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from paddock.cli.failures import environment_code, mistake, target_code
+from paddock.cli.output import environment_code, mistake, target_code
 from paddock.errors import UnregisteredEnv
 
 if TYPE_CHECKING:
@@ -19,31 +19,31 @@ if TYPE_CHECKING:
 
 
 def plan_target(text: str, **options: Any) -> Plan:
-    """What ``make(text, **options)`` would build. Runs no environment code."""
+    """Plan what ``make(text, **options)`` would build. Runs no environment code."""
     from paddock.making import locate, plan
-    from paddock.making.through_envpool import through_envpool
+    from paddock.making.plan import redirect_to_envpool
 
     limits = {name: options.get(name) for name in ("num_envs", "isolation")}
     asked = options.pop("backend", "auto")
-    located, backend = through_envpool(locate(text), asked, **limits, wrappers=options.get("wrappers", ()))
+    located, backend = redirect_to_envpool(locate(text), asked, **limits, wrappers=options.get("wrappers", ()))
     return plan(located, backend=backend, **options)
 
 
-def granted(text: str, isolation: str | None) -> Policy:
-    """All that a folder's manifest asks for, in the tier that was named."""
+def grant_all(text: str, isolation: str | None) -> Policy:
+    """Grant everything that a folder's manifest asks for, in this tier."""
     from dataclasses import replace
 
     from paddock.making import locate
 
     asked = locate(text).asked
     if asked is None:
-        raise mistake(f"--grant is for folders with a paddock.toml, and {text} is none. Drop it.")
+        raise mistake(f"--grant applies to folders with a paddock.toml; {text} isn't one.")
     return replace(asked, tier=isolation or "sandbox")  # type: ignore[arg-type]  # Policy names the tiers that exist
 
 
 @contextmanager
-def made(text: str, **options: Any) -> Iterator[Env[Any, Any]]:
-    """``make(text, **options)`` of one environment, closed at the end of the block."""
+def open_env(text: str, **options: Any) -> Iterator[Env[Any, Any]]:
+    """Run ``make(text, **options)``, and close the environment at the end of the block."""
     from paddock.hosting.launch import PRINTS_TO
 
     before = PRINTS_TO.set(sys.stderr.buffer.write)  # which escapes, while a command runs
@@ -52,7 +52,7 @@ def made(text: str, **options: Any) -> Iterator[Env[Any, Any]]:
         try:
             yield env
         except BaseException:
-            with suppress(Exception, SystemExit):  # what went wrong first is what the user needs to hear
+            with suppress(Exception, SystemExit):  # the first error is the one that the user needs
                 env.close()
             raise
         with environment_code(lambda: "close"):
@@ -64,14 +64,14 @@ def made(text: str, **options: Any) -> Iterator[Env[Any, Any]]:
 def _make(text: str, **options: Any) -> Env[Any, Any]:
     from paddock.core.env import Env
     from paddock.making import build, locate, plan, resolve
-    from paddock.making.isolation import wall_for
+    from paddock.making.plan import choose_wall
 
     refuse_file(text)
     target = locate(text)
-    wall_for(target, options.get("isolation"))  # a tier that does not exist is a mistake in the call
+    choose_wall(target, options.get("isolation"))  # an unknown tier is a mistake in the call
     if target.kind == "module":
         find_modules_here()
-    with target_code(target.text):  # not the text as it was given: a URL may hold a token
+    with target_code(target.text):  # not `text`: a URL may hold a token
         target = resolve(target, options.get("isolation"))
     decided = plan(target, **options)
     with target_code(target.text):
@@ -81,9 +81,9 @@ def _make(text: str, **options: Any) -> Env[Any, Any]:
 
 
 def refuse_file(text: str) -> None:
-    """A file, or ``file.py:Id``, is not a target: say which are in it.
+    """Refuse a file, or ``file.py:Id``, and name the targets in it.
 
-    It is imported for that, as ``module:Id`` would be; but not the code of a folder with a manifest.
+    It is imported for that, as ``module:Id`` would be, unless its folder has a manifest.
     """
     stem, dot, id = text.partition(".py:")
     path = Path(f"{stem}.py" if dot else text)
@@ -92,8 +92,8 @@ def refuse_file(text: str) -> None:
     from importlib import import_module
 
     from paddock.core.registry import registry
-    from paddock.making.build import registered_by
-    from paddock.making.folder_name import has_manifest
+    from paddock.making.build import describe_registrations
+    from paddock.making.target import has_manifest
 
     below = os.path.relpath(path)
     folder = os.path.relpath(path.parent)
@@ -110,7 +110,7 @@ def refuse_file(text: str) -> None:
     with target_code(module):
         import_module(module)
     raise mistake(
-        f"{path} is a file, not a target. {registered_by(module, set(registry) - before, like=id)}",
+        f"{path} is a file, not a target. {describe_registrations(module, set(registry) - before, like=id)}",
         UnregisteredEnv.code,
     )
 

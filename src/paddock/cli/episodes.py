@@ -1,18 +1,19 @@
-"""Play episodes and count. Knows nothing of printing; what the environment raises ends the command with its place."""
+"""Play episodes and count. Nothing is printed here; what the environment raises ends the command with its place."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
-from paddock.cli.failures import environment_code
-from paddock.cli.policies import Choose, PolicyMaker
+import numpy as np
+
+from paddock.cli.output import environment_code, mistake
+from paddock.core.env import Env, Info
 from paddock.errors import NoCanonicalForm
+from paddock.making import make_vec
 from paddock.record import TrajectoryDigest
-
-if TYPE_CHECKING:
-    from paddock.core.env import Env
 
 
 class Episode(NamedTuple):
@@ -62,7 +63,7 @@ def play(
     on_episode: Callable[[int], None] | None = None,
     on_step: Callable[[int], None] | None = None,
 ) -> Play:
-    """Play; episode i begins with ``seed + i``. The callbacks hear how many episodes, or steps of one, are done."""
+    """Play; episode i begins with ``seed + i``. The callbacks get the number of episodes, or steps, so far."""
     player = _Player(env, on_step)
     with environment_code(lambda: "the action space"):
         player.choose = policy(env, seed)
@@ -134,3 +135,67 @@ _ENDED = {
     (False, True): "truncated",
     (True, True): "terminated and truncated",
 }
+
+
+Choose: TypeAlias = Callable[[Any, Any], Any]  # an action for an observation and its info; not the wall's Policy
+PolicyMaker: TypeAlias = "Callable[[Env[Any, Any], int], Choose]"
+
+
+def random_policy(env: Env[Any, Any], seed: int) -> Choose:
+    """Sample the action space, whose stream starts at ``seed``, within the mask of the info if there is one."""
+    from paddock.testing.probes import sample_allowed
+
+    actions = env.action_space
+    actions.seed(seed)
+    return lambda observation, info: sample_allowed(actions, info)
+
+
+POLICIES: dict[str, PolicyMaker] = {"random": random_policy}
+
+
+@contextmanager
+def open_policy(name: str, isolation: str | None) -> Iterator[PolicyMaker]:
+    """Yield the policy of this name, or of a Python file, whose agent runs behind a wall until the block ends."""
+    if name in POLICIES:
+        if isolation is not None:
+            raise mistake(f"--policy-isolation applies to agents in a file; {name!r} is paddock's own.")
+        yield POLICIES[name]
+        return
+    if not name.endswith(".py"):
+        raise mistake(f"--policy {name}: expected one of {', '.join(sorted(POLICIES))}, or a file such as ./agent.py.")
+    agents: list[Any] = []
+
+    def agent(env: Env[Any, Any], seed: int) -> Choose:
+        from paddock.making.agents import make_agent
+
+        one = make_agent(name, env.observation_space, env.action_space, seed=seed, isolation=isolation)
+        agents.append(one)
+        return lambda observation, info: one(observation)
+
+    try:
+        yield agent
+    finally:
+        for one in agents:
+            if hasattr(one, "close"):
+                one.close()
+
+
+class FirstLane(Env[Any, Any]):
+    """Lane 0 of a batch as one environment, for the demo. All lanes take its actions, and have seeds of their own."""
+
+    def __init__(self, target: str, num_envs: int) -> None:
+        self._lanes = make_vec(target, num_envs=num_envs)
+        self.observation_space = self._lanes.single_observation_space
+        self.action_space = self._lanes.single_action_space
+
+    def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Any, Info]:
+        observations, _ = self._lanes.reset(seed=seed, options=options)
+        return observations[0], {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, Info]:
+        actions = np.full(self._lanes.num_envs, action)
+        observations, rewards, terminated, truncated, _ = self._lanes.step(actions)
+        return observations[0], float(rewards[0]), bool(terminated[0]), bool(truncated[0]), {}
+
+    def close(self) -> None:
+        self._lanes.close()

@@ -1,6 +1,6 @@
-"""``paddock hostile``: run hostile environments against the tiers of this machine. 1 if a promise is broken.
+"""``paddock hostile``: run hostile environments against the tiers of this machine. Exit code 1 if a promise is broken.
 
-The tiers without a wall are run only when asked for: what gets through there harms planted canaries alone.
+Tiers without a wall run only on request; what gets through there harms only planted canaries.
 """
 
 from __future__ import annotations
@@ -13,9 +13,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from paddock.cli.arguments import add_json
-from paddock.cli.failures import FAILED, INTERRUPTED, OK, mistake
-from paddock.cli.output import Output
+from paddock.cli.output import FAILED, INTERRUPTED, OK, Output, mistake
+from paddock.cli.program import add_json
 
 if TYPE_CHECKING:
     from paddock.bench.hostile.attack import Attack
@@ -35,7 +34,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--tier",
         action="append",
         choices=_TIERS,
-        help="a tier to attack, may be repeated; else all walls of this machine",
+        help="a tier to attack, may be repeated (default: all walls of this machine)",
     )
     parser.add_argument("--group", action="append", choices=_GROUPS, help="attacks of this group only, may be repeated")
     parser.add_argument("--attack", action="append", metavar="CODE", help="this attack only, may be repeated")
@@ -45,7 +44,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(arguments: Namespace, output: Output) -> int:
     """Attack, and print the score."""
-    attacks = _chosen(arguments)
+    attacks = _choose_attacks(arguments)
     if arguments.list:
         _print_catalogue(attacks, output)
         return OK
@@ -68,7 +67,7 @@ def run(arguments: Namespace, output: Output) -> int:
 
 
 class _Lines:
-    """A line an attack on stderr: which one runs, and as soon as it is over how it went."""
+    """One line per attack on stderr: which one runs and, as soon as it is over, how it went."""
 
     def __init__(self, output: Output, total: int) -> None:
         self._output, self._total, self._number = output, total, 0
@@ -89,8 +88,8 @@ class _Lines:
 
 @contextmanager
 def _stopped_by_sigterm() -> Iterator[None]:
-    """Within, SIGTERM is what Ctrl-C is: the attack ends with all that it started, and the score so far is shown."""
-    if threading.current_thread() is not threading.main_thread():  # signals are the main thread's
+    """Treat SIGTERM like Ctrl-C: the attack ends with everything that it started, and the score so far is shown."""
+    if threading.current_thread() is not threading.main_thread():  # only the main thread handles signals
         yield
         return
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -100,7 +99,7 @@ def _stopped_by_sigterm() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def _chosen(arguments: Namespace) -> list[Attack]:
+def _choose_attacks(arguments: Namespace) -> list[Attack]:
     from paddock.bench.hostile.catalogue import ATTACKS
 
     codes = [code.upper() for code in arguments.attack or ()]

@@ -1,23 +1,102 @@
-"""``paddock info``. Without ``--make`` it reads the spec alone; the environment's code is not imported."""
+"""``paddock list``, ``info`` and ``explain``: what is known of environments, and what make() would do with one.
+
+None of them runs an environment's code, except ``info --make``. ``list`` needs no NumPy.
+"""
 
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Any
 
-from paddock.cli.arguments import add_json
-from paddock.cli.failures import OK, environment_code, mistake
-from paddock.cli.output import Output
-from paddock.cli.printing import shown
+from paddock.cli.output import OK, Output, environment_code, mistake, printable_repr
+from paddock.cli.program import add_json, add_target, integer
 from paddock.errors import NameNotFound, NamespaceNotFound
 
 if TYPE_CHECKING:
-    from paddock.core.env import Env
     from paddock.core.spec import EnvSpec
 
 
+# ── paddock list: every environment that can be made by id ──
+
+
+def add_list_arguments(parser: ArgumentParser) -> None:
+    """The options of ``paddock list``."""
+    add_json(parser)
+
+
+def run_list(arguments: Namespace, output: Output) -> int:
+    """Print every id, built-in ones first."""
+    from paddock.core.registry import plugin_faults
+
+    rows = entries()
+    for fault in plugin_faults():
+        output.warning(fault)
+    if arguments.json:
+        output.document(rows)
+        return OK
+    output.table(
+        ["id", "from", "steps", "entry point"],
+        [
+            [row["id"], row["origin"], "no limit" if steps is None else f"{steps:,}", row["entry_point"]]
+            for row in rows
+            for steps in [row["max_episode_steps"]]
+        ],
+        droppable=["entry point", "from", "steps"],
+    )
+    _print_families(output)
+    return OK
+
+
+def _print_families(output: Output) -> None:
+    """Name the families of other packages: their ids are known only once they are imported."""
+    from paddock.sources.families import FAMILIES, LIBRARIES
+
+    by_prefix = [one for families in LIBRARIES.values() for one in families]
+    for words, families in (
+        ("By name too, from packages that register in Gymnasium (any other: gymnasium:ID):", FAMILIES),
+        ("By the prefix of other libraries:", by_prefix),
+    ):
+        output.line("")
+        output.line(words)
+        output.table(
+            ["ids", "from", "here"],
+            [[one.shown, one.name, f"pip install {one.install}" if one.missing else "installed"] for one in families],
+            droppable=["from", "here"],
+        )
+
+
+def entries() -> list[dict[str, Any]]:
+    """Return what is known of every id, as data."""
+    import paddock.envs.catalog  # noqa: F401 - puts the built-in ids into the registry
+    from paddock.core.registry import origin_of, plugin_specs, registry
+
+    rows = [entry(spec, origin_of(id)) for id, spec in {**registry, **plugin_specs()}.items()]
+    return sorted(rows, key=lambda row: (_ORDER.index(row["origin"]), row["id"]))
+
+
+def entry(spec: EnvSpec, origin: str) -> dict[str, Any]:
+    """Return one row."""
+    from paddock.core.registry import family_of
+    from paddock.core.spec import entry_point_text
+
+    found = spec.entry_point if spec.entry_point is not None else spec.vector_entry_point
+    return {
+        "id": spec.id,
+        "origin": origin,
+        "family": family_of(spec),
+        "max_episode_steps": spec.max_episode_steps,
+        "entry_point": None if found is None else entry_point_text(found),
+    }
+
+
+_ORDER = ["built in", "registered", "plugin"]
+
+
+# ── paddock info: one environment ──
+
+
 def add_arguments(parser: ArgumentParser) -> None:
-    """The options of this command."""
+    """The options of ``paddock info``."""
     parser.add_argument("id", metavar="ID", help="an id such as CartPole-v1; with --make also my_module:Maze-v0")
     parser.add_argument("--make", action="store_true", help="make the environment, to show its spaces too")
     add_json(parser)
@@ -25,7 +104,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(arguments: Namespace, output: Output) -> int:
     """Print what the spec says, and with ``--make`` what the environment says."""
-    facts = _made_facts(arguments.id) if arguments.make else _known_facts(arguments.id)
+    facts = _env_facts(arguments.id) if arguments.make else _known_facts(arguments.id)
     if arguments.json:
         output.document(facts)
     else:
@@ -34,10 +113,9 @@ def run(arguments: Namespace, output: Output) -> int:
 
 
 def _known_facts(id: str) -> dict[str, Any]:
-    """What the registry says, or the table of other libraries' families."""
+    """Look it up in the registry, or in the table of other libraries' families."""
     import paddock.envs.catalog  # noqa: F401 - puts the built-in ids into the registry
-    from paddock.sources.families import SOURCES, family_of
-    from paddock.sources.lookup import find_spec
+    from paddock.sources.families import SOURCES, family_of, find_spec
 
     source, colon, _ = id.partition(":")
     if colon:
@@ -53,7 +131,7 @@ def _known_facts(id: str) -> dict[str, Any]:
 
 
 def _family_facts(id: str) -> dict[str, Any]:
-    """Of an environment of another library, which knows it once it is imported."""
+    """Describe an environment of another library, without importing that."""
     from paddock.making.target import locate
     from paddock.sources.families import library_family
 
@@ -75,7 +153,6 @@ def _family_facts(id: str) -> dict[str, Any]:
 
 
 def _spec_facts(spec: EnvSpec) -> dict[str, Any]:
-    from paddock.cli.listing import entry
     from paddock.core.registry import origin_of
 
     return {
@@ -90,23 +167,19 @@ def _spec_facts(spec: EnvSpec) -> dict[str, Any]:
     }
 
 
-def _made_facts(text: str) -> dict[str, Any]:
-    from paddock.cli.environment import made
-
-    with made(text) as env, environment_code(lambda: f"describing {text}"):
-        facts = _spec_facts(env.spec) if env.spec is not None else {"id": text}
-        return {**facts, **_env_facts(env)}
-
-
-def _env_facts(env: Env[Any, Any]) -> dict[str, Any]:
+def _env_facts(text: str) -> dict[str, Any]:
+    """Make the environment, and ask it."""
+    from paddock.cli.environment import open_env
     from paddock.core.spec import entry_point_text
 
-    return {
-        "class": entry_point_text(type(env.unwrapped)),
-        "observation_space": shown(env.observation_space),
-        "action_space": shown(env.action_space),
-        "render_modes": list(env.metadata.get("render_modes", ())),
-    }
+    with open_env(text) as env, environment_code(lambda: f"describing {text}"):
+        return {
+            **(_spec_facts(env.spec) if env.spec is not None else {"id": text}),
+            "class": entry_point_text(type(env.unwrapped)),
+            "observation_space": printable_repr(env.observation_space),
+            "action_space": printable_repr(env.action_space),
+            "render_modes": list(env.metadata.get("render_modes", ())),
+        }
 
 
 def _text(value: Any) -> str:
@@ -115,5 +188,32 @@ def _text(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, dict):
-        return ", ".join(f"{name}={shown(item)}" for name, item in value.items())
+        return ", ".join(f"{name}={printable_repr(item)}" for name, item in value.items())
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+# ── paddock explain: the plan that make() would follow ──
+
+
+def add_explain_arguments(parser: ArgumentParser) -> None:
+    """The options of ``paddock explain``."""
+    add_target(parser)
+    parser.add_argument("--num-envs", type=integer(1), metavar="N", help="plan n lanes instead of one environment")
+    parser.add_argument("--isolation", metavar="KIND", help="as make(isolation=...)")
+    parser.add_argument("--backend", default="auto", metavar="NAME", help="as make(backend=...)")
+    add_json(parser)
+
+
+def run_explain(arguments: Namespace, output: Output) -> int:
+    """Print the plan."""
+    from paddock.cli.environment import plan_target
+
+    plan = plan_target(
+        arguments.target, num_envs=arguments.num_envs, isolation=arguments.isolation, backend=arguments.backend
+    )
+    rows = plan.lines()
+    if arguments.json:
+        output.document({"target": plan.target.text, "plan": [{"what": what, "how": how} for what, how in rows]})
+    else:
+        output.facts(rows)
+    return OK

@@ -1,19 +1,23 @@
-"""``paddock init``: a new environment that works already. It writes to a new or empty folder, and never over a file."""
+"""``paddock init``: write a new environment that works, from templates. Never overwrites a file."""
 
 from __future__ import annotations
 
+import keyword
 import os
+import re
+import sys
 from argparse import ArgumentParser, Namespace
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Literal
 
-from paddock.cli.arguments import add_json
-from paddock.cli.failures import OK, mistake
-from paddock.cli.output import Output
+from paddock.cli.output import OK, Output, mistake
+from paddock.cli.program import add_json
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     """The options of this command."""
-    parser.add_argument("folder", metavar="NAME", help="of the environment and of its folder, such as my_env")
+    parser.add_argument("folder", metavar="NAME", help="the name of the environment and of its folder, such as my_env")
     parser.add_argument(
         "--gym", action="store_true", help="spaces, reset and step, as in Gymnasium, instead of tools for a model"
     )
@@ -22,8 +26,6 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(arguments: Namespace, output: Output) -> int:
     """Write the files, and say what to do with them."""
-    from paddock.cli.scaffold import check_name, class_name, files
-
     folder = Path(arguments.folder)
     name = folder.name
     _check_free(folder)
@@ -49,11 +51,11 @@ def run(arguments: Namespace, output: Output) -> int:
 
 
 def _check_free(folder: Path) -> None:
-    # lexists: a link that leads nowhere would be written through.
+    # lexists: a dangling link would be written through.
     if os.path.lexists(folder) and (folder.is_symlink() or not folder.is_dir() or any(folder.iterdir())):
-        raise mistake(f"{folder} exists already, and nothing is overwritten. Choose another name, or remove it.")
+        raise mistake(f"{folder} already exists, and init overwrites nothing. Choose another name, or remove it.")
     if not folder.parent.is_dir():
-        raise mistake(f"There is no folder {folder.parent} to make {folder.name!r} in.")
+        raise mistake(f"Can't make {folder.name!r}: there is no folder {folder.parent}.")
 
 
 def _write(folder: Path, texts: dict[str, str]) -> None:
@@ -63,3 +65,49 @@ def _write(folder: Path, texts: dict[str, str]) -> None:
         file.parent.mkdir(exist_ok=True)
         with file.open("x", encoding="utf-8", newline="\n") as opened:
             opened.write(text)
+
+
+Kind = Literal["tools", "gym"]
+TEMPLATES = Path(__file__).parent / "templates"
+_NAME = re.compile(r"[a-z][a-z0-9]*(?:_[a-z0-9]+)*", re.ASCII)
+_LONGEST = 40
+# Classes that the templates use: an environment of that name would hide them.
+_TAKEN = frozenset({"RightAnswer", "Rubric", "Task", "Tasks", "ToolEnv"})
+
+
+def class_name(name: str) -> str:
+    """Turn ``my_env`` into ``MyEnv``."""
+    return "".join(part.capitalize() for part in name.split("_"))
+
+
+def check_name(name: str) -> None:
+    """Refuse a name that can't be a module's, a folder's and, with capitals, a class's."""
+    if not _NAME.fullmatch(name) or len(name) > _LONGEST:
+        better = re.sub(r"[^a-z0-9]+", "_", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name[:_LONGEST]).lower()).strip("_")
+        hint = f" Did you mean {better!r}?" if better != name and _NAME.fullmatch(better) else ""
+        raise mistake(
+            f"{name[:80]!r} can't be the name of an environment. Use at most {_LONGEST} lower-case letters, digits and "
+            f"single '_' between them, beginning with a letter.{hint}"
+        )
+    if keyword.iskeyword(name) or class_name(name) in _TAKEN or class_name(name) in keyword.kwlist:
+        raise mistake(f"{name!r} already means something in Python or paddock. Choose another name.")
+    if name in sys.stdlib_module_names or find_spec(name) is not None:
+        raise mistake(f"There is already a module {name!r}, and one would hide the other. Choose another name.")
+
+
+def files(name: str, kind: Kind) -> dict[str, str]:
+    """Return the paths within the folder, with the text of each."""
+    return {
+        "paddock.toml": _fill_template(f"{kind}/paddock.toml.in", name),
+        f"{name}.py": _fill_template(f"{kind}/module.py.in", name),
+        f"tests/test_{name}.py": _fill_template(f"{kind}/test_module.py.in", name),
+        "Dockerfile": _fill_template("Dockerfile.in", name),
+        "README.md": _fill_template(f"{kind}/README.md.in", name).replace(
+            "@docker@\n", _fill_template("docker.md.in", name)
+        ),
+    }
+
+
+def _fill_template(template: str, name: str) -> str:
+    text = (TEMPLATES / template).read_text(encoding="utf-8")
+    return text.replace("@name@", name).replace("@Name@", class_name(name))

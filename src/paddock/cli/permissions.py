@@ -1,6 +1,6 @@
-"""``paddock permissions``: what code behind the wall may do, in words. Reads manifests; runs and imports none of it.
+"""``paddock permissions``: what code behind the wall may do, in words. Reads manifests, and imports none of the code.
 
-With two targets the exit code is 1 if the second asks for more, so that a pipeline can stop for a person to look.
+With two targets the exit code is 1 if the second asks for more, so that a pipeline can stop for review.
 """
 
 from __future__ import annotations
@@ -9,22 +9,21 @@ from argparse import ArgumentParser, Namespace
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from paddock.cli.arguments import add_json
-from paddock.cli.failures import FAILED, OK, mistake
-from paddock.cli.output import Output
+from paddock.cli.output import FAILED, OK, Output, mistake
+from paddock.cli.program import add_json
 
 if TYPE_CHECKING:
-    from paddock.package.manifest import Manifest
+    from paddock.package import Manifest
     from paddock.sandbox.policy import Policy
 
 _TARGET = "a folder with a paddock.toml, or an id, or my_module:Maze-v0"
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What a target asks for. ``manifest`` is None for one that has none and so gets the default.
+class Request:
+    """What a target asks for. Without a ``manifest`` it gets the default.
 
-    ``own``: paddock's own, which gets what paddock declares for it.
+    ``own``: an environment of paddock's own, which gets what paddock declares for it.
     """
 
     text: str
@@ -34,7 +33,7 @@ class Asked:
 
     @property
     def portable(self) -> Policy:
-        """The policy in a form that another version's can be compared with."""
+        """The policy in a form that can be compared with another version's."""
         return self.policy if self.manifest is None else self.manifest.portable(self.policy)
 
 
@@ -48,38 +47,36 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(arguments: Namespace, output: Output) -> int:
-    """Print one target's permissions, or how the second's differ from the first's."""
-    asked = _asked(arguments.target)
+    """Print one target's permissions, or how another's differ from them."""
+    request = _read(arguments.target)
     if arguments.other is not None:
-        return _compare(asked, _asked(arguments.other), output)
-    from paddock.sandbox.difference import exceeds
-    from paddock.sandbox.policy import DEFAULT
-    from paddock.sandbox.words import explain
+        return _compare(request, _read(arguments.other), output)
+    from paddock.sandbox.policy import DEFAULT, explain, find_excess
 
-    lines, beyond = explain(asked.policy), exceeds(asked.policy, DEFAULT)
+    lines, beyond = explain(request.policy), find_excess(request.policy, DEFAULT)
     if output.json:
         output.document(
             {
-                **_identity(asked),
+                **_identity(request),
                 "permissions": [{"topic": line.topic, "text": line.text, "weight": line.weight} for line in lines],
                 "beyond_default": beyond,
-                "policy": asked.policy.to_dict(),
+                "policy": request.policy.to_dict(),
             }
         )
         return OK
-    output.line(_title(asked))
+    output.line(_title(request))
     output.facts([(line.topic, line.text) for line in lines])
     output.line()
-    output.line(_grant(asked, beyond))
+    output.line(_grant(request, beyond))
     for one in beyond:
         output.line(f"  {one}")
     return OK
 
 
-def _compare(old: Asked, new: Asked, output: Output) -> int:
-    from paddock.sandbox.difference import differences
+def _compare(old: Request, new: Request, output: Output) -> int:
+    from paddock.sandbox.policy import compare_policies
 
-    changes = differences(old.portable, new.portable)
+    changes = compare_policies(old.portable, new.portable)
     wider = any(change.direction == "wider" for change in changes)
     if output.json:
         document = {"old": _identity(old), "new": _identity(new), "wider": wider}
@@ -92,15 +89,15 @@ def _compare(old: Asked, new: Asked, output: Output) -> int:
     return FAILED if wider else OK
 
 
-def _asked(text: str) -> Asked:
-    from paddock.making.folder_name import split_folder
+def _read(text: str) -> Request:
+    from paddock.making.target import split_folder
 
     if (named := split_folder(text)) is not None:
-        from paddock.package.manifest import read_manifest
+        from paddock.package import read_manifest
 
         folder, id = named
         manifest = read_manifest(folder)
-        return Asked(text, manifest.permissions_of(id) if id else manifest.permissions_of_all(), manifest)
+        return Request(text, manifest.permissions_of(id) if id else manifest.permissions_of_all(), manifest)
     from paddock.making import locate
     from paddock.sandbox.policy import DEFAULT
 
@@ -109,32 +106,32 @@ def _asked(text: str) -> Asked:
     if kind == "url":
         raise mistake(f"{text}: the server decides what runs there and how. Name a folder or an id.")
     if kind == "package":
-        raise mistake(f"{text}: packages are read from folders in this release, as ./maze")
-    return Asked(text, target.asked or DEFAULT, own=target.asked is not None)
+        raise mistake(f"{text}: this release reads packages from folders only, as ./maze")
+    return Request(text, target.asked or DEFAULT, own=target.asked is not None)
 
 
-def _identity(asked: Asked) -> dict[str, Any]:
-    found = asked.manifest
+def _identity(request: Request) -> dict[str, Any]:
+    found = request.manifest
     package = None if found is None else {"name": found.name, "version": found.version}
     ids = [] if found is None else [env.spec.id for env in found.envs]
-    return {"target": asked.text, "package": package, "envs": ids}
+    return {"target": request.text, "package": package, "envs": ids}
 
 
-def _title(asked: Asked) -> str:
-    if asked.own:
-        return f"{asked.text} is paddock's own. Behind the wall it gets what paddock declares for it:"
-    if asked.manifest is None:
-        return f"{asked.text} has no manifest. Behind the wall it gets the default:"
-    ids = ", ".join(env.spec.id for env in asked.manifest.envs)
-    return f"{asked.text} is {asked.manifest.name} {asked.manifest.version} with {ids}. It asks for:"
+def _title(request: Request) -> str:
+    if request.own:
+        return f"{request.text} is paddock's own. Behind the wall it gets what paddock declares for it:"
+    if request.manifest is None:
+        return f"{request.text} has no manifest. Behind the wall it gets the default:"
+    ids = ", ".join(env.spec.id for env in request.manifest.envs)
+    return f"{request.text} is {request.manifest.name} {request.manifest.version} with {ids}. It asks for:"
 
 
-def _grant(asked: Asked, beyond: list[str]) -> str:
-    if asked.own:
+def _grant(request: Request, beyond: list[str]) -> str:
+    if request.own:
         return "Beyond what other code gets by default:"
-    if asked.manifest is None:
+    if request.manifest is None:
         return "More must be asked for in a paddock.toml, or given with make(..., isolation=paddock.Policy(...))."
     if not beyond:
         return "All of it is within the default: nothing to grant."
-    grant = f"make({asked.text!r}, isolation=paddock.permissions({asked.text!r}))"
-    return f"Beyond the default, so it runs only if you grant it, with `paddock run {asked.text} --grant` or {grant}:"
+    grant = f"make({request.text!r}, isolation=paddock.permissions({request.text!r}))"
+    return f"Beyond the default, so it runs only if you grant it, with `paddock run {request.text} --grant` or {grant}:"

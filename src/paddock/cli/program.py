@@ -1,30 +1,36 @@
-"""main(): choose the command, run it, turn every ending into an exit code. Only our own output reaches stdout."""
+"""main(): choose the command, run it, and turn every ending into an exit code. Only our own output reaches stdout."""
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 import warnings
-from collections.abc import Iterator, Sequence
+from argparse import ArgumentParser, ArgumentTypeError, _ActionsContainer
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from importlib import import_module
-from typing import Any, NoReturn
+from typing import NamedTuple, NoReturn
 
-from paddock.cli.commands import COMMANDS, Command
-from paddock.cli.failures import BROKEN_PIPE, FAILED, INTERRUPTED, MISTAKE, OK, CommandFailed, mistake
-from paddock.cli.output import Output
-from paddock.cli.printing import escaping_stream, message_of
+from paddock.cli.output import (
+    BROKEN_PIPE,
+    FAILED,
+    INTERRUPTED,
+    MISTAKE,
+    OK,
+    CommandFailed,
+    Output,
+    error_message,
+    escaping_stream,
+    mistake,
+)
 from paddock.errors import PaddockError
 
 DESCRIPTION = "One environment, every distance. Try: paddock demo"
-EPILOG = (
-    "exit codes: 0 fine, 1 what was checked or run failed, 2 a mistake in the call. PADDOCK_DEBUG=1 shows tracebacks."
-)
+EPILOG = "exit codes: 0 success, 1 the check or run failed, 2 wrong usage. PADDOCK_DEBUG=1 shows tracebacks."
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; the arguments are those of the process unless given."""
+    """Run one command, with the arguments of this process by default."""
     words = list(sys.argv[1:] if argv is None else argv)
     output = Output(json="--json" in words)
     try:
@@ -51,7 +57,7 @@ def _report_endings(words: list[str], output: Output) -> int:
         raise
     except Exception as error:
         message, code, exit_code = _meaning(error)
-        if code == "INTERNAL" or _debugging():
+        if code == "INTERNAL" or os.environ.get("PADDOCK_DEBUG", "0") not in ("", "0"):
             import traceback
 
             traceback.print_exception(type(error), error, error.__traceback__, file=escaping_stream(output.stderr))
@@ -60,8 +66,8 @@ def _report_endings(words: list[str], output: Output) -> int:
 
 
 def _meaning(error: Exception) -> tuple[str, str, int]:
-    """The line for the user, the code for ``--json`` and the exit code."""
-    message = message_of(error)
+    """Return the line for the user, the code for ``--json`` and the exit code."""
+    message = error_message(error)
     if isinstance(error, CommandFailed):
         return message, error.code, error.exit_code
     if isinstance(error, PaddockError):
@@ -70,30 +76,28 @@ def _meaning(error: Exception) -> tuple[str, str, int]:
         return f"{error.name} is not installed. Run: pip install {error.name}", "DEPENDENCY_NOT_INSTALLED", MISTAKE
     if isinstance(error, OSError):
         return message, "OS_ERROR", FAILED
-    # All of a bug of ours is wanted in a report: the traceback comes with it.
+    # A bug of ours: the traceback is printed too.
     return f"a bug in paddock: {type(error).__name__}: {message}", "INTERNAL", FAILED
 
 
-def _debugging() -> bool:
-    return os.environ.get("PADDOCK_DEBUG", "0") not in ("", "0")
-
-
 def _run(words: list[str], output: Output) -> int:
-    command = _chosen(words)
+    command = _find_command(words)
     if command is None:
         parser = _parser(None)
         parser.parse_args(words)
         parser.print_help()
         return OK
     module = import_module(f"paddock.cli.{command.module}")
-    arguments = _parser(command, module).parse_args(words)
-    with _contained(output, getattr(module, "PRINTED_LINES", None)):
-        code: int = module.run(arguments, output)
+    shared = command.module != command.name
+    add_arguments = getattr(module, f"add_{command.name}_arguments" if shared else "add_arguments")
+    arguments = _parser(command, add_arguments).parse_args(words)
+    with _redirect_output(output, getattr(module, "PRINTED_LINES", None)):
+        code: int = getattr(module, f"run_{command.name}" if shared else "run")(arguments, output)
     return code
 
 
-def _chosen(words: list[str]) -> Command | None:
-    """The command that the first word names; the options before it take no values."""
+def _find_command(words: list[str]) -> Command | None:
+    """Return the command that the first word names; options before it take no values."""
     name = next((word for word in words if not word.startswith("-")), None)
     if name is None:
         return None
@@ -108,21 +112,21 @@ def _chosen(words: list[str]) -> Command | None:
     raise mistake(f"no command {name[:80]!r}.{hint} Commands: {', '.join(names)}.")
 
 
-class _Parser(argparse.ArgumentParser):
-    """Mistakes become one line instead of a usage text and an exit."""
+class _Parser(ArgumentParser):
+    """Reports a mistake in one line instead of a usage text and an exit."""
 
     def error(self, message: str) -> NoReturn:
         raise mistake(f"{message}. See: {self.prog} --help")
 
 
-def _parser(chosen: Command | None, module: Any = None) -> argparse.ArgumentParser:
+def _parser(chosen: Command | None, add_arguments: Callable[[ArgumentParser], None] | None = None) -> ArgumentParser:
     parser = _Parser(prog="paddock", description=DESCRIPTION, epilog=EPILOG, allow_abbrev=False)
     parser.add_argument("--version", action="version", version=f"paddock {_version()}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command")
     for command in COMMANDS:
         own = commands.add_parser(command.name, help=command.help, description=command.help, allow_abbrev=False)
-        if command == chosen:
-            module.add_arguments(own)
+        if command == chosen and add_arguments is not None:
+            add_arguments(own)
     return parser
 
 
@@ -133,14 +137,14 @@ def _version() -> str:
 
 
 @contextmanager
-def _contained(output: Output, most_lines: int | None) -> Iterator[None]:
-    """While a command runs, what other code prints or warns goes to stderr, escaped; no more lines than these."""
+def _redirect_output(output: Output, most_lines: int | None) -> Iterator[None]:
+    """While a command runs, send what other code prints or warns to stderr, escaped, up to ``most_lines`` lines."""
     stray = escaping_stream(output.stderr)
     into = stray.buffer
     into.lines_left = most_lines
 
     def show_warning(message: Warning | str, *details: object, **more: object) -> None:
-        output.warning(message if isinstance(message, str) else message_of(message))
+        output.warning(message if isinstance(message, str) else error_message(message))
 
     with redirect_stdout(stray), redirect_stderr(stray), warnings.catch_warnings():
         warnings.showwarning = show_warning
@@ -148,3 +152,87 @@ def _contained(output: Output, most_lines: int | None) -> Iterator[None]:
             yield
         finally:
             into.end()
+
+
+class Command(NamedTuple):
+    """A command, with its help and the module that has its ``add_arguments(parser)`` and ``run(arguments, output)``.
+
+    In a module of another name they are called after the command: ``add_kill_arguments``, ``run_kill``. The module is
+    imported only when the command is chosen, so ``--help`` is quick.
+    """
+
+    name: str
+    module: str
+    help: str
+
+
+COMMANDS = (
+    Command("init", "init", "write a new environment that is ready to check, run and serve"),
+    Command("list", "info", "list every environment that can be made by id"),
+    Command("info", "info", "describe one environment"),
+    Command("check", "check", "check an environment against the rules of the API"),
+    Command("run", "run", "play episodes and show the results"),
+    Command("rescore", "rescore", "score recorded episodes again, with another rubric"),
+    Command("demo", "demo", "take a short tour"),
+    Command("doctor", "doctor", "show what is installed here and what is wrong with it"),
+    Command("explain", "info", "explain what make() would build for a target, and why"),
+    Command("permissions", "permissions", "say in plain words what code may do behind the wall"),
+    Command("serve", "serve", "serve environments over HTTP and websockets"),
+    Command("ps", "ps", "list the sessions of a server"),
+    Command("kill", "ps", "end one session of a server"),
+    Command("hostile", "hostile", "attack this machine's walls with hostile environments, and keep score"),
+)
+
+
+# ── Arguments that several commands share. Types raise ArgumentTypeError, whose text argparse shows ──
+
+_MAX_DIGITS = 40
+TARGET_HELP = (
+    "an id such as CartPole-v1, my_module:Maze-v0, a folder such as ./maze or, where it has several environments, "
+    "./maze:Maze-v0, or a server's URL"
+)
+
+
+def add_json(parser: _ActionsContainer) -> None:
+    """``--json``, which every command has."""
+    parser.add_argument("--json", action="store_true", help="print one JSON document, and nothing else, on stdout")
+
+
+def add_target(parser: ArgumentParser) -> None:
+    """``TARGET``: what make() takes."""
+    parser.add_argument("target", metavar="TARGET", help=TARGET_HELP)
+
+
+def add_deadline(parser: ArgumentParser) -> None:
+    """``--deadline SECONDS``, for commands that call an environment."""
+    parser.add_argument(
+        "--deadline",
+        type=_seconds,
+        metavar="SECONDS",
+        help="end a call into the environment that takes longer; without it, a slow call is only reported",
+    )
+
+
+def _seconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < 1e6:  # NaN too
+        raise ArgumentTypeError(f"{text[:_MAX_DIGITS]!r} is not a number of seconds above 0")
+    return value
+
+
+def integer(at_least: int) -> Callable[[str], int]:
+    """A type for whole numbers from ``at_least`` on."""
+
+    def parse(text: str) -> int:
+        try:
+            value = int(text) if len(text) <= _MAX_DIGITS else None
+        except ValueError:
+            value = None
+        if value is None or value < at_least:
+            raise ArgumentTypeError(f"{text[:_MAX_DIGITS]!r} is not a whole number of {at_least} or more")
+        return value
+
+    return parse

@@ -1,4 +1,4 @@
-"""``paddock ps``: the sessions of a server, and whether it is well. It asks over HTTP and imports no server."""
+"""``paddock ps`` and ``paddock kill``: the sessions of a server, asked over HTTP. Ending one is for operators."""
 
 from __future__ import annotations
 
@@ -6,14 +6,11 @@ import json
 import time
 from argparse import ArgumentParser, Namespace
 from http.client import HTTPConnection, HTTPException
-from typing import TYPE_CHECKING, Any
+from typing import Any
+from urllib.parse import quote
 
-from paddock.cli.arguments import add_json
-from paddock.cli.failures import FAILED, OK, CommandFailed, mistake
-from paddock.cli.output import Output
-
-if TYPE_CHECKING:
-    import ssl
+from paddock.cli.output import FAILED, OK, CommandFailed, Output, mistake
+from paddock.cli.program import add_json
 
 _LIMIT_S = 10.0
 _MOST_BYTES = 1 << 24
@@ -26,11 +23,11 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def add_server(parser: ArgumentParser, whose: str) -> None:
-    """Which server to ask, and how."""
+    """Add the options that name a server."""
     url = "http://127.0.0.1:8000"
     parser.add_argument("--url", default=url, metavar="URL", help=f"the server (default {url})")
-    parser.add_argument("--token", metavar="TOKEN", help=f"{whose} (default: PADDOCK_TOKEN)")
-    parser.add_argument("--ca", metavar="FILE", help="certificates to believe, PEM (default: the system's)")
+    parser.add_argument("--token", metavar="TOKEN", help=f"{whose} token (default: PADDOCK_TOKEN)")
+    parser.add_argument("--ca", metavar="FILE", help="certificates to trust, PEM (default: the system's)")
     add_json(parser)
 
 
@@ -57,12 +54,37 @@ _COLUMNS = ["session", "environment", "whose", "pid", "age s", "idle s", "waits 
 
 
 def _cell(row: dict[str, Any], name: str) -> object:
-    """A process' id is a name, to be copied as it is: no number with separators."""
+    """Return a cell. A process id is text, to be copied as it is, not a number with separators."""
     return str(row.get(name)) if name == "pid" else row.get(name)
 
 
+def add_kill_arguments(parser: ArgumentParser) -> None:
+    """The options of ``paddock kill``."""
+    parser.add_argument("session", metavar="SESSION", help="as 'paddock ps' shows it")
+    add_server(parser, "an operator's")
+
+
+def run_kill(arguments: Namespace, output: Output) -> int:
+    """End the session and its worker. Its client learns of it."""
+    server = ServerAt(arguments)
+    try:
+        ended = server.ask("DELETE", f"/sessions/{quote(arguments.session, safe='')}")
+    except CommandFailed as error:
+        words = {
+            "FORBIDDEN": f"Ending a session on {server.address} needs an operator's token.",
+            "SESSION_GONE": f"{server.address} has no session {arguments.session[:40]!r}. Those it has: paddock ps",
+        }
+        text = words.get(error.code, str(error))
+        raise CommandFailed(text, exit_code=FAILED, code=error.code) from error
+    if output.json:
+        output.document(ended)
+    else:
+        output.line(f"ended {ended.get('session')}, {ended.get('environment')} of {ended.get('principal')}")
+    return OK
+
+
 class ServerAt:
-    """The server that the options name. It is asked over HTTP, each time on a connection of its own."""
+    """The server that the options name. Each request has a connection of its own."""
 
     def __init__(self, arguments: Namespace) -> None:
         from paddock.hosting.remote_address import parse_address
@@ -70,11 +92,20 @@ class ServerAt:
         self.address = parse_address(arguments.url, token=arguments.token)
         if arguments.ca is not None and not self.address.secure:
             raise mistake("--ca is for TLS. Use it with an https:// URL, or drop it.")
-        self._context = None if arguments.ca is None else _tls_context(arguments.ca)
+        context = None
+        if arguments.ca is not None:
+            import ssl
+
+            try:
+                context = ssl.create_default_context(cafile=arguments.ca)
+            except OSError as error:  # SSLError is one
+                why = error.strerror or error
+                raise mistake(f"--ca {arguments.ca}: can't read certificates from it: {why}") from error
+        self._context = context
 
     def ask(self, method: str, path: str) -> Any:
-        """The JSON object that answers; CommandFailed for anything else."""
-        from paddock.hosting.websocket.dialing import dial
+        """Return the JSON object of the answer; CommandFailed for anything else."""
+        from paddock.hosting.websocket.endpoint import dial
 
         endpoint = self.address.endpoint(path)
         connection = HTTPConnection(endpoint.host, endpoint.port, timeout=_LIMIT_S)
@@ -107,15 +138,7 @@ class ServerAt:
         why, code = str(answer.get("detail", "")), answer.get("code")
         text = f"{self.address} answered {status}. {why}".rstrip()
         if status == 401:
-            text = f"{self.address} wants a token: --token, or the variable PADDOCK_TOKEN."
+            unknown = "does not know this token" if self.address.authorization else "wants a token"
+            text = f"{self.address} {unknown}: --token, or the variable PADDOCK_TOKEN."
         code = code if isinstance(code, str) else _CODES.get(status, "REFUSED")
         raise CommandFailed(text, exit_code=FAILED, code=code)
-
-
-def _tls_context(file: str) -> ssl.SSLContext:
-    import ssl
-
-    try:
-        return ssl.create_default_context(cafile=file)
-    except OSError as error:  # SSLError is one
-        raise mistake(f"--ca {file}: no certificates can be read from it: {error.strerror or error}") from error

@@ -1,4 +1,4 @@
-"""``paddock run``: play episodes and show what came of them. The seed is always printed, so any run can be repeated."""
+"""``paddock run``: play episodes and show the results. The seed is always printed, so any run can be repeated."""
 
 from __future__ import annotations
 
@@ -8,10 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from paddock.cli.arguments import add_deadline, add_json, add_target, integer
-from paddock.cli.failures import INTERRUPTED, OK, mistake
-from paddock.cli.output import Output
-from paddock.cli.policies import chosen
+from paddock.cli.output import INTERRUPTED, OK, Output, mistake
+from paddock.cli.program import add_deadline, add_json, add_target, integer
 from paddock.core.problem import kind
 
 if TYPE_CHECKING:
@@ -30,14 +28,14 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--policy",
         default="random",
         metavar="NAME",
-        help="who acts: random (the default), or a file such as ./agent.py",
+        help="what acts: random (the default), or a file such as ./agent.py",
     )
     parser.add_argument(
         "--policy-isolation", metavar="KIND", help="the wall around an agent's file: sandbox (the default) … none"
     )
     parser.add_argument("--grant", action="store_true", help="grant a folder the permissions that it asks for")
     parser.add_argument(
-        "--seed", type=integer(0), default=0, metavar="S", help="episode i begins with S + i (default 0)"
+        "--seed", type=integer(0), default=0, metavar="S", help="episode i is seeded with S + i (default 0)"
     )
     parser.add_argument(
         "--max-episode-steps", type=integer(1), metavar="N", help="another time limit than the environment's own"
@@ -62,18 +60,18 @@ def _object(text: str) -> dict[str, Any]:
 
 def run(arguments: Namespace, output: Output) -> int:
     """Play, then print the table."""
-    from paddock.cli.environment import granted, made
-    from paddock.cli.episodes import play
-    from paddock.cli.watchdog import watched
+    from paddock.cli.environment import grant_all, open_env
+    from paddock.cli.episodes import open_policy, play
+    from paddock.cli.watchdog import watch
 
     count = arguments.episodes
-    isolation = granted(arguments.target, arguments.isolation) if arguments.grant else arguments.isolation
+    isolation = grant_all(arguments.target, arguments.isolation) if arguments.grant else arguments.isolation
     options = {"isolation": isolation, "max_episode_steps": arguments.max_episode_steps, "env_kwargs": arguments.kwargs}
     with (
-        watched(output, arguments.deadline),
-        chosen(arguments.policy, arguments.policy_isolation) as policy,
-        made(arguments.target, **options) as env,
-        _recorded(env, arguments) as recorded,
+        watch(output, arguments.deadline),
+        open_policy(arguments.policy, arguments.policy_isolation) as policy,
+        open_env(arguments.target, **options) as env,
+        _record_trace(env, arguments) as recorded,
         output.progress(arguments.target, count) as on_episode,
     ):
         played = play(recorded, policy, seed=arguments.seed, episodes=count, on_episode=on_episode)
@@ -85,8 +83,8 @@ def run(arguments: Namespace, output: Output) -> int:
 
 
 @contextmanager
-def _recorded(env: Env[Any, Any], arguments: Namespace) -> Iterator[Env[Any, Any]]:
-    """The environment, with a recorder around it if there is to be a trace."""
+def _record_trace(env: Env[Any, Any], arguments: Namespace) -> Iterator[Env[Any, Any]]:
+    """Put a recorder around the environment if ``--trace`` is given."""
     if arguments.trace is None:
         yield env
         return

@@ -1,4 +1,4 @@
-"""``paddock serve``: environments for others, over HTTP and websockets. Each session has a worker behind a wall."""
+"""``paddock serve``: serve environments over HTTP and websockets. Each session has a worker behind a wall."""
 
 from __future__ import annotations
 
@@ -7,16 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from paddock.cli.arguments import add_json, integer
-from paddock.cli.failures import OK, mistake
-from paddock.cli.output import Output
-from paddock.cli.printing import message_of
+from paddock.cli.output import OK, Output, error_message, mistake
+from paddock.cli.program import add_json, integer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from paddock.server.principals import Tokens
-    from paddock.server.served import Served
+    from paddock.server.auth import Tokens
+    from paddock.server.served_env import ServedEnv
     from paddock.server.settings import Settings
 
 
@@ -28,32 +26,38 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--uds", type=Path, metavar="PATH", help="listen on a unix socket instead")
     parser.add_argument("--isolation", metavar="KIND", help="the wall: sandbox (default), landlock or auto")
     parser.add_argument("--grant", action="store_true", help="grant folders the permissions that they ask for")
+    parser.add_argument(
+        "--processes", type=integer(1), default=1, metavar="N", help="that serve, on one port (default 1)"
+    )
     parser.add_argument("--max-sessions", type=integer(1), default=256, metavar="N", help="default 256")
     parser.add_argument(
         "--sessions-each",
         type=integer(1),
         metavar="N",
-        help="of one token (default: operators all, other roles half of what is theirs)",
+        help="sessions per token (default: all for operators, half of the rest for other roles)",
     )
     parser.add_argument(
-        "--sessions-reserved", type=integer(0), metavar="N", help="kept for operators (default: an eighth)"
-    )
-    parser.add_argument(
-        "--share-built-in",
-        action="store_true",
-        help="sessions of paddock's own environments share one worker: faster, but a stuck one ends them all",
+        "--sessions-reserved", type=integer(0), metavar="N", help="sessions reserved for operators (default: an eighth)"
     )
     parser.add_argument("--deadline", type=_seconds, default=30.0, metavar="S", help="for one request (default 30)")
     parser.add_argument("--token-file", type=Path, metavar="FILE", help="lines 'role token'; without a role: operator")
-    parser.add_argument("--allow-origin", action="append", default=[], metavar="URL", help="a web page that may ask")
     parser.add_argument(
-        "--allow-host", action="append", default=[], metavar="NAME", help="a name that a proxy in front calls it by"
+        "--allow-origin", action="append", default=[], metavar="URL", help="a web page that may connect"
+    )
+    parser.add_argument(
+        "--allow-host",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="a name by which a proxy in front calls this server",
     )
     parser.add_argument("--tls-cert", type=Path, metavar="FILE", help="PEM; needed to listen beyond this machine")
     parser.add_argument("--tls-key", type=Path, metavar="FILE", help="the certificate's key, PEM")
-    parser.add_argument("--journal", type=Path, metavar="DIR", help="keep deterministic sessions over restarts")
-    parser.add_argument("--production", action="store_true", help="close reset, step and state on every path")
-    parser.add_argument("--wire", choices=["0.10", "0.3"], default="0.10", help="which OpenEnv's bytes (default 0.10)")
+    parser.add_argument("--journal", type=Path, metavar="DIR", help="keep deterministic sessions across restarts")
+    parser.add_argument("--production", action="store_true", help="refuse reset, step and state on every path")
+    parser.add_argument(
+        "--wire", choices=["0.10", "0.3"], default="0.10", help="the version of OpenEnv's wire format (default 0.10)"
+    )
     add_json(parser)
 
 
@@ -63,20 +67,20 @@ def _seconds(text: str) -> float:
     except ValueError:
         value = 0.0
     if not 0 < value < float("inf"):
-        raise ArgumentTypeError(f"{text!r} is no positive number of seconds")
+        raise ArgumentTypeError(f"{text!r} is not a positive number of seconds")
     return value
 
 
 def run(arguments: Namespace, output: Output) -> int:
     """Serve until SIGTERM or Ctrl-C."""
-    from paddock.making.folder_name import split_folder
-    from paddock.server.run import run as serve
+    from paddock.making.target import split_folder
+    from paddock.server.listener import run as serve
 
     if arguments.grant and not any(split_folder(target) for target in arguments.targets):
-        raise mistake("--grant is for folders with a paddock.toml, and no target is one. Drop it.")
+        raise mistake("--grant applies to folders with a paddock.toml; none of the targets is one.")
     settings = _settings(arguments)
     tokens, fresh = _tokens(arguments.token_file)
-    served = _served(arguments)
+    served = _load_environments(arguments)
 
     def ready(addresses: Sequence[Any]) -> None:
         _tell(output, served, [url_of(address, secure=settings.tls_cert is not None) for address in addresses], fresh)
@@ -89,30 +93,29 @@ def run(arguments: Namespace, output: Output) -> int:
     return OK
 
 
-def _served(arguments: Namespace) -> list[Served]:
+def _load_environments(arguments: Namespace) -> list[ServedEnv]:
     from paddock.cli.environment import find_modules_here
-    from paddock.making.folder_name import split_folder
-    from paddock.server.served import served_from
+    from paddock.making.target import split_folder
+    from paddock.server.served_env import prepare_envs
 
     if any(":" in target and split_folder(target) is None for target in arguments.targets):
         find_modules_here()
     try:
-        return served_from(
+        return prepare_envs(
             arguments.targets,
             arguments.isolation,
             deadline_s=arguments.deadline,
-            share_built_in=arguments.share_built_in,
             grant=arguments.grant,
         )
     except ModuleNotFoundError as error:  # nothing of the targets is imported here, only looked for
-        raise mistake(f"can't serve: {message_of(error)}", "MODULE_NOT_FOUND") from error
+        raise mistake(f"can't serve: {error_message(error)}", "MODULE_NOT_FOUND") from error
 
 
 def _settings(arguments: Namespace) -> Settings:
     from paddock.server.settings import Settings
 
     if arguments.uds is not None and arguments.tls_cert is not None:
-        raise mistake("--uds is reached on this machine only, so it has no TLS. Drop --tls-cert and --tls-key.")
+        raise mistake("--uds can be reached only from this machine, so it has no TLS. Drop --tls-cert and --tls-key.")
     for name in ("tls_cert", "tls_key"):
         file = getattr(arguments, name)
         if file is not None and not file.is_file():
@@ -121,6 +124,7 @@ def _settings(arguments: Namespace) -> Settings:
         host=arguments.host,
         port=arguments.port,
         uds=arguments.uds,
+        processes=arguments.processes,
         max_sessions=arguments.max_sessions,
         sessions_each=arguments.sessions_each,
         sessions_reserved=arguments.sessions_reserved,
@@ -138,8 +142,8 @@ def _settings(arguments: Namespace) -> Settings:
 
 
 def _tokens(file: Path | None) -> tuple[Tokens, str | None]:
-    """Those of the file, or a fresh one, which is told once."""
-    from paddock.server.principals import Tokens
+    """Return the tokens of the file, or a new token, which is printed once."""
+    from paddock.server.auth import Tokens
 
     if file is None:
         return Tokens.fresh()
@@ -150,14 +154,14 @@ def _tokens(file: Path | None) -> tuple[Tokens, str | None]:
 
 
 def url_of(address: Any, *, secure: bool = False) -> str:
-    """The URL of a server that listens at ``address``, as a client takes it."""
+    """Return the URL of a server that listens at ``address``, for clients."""
     if not isinstance(address, tuple):
         return f"http+unix://{quote(address, safe='')}"
     host = f"[{address[0]}]" if ":" in address[0] else address[0]
     return f"{'https' if secure else 'http'}://{host}:{address[1]}"
 
 
-def _tell(output: Output, served: Sequence[Served], urls: list[str], token: str | None) -> None:
+def _tell(output: Output, served: Sequence[ServedEnv], urls: list[str], token: str | None) -> None:
     names = [one.name for one in served]
     if output.json:
         output.document({"environments": names, "urls": urls, "token": token})

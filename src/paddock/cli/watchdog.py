@@ -1,6 +1,6 @@
-"""Watch the calls into an environment: say which one does not return and where it stands, and end it at a deadline.
+"""Watch the calls into an environment: report one that does not return, with its place, and end it at a deadline.
 
-It looks at the main thread's stack from a second thread, so a call that returns in time costs nothing.
+A second thread looks at the main thread's stack, so a call that returns in time costs nothing.
 """
 
 from __future__ import annotations
@@ -15,27 +15,26 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
 
-from paddock.cli.failures import FAILED
-from paddock.cli.output import Output
+from paddock.cli.output import FAILED, Output
 from paddock.errors import DeadlineExceeded
-from paddock.hosting.failure import Frame, is_own, own_frame
+from paddock.hosting.failures import Frame, is_own, own_frame
 from paddock.hosting.process_channel import ProcessChannel
 
-FIRST_S = 10.0  # until the first word of a call that does not return; from word to word three times as long
+FIRST_S = 10.0  # until the first report of a call that does not return; each further one takes three times as long
 _HINT = "--deadline SECONDS ends such a call."
 _GRACE_S = 3.0  # for an ended call to raise; after that the process ends
-_LOCKED_S = 10.0  # beyond that, for this thread to get its turn; without one, only faulthandler's is left
+_LOCKED_S = 10.0  # beyond that, for this thread to get its turn; after that, faulthandler reports
 _SIGNAL = getattr(signal, "SIGXCPU", None)  # "too much time": the kernel sends it only under a CPU ulimit
 _CLI, _HOSTING = (f"{os.sep}paddock{os.sep}{room}{os.sep}" for room in ("cli", "hosting"))
 
 
 @contextmanager
-def watched(output: Output, deadline_s: float | None) -> Iterator[None]:
-    """Watch what this thread calls in the block; it must be the main one for a call to be ended."""
+def watch(output: Output, deadline_s: float | None) -> Iterator[None]:
+    """Watch the calls of this thread in the block. Only calls of the main thread can be ended."""
     watchdog = _Watchdog(output, deadline_s)
     number = _SIGNAL if threading.current_thread() is threading.main_thread() else None
     before = None if number is None else signal.signal(number, watchdog.interrupt)
-    watchdog.arm()  # here: a call that keeps the interpreter may begin before the thread has its first turn
+    watchdog.arm()  # here: a call that holds the GIL may begin before the thread has its first turn
     thread = threading.Thread(target=watchdog.watch, name="paddock-watchdog", daemon=True)
     thread.start()
     try:
@@ -100,7 +99,7 @@ class _Watchdog:
             os._exit(FAILED)
 
     def arm(self) -> None:
-        """For C code that keeps the interpreter to itself, this thread too: only faulthandler's can speak then."""
+        """Prepare for C code that holds the GIL: then only faulthandler's thread can report."""
         with suppress(OSError, ValueError, AttributeError):  # no descriptor to write to
             limit_s = FIRST_S if self._deadline_s is None else self._deadline_s
             faulthandler.dump_traceback_later(

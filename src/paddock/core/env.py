@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import importlib
+import sys
 from typing import TYPE_CHECKING, Any, Generic, Literal, SupportsFloat, TypeAlias
 
 import numpy as np
 
-from paddock.core.kinship import watch_for_gymnasium
 from paddock.errors import SnapshotUnsupported
 from paddock.seeding import np_random
 
 if TYPE_CHECKING:
-    from types import TracebackType
+    from importlib.machinery import ModuleSpec
+    from types import ModuleType, TracebackType
 
     from typing_extensions import Self, TypeVar
 
@@ -37,11 +39,11 @@ class AnyByDefault:
 
     if not TYPE_CHECKING:
 
-        def __class_getitem__(cls, given: Any) -> Any:
+        def __class_getitem__(cls, types: Any) -> Any:
             if not cls.__parameters__:
                 return cls  # a wrapper that has types of its own, and is generic in Gymnasium
-            given = given if isinstance(given, tuple) else (given,)
-            return super().__class_getitem__((*given, *[Any] * (len(cls.__parameters__) - len(given))))
+            types = types if isinstance(types, tuple) else (types,)
+            return super().__class_getitem__((*types, *[Any] * (len(cls.__parameters__) - len(types))))
 
 
 class Env(AnyByDefault, Generic[ObsType, ActType]):
@@ -67,7 +69,7 @@ class Env(AnyByDefault, Generic[ObsType, ActType]):
         raise NotImplementedError
 
     def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[ObsType, Info]:
-        """Begin an episode. With a seed the random stream starts anew; without one it goes on where it was."""
+        """Begin an episode. With a seed the random stream starts from it; without one it goes on."""
         if seed is not None:
             self._np_random, self._np_random_seed = np_random(seed)
         return None  # type: ignore[return-value]  # a subclass returns (observation, info); Gymnasium's base returns None
@@ -94,7 +96,7 @@ class Env(AnyByDefault, Generic[ObsType, ActType]):
 
     @property
     def np_random(self) -> np.random.Generator:
-        """The environment's random stream; made from the system's entropy if nobody seeded it."""
+        """The environment's random stream; made from the system's entropy if it was never seeded."""
         if self._np_random is None:
             self._np_random, self._np_random_seed = np_random()
         return self._np_random
@@ -138,6 +140,91 @@ class Env(AnyByDefault, Generic[ObsType, ActType]):
     ) -> Literal[False]:
         self.close()
         return False
+
+
+# ── Gymnasium's classes among the bases of ours ──
+#
+# Trainers check isinstance(env, gymnasium.Env) and isinstance(space, gymnasium.spaces.Box). Nothing here imports
+# gymnasium: the first program line that does, before or after paddock, joins the classes. Our methods come first.
+
+# Our module: their module, and the classes. Vector environments are not among them: their metadata has
+# paddock's AutoresetMode, which code written for Gymnasium would compare with its own and take for another mode.
+_CLASSES = {
+    "paddock.core.env": ("gymnasium", ("Env",)),
+    "paddock.core.wrapper": ("gymnasium", ("Wrapper", "ObservationWrapper", "ActionWrapper", "RewardWrapper")),
+    "paddock.spaces": (
+        "gymnasium.spaces",
+        (
+            "Space",
+            "Box",
+            "Dict",
+            "Discrete",
+            "Graph",
+            "MultiBinary",
+            "MultiDiscrete",
+            "OneOf",
+            "Sequence",
+            "Text",
+            "Tuple",
+        ),
+    ),
+}
+
+
+def join() -> None:
+    """Put gymnasium's classes among the bases of ours. Gymnasium is imported by now."""
+    for module, (home, names) in _CLASSES.items():
+        for name in names:
+            ours = getattr(importlib.import_module(module), name)
+            theirs = getattr(sys.modules.get(home), name, None)
+            # Not issubclass(): of Dict and Tuple, Python would remember its "no". They are the same classes where
+            # `gymnasium` is another name for paddock.gym, and none where a test has put something in its place.
+            if isinstance(theirs, type) and theirs not in ours.__mro__:
+                first, *others = ours.__bases__
+                ours.__bases__ = (first, theirs, *others)
+
+
+class Watch:
+    """Finds no module itself; when gymnasium is found, ``join`` follows its import.
+
+    If it was found before, and its import is going on (in another thread, or it loads a plugin that imports paddock),
+    ``join`` follows when it looks for its next part.
+    """
+
+    _joined = False
+
+    def find_spec(self, name: str, path: Any = None, target: ModuleType | None = None) -> ModuleSpec | None:
+        if name.startswith("gymnasium.") and not self._joined:
+            self._joined = _join_if_ready()
+        if name != "gymnasium":
+            return None
+        finders = (one for one in sys.meta_path if one is not self)
+        spec = next((found for one in finders if (found := one.find_spec(name, path, target)) is not None), None)
+        loader: Any = None if spec is None else spec.loader
+        if hasattr(loader, "exec_module"):  # a folder that only looks like gymnasium has none
+            execute = loader.exec_module
+
+            def execute_and_join(module: ModuleType) -> None:
+                execute(module)
+                join()
+
+            loader.exec_module = execute_and_join
+        return spec
+
+
+def _join_if_ready() -> bool:
+    ready = hasattr(sys.modules.get("gymnasium"), "make")  # its classes are there before
+    if ready:
+        join()
+    return ready
+
+
+def watch_for_gymnasium() -> None:
+    """Join now if gymnasium is imported, and otherwise when it is."""
+    watch = Watch()
+    sys.meta_path.insert(0, watch)  # before the look: another thread may be importing it
+    if _join_if_ready():
+        sys.meta_path.remove(watch)
 
 
 watch_for_gymnasium()

@@ -1,12 +1,16 @@
-"""Problem: one thing wrong with an environment. Finding and judging are apart: the guard warns, check_env fails."""
+"""Problem: one thing wrong with an environment. Finding and judging are apart: the guard warns, check_env fails.
+
+``warn_user`` is for all of paddock. Nothing here needs NumPy: the registry warns without it.
+"""
 
 from __future__ import annotations
 
+import sys
+import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from paddock.core.warning import warn_user
 from paddock.errors import PaddockError
 
 _LONGEST_VALUE = 200
@@ -28,7 +32,7 @@ class Problem:
 
 
 def raise_or_warn(problems: Iterable[Problem]) -> None:
-    """Warn of each problem in turn; the first that has an error is raised and ends it."""
+    """Warn of each problem in turn; raise the first that has an error."""
     for problem in problems:
         if problem.error is not None:
             raise problem.error(problem.message) from problem.cause
@@ -36,7 +40,7 @@ def raise_or_warn(problems: Iterable[Problem]) -> None:
 
 
 def brief(value: Any) -> str:
-    """The value's repr, cut where it gets long; for values of environments, whose repr may fail too."""
+    """The value's repr, cut where it gets long. For values of environments, whose repr may fail too."""
     try:
         text = repr(value)
     except Exception as error:
@@ -48,3 +52,12 @@ def kind(value: object) -> str:
     """The name of its type with an article: "an int"."""
     name = type(value).__name__
     return f"{'an' if name.lower().startswith(tuple('aeiou')) else 'a'} {name}"
+
+
+def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
+    """Warn, and name the line outside paddock that led here: the line that the reader of the warning can change."""
+    level = 1
+    frame = sys._getframe(0)
+    while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == "paddock":
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, category, stacklevel=level)

@@ -1,22 +1,46 @@
-"""The registry: ids to EnvSpecs. Registering, listing and looking up import no environment code; only make() does.
+"""The registry: ids to EnvSpecs. Registering, finding and listing import no environment code; only make() does.
 
-Ids that come with paddock or with a package are protected: no door, not even the dict's own methods, replaces them or
-their code. A spec that the registry gives out is its own object: a field that is set there takes effect in make().
+Ids that come with paddock or with a package are protected: nothing, not even the dict's own methods, replaces them or
+their code. The registry hands out its own specs, not copies: a field that you set takes effect in make().
+
+A plugin is an entry point of another distribution in the group ``paddock.envs``. Its name is the environment's id and
+its value ``module:attribute`` the class, so a plugin is listed from metadata alone and its code runs in ``make``. The
+id needs a namespace, and ``paddock/`` is not one that a plugin may take.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import cache
 from typing import Any, Literal, TypeAlias
 
-from paddock.core.ids import EnvId, check_namespace, parse_id
-from paddock.core.spec import EnvCreator, EnvSpec, VectorEnvCreator, WrapperSpec, seal
-from paddock.core.warning import warn_user
-from paddock.errors import RegistrationError, RegistryConflict
+from paddock.core.problem import warn_user
+from paddock.core.spec import (
+    EnvCreator,
+    EnvId,
+    EnvSpec,
+    VectorEnvCreator,
+    WrapperSpec,
+    check_namespace,
+    parse_id,
+    public_path,
+    seal,
+)
+from paddock.errors import (
+    DeprecatedEnv,
+    NameNotFound,
+    NamespaceNotFound,
+    PaddockError,
+    RegistrationError,
+    RegistryConflict,
+    VersionNotFound,
+)
 
 Origin: TypeAlias = Literal["built in", "registered", "plugin"]
+
+GROUP = "paddock.envs"
 
 _namespace: ContextVar[str | None] = ContextVar("paddock_namespace", default=None)
 
@@ -29,7 +53,7 @@ class Registry(dict[str, EnvSpec]):
         self._protected: set[str] = getattr(self, "_protected", set())
 
     def protect(self, specs: list[EnvSpec]) -> None:
-        """Add specs that nothing may replace: what paddock ships, and what a verified package brings."""
+        """Add specs that nothing may replace: those that paddock ships, and those of a verified package."""
         for spec in specs:
             self[spec.id] = spec
             seal(spec)
@@ -38,6 +62,11 @@ class Registry(dict[str, EnvSpec]):
     def is_protected(self, id: str) -> bool:
         """Whether the id can never be replaced."""
         return id in self._protected
+
+    def is_built_in(self, id: str, entry_point: str) -> bool:
+        """Whether the id comes with paddock and the entry point is its own, in whichever file that was."""
+        own = self[id].entry_point if self.is_protected(id) else None
+        return isinstance(own, str) and own.startswith("paddock.") and public_path(own) == public_path(entry_point)
 
     def _writable(self, id: str) -> str:
         id = str.__str__(id)  # a subclass of str could answer == as it likes
@@ -49,7 +78,7 @@ class Registry(dict[str, EnvSpec]):
 
     def __setitem__(self, id: str, spec: EnvSpec) -> None:
         if not isinstance(spec, EnvSpec) or str(parse_id(id)) != spec.id:
-            raise RegistrationError(f"registry[{id!r}] is to be an EnvSpec of that id, got {spec!r}.")
+            raise RegistrationError(f"registry[{id!r}] takes an EnvSpec of that id, got {spec!r}.")
         super().__setitem__(self._writable(id), spec)
 
     def __delitem__(self, id: str) -> None:
@@ -117,8 +146,8 @@ def register(
 ) -> None:
     """Give an environment an id.
 
-    The same id with the same entry points again is silent, so that a notebook cell can run twice; with others it
-    raises unless ``replace``. Protected ids are never replaced.
+    Registering the same id with the same entry points again does nothing, so that a notebook cell can run twice; with
+    other entry points it raises unless ``replace``. Protected ids are never replaced.
 
     >>> import paddock
     >>> paddock.register("me/Maze-v0", "my_maze:Maze", max_episode_steps=100)
@@ -140,11 +169,24 @@ def register(
 
 def add_spec(spec: EnvSpec, *, replace: bool = False) -> None:
     """Put a spec into the registry, or raise and change nothing."""
-    _check_entry_points(spec)
+    entry_points = (spec.entry_point, spec.vector_entry_point)
+    if entry_points == (None, None):
+        raise RegistrationError(
+            f"Either `entry_point` or `vector_entry_point` (or both) must be provided, {spec.id!r} has neither."
+        )
+    for value in entry_points:
+        if isinstance(value, str):
+            check_entry_point(value)
+        elif value is not None and not callable(value):
+            raise RegistrationError(f"{spec.id!r}: an entry point is 'module:attribute' or a callable, got {value!r}.")
     known = registry.get(spec.id)
     if known is None:
         _check_versioning(spec)
-    elif not replace and not registry.is_protected(spec.id) and not _same_code(known, spec):
+    elif not (
+        replace
+        or registry.is_protected(spec.id)  # which raises below
+        or [*map(_code_name, entry_points)] == [*map(_code_name, (known.entry_point, known.vector_entry_point))]
+    ):
         raise RegistryConflict(
             f"{spec.id!r} is registered with entry point {known.entry_point!r}; this one is {spec.entry_point!r}. "
             f"Choose another id or version, or pass replace=True."
@@ -166,7 +208,7 @@ def full_id(id: str) -> str:
 
 
 def origin_of(id: str) -> Origin:
-    """Where a known id comes from; one that is not in the registry is known from a plugin's metadata."""
+    """Where a known id comes from. One that is not in the registry comes from a plugin's metadata."""
     if id not in registry:
         return "plugin"
     return "built in" if registry.is_protected(id) else "registered"
@@ -179,18 +221,6 @@ def versions_of(namespace: str | None, name: str) -> list[int]:
         for spec in registry.values()
         if spec.namespace == namespace and spec.name == name and spec.version is not None
     )
-
-
-def _check_entry_points(spec: EnvSpec) -> None:
-    if spec.entry_point is None and spec.vector_entry_point is None:
-        raise RegistrationError(
-            f"Either `entry_point` or `vector_entry_point` (or both) must be provided, {spec.id!r} has neither."
-        )
-    for value in (spec.entry_point, spec.vector_entry_point):
-        if isinstance(value, str):
-            check_entry_point(value)
-        elif value is not None and not callable(value):
-            raise RegistrationError(f"{spec.id!r}: an entry point is 'module:attribute' or a callable, got {value!r}.")
 
 
 def check_entry_point(text: str) -> tuple[str, str]:
@@ -218,11 +248,6 @@ def _check_versioning(spec: EnvSpec) -> None:
         )
 
 
-def _same_code(one: EnvSpec, other: EnvSpec) -> bool:
-    pairs = ((one.entry_point, other.entry_point), (one.vector_entry_point, other.vector_entry_point))
-    return all(_code_name(known) == _code_name(new) for known, new in pairs)
-
-
 def _code_name(entry_point: Any) -> Any:
     # A class defined in a notebook cell is a new object each time the cell runs; its name stays.
     if isinstance(entry_point, str) or entry_point is None:
@@ -230,3 +255,159 @@ def _code_name(entry_point: Any) -> Any:
     if getattr(entry_point, "__name__", "") == "<lambda>":
         return entry_point.__code__  # all lambdas of a module share one name; equal code is the same code
     return f"{getattr(entry_point, '__module__', '')}:{getattr(entry_point, '__qualname__', id(entry_point))}"
+
+
+def spec(env_id: str) -> EnvSpec:
+    """The registered spec of exactly this id."""
+    found: EnvSpec | None = registry.get(env_id) if isinstance(env_id, str) else None
+    if found is None:
+        found = plugin_specs().get(str(parse_id(env_id)))
+    if found is None:
+        raise not_found(parse_id(env_id))
+    return found
+
+
+def find_spec(env_id: str) -> EnvSpec:
+    """The spec that ``make(env_id)`` takes: the newest if the id has no version. Warns if a newer version exists."""
+    parts = parse_id(env_id)
+    versions = versions_of(parts.namespace, parts.name)
+    if parts.version is None and versions and env_id not in registry:
+        newest = str(parts._replace(version=versions[-1]))
+        warn_user(
+            f"Using the latest versioned environment `{newest}` instead of the unversioned environment `{env_id}`."
+        )
+        return registry[newest]
+    if parts.version is not None and versions and versions[-1] > parts.version:
+        warn_user(
+            f"The environment {env_id} is out of date. You should consider upgrading to version `v{versions[-1]}`.",
+            DeprecationWarning,
+        )
+    return spec(env_id)
+
+
+def not_found(parts: EnvId, *, names: Iterable[str] = (), namespaces: Iterable[str] = ()) -> PaddockError:
+    """The error for an id that is not registered: which part of it is wrong, and what the caller may have meant.
+
+    ``names`` and ``namespaces``: more that can be made, though they are not registered.
+    """
+    registered = {known.namespace for known in registry.values()}
+    if parts.namespace is not None and parts.namespace not in registered:
+        known = sorted(ns for ns in (*registered, *namespaces) if ns is not None)
+        hint = suggestion(parts.namespace, known) or f" Have you installed the proper package for {parts.namespace}?"
+        by_module = f" Was its module imported? make('module:{parts}') does that."
+        return NamespaceNotFound(f"Namespace {parts.namespace} not found.{hint}{by_module}")
+    named = {known.name for known in registry.values() if known.namespace == parts.namespace}
+    if parts.name not in named:
+        where = f" in namespace {parts.namespace}" if parts.namespace else ""
+        hint = suggestion(parts.name, sorted({*named, *(() if parts.namespace else names)}))
+        return NameNotFound(f"Environment `{parts.name}` doesn't exist{where}.{hint} List all: paddock list")
+    versions = versions_of(parts.namespace, parts.name)
+    plain = str(parts._replace(version=None))
+    if versions and parts.version is not None and parts.version < versions[-1]:
+        return DeprecatedEnv(
+            f"Environment version v{parts.version} for `{plain}` is deprecated. "
+            f"Please use `{plain}-v{versions[-1]}` instead."
+        )
+    has = f"versioned environments: [ {', '.join(f'`v{v}`' for v in versions)} ]" if versions else "no version"
+    return VersionNotFound(
+        f"Environment version `v{parts.version}` for environment `{plain}` doesn't exist. It provides {has}."
+    )
+
+
+def suggestion(word: str, known: Sequence[str]) -> str:
+    """A sentence that names the known word nearest to this one, or nothing."""
+    from difflib import get_close_matches
+
+    lower = {name.lower(): name for name in known}
+    close = get_close_matches(word.lower(), list(lower), n=1)
+    return f" Did you mean: `{lower[close[0]]}`?" if close else ""
+
+
+def plugin_specs() -> dict[str, EnvSpec]:
+    """Specs of all well-formed plugins whose ids don't mean a registered environment: a plugin replaces nothing.
+
+    An id without a version means the newest registered one.
+    """
+    return {
+        id: spec
+        for id, spec in _read_plugins()[0].items()
+        if id not in registry and (spec.version is not None or not versions_of(spec.namespace, spec.name))
+    }
+
+
+def plugin_faults() -> list[str]:
+    """What is wrong with plugins that can't be listed, one sentence for each."""
+    return _read_plugins()[1]
+
+
+def _read_plugins() -> tuple[dict[str, EnvSpec], list[str]]:
+    from importlib.metadata import entry_points  # 20 ms: only when an id is not in the registry, or to list
+
+    specs: dict[str, EnvSpec] = {}
+    faults: list[str] = []
+    for entry in entry_points(group=GROUP):
+        try:
+            parts = parse_id(entry.name)
+            check_entry_point(entry.value)
+        except RegistrationError as error:
+            faults.append(f"plugin {entry.name!a}: {error}")
+            continue
+        id = str(parts)
+        if parts.namespace is None or parts.namespace.lower() == "paddock":
+            faults.append(
+                f"plugin {id!r}: its id needs a namespace of its own, as 'acme/{parts._replace(namespace=None)}'"
+            )
+            continue
+        if id in specs and specs[id].entry_point != entry.value:
+            faults.append(f"plugin {id!r} is offered twice: {specs[id].entry_point!r} and {entry.value!r}")
+            continue
+        specs[id] = _plugin_spec(id, entry.value)
+    return specs, faults
+
+
+@cache
+def _plugin_spec(id: str, entry_point: str) -> EnvSpec:
+    """The same object each time, so that a field that you set takes effect in make()."""
+    return EnvSpec(id, entry_point=entry_point)
+
+
+def pprint_registry(
+    print_registry: dict[str, EnvSpec] = registry,
+    *,
+    num_cols: int = 3,
+    exclude_namespaces: list[str] | None = None,
+    disable_print: bool = False,
+) -> str | None:
+    """Print ids in columns under the family they belong to, or return that text."""
+    excluded = set(exclude_namespaces or ())
+    width = max((len(id) for id in print_registry), default=0)
+    blocks = []
+    for family, ids in families(print_registry).items():
+        if family not in excluded:
+            rows = [ids[at : at + num_cols] for at in range(0, len(ids), num_cols)]
+            lines = [" ".join(id.ljust(width) for id in row).rstrip() for row in rows]
+            blocks.append("\n".join([f"===== {family} =====", *lines]))
+    text = "\n".join(blocks)
+    if disable_print:
+        return text
+    print(text)
+    return None
+
+
+def families(specs: dict[str, EnvSpec]) -> dict[str, Sequence[str]]:
+    """Sorted ids by family: the namespace, or for ids without one the package that the entry point names."""
+    found: dict[str, list[str]] = {}
+    for spec in specs.values():
+        found.setdefault(family_of(spec), []).append(spec.id)
+    return {family: sorted(ids) for family, ids in found.items()}
+
+
+def family_of(spec: EnvSpec) -> str:
+    """The namespace, or the folder below ``envs`` in the entry point, or the entry point's package."""
+    if spec.namespace is not None:
+        return spec.namespace
+    module = spec.entry_point.partition(":")[0] if isinstance(spec.entry_point, str) else ""
+    parts = module.removeprefix("paddock.sources.").split(".")  # an environment of another library: that library
+    if "envs" in parts[:-1]:
+        return parts[parts.index("envs") + 1]
+    return parts[0] if parts[0] else str(None)

@@ -1,23 +1,77 @@
-"""EnvSpec: data that says what to make. Two specs that are equal make the same environment."""
+"""EnvSpec: data that says what to make, and the ids of environments. Equal specs make the same environment.
+
+An id is ``[namespace/]Name[-vN]``. Its parser is total: any string gives parts or one InvalidId.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from paddock.core.ids import parse_id
-from paddock.errors import RegistryConflict
+from paddock.errors import InvalidId, RegistryConflict
 
 if TYPE_CHECKING:
     from paddock.core.env import Env
     from paddock.core.vector_env import VectorEnv
 
+MAX_ID_LENGTH = 256
+# ASCII only, so that no two ids look alike; nine digits at most, so that a version is always a small int.
+_ID = re.compile(r"(?:(?P<namespace>[\w:-]+)/)?(?P<name>[\w:.-]+?)(?:-v(?P<version>0|[1-9][0-9]{0,8}))?", re.ASCII)
+_LOOKS_VERSIONED = re.compile(r".*-v[0-9]+", re.ASCII | re.DOTALL)
+_NAMESPACE = re.compile(r"[\w:-]+", re.ASCII)
+
+
+class EnvId(NamedTuple):
+    """The parts of an id; ``str()`` of it is the id again."""
+
+    namespace: str | None
+    name: str
+    version: int | None
+
+    def __str__(self) -> str:
+        text = self.name if self.version is None else f"{self.name}-v{self.version}"
+        return text if self.namespace is None else f"{self.namespace}/{text}"
+
+
+def parse_id(text: str) -> EnvId:
+    """Split an id into its parts."""
+    match = _ID.fullmatch(text) if isinstance(text, str) and len(text) <= MAX_ID_LENGTH else None
+    # "Maze-v01" would read as a name without a version, and format as an id that was never registered.
+    if match is None or (match["version"] is None and _LOOKS_VERSIONED.fullmatch(match["name"])):
+        raise InvalidId(
+            f"Malformed environment ID: {_ascii(text)}. Expected [namespace/]Name[-vN] of ASCII letters, digits, "
+            f"'_', '-', '.' and ':', a version without leading zeros, at most {MAX_ID_LENGTH} characters."
+        )
+    version = match["version"]
+    return EnvId(match["namespace"], match["name"], None if version is None else int(version))
+
+
+def format_id(namespace: str | None, name: str, version: int | None) -> str:
+    """The id with these parts."""
+    return str(EnvId(namespace, name, version))
+
+
+def check_namespace(text: str) -> str:
+    """``text`` if it can be a namespace."""
+    if not isinstance(text, str) or len(text) > MAX_ID_LENGTH or not _NAMESPACE.fullmatch(text):
+        raise InvalidId(f"Malformed namespace: {_ascii(text)}. Expected ASCII letters, digits, '_', '-' and ':'.")
+    return text
+
+
+def _ascii(text: object) -> str:
+    safe = ascii(text)
+    return safe if len(safe) <= 80 else safe[:77] + "..."
+
+
 EnvCreator: TypeAlias = "Callable[..., Env[Any, Any]]"
 VectorEnvCreator: TypeAlias = "Callable[..., VectorEnv[Any, Any, Any]]"
 
 _CODE = ("id", "entry_point", "vector_entry_point")
-# Python's id() of specs whose code nobody may change. They stay in the registry, so that no other object gets the id.
+# The packages that export the classes of paddock's own that specs name.
+_EXPORTERS = ("paddock.wrappers.vector", "paddock.wrappers", "paddock.envs", "paddock.agentic.envs", "paddock.sources")
+# Python's id() of specs whose code can't be changed. They stay in the registry, so no other object gets the same id().
 _sealed: set[int] = set()
 
 
@@ -28,6 +82,9 @@ class WrapperSpec:
     name: str
     entry_point: str
     kwargs: dict[str, Any] | None
+
+    def __post_init__(self) -> None:
+        self.entry_point = public_path(self.entry_point)
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -73,8 +130,8 @@ class EnvSpec:
         super().__setattr__(name, value)
 
     def make(self, **kwargs: Any) -> Env[Any, Any]:
-        """``paddock.make`` of this spec; ``disable_env_checker``, Gymnasium's word for no validation, is one too."""
-        import paddock  # the public door: what stands behind it is above this layer
+        """``paddock.make`` of this spec. ``disable_env_checker=True`` is Gymnasium's word for ``validate=False``."""
+        import paddock  # through the root: `make` is above this layer
 
         unchecked = kwargs.pop("disable_env_checker", None)
         if unchecked is not None:
@@ -110,38 +167,50 @@ class EnvSpec:
         if include_entry_points or print_all:
             lines.append(f"entry_point={self.entry_point}")
         plain = EnvSpec(self.id)
-        for name in _SHOWN_UNLESS_DEFAULT:
+        for name in _HIDDEN_AT_DEFAULT:
             value = getattr(self, name)
             if print_all or value != getattr(plain, name):
                 lines.append(f"{name}={value}")
         if self.additional_wrappers:
-            lines += ["additional_wrappers=[", *map(_wrapper_line, self.additional_wrappers), "]"]
+            wrappers = [f"\tname={entry.name}, kwargs={entry.kwargs}" for entry in self.additional_wrappers]
+            lines += ["additional_wrappers=[", *wrappers, "]"]
         elif print_all:
             lines.append("additional_wrappers=[]")
         return lines
 
 
 def _same_fields(one: object, other: object) -> bool:
-    """By their data: what went through JSON has lists for tuples, and arrays do not compare with ``==``."""
-    from paddock.core.spec_values import same_arguments  # when first used: specs are made without NumPy
+    """Compare as data: what went through JSON has lists for tuples, and arrays do not compare with ``==``."""
+    from paddock.core.spec_json import same_arguments  # when first used: specs are made without NumPy
 
     return type(one) is type(other) and same_arguments(vars(one), vars(other))
 
 
 def seal(spec: EnvSpec) -> None:
-    """Let nobody change the code that a spec names; copies of it are free."""
+    """Fix the code that a spec names. A copy can be changed."""
     _sealed.add(id(spec))
 
 
 def entry_point_text(entry_point: Callable[..., Any] | str) -> str:
-    """``module:attribute``; a class or function is named as its text form would be, whether or not that loads."""
+    """``module:attribute``. A class or function gets the text that would name it, whether or not that text loads."""
     if isinstance(entry_point, str):
         return entry_point
     module = getattr(entry_point, "__module__", "?")
     return f"{module}:{getattr(entry_point, '__qualname__', type(entry_point).__name__)}"
 
 
-_SHOWN_UNLESS_DEFAULT = (
+def public_path(entry_point: str) -> str:
+    """Name paddock's own code by the package that exports it, so that specs outlive files. Other code stays as it is.
+
+    >>> public_path("paddock.wrappers.some_file:TimeLimit")
+    'paddock.wrappers:TimeLimit'
+    """
+    module, _, name = entry_point.partition(":")
+    exporter = next((package for package in _EXPORTERS if module.startswith(f"{package}.")), module)
+    return f"{exporter}:{name}" if name else entry_point
+
+
+_HIDDEN_AT_DEFAULT = (
     "reward_threshold",
     "nondeterministic",
     "max_episode_steps",
@@ -149,7 +218,3 @@ _SHOWN_UNLESS_DEFAULT = (
     "disable_env_checker",
     "kwargs",
 )
-
-
-def _wrapper_line(entry: WrapperSpec) -> str:
-    return f"\tname={entry.name}, kwargs={entry.kwargs}"

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias
 
 import numpy as np
 
 from paddock.core.env import ActType, AnyByDefault, Info, ObsType
-from paddock.core.infos import add_info
 from paddock.errors import InvalidLanes, NoAsyncCallError
 from paddock.seeding import np_random
 
@@ -26,8 +26,9 @@ else:
     from typing import TypeVar
 
     ArrayType = TypeVar("ArrayType")
+import numpy as np
 
-# What becomes of a lane that fails: its error is raised, it begins anew, or it is frozen.
+# What happens to a lane that fails: its error is raised, it begins a new episode, or it is frozen.
 OnFault: TypeAlias = Literal["raise", "restart", "mask"]
 
 
@@ -98,7 +99,7 @@ class VectorEnv(AnyByDefault, Generic[ObsType, ActType, ArrayType]):
         raise InvalidLanes(f"{type(self).__name__} can't hold lanes while others move: it defines no hold().")
 
     def render(self) -> tuple[Any, ...] | None:
-        """A frame a lane."""
+        """One frame per lane."""
         raise NotImplementedError
 
     def state(self) -> tuple[State, ...]:
@@ -153,3 +154,86 @@ class VectorEnv(AnyByDefault, Generic[ObsType, ActType, ArrayType]):
         name = type(self).__name__
         where = f"num_envs={self.num_envs}" if hasattr(self, "num_envs") else ""
         return f"{name}({where})" if self.spec is None else f"{name}({self.spec.id}, {where})"
+
+
+# ── Infos of n lanes as one dict: each key an array with a row per lane, ``_key`` a mask of the lanes that have it ──
+#
+# A value never changes on the way in: when a lane brings another type, the array widens instead of rounding it.
+
+_OBJECT = np.dtype(object)
+_ROWS_BYTES = 1 << 30
+_AXIS = 1 << 40
+_NUMBERS = (bool, int, float, np.number, np.bool_)
+
+
+def add_info(batch: dict[str, Any], info: dict[str, Any], lane: int, num_envs: int) -> dict[str, Any]:
+    """Put one lane's info into the batch, and return the batch."""
+    for key, value in info.items():
+        mask = batch.get(f"_{key}")
+        if mask is None:
+            mask = np.zeros(num_envs, dtype=np.bool_)
+        rows = batch.get(key)
+        if isinstance(value, dict) and key != "final_obs" and not isinstance(rows, np.ndarray):
+            rows = add_info(rows or {}, value, lane, num_envs)
+        else:
+            known = rows
+            if isinstance(rows, dict):  # other lanes brought dicts under this key: one object per lane from now on
+                known = _empty(num_envs, _OBJECT, ())
+                for other in np.flatnonzero(mask).tolist():
+                    known[other] = _of_lane(rows, other)
+            rows = _widen(known, value, num_envs, whole=key == "final_obs")
+            rows[lane] = value
+        mask[lane] = True
+        batch[key], batch[f"_{key}"] = rows, mask
+    return batch
+
+
+def _widen(rows: Any, value: Any, num_envs: int, *, whole: bool) -> np.ndarray[Any, Any]:
+    """An array that holds what ``rows`` holds and can take ``value`` without changing it, ``whole`` as one object."""
+    dtype, shape = (_OBJECT, ()) if whole else _row_type(value)
+    if not isinstance(rows, np.ndarray):
+        return _empty(num_envs, dtype, shape)
+    if rows.dtype == dtype and rows.shape[1:] == shape:
+        return rows
+    common = _OBJECT
+    # True is not 1 and text is not a number: only numbers of one shape share an array.
+    if rows.dtype.kind in "iufc" and dtype.kind in "iufc" and rows.shape[1:] == shape:
+        wider = np.result_type(rows.dtype, dtype)
+        if _fits(rows, wider) and _fits(np.asarray(value, dtype), wider):
+            common = wider
+    if common == rows.dtype:
+        return rows
+    wide = _empty(num_envs, common, rows.shape[1:] if common.kind != "O" else ())
+    wide[:] = list(rows) if common.kind == "O" else rows
+    return wide
+
+
+def _row_type(value: Any) -> tuple[np.dtype[Any], tuple[int, ...]]:
+    if isinstance(value, int) and not -(1 << 63) <= value < 1 << 63:
+        return _OBJECT, ()
+    if isinstance(value, _NUMBERS):
+        return np.dtype(type(value)), ()
+    if isinstance(value, np.ndarray):
+        return value.dtype, value.shape
+    return _OBJECT, ()
+
+
+def _fits(values: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> bool:
+    """Whether the values stay what they are: an integer past 2**53 may not be a float."""
+    if values.dtype.kind not in "iu" or dtype.kind not in "fc":
+        return True
+    with np.errstate(invalid="ignore"):
+        return np.array_equal(values.astype(dtype).real.astype(values.dtype), values)
+
+
+def _of_lane(rows: dict[str, Any], lane: int) -> dict[str, Any]:
+    present = [key for key in rows if f"_{key}" in rows and rows[f"_{key}"][lane]]
+    parts = {key: rows[key] for key in present}
+    return {key: _of_lane(one, lane) if isinstance(one, dict) else one[lane] for key, one in parts.items()}
+
+
+def _empty(num_envs: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
+    large = dtype.kind != "O" and num_envs * math.prod(shape) * dtype.itemsize > _ROWS_BYTES
+    if large or max(shape, default=0) > _AXIS:
+        dtype, shape = _OBJECT, ()  # one lane's array may be large; n times that would be too much
+    return np.full(num_envs, None, dtype) if dtype.kind == "O" else np.zeros((num_envs, *shape), dtype)

@@ -1,19 +1,18 @@
 """VectorWrapper: changes what passes between agent and lanes, a whole batch at a time.
 
-What a subclass writes holds both ways: one that writes ``step`` alone is met by ``send`` and ``recv`` too.
+A subclass writes ``step``, or ``send`` and ``recv``; the other form follows from it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias
 
 import numpy as np
 
 from paddock.core.env import ActType, Info, ObsType
+from paddock.core.problem import warn_user
 from paddock.core.vector_env import ArrayType, AutoresetMode, VectorEnv
-from paddock.core.warning import warn_user
 from paddock.core.wrapper import WrapperActType, WrapperObsType
 from paddock.errors import WrongClass
 from paddock.spaces.batch import concatenate, create_empty_array, iterate
@@ -30,6 +29,19 @@ Result = tuple[Any, Any, Any, Any, Info]  # observations, rewards, terminations,
 
 def _join_step_and_halves(cls: type[AnyWrapper]) -> None:
     """Give a class that writes ``step`` the halves that go through it, and one that writes a half the ``step``."""
+
+    # These name the class and not `self`'s methods: a subclass that calls super() would come back to itself for ever.
+    def keep(self: AnyWrapper, actions: Any) -> None:
+        self._sent = (actions,)
+
+    def step_kept(self: AnyWrapper) -> Result:
+        (actions,) = self._take_sent()
+        return cls.step(self, actions)
+
+    def send_and_recv(self: AnyWrapper, actions: Any) -> Result:
+        cls.send(self, actions)
+        return cls.recv(self)
+
     written: set[str] = set()
     for layer in cls.__mro__:  # plain classes mixed in have not passed here: they count as this class's own
         here = vars(layer).keys() & {"step", "send", "recv"}
@@ -37,30 +49,9 @@ def _join_step_and_halves(cls: type[AnyWrapper]) -> None:
             break
         written |= here
     if written == {"step"}:
-        cls.send, cls.recv = _keep, _step_what_was_kept(cls)  # type: ignore[assignment,method-assign]
+        cls.send, cls.recv = keep, step_kept  # type: ignore[method-assign]
     elif written and "step" not in written:
-        cls.step = _send_and_recv(cls)  # type: ignore[assignment,method-assign]
-
-
-def _keep(self: AnyWrapper, actions: Any) -> None:
-    self._sent = (actions,)
-
-
-# Both name the class and not `self`'s methods: a subclass that calls super() would come back to itself for ever.
-def _step_what_was_kept(cls: type[AnyWrapper]) -> Callable[[Any], Result]:
-    def recv(self: AnyWrapper) -> Result:
-        (actions,) = self._take_sent()
-        return cls.step(self, actions)
-
-    return recv
-
-
-def _send_and_recv(cls: type[AnyWrapper]) -> Callable[[Any, Any], Result]:
-    def step(self: AnyWrapper, actions: Any) -> Result:
-        cls.send(self, actions)
-        return cls.recv(self)
-
-    return step
+        cls.step = send_and_recv  # type: ignore[method-assign]
 
 
 class VectorWrapper(
@@ -125,7 +116,7 @@ class VectorWrapper(
         return self.env.state()
 
     def snapshot(self) -> bytes:
-        """The wrapped environment's; a wrapper with a memory of its own adds it with :func:`sealed`."""
+        """The wrapped environment's; a wrapper with a memory of its own adds it with :func:`seal_snapshot`."""
         snapshot: bytes = self._lanes.snapshot()
         return snapshot
 
@@ -143,7 +134,7 @@ class VectorWrapper(
         return found
 
     def set_attr(self, name: str, values: list[Any] | tuple[Any, ...] | Any) -> None:
-        """Set an attribute in every lane: one value for all, or a list or tuple with one a lane."""
+        """Set an attribute in every lane: one value for all, or a list or tuple with one per lane."""
         self._lanes.set_attr(name, values)
 
     @property
@@ -271,10 +262,10 @@ class VectorObservationWrapper(VectorWrapper[WrapperObsType, ActType, ObsType, A
         for lane in np.flatnonzero(ended):
             rows[lane] = infos["final_obs"][lane]
         batch: Any = concatenate(single, rows, create_empty_array(single, len(rows)))
-        seen = list(iterate(self.observation_space, self.final_observations(batch, ended)))
+        changed = list(iterate(self.observation_space, self.final_observations(batch, ended)))
         finals = np.full(len(ended), None, dtype=object)
         for lane in np.flatnonzero(ended):
-            finals[lane] = deepcopy(seen[lane])  # a view, perhaps of a buffer that the next batch is written to
+            finals[lane] = deepcopy(changed[lane])  # a view, perhaps of a buffer that the next batch is written to
         return finals
 
 

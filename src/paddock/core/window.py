@@ -1,4 +1,4 @@
-"""Window: an environment's share of pygame's display. A process has one display: whoever closes last closes it."""
+"""Window: an environment's share of pygame's display. A process has one display: the last window to close closes it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Window:
     """Shows pictures at a number of frames per second. Nothing is opened before the first one.
 
     Several windows share the display, which takes the size of the latest picture. pygame can open more than one, but a
-    second window crashes the interpreter once anybody, another library say, has called ``pygame.quit()``.
+    second window crashes the interpreter once anything, such as another library, has called ``pygame.quit()``.
     """
 
     _showing: ClassVar[WeakSet[Window]] = WeakSet()
@@ -43,7 +43,7 @@ class Window:
         pygame.display.flip()
 
     def close(self) -> None:
-        """Leave the display, and close it if nobody else shows anything there. Calling it twice is fine."""
+        """Leave the display, and close it if no other window shows anything there. Calling it twice is fine."""
         if self not in self._showing:
             return
         self._showing.discard(self)
@@ -57,7 +57,7 @@ class Window:
         except pygame.error as error:
             raise UnsupportedMode(
                 f"render_mode='human' needs a display, and there is none: {error}. "
-                f"Use render_mode='rgb_array', or set SDL_VIDEODRIVER=dummy to draw where nobody looks."
+                f"Use render_mode='rgb_array', or set SDL_VIDEODRIVER=dummy to draw off screen."
             ) from error
         if not self._showing:
             Window._display_is_ours = pygame.display.get_surface() is None
@@ -81,7 +81,7 @@ def load_pygame() -> Any:
     try:
         import pygame
     except ImportError as error:
-        raise DependencyNotInstalled('pygame is not installed, run `pip install "paddock[render]"`') from error
+        raise DependencyNotInstalled("pygame is not installed, run `pip install pygame-ce`") from error
     finally:
         if not greeted:
             os.environ.pop(_QUIET, None)

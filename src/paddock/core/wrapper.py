@@ -36,7 +36,12 @@ class Wrapper(Env[WrapperObsType, WrapperActType], Generic[WrapperObsType, Wrapp
 
     def __init__(self, env: Env[ObsType, ActType]) -> None:
         if not isinstance(env, Env):
-            raise TypeError(f"Expected env to be a `gymnasium.Env` but got {type(env)}{_hint(env)}")
+            hint = ""
+            if hasattr(env, "num_envs"):
+                hint = ". Lanes take a wrapper of paddock.wrappers.vector"
+            elif any(base.__module__.partition(".")[0] == "gymnasium" for base in type(env).__mro__):
+                hint = ". paddock's wrappers take paddock's Env: paddock.sources.from_gymnasium(env) makes one of this"
+            raise TypeError(f"Expected env to be a `gymnasium.Env` but got {type(env)}{hint}")
         self.env = env
         self._action_space: Space[WrapperActType] | None = None
         self._observation_space: Space[WrapperObsType] | None = None
@@ -60,7 +65,7 @@ class Wrapper(Env[WrapperObsType, WrapperActType], Generic[WrapperObsType, Wrapp
         return state(self)
 
     def snapshot(self) -> bytes:
-        """The wrapped environment's; a wrapper with a memory of its own adds it with :func:`sealed`."""
+        """The wrapped environment's; a wrapper with a memory of its own adds it with :func:`seal_snapshot`."""
         return self.env.snapshot()
 
     def restore(self, snapshot: bytes) -> None:
@@ -217,12 +222,3 @@ class RewardWrapper(Wrapper[ObsType, ActType, ObsType, ActType]):
     def reward(self, reward: SupportsFloat) -> SupportsFloat:
         """The reward that the agent sees in place of ``reward``."""
         raise NotImplementedError
-
-
-def _hint(env: Any) -> str:
-    """How what is no Env of ours can be wrapped, where that is known."""
-    if hasattr(env, "num_envs"):
-        return ". Lanes take a wrapper of paddock.wrappers.vector"
-    if any(base.__module__.partition(".")[0] == "gymnasium" for base in type(env).__mro__):
-        return ". paddock's wrappers take paddock's Env: paddock.sources.from_gymnasium(env) makes one of this"
-    return ""

@@ -1,4 +1,4 @@
-"""The environments that come with paddock. Classes load when first asked for; the catalog alone needs no NumPy."""
+"""The environments that come with paddock. Classes load when first used; the catalog alone needs no NumPy."""
 
 from __future__ import annotations
 

@@ -70,6 +70,6 @@ BUILT_IN = [
 ]
 
 # What those of them may do behind a wall that need more than code gets by default: a function that returns a Policy.
-PERMISSIONS = {"paddock/PythonCode": "paddock.agentic.envs.coding.permissions:policy"}
+PERMISSIONS = {"paddock/PythonCode": "paddock.agentic.envs.coding.workspace:policy"}
 
 registry.protect(BUILT_IN)

@@ -1,6 +1,7 @@
 """Gymnasium 1.4's module tree over paddock: change ``import gymnasium as gym`` to ``import paddock.gym as gym``.
 
-Thin re-exports; what differs from paddock's own doors (signatures, legacy shapes, lenient rules) lives here.
+Re-exports mostly; modules that are nothing else have no file, see ``ALIASES`` in each package. What differs from
+paddock's own API (signatures, legacy shapes, lenient rules) lives here.
 """
 
 from paddock.core.env import Env

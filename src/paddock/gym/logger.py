@@ -1,11 +1,14 @@
-"""Gymnasium's logger: coloured Python warnings. Only what is logged through here looks at `min_level`."""
+"""Gymnasium's logger: coloured Python warnings. `min_level` applies only to what is logged through this module."""
 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
+from typing import Final
 
-from paddock.gym.utils.colorize import colorize
-
+_NAMES = ("gray", "red", "green", "yellow", "blue", "magenta", "cyan", "white", "crimson")
+# ANSI's codes, except `crimson`, which no terminal knows: it is Gymnasium's.
+color2num: Final[Mapping[str, int]] = {name: code for code, name in enumerate(_NAMES, start=30)}
 WARN = 30
 ERROR = 40
 
@@ -27,3 +30,9 @@ def error(msg: str, *args: object) -> None:
     """Warn in red, unless ``min_level`` is above ERROR."""
     if min_level <= ERROR:
         warnings.warn(colorize(f"ERROR: {msg % args}", "red"), stacklevel=3)
+
+
+def colorize(string: str, color: str, bold: bool = False, highlight: bool = False) -> str:
+    """The text between the escape codes of a colour, which ``highlight`` puts behind the letters."""
+    code = color2num[color] + (10 if highlight else 0)
+    return f"\x1b[{code}{';1' if bold else ''}m{string}\x1b[0m"

@@ -1,6 +1,6 @@
-"""AsyncRemoteChannel: the same session as RemoteChannel has, for asyncio. Requests are matched with replies by number.
+"""AsyncRemoteChannel: RemoteChannel for asyncio. Requests are matched with replies by number.
 
-So several tasks may ask at once, each gets its own reply; the server carries requests out in the order of the calls.
+So several tasks may ask at once and each gets its own reply; the server carries requests out in the order of the calls.
 """
 
 from __future__ import annotations
@@ -19,24 +19,27 @@ from paddock.hosting.remote_session import (
     CLOSE_GRACE_S,
     HEARTBEAT_S,
     AskAlive,
-    Deed,
+    Command,
+    Connect,
+    Disconnect,
     OnWait,
+    Patience,
     RemoteSession,
+    Send,
     split_frame,
 )
-from paddock.hosting.resuming import Connect, Disconnect, Patience, Send
 from paddock.hosting.websocket.asynchronous import AsyncConnection
 from paddock.hosting.websocket.events import Binary, Closed, Event
 
 if TYPE_CHECKING:
     import ssl
 
-_LOOK_S = 1.0  # how often a silent connection is looked at
-_FAREWELL_S = 0.1  # how often one that takes leave looks whether there is a connection
+_CHECK_S = 1.0  # how often deadlines and a silent connection are checked
+_GOODBYE_S = 0.1  # how often ``close`` checks whether there is a connection
 
 
 class _Overdue(Exception):
-    """Nobody waits any longer for a reply."""
+    """The deadline of a reply is over."""
 
 
 class AsyncRemoteChannel:
@@ -62,7 +65,7 @@ class AsyncRemoteChannel:
             patience=self._patience,
             heartbeat_s=heartbeat_s,
             saved=saved,
-            on_wait=None if on_wait is None else partial(self._call, on_wait),
+            on_wait=None if on_wait is None else partial(self._call_on_wait, on_wait),
         )
         self._raised: Exception | None = None  # by on_wait
         self._connection: AsyncConnection | None = None
@@ -70,22 +73,22 @@ class AsyncRemoteChannel:
         self._dialing: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._waiters: dict[int, asyncio.Future[None]] = {}
-        self._ends_s: dict[int, float] = {}  # until when a reply is waited for
+        self._ends_s: dict[int, float] = {}  # the deadlines of replies
         self._moved = asyncio.Event()  # there is room, a welcome, or an end
         self._order = asyncio.Lock()
         self._closed = False
 
     @property
     def saved(self) -> Resume | None:
-        """With this another channel can take the session over, once. It is as secret as the token."""
+        """With this another channel can take the session over, once. Keep it as secret as the token."""
         return self._session.saved
 
     async def connect(self) -> AsyncRemoteChannel:
-        """Begin the session; returns when the server has said welcome."""
+        """Begin the session; returns when the server has welcomed it."""
         self._loop = asyncio.get_running_loop()
         try:
             self._do(self._session.start(time.monotonic()))
-            self._look()
+            self._check()
             while not self._session.greeted:
                 self._check_over()
                 await self._wait_for_move()
@@ -99,15 +102,15 @@ class AsyncRemoteChannel:
     async def ask(self, request: Request, timeout: float | None = None) -> Reply:
         """Send a request and wait for its reply; DeadlineExceeded after ``timeout`` seconds.
 
-        Whoever stops waiting (a deadline, a cancelled task) does not undo the request.
+        A deadline or a cancelled task ends the wait; it does not undo the request.
         """
         if self._closed:
-            raise ClosedEnvironmentError("This channel is closed. Make the environment anew.")
+            raise ClosedEnvironmentError("This channel is closed. Make the environment again.")
         limit_s = self._deadline_s if timeout is None else timeout
         connection = self._connection
-        # Nobody is before this one, and nothing has to be waited for before it is sent.
+        # No other task is before this one, and it can be sent without waiting.
         at_once = connection is not None and connection.is_writable and not self._order.locked()
-        if at_once and (limit_s is None or limit_s >= _LOOK_S) and self._session.has_room:
+        if at_once and (limit_s is None or limit_s >= _CHECK_S) and self._session.has_room:
             return await self._ask_at_once(request, limit_s)
         if limit_s is None:
             return await self._ask(request)
@@ -117,16 +120,16 @@ class AsyncRemoteChannel:
             raise DeadlineExceeded(f"No answer within {limit_s} s.") from None
 
     async def _ask_at_once(self, request: Request, limit_s: float | None) -> Reply:
-        """Hot: the usual step. Its deadline is looked after by ``_look``; a timer would cost as much as the step."""
-        number, deeds = self._session.submit(request)
+        """Hot: the usual step. ``_check`` watches its deadline; a timer would cost as much as the step."""
+        number, commands = self._session.submit(request)
         waiter = self._waiters[number] = self._loop.create_future()
         if limit_s is not None:
             self._ends_s[number] = time.monotonic() + limit_s
         try:
-            self._do(deeds)
-            await waiter  # which is told once there is a reply, or an end
+            self._do(commands)
+            await waiter  # until there is a reply, or the session is over
             reply = self._session.reply(number)
-            assert reply is not None, "it was told of nothing"
+            assert reply is not None, "the waiter is set only when there is a reply"
         except BaseException as error:
             self._session.forget(number)
             if isinstance(error, _Overdue):
@@ -139,13 +142,13 @@ class AsyncRemoteChannel:
 
     async def _ask(self, request: Request) -> Reply:
         session = self._session
-        async with self._order:  # who waits for room keeps his place
+        async with self._order:  # a task that waits for room keeps its place
             while not session.has_room:
                 self._check_over()
                 await self._wait_for_move()
-            number, deeds = session.submit(request)
+            number, commands = session.submit(request)
             waiter = self._waiters[number] = self._loop.create_future()
-            self._do(deeds)
+            self._do(commands)
         try:
             if self._connection is not None:
                 await self._connection.drain()
@@ -158,37 +161,38 @@ class AsyncRemoteChannel:
             del self._waiters[number]
         return reply
 
-    def lose(self, how: str | None = None, *, cause: str | None = None) -> WorkerLost:
-        """End the session here, without a word to the server; what later calls will raise."""
+    def kill(self, reason: str | None = None, *, cause: str | None = None) -> WorkerLost:
+        """End the session here, without a word to the server; returns what later calls will raise."""
         lost = self._session.over
         if not isinstance(lost, WorkerLost):
-            lost = WorkerLost(f"The environment at {self.address} {how or 'was given up'}.", cause=cause or "ended")
+            text = f"The environment at {self.address} {reason or 'was given up'}."
+            lost = WorkerLost(text, cause=cause or "ended")
         self._do(self._session.end(lost))
         self._abort()
         return lost
 
     async def close(self, grace_s: float = CLOSE_GRACE_S) -> None:
-        """Let the environment close, for at most ``grace_s`` seconds, then take leave. Safe to call twice."""
+        """Let the environment close, within ``grace_s`` seconds, then close the connection. Safe to call twice."""
         if self._closed:
             return
         self._closed = True
         try:
             if self._session.over is None:
-                await self._take_leave(time.monotonic() + grace_s)
+                await self._say_goodbye(time.monotonic() + grace_s)
         finally:
-            self._session.end(ClosedEnvironmentError("This channel is closed. Make the environment anew."))
+            self._session.end(ClosedEnvironmentError("This channel is closed. Make the environment again."))
             self._abort()
 
-    async def _take_leave(self, ends_s: float) -> None:
-        farewell = self._loop.create_task(self._ask(Close()))
+    async def _say_goodbye(self, ends_s: float) -> None:
+        goodbye = self._loop.create_task(self._ask(Close()))
         try:
-            while not farewell.done() and (now := time.monotonic()) < ends_s:
+            while not goodbye.done() and (now := time.monotonic()) < ends_s:
                 ends_s = self._session.leave_by_s(now, ends_s)
-                await asyncio.wait([farewell], timeout=min(_FAREWELL_S, ends_s - now))
+                await asyncio.wait([goodbye], timeout=min(_GOODBYE_S, ends_s - now))
         finally:
-            farewell.cancel()
-            with suppress(PaddockError, asyncio.CancelledError):  # it is gone, and that is all that was wanted
-                await farewell
+            goodbye.cancel()
+            with suppress(PaddockError, asyncio.CancelledError):  # the session is gone, as it should be
+                await goodbye
         if self._connection is not None and self._session.over is None:
             await self._connection.close(timeout_s=max(0.0, ends_s - time.monotonic()))
 
@@ -200,47 +204,47 @@ class AsyncRemoteChannel:
         self._moved.clear()
         await self._moved.wait()
 
-    def _call(self, on_wait: OnWait, ahead: int) -> None:
-        """What it raises is for whoever waits for the session; here it would only end the connection."""
+    def _call_on_wait(self, on_wait: OnWait, ahead: int) -> None:
+        """Keep what it raises for ``connect``; raised here, it would only end the connection."""
         try:
             on_wait(ahead)
         except Exception as error:
             self._raised = self._raised or error
-            self._tell()
+            self._wake_waiters()
 
-    def _tell(self) -> None:
-        """Wake those who may go on now."""
+    def _wake_waiters(self) -> None:
+        """Wake the tasks that can continue now."""
         if not self._moved.is_set():
             self._moved.set()
         for number, waiter in self._waiters.items():
             if not waiter.done() and self._session.is_settled(number):
                 waiter.set_result(None)
 
-    def _do(self, deeds: list[Deed]) -> None:
-        for deed in deeds:
-            if type(deed) is Connect:
-                self._dialing = self._loop.create_task(self._dial(deed))
-            elif type(deed) is Disconnect:
-                if deed.attempt == self._connection_of:
+    def _do(self, commands: list[Command]) -> None:
+        for command in commands:
+            if type(command) is Connect:
+                self._dialing = self._loop.create_task(self._dial(command))
+            elif type(command) is Disconnect:
+                if command.attempt == self._connection_of:
                     self._drop()
-            elif self._connection is not None and deed.attempt == self._connection_of:
-                if type(deed) is Send:
-                    self._connection.send(deed.frame)
-                elif type(deed) is AskAlive:
+            elif self._connection is not None and command.attempt == self._connection_of:
+                if type(command) is Send:
+                    self._connection.send(command.frame)
+                elif type(command) is AskAlive:
                     self._connection.ping()
         if self._session.over is not None:
-            self._tell()
+            self._wake_waiters()
         elif not self._moved.is_set() and self._session.greeted:
             self._moved.set()
 
-    async def _dial(self, asked: Connect) -> None:
-        attempt = asked.attempt
-        await asyncio.sleep(max(0.0, asked.at_s - time.monotonic()))
+    async def _dial(self, planned: Connect) -> None:
+        attempt = planned.attempt
+        await asyncio.sleep(max(0.0, planned.at_s - time.monotonic()))
         try:
             connection = await AsyncConnection.connect(
                 self._session.endpoint,
-                partial(self._happened, attempt),
-                partial(self._ended, attempt),
+                partial(self._handle_event, attempt),
+                partial(self._handle_end, attempt),
                 timeout_s=max(0.01, self._session.attempt_s(time.monotonic())),
                 dial_s=self._patience.handshake_s,
                 on_accept=partial(self._session.accepted, attempt),
@@ -248,27 +252,27 @@ class AsyncRemoteChannel:
                 split=split_frame,
             )
         except (PaddockError, OSError) as error:
-            self._do(self._session.broken(attempt, error, time.monotonic(), _jitter()))
+            self._do(self._session.handle_break(attempt, error, time.monotonic(), _jitter()))
             return
         self._connection, self._connection_of = connection, attempt
         self._do(self._session.connected(attempt, connection.subprotocol))
 
-    def _happened(self, attempt: int, event: Event) -> None:
+    def _handle_event(self, attempt: int, event: Event) -> None:
         session = self._session
         greeted = session.greeted
-        deeds = session.happened(attempt, event, time.monotonic(), 0.5 if greeted else _jitter())
-        if deeds or not greeted or session.over is not None:
-            self._do(deeds)
+        commands = session.handle_event(attempt, event, time.monotonic(), 0.5 if greeted else _jitter())
+        if commands or not greeted or session.over is not None:
+            self._do(commands)
         if type(event) is Binary:
-            self._tell()
+            self._wake_waiters()
 
-    def _ended(self, attempt: int, why: BaseException | Closed) -> None:
+    def _handle_end(self, attempt: int, why: BaseException | Closed) -> None:
         if attempt == self._connection_of:
             self._connection = None
-        self._do(self._session.broken(attempt, why, time.monotonic(), _jitter()))
+        self._do(self._session.handle_break(attempt, why, time.monotonic(), _jitter()))
 
-    def _look(self) -> None:
-        """Once a second: what is due."""
+    def _check(self) -> None:
+        """Do what is due, once a second."""
         now = time.monotonic()
         self._do(self._session.tick(now, _jitter()))
         self._do(self._session.silent(now, _jitter()))
@@ -277,9 +281,9 @@ class AsyncRemoteChannel:
                 self._waiters[number].set_exception(_Overdue())
         if self._session.over is None:
             due_s = self._session.due_s
-            waits_s = [_LOOK_S, *(ends_s - now for ends_s in self._ends_s.values() if ends_s > now)]
+            waits_s = [_CHECK_S, *(ends_s - now for ends_s in self._ends_s.values() if ends_s > now)]
             wait_s = min(waits_s if due_s is None else [*waits_s, max(0.0, due_s - now)])
-            self._timer = self._loop.call_later(wait_s, self._look)
+            self._timer = self._loop.call_later(wait_s, self._check)
 
     def _drop(self) -> None:
         if self._connection is not None:
@@ -292,7 +296,7 @@ class AsyncRemoteChannel:
             self._timer.cancel()
         if self._dialing is not None and self._dialing is not asyncio.current_task():
             self._dialing.cancel()
-        self._tell()
+        self._wake_waiters()
 
 
 def _jitter() -> float:

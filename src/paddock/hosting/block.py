@@ -1,8 +1,8 @@
-"""Block: shared memory of one worker, a row for each of its environments: actions down, results up.
+"""Block: shared memory of one worker, with a row for each of its environments: actions down, results up.
 
-Both ends lay it out alike from the layouts of the spaces, so no address crosses. The file has no name (nothing is left
-behind when both ends are gone) and its size is sealed (a worker can't shrink it under the parent's feet). A worker
-writes what it likes into its own block, at any time: the parent copies values out before it believes them.
+Both ends compute the same layout from the spaces, so no address crosses. The file has no name (nothing is left behind
+when both ends are gone) and its size is sealed (a worker can't shrink it under the parent's feet). A worker can write
+anything into its own block at any time: the parent copies values out before it uses them.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from typing import Any
 
 import numpy as np
 
-from paddock.hosting.rows import Layout, from_layout, put, taken
+from paddock.spaces.rows import Layout, from_layout, put, take_row
 
 Array = np.ndarray[Any, Any]
 
 _ALIGNMENT = 64  # a cache line: the two ends never write into the same one by accident
-_NOBODY = -1
+_NO_ROW = -1
 
 
 class Block:
@@ -33,7 +33,7 @@ class Block:
 
     def __init__(self, fd: int, rows: int, observations: Layout, actions: Layout) -> None:
         self._lay_out(mmap.mmap(fd, size_of(rows, observations, actions)), rows, observations, actions)
-        self._running[0] = _NOBODY
+        self._running[0] = _NO_ROW
 
     def _lay_out(self, memory: mmap.mmap | bytearray, rows: int, observations: Layout, actions: Layout) -> None:
         self._memory = memory
@@ -46,21 +46,21 @@ class Block:
         flags_at = self._next
         self.terminations = self._place(np.dtype(np.uint8), (rows,))
         self.truncations = self._place(np.dtype(np.uint8), (rows,))
-        # All flags, and what lies between them and after them.
+        # All flags, and what is between and after them.
         self.flags: Array = np.ndarray(self._next - flags_at, np.uint8, memory, flags_at)
         self.observations = from_layout(observations, lambda dtype, shape: self._place(dtype, (rows, *shape)))
         self._results: Array = np.ndarray(self._next - results_at, np.uint8, memory, results_at)
         self.actions = from_layout(actions, lambda dtype, shape: self._place(dtype, (rows, *shape)))
-        # The common case, one array of observations, without a look at the nesting.
+        # The common case: one array of observations, no nesting.
         self._flat = self.observations if isinstance(self.observations, np.ndarray) else None
 
     def copy_results(self, other: Block) -> None:
-        """Take over all results of a block with the same rows and observations, as they are at this moment."""
+        """Copy all results of a block with the same rows and observations, as they are at this moment."""
         self._results[:] = other._results
 
     @classmethod
     def create(cls, rows: int, observations: Layout, actions: Layout) -> tuple[Block, int]:
-        """A new block and the descriptor to send to the worker; the caller closes that."""
+        """A new block, and the descriptor to send to the worker, which the caller closes."""
         fd = _nameless_file(size_of(rows, observations, actions))
         try:
             return cls(fd, rows, observations, actions), fd
@@ -74,25 +74,25 @@ class Block:
         return array
 
     def begin(self, row: int) -> None:
-        """Note that this row's turn has come."""
+        """Note that this row is being stepped now."""
         self._running[1] = time.monotonic_ns()
         self._running[0] = row
 
     def idle(self) -> None:
         """Note that no row is being stepped."""
-        self._running[0] = _NOBODY
+        self._running[0] = _NO_ROW
 
     def running(self) -> tuple[int | None, float]:
-        """The row being stepped and when its turn came (seconds of time.monotonic); the worker's word only."""
+        """The row being stepped and since when (seconds of time.monotonic); the worker's claim only."""
         row, since = self._running.tolist()
         return (row if 0 <= row < self.rows else None), since / 1e9
 
     def action(self, row: int) -> Any:
         """The row's action; a copy, because an environment may keep it."""
-        return taken(self.actions, row)
+        return take_row(self.actions, row)
 
     def put(self, row: int, observation: Any, reward: Any, terminated: Any, truncated: Any) -> None:
-        """One step's results; ValueError or TypeError for an observation that does not fit."""
+        """Store one step's results; ValueError or TypeError for an observation that does not fit."""
         flat = self._flat
         if flat is not None and type(observation) is np.ndarray and observation.dtype is flat.dtype:
             if observation.shape != flat.shape[1:]:

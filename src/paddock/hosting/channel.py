@@ -1,4 +1,4 @@
-"""Channel: carries a Request to a Host and brings the Reply back. It never retries: a step is not safe to run twice."""
+"""Channel: carries a Request to a Host and returns the Reply. It never retries: a step is not safe to run twice."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Channel(Protocol):
     """Requests may be sent ahead; replies come back in the order of the requests."""
 
     def send(self, request: Request) -> None:
-        """Pass a request on."""
+        """Send a request."""
 
     def recv(self, timeout: float | None = None) -> Reply:
         """The reply to the oldest request without one; DeadlineExceeded after ``timeout`` seconds."""
@@ -24,15 +24,15 @@ class Channel(Protocol):
 
 
 @runtime_checkable
-class Losable(Protocol):
-    """A channel whose far end can be ended at once."""
+class Killable(Protocol):
+    """A channel whose far end can be killed at once."""
 
-    def lose(self, how: str | None = None, *, cause: str | None = None) -> WorkerLost:
-        """End the far end; what later calls will raise."""
+    def kill(self, reason: str | None = None, *, cause: str | None = None) -> WorkerLost:
+        """Kill the far end; returns what later calls will raise."""
 
 
 class DirectChannel:
-    """To a Host in this process: a request is carried out when its reply is asked for."""
+    """To a Host in this process, for tests: ``recv`` carries the request out."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
@@ -41,12 +41,12 @@ class DirectChannel:
 
     def send(self, request: Request) -> None:
         if self._closed:
-            raise ClosedEnvironmentError("This channel is closed. Make the environment anew.")
+            raise ClosedEnvironmentError("This channel is closed. Make the environment again.")
         self._sent.append(request)
 
     def recv(self, timeout: float | None = None) -> Reply:
         if not self._sent:
-            raise NoAsyncCallError("recv() has no request to answer. Call send(request) first.", "recv")
+            raise NoAsyncCallError("recv() has no request to wait for. Call send(request) first.", "recv")
         return self._host.handle(self._sent.popleft())
 
     def close(self) -> None:

@@ -1,38 +1,41 @@
-"""HostedEnv: an Env whose other half is a Host at the far end of a Channel. Nothing of its code runs here."""
+"""HostedEnv: an Env whose other half is a Host at the far end of a Channel. None of its code runs here.
+
+AsyncHostedEnv is the same for asyncio: ``await env.step(a)``. It is not an Env: code that expects one would call
+``step`` and get a coroutine.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Literal, SupportsFloat
+from types import TracebackType
+from typing import Any, Literal, Protocol, SupportsFloat, TypeVar
 
 import msgspec
 import numpy as np
 
 from paddock.core.env import Env, Info
+from paddock.core.spec import EnvSpec
 from paddock.core.spec_json import decode_spec
 from paddock.core.state import State
 from paddock.errors import BadFrame, ClosedEnvironmentError, PaddockError, ResetNeeded, WorkerLost
 from paddock.hosting import messages as m
-from paddock.hosting.channel import Channel, Losable
-from paddock.hosting.reply_reader import UNWALLED, ReplyReader
-from paddock.hosting.wall import Wall
-from paddock.hosting.wall_description import checked_description, checked_spaces, checked_spec
-from paddock.hosting.wall_rules import WallRules
+from paddock.hosting.channel import Channel, Killable
+from paddock.hosting.judge import TRUSTING, Judge, ReplyReader, WallRules, check_description, check_spaces, check_spec
 from paddock.seeding import to_seed
 from paddock.spaces import Discrete, Space
 from paddock.spaces.json_form import from_json
 
-_NUMBER = 0  # a channel of its own holds one environment
-_NOTHING = Discrete(1)  # until it is made nothing is observed
-_OURS = {"observation_space", "action_space", "metadata", "render_mode", "spec", "np_random"}
+_NUMBER = 0  # the channel holds this environment alone
+_UNMADE = Discrete(1)  # stands in for the observation space until the environment is made
+_OWN_NAMES = {"observation_space", "action_space", "metadata", "render_mode", "spec", "np_random"}
 
 
 class HostedEnv(Env[Any, Any]):
     """The environment that ``what`` describes, made by the Host behind ``channel``; closing it closes the channel.
 
-    ``spaces`` (observation, action) are for those of a user's own class, which have no form on the wire. With ``wall``
-    nothing of what the far end says is believed: what breaks these rules is an EnvironmentViolation, and it is ended.
+    Pass ``spaces`` (observation, action) of a user's own class, which have no form on the wire. With ``wall`` the far
+    end is not trusted: if it breaks these rules it is killed, and EnvironmentViolation raised.
     """
 
     def __init__(
@@ -47,43 +50,30 @@ class HostedEnv(Env[Any, Any]):
         self._closed = False
         self._ordered = wall is not None and wall.ordered
         self._needs_reset = self._ordered
-        self._gate: ReplyReader = UNWALLED if wall is None else Wall(_NOTHING, wall)
+        self._reader: ReplyReader = TRUSTING if wall is None else Judge(_UNMADE, wall)
         try:
-            self._ask(m.Make(_NUMBER, what), partial(self._adopt, spaces=spaces, wall=wall))
+            self._ask(m.Make(_NUMBER, what), partial(_adopt, self, spaces=spaces, wall=wall))
         except BaseException:
             channel.close()
             raise
 
-    def _adopt(self, value: Any, *, spaces: tuple[Space[Any], Space[Any]] | None, wall: WallRules | None) -> None:
-        if wall is None:
-            described = read_description(value)
-            self.observation_space, self.action_space = spaces or described_spaces(described)
-            self.spec = None if described.spec is None else decode_spec(described.spec)
-        else:
-            described = checked_description(value, wall)
-            self.observation_space, self.action_space = spaces or checked_spaces(described, wall)
-            self.spec = checked_spec(described)
-            self._gate = Wall(self.observation_space, wall)
-        self.metadata = described.metadata
-        self.render_mode = described.render_mode
-
     def __setattr__(self, name: str, value: Any) -> None:
-        # What Env and this class define is this side's; anything else would change a copy that nobody reads.
-        if name.startswith("_") or name in _OURS:
+        # What Env and this class define belongs to this side; anything else would change a copy that is never read.
+        if name.startswith("_") or name in _OWN_NAMES:
             super().__setattr__(name, value)
         else:
             raise AttributeError(
-                f"{name!r} is the environment's, and that is elsewhere. Use env.set_wrapper_attr({name!r}, value)."
+                f"{name!r} belongs to the environment, which runs elsewhere. Use env.set_wrapper_attr({name!r}, value)."
             )
 
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(
-            f"{name!r} is not on this side of the environment. Use env.get_wrapper_attr({name!r}), or env.call."
+            f"{name!r} is only available where the environment runs. Use env.get_wrapper_attr({name!r}), or env.call."
         )
 
     def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Any, Info]:
         found: tuple[Any, Info] = self._ask(
-            m.Reset(_NUMBER, None if seed is None else to_seed(seed), options), self._gate.reset
+            m.Reset(_NUMBER, None if seed is None else to_seed(seed), options), self._reader.reset
         )
         self._needs_reset = False
         return found
@@ -91,12 +81,12 @@ class HostedEnv(Env[Any, Any]):
     def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, Info]:
         if self._needs_reset:
             raise ResetNeeded("Cannot call `env.step()` before `env.reset()`, nor after the end of an episode.")
-        result = self._ask(m.Step([_NUMBER], [action]), self._gate.step)
+        result = self._ask(m.Step([_NUMBER], [action]), self._reader.step)
         self._needs_reset = self._ordered and (result[2] or result[3])
         return result  # type: ignore[no-any-return]
 
     def render(self) -> Any:
-        return self._ask(m.Render(_NUMBER), partial(self._gate.render, mode=self.render_mode))
+        return self._ask(m.Render(_NUMBER), partial(self._reader.render, mode=self.render_mode))
 
     def close(self) -> None:
         if not self._closed:
@@ -104,35 +94,35 @@ class HostedEnv(Env[Any, Any]):
             self._channel.close()
 
     def abandon(self) -> None:
-        """End the far end at once, from any thread: whoever waits there for an answer gets WorkerLost."""
-        if isinstance(self._channel, Losable):
-            self._channel.lose("was ended: nobody waits for it any more")
+        """Kill the far end at once, from any thread: a call that waits for an answer raises WorkerLost."""
+        if isinstance(self._channel, Killable):
+            self._channel.kill("was ended: its answer is no longer needed")
         else:
             self.close()
 
-    def printed(self) -> str:
-        """What its worker has printed, as far as that is kept; behind a wall it is, elsewhere it goes to stderr."""
-        kept = getattr(self._channel, "printed", None)
-        return "" if kept is None else kept()
+    def worker_output(self) -> str:
+        """What its worker has printed, if that is kept: it is behind a wall, elsewhere it goes to stderr."""
+        read = getattr(self._channel, "worker_output", None)
+        return "" if read is None else read()
 
     def state(self) -> State:
         """The state at the far end. See :func:`paddock.state`."""
-        return State(*self._ask(m.State(_NUMBER), self._gate.state))
+        return State(*self._ask(m.State(_NUMBER), self._reader.state))
 
     def episode(self) -> tuple[str | None, int | None]:
         """The episode's id and the steps taken in it."""
-        episode_id, step_count, _ = self._ask(m.State(_NUMBER), self._gate.state)
+        episode_id, step_count, _ = self._ask(m.State(_NUMBER), self._reader.state)
         return episode_id, step_count
 
     def public_state(self) -> Any:
         """What the environment chose to show."""
-        return self._ask(m.State(_NUMBER), self._gate.state)[2]
+        return self._ask(m.State(_NUMBER), self._reader.state)[2]
 
     def snapshot(self) -> bytes:
-        return self._ask(m.Snapshot(_NUMBER), self._gate.snapshot)  # type: ignore[no-any-return]
+        return self._ask(m.Snapshot(_NUMBER), self._reader.snapshot)  # type: ignore[no-any-return]
 
     def restore(self, snapshot: bytes) -> None:
-        self._ask(m.Restore(_NUMBER, snapshot), _nothing)
+        self._ask(m.Restore(_NUMBER, snapshot), lambda value: None)
         self._needs_reset = False  # whether it had ended when it was taken, only the far end knows
 
     def has_wrapper_attr(self, name: str) -> bool:
@@ -167,7 +157,7 @@ class HostedEnv(Env[Any, Any]):
         return self._get("np_random_seed")  # type: ignore[no-any-return]
 
     def _find(self, name: str) -> str:
-        return self._ask(m.Call(_NUMBER, name, how="has"), self._gate.found)  # type: ignore[no-any-return]
+        return self._ask(m.Call(_NUMBER, name, how="has"), self._reader.attribute_kind)  # type: ignore[no-any-return]
 
     def _get(self, name: str) -> Any:
         return self._call(name, [], {}, how="get")
@@ -175,38 +165,34 @@ class HostedEnv(Env[Any, Any]):
     def _call(
         self, name: str, args: list[Any], kwargs: dict[str, Any], how: Literal["call", "get", "set"] = "call"
     ) -> Any:
-        # What setting returns is no value of the attribute.
+        # What setting returns is not the attribute's value.
         read_as = f"set_wrapper_attr({name!r})" if how == "set" else name
-        return self._ask(m.Call(_NUMBER, name, args, kwargs, how), partial(self._gate.value, name=read_as))
+        return self._ask(m.Call(_NUMBER, name, args, kwargs, how), partial(self._reader.value, name=read_as))
 
     def _ask(self, request: m.Request, read: Callable[[Any], Any]) -> Any:
         if self._closed:
-            raise ClosedEnvironmentError("This environment is closed. Make it anew.")
+            raise ClosedEnvironmentError("This environment is closed. Make it again.")
         try:
             self._channel.send(request)
         except WorkerLost as error:
-            raise WorkerLost(f"{error} Make the environment anew.", cause=error.cause) from None
+            raise WorkerLost(f"{error} Make the environment again.", cause=error.cause) from None
         reply = self._channel.recv()
         try:
             if isinstance(reply, m.Failed):
-                raise self._gate.failure(reply)
+                raise self._reader.failure(reply)
             return read(reply.value)
-        except self._gate.ends as error:
-            raise ended_by(error, self._channel) from None
+        except self._reader.ends as error:
+            raise kill_because(error, self._channel) from None
 
 
-def ended_by(error: PaddockError, channel: Channel) -> PaddockError:
-    """End the far end of a channel because of what it said; what to raise."""
-    if not isinstance(channel, Losable):
+def kill_because(error: PaddockError, channel: Channel | AsyncChannel) -> PaddockError:
+    """Kill the far end of a channel because of what it said; returns the error to raise."""
+    if not isinstance(channel, Killable):
         channel.close()
         return error
     text, cause = str(error).rstrip("."), getattr(error, "cause", "ended")
-    lost = channel.lose(text if cause == "memory" else f"was ended: {text}", cause=cause)
+    lost = channel.kill(text if cause == "memory" else f"was ended: {text}", cause=cause)
     return lost if isinstance(error, WorkerLost) else error
-
-
-def _nothing(value: Any) -> None:
-    """A reply in which only that it came matters."""
 
 
 def read_description(value: Any) -> m.Description:
@@ -214,12 +200,137 @@ def read_description(value: Any) -> m.Description:
     try:
         return msgspec.convert(value, m.Description)
     except msgspec.ValidationError as error:
-        raise BadFrame(f"Not the description of an environment: {error}.") from None
+        raise BadFrame(f"The reply does not describe an environment: {error}.") from None
 
 
-def described_spaces(described: m.Description) -> tuple[Space[Any], Space[Any]]:
-    """Observation and action space, rebuilt here."""
+def read_spaces(described: m.Description) -> tuple[Space[Any], Space[Any]]:
+    """Rebuild the observation and the action space."""
     observations, actions = described.observation_space, described.action_space
     if observations is None or actions is None:
         raise BadFrame(f"The environment has spaces of its own classes ({described.custom}), which have no wire form.")
     return from_json(observations), from_json(actions)
+
+
+Read = TypeVar("Read")
+
+
+class AsyncChannel(Protocol):
+    """What AsyncHostedEnv needs of a channel."""
+
+    async def ask(self, request: m.Request, timeout: float | None = None) -> m.Reply:
+        """Send a request and wait for its reply."""
+
+    def kill(self, reason: str | None = None, *, cause: str | None = None) -> WorkerLost:
+        """Kill the far end at once; returns what later calls will raise."""
+
+    async def close(self) -> None:
+        """Free the far end."""
+
+
+class AsyncHostedEnv:
+    """HostedEnv for asyncio, made by ``await AsyncHostedEnv.make(…)``.
+
+    Calls are carried out in their order, whichever task they come from.
+    """
+
+    observation_space: Space[Any]
+    action_space: Space[Any]
+    metadata: dict[str, Any]
+    render_mode: str | None
+    spec: EnvSpec | None
+
+    def __init__(self, channel: AsyncChannel, reader: ReplyReader) -> None:
+        self._channel, self._reader = channel, reader
+        self._closed = False
+
+    @classmethod
+    async def make(
+        cls, channel: AsyncChannel, what: dict[str, Any], *, wall: WallRules | None = None
+    ) -> AsyncHostedEnv:
+        """Make the environment that ``what`` describes; closes the channel if that fails. ``wall``: see HostedEnv."""
+        env = cls(channel, TRUSTING if wall is None else Judge(_UNMADE, wall))
+        try:
+            await env._ask(m.Make(_NUMBER, what), partial(_adopt, env, wall=wall))
+        except BaseException:
+            await channel.close()
+            raise
+        return env
+
+    async def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Any, Info]:
+        """Begin an episode: observation and info."""
+        request = m.Reset(_NUMBER, None if seed is None else to_seed(seed), options)
+        return await self._ask(request, self._reader.reset)
+
+    async def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, Info]:
+        """Observation, reward, terminated, truncated, info."""
+        return await self._ask(m.Step([_NUMBER], [action]), self._reader.step)
+
+    async def render(self) -> Any:
+        """What the environment's ``render`` returned."""
+        return await self._ask(m.Render(_NUMBER), partial(self._reader.render, mode=self.render_mode))
+
+    async def state(self) -> State:
+        """The state at the far end. See :func:`paddock.state`."""
+        return State(*await self._ask(m.State(_NUMBER), self._reader.state))
+
+    async def snapshot(self) -> bytes:
+        """What ``restore`` goes on from."""
+        return await self._ask(m.Snapshot(_NUMBER), self._reader.snapshot)
+
+    async def restore(self, snapshot: bytes) -> None:
+        """Go on from a snapshot."""
+        await self._ask(m.Restore(_NUMBER, snapshot), lambda value: None)
+
+    async def call(self, name: str, *args: Any, **kwargs: Any) -> Any:
+        """The far end's attribute, called with the arguments if it is callable."""
+        request = m.Call(_NUMBER, name, list(args), kwargs)
+        return await self._ask(request, partial(self._reader.value, name=name))
+
+    async def close(self) -> None:
+        """Close the environment and its channel; safe to call twice."""
+        if not self._closed:
+            self._closed = True
+            await self._channel.close()
+
+    async def __aenter__(self) -> AsyncHostedEnv:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    def __repr__(self) -> str:
+        where = getattr(self._channel, "address", None)
+        return f"AsyncHostedEnv({where}, wire paddock.v1)" if where is not None else "AsyncHostedEnv()"
+
+    async def _ask(self, request: m.Request, read: Callable[[Any], Read]) -> Read:
+        if self._closed:
+            raise ClosedEnvironmentError("This environment is closed. Make it again.")
+        reply = await self._channel.ask(request)
+        try:
+            if isinstance(reply, m.Failed):
+                raise self._reader.failure(reply)
+            return read(reply.value)
+        except self._reader.ends as error:
+            raise kill_because(error, self._channel) from None
+
+
+def _adopt(
+    env: HostedEnv | AsyncHostedEnv,
+    value: Any,
+    *,
+    spaces: tuple[Space[Any], Space[Any]] | None = None,
+    wall: WallRules | None,
+) -> None:
+    """Give ``env`` what the reply to its Make describes."""
+    if wall is None:
+        described = read_description(value)
+        env.observation_space, env.action_space = spaces or read_spaces(described)
+        env.spec = None if described.spec is None else decode_spec(described.spec)
+    else:
+        described = check_description(value, wall)
+        env.observation_space, env.action_space = spaces or check_spaces(described, wall)
+        env.spec = check_spec(described)
+        env._reader = Judge(env.observation_space, wall)
+    env.metadata, env.render_mode = described.metadata, described.render_mode

@@ -1,4 +1,4 @@
-"""Code goes from parent to worker here, and only here: by cloudpickle, in tier ``process``. Nothing comes back so."""
+"""Code goes from parent to worker here, and only here: by cloudpickle, in tier ``process``. Replies are not pickled."""
 
 from __future__ import annotations
 

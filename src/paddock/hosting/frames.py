@@ -1,25 +1,24 @@
-"""Frames on a stream socket: whole frames in and out. A peer that sends half of one costs nobody more than its time.
+"""Frames on a stream socket: whole frames in and out, and waiting for them.
 
-Steps in shared memory and their replies differ from the ones before only in their number, so they are recognised by
-their bytes and neither encoded nor decoded again. Hot: everything here runs once a worker and step.
+Steps in shared memory and their replies differ from the previous ones only in their number, so they are recognised by
+their bytes and neither encoded nor decoded again. Hot: everything here runs once per worker and step.
 """
 
 from __future__ import annotations
 
 import array
+import os
 import select
 import socket
-import struct
+import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TypeAlias
 
 from paddock.errors import BadFrame
-from paddock.hosting.codec import PREFIX_BYTES, decode, decode_prefix, encode
-from paddock.hosting.limits import LIMITS, Limits
-from paddock.hosting.messages import Done, Message, Step
-from paddock.hosting.one_step import read
+from paddock.hosting.codec import NUMBER, NUMBER_AT, PREFIX_BYTES, decode, decode_prefix, decode_step_frame, encode
+from paddock.hosting.messages import LIMITS, Done, Limits, Message, Step
 from paddock.hosting.values import Unpickler
 
 Piece: TypeAlias = "bytes | bytearray | memoryview"
@@ -28,8 +27,7 @@ Wait = Callable[[int, int, "float | None"], bool]
 _READ_BYTES = 1 << 16
 _PIECES = 512  # a system call takes 1,024
 _LONGEST_MS = 2**31 - 1
-_NUMBER = struct.Struct("<I")
-_NUMBER_AT, _NUMBER_END = 8, 12  # where a frame's number lies
+_NUMBER_END = NUMBER_AT + NUMBER.size
 
 
 class SameFrame:
@@ -38,9 +36,9 @@ class SameFrame:
     def __init__(self, message: Message) -> None:
         self._bytes = bytearray().join(encode(message))
 
-    def numbered(self, number: int) -> bytearray:
+    def with_number(self, number: int) -> bytearray:
         """Its bytes; valid until the next call."""
-        _NUMBER.pack_into(self._bytes, _NUMBER_AT, number)
+        NUMBER.pack_into(self._bytes, NUMBER_AT, number)
         return self._bytes
 
 
@@ -49,7 +47,7 @@ def write_frame(
 ) -> None:
     """Send all of a frame; TimeoutError if the peer has not taken it within ``timeout`` seconds.
 
-    ``wait`` takes the place of ``wait_for``, for one that has something else to do meanwhile.
+    Pass ``wait`` in place of ``wait_for`` to do something else meanwhile.
     """
     wait = wait or wait_for
     rest: list[Piece] = list(pieces)
@@ -72,7 +70,7 @@ def write_same(
     sock: socket.socket, frame: SameFrame, number: int, timeout: float | None = None, wait: Wait | None = None
 ) -> None:
     """Send a frame again, under this number."""
-    data = frame.numbered(number)
+    data = frame.with_number(number)
     sent = 0
     with suppress(BlockingIOError):
         sent = sock.send(data)
@@ -88,14 +86,14 @@ def wait_for(fd: int, event: int, timeout: float | None) -> bool:
 
 
 def milliseconds(seconds: float | None) -> float | None:
-    """A time limit as poll takes it: not negative, and no longer than it can count."""
+    """A time limit as poll takes it: not negative, and within what it can count."""
     return None if seconds is None else min(max(0.0, seconds * 1000), _LONGEST_MS)
 
 
 class FrameReader:
-    """Frames from a socket as they arrive. It waits for bytes only if the socket does.
+    """Reads frames from a socket as they arrive. It waits for bytes only if the socket is blocking.
 
-    With ``descriptors``, file descriptors that come along are kept in ``descriptors`` for their owner to take.
+    With ``descriptors=True``, the attribute ``descriptors`` collects file descriptors that come along.
     """
 
     def __init__(
@@ -125,13 +123,13 @@ class FrameReader:
     def next(self) -> tuple[int, Message | BadFrame] | None:
         """The next frame's number and message, or None if not all of it is here.
 
-        A frame that is no message comes as the BadFrame that says so. EOFError when the peer closed its end; BadFrame
-        is raised when the stream can't be followed any further.
+        A frame that is not a message comes as the BadFrame that says so. EOFError when the peer closed its end; raises
+        BadFrame when the stream can't be followed any further.
         """
-        if self._start != self._end and self._large is None and (frame := self._buffered()) is not None:
+        if self._start != self._end and self._large is None and (frame := self._read_small_frame()) is not None:
             return frame
         if self._large is not None:
-            return self._go_on_with_large()
+            return self._read_large()
         empty = self._start == self._end
         count = self._receive()
         if count is None:
@@ -139,26 +137,32 @@ class FrameReader:
         self._end += count
         if self._start == 0 and count == len(self._same) == self._end:
             small, same = self._small, self._same
-            if small[_NUMBER_END:count] == same[_NUMBER_END:] and small[:_NUMBER_AT] == same[:_NUMBER_AT]:
+            if small[_NUMBER_END:count] == same[_NUMBER_END:] and small[:NUMBER_AT] == same[:NUMBER_AT]:
                 self._end = 0
-                return _NUMBER.unpack_from(small, _NUMBER_AT)[0], self._same_message
-        if self._start == 0 and (usual := read(bytes(self._view[: self._end]))) is not None:
+                return NUMBER.unpack_from(small, NUMBER_AT)[0], self._same_message
+        if self._start == 0 and (usual := decode_step_frame(bytes(self._view[: self._end]))) is not None:
             self._end = 0
             return usual
-        frame = self._buffered()
+        frame = self._read_small_frame()
         if frame is None and empty:
             self.began_s = time.monotonic()
         return frame
 
     def _receive(self) -> int | None:
-        """Read what is there behind what is here: how many bytes, None for none yet."""
+        """Read what the socket has, after what is here already: how many bytes, None for none yet."""
         if self._start:
             rest = self._end - self._start
             self._small[:rest] = self._small[self._start : self._end]
             self._start, self._end = 0, rest
         try:
             if self.takes_descriptors:
-                count = self._receive_with_descriptors()
+                room = socket.CMSG_SPACE(array.array("i").itemsize)
+                count, ancillary, _, _ = self._sock.recvmsg_into([self._view[self._end :]], room)
+                for level, kind, data in ancillary:
+                    if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+                        fds = array.array("i")
+                        fds.frombytes(data[: len(data) - len(data) % fds.itemsize])
+                        self.descriptors += fds
             else:
                 count = self._sock.recv_into(self._view[self._end :] if self._end else self._small)
         except BlockingIOError:
@@ -167,18 +171,8 @@ class FrameReader:
             raise EOFError
         return count
 
-    def _receive_with_descriptors(self) -> int:
-        room = socket.CMSG_SPACE(array.array("i").itemsize)
-        count, ancillary, _, _ = self._sock.recvmsg_into([self._view[self._end :]], room)
-        for level, kind, data in ancillary:
-            if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
-                fds = array.array("i")
-                fds.frombytes(data[: len(data) - len(data) % fds.itemsize])
-                self.descriptors += fds
-        return count
-
-    def _buffered(self) -> tuple[int, Message | BadFrame] | None:
-        """A frame that lies complete in the small buffer; one that can't fit there becomes the large one."""
+    def _read_small_frame(self) -> tuple[int, Message | BadFrame] | None:
+        """A frame that is complete in the small buffer; one that can't fit there becomes the large one."""
         at = self._start + PREFIX_BYTES
         if at > self._end:
             return None
@@ -190,13 +184,14 @@ class FrameReader:
             self._start = end
             if self._start == self._end:
                 self._start = self._end = 0
-            message = self._decoded(head, body)
-            if _comes_again(message):
-                self._same, self._same_message = bytes(frame), message  # type: ignore[assignment]
+            message = self._decode(head, body)
+            # Only what holds nothing that a caller could change may stand for a later message.
+            if (type(message) is Step and message.actions is None) or (type(message) is Done and message.value is None):
+                self._same, self._same_message = bytes(frame), message
             return number, message
         if end - self._start > _READ_BYTES:
             self._begin_large(number, bytearray(head_bytes), bytearray(body_bytes), at)
-            return self._go_on_with_large()
+            return self._read_large()
         return None
 
     def _begin_large(self, number: int, head: bytearray, body: bytearray, at: int) -> None:
@@ -207,7 +202,7 @@ class FrameReader:
         self._start = self._end = 0
         self._large = number, head, body, len(here)
 
-    def _go_on_with_large(self) -> tuple[int, Message | BadFrame] | None:
+    def _read_large(self) -> tuple[int, Message | BadFrame] | None:
         assert self._large is not None
         number, head, body, got = self._large
         while got < len(head) + len(body):
@@ -221,17 +216,111 @@ class FrameReader:
                 raise EOFError
             got += count
         self._large = None
-        return number, self._decoded(head, body)
+        return number, self._decode(head, body)
 
-    def _decoded(self, head: bytearray, body: bytearray) -> Message | BadFrame:
+    def _decode(self, head: bytearray, body: bytearray) -> Message | BadFrame:
         try:
             return decode(head, body, limits=self._limits, unpickler=self._unpickler)
         except BadFrame as error:
             return error
 
 
-def _comes_again(message: Message | BadFrame) -> bool:
-    """Whether the very same message may stand for a later one: it holds nothing that anybody could change."""
-    if type(message) is Step:
-        return message.actions is None
-    return type(message) is Done and message.value is None
+class FrameCutter:
+    """Cuts a stream's bytes into whole frames, for code that passes frames on. It reads only their prefix.
+
+    A bad prefix makes the stream ``bad``: what came before it counts, but feed it nothing more.
+    """
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._rest = bytearray()  # the beginning of a frame that is not all here
+        self._needed = 0  # how many bytes it takes until there can be one
+        self.bad = False
+
+    def cut(self, piece: memoryview) -> list[bytes]:
+        """The frames that end in this piece, in their order. The piece itself is not kept."""
+        if not self._rest:
+            frames, rest = self._whole(piece)
+            self._rest += rest
+            return frames
+        self._rest += piece
+        if len(self._rest) < self._needed:
+            return []
+        here = self._rest
+        frames, rest = self._whole(memoryview(here))
+        self._rest = bytearray(rest)
+        return frames
+
+    def _whole(self, piece: memoryview) -> tuple[list[bytes], memoryview]:
+        """The whole frames at the beginning of these bytes, and what is left."""
+        frames: list[bytes] = []
+        at, end = 0, len(piece)
+        while (body_at := at + PREFIX_BYTES) <= end:
+            try:
+                _, head, body = decode_prefix(piece[at:body_at], limits=self._limits)
+            except BadFrame:
+                self.bad = True
+                break
+            after = body_at + head + body
+            if after > end:
+                self._needed = after - at
+                break
+            frames.append(bytes(piece[at:after]))
+            at = after
+        else:
+            self._needed = PREFIX_BYTES
+        return frames, piece[at:]
+
+
+_MISSES = 3  # in a row: then requests come too late to spin for them
+_ASLEEP = 200  # waits until spinning is tried again
+_CORES = os.cpu_count() or 1
+_turn = threading.Lock()  # two threads of a process that spin would wait for each other
+
+
+class SpinWait:
+    """Waits until ``sock`` is readable, and spins for up to ``awake_s`` seconds before it sleeps.
+
+    A process that sleeps takes tens of microseconds to wake, and begins with cold caches: more than a cheap
+    environment's step. One that spins takes a core, so it does that only where there is another one, in one thread at
+    a time, and while what it waits for keeps coming at once.
+    """
+
+    def __init__(self, sock: socket.socket, awake_s: float = 0.0) -> None:
+        # By poll and not by a blocking read: that also wakes when the peer has read our reply.
+        self._readable = select.poll()
+        self._readable.register(sock, select.POLLIN)
+        self.awake_s = awake_s
+        self._misses = 0
+
+    def wait(self) -> None:
+        """Return when there is something to read."""
+        if not self.spin_until_readable():
+            self._readable.poll()
+
+    def spin_until_readable(self) -> bool:
+        """Spin for up to ``awake_s`` where that has paid off lately; whether there is something to read now."""
+        if not self.awake_s or _CORES == 1:
+            return False
+        if self._misses >= _MISSES:
+            self._misses = self._misses + 1 if self._misses < _ASLEEP else 0
+            return False
+        if not _turn.acquire(blocking=False):
+            return False
+        began = time.perf_counter()
+        try:
+            came = self._spin()
+        finally:
+            _turn.release()
+        # Much later than planned: others want this core, and a process that yields it waits for their time slices.
+        lost = time.perf_counter() - began > 2 * self.awake_s
+        self._misses = _MISSES if lost else 0 if came else self._misses + 1
+        return came
+
+    def _spin(self) -> bool:
+        ends = time.perf_counter() + self.awake_s
+        while time.perf_counter() < ends:
+            if self._readable.poll(0):
+                return True
+            os.sched_yield()  # to the process that would send it
+        return False

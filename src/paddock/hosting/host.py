@@ -1,4 +1,4 @@
-"""Host: holds environments, answers one Request with one Reply. It knows no bytes and no sockets, and never raises."""
+"""Host: holds environments and answers one Request with one Reply. It knows no bytes or sockets, and never raises."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from paddock.core.state import state
 from paddock.core.vector_env import AutoresetMode, VectorEnv
 from paddock.errors import ClosedEnvironmentError, CustomSpaceError, InvalidSpace, InvalidSpec, PaddockError
 from paddock.hosting import messages as m
-from paddock.hosting.failure import failed
+from paddock.hosting.failures import to_failed
 from paddock.spaces import Space
 from paddock.spaces.json_form import to_json
 
@@ -26,7 +26,7 @@ _CONTAINED = (Exception, SystemExit, GeneratorExit)
 
 
 class _Refused(Exception):
-    """A reply that was given with the request."""
+    """Raised to answer a Refuse with the reply that it holds."""
 
     def __init__(self, reply: m.Failed) -> None:
         super().__init__(reply.message)
@@ -49,13 +49,13 @@ class Host:
     """
 
     def __init__(
-        self, build: Build, *, alone: bool = False, failed: Callable[[BaseException], m.Failed] = failed
+        self, build: Build, *, alone: bool = False, failed: Callable[[BaseException], m.Failed] = to_failed
     ) -> None:
         self._build = build
-        self.failed = failed  # what is said of an error; to a peer far away less than to who owns the machine
-        # Alone in its process, whatever is raised is the environment's; else Ctrl-C is for whoever called.
+        self.failed = failed  # turns an error into a reply; a remote peer sees less of it
+        # Alone in its process, whatever is raised is the environment's; else Ctrl-C is for the caller.
         self._contained: tuple[type[BaseException], ...] = (BaseException,) if alone else _CONTAINED
-        self._held: dict[int, Any] = {}  # Env or Lane
+        self._envs: dict[int, Any] = {}  # Env or Lane
         self._rules: dict[type, Callable[[Any], Any]] = {
             m.Make: self._make,
             m.Reset: self._reset,
@@ -79,35 +79,47 @@ class Host:
             return self.failed(error)
 
     def step(self, number: int, action: Any) -> Any:
-        """One environment's step: its five results, or a Failed. The others can't be hurt by it."""
+        """Step one environment: its five results, or a Failed. It can't hurt the others."""
         try:
             return self._get(number).step(action)
         except self._contained as error:
             return self.failed(error)
 
-    def stepped(self, results: list[Any]) -> m.Reply:
-        """The reply to a Step, from what ``step`` returned for each."""
+    def step_reply(self, results: list[Any]) -> m.Reply:
+        """The reply to a Step, from what ``step`` returned for each environment."""
         try:
-            return m.Done(_listed(results))
+            return m.Done(_as_lists(results))
         except self._contained as error:  # a result of its own class may run code
             return self.failed(error)
+
+    def step_json(self, action: bytes) -> m.Reply | m.Outcome:
+        """Step environment 0, whose actions and observations are JSON objects."""
+        try:
+            result = self._get(0).step(msgspec.json.decode(action))
+            observation, reward, terminated, truncated, _ = result
+            usual = type(observation) is dict and type(reward) is float and type(terminated) is type(truncated) is bool
+            if usual and len(text := msgspec.json.encode(observation)) <= m.JSON_BYTES:
+                return m.Outcome(text, reward, terminated, truncated)
+        except self._contained as error:
+            return self.failed(error)
+        return self.step_reply([result])
 
     def _step_each(self, request: m.Step) -> list[Any]:
         actions = request.actions
         if actions is None or len(actions) != len(request.envs):
-            given = "none" if actions is None else len(actions)
-            raise PaddockError(f"Step: {given} actions for {len(request.envs)} environments. Expected one each.")
-        return _listed([self.step(number, action) for number, action in zip(request.envs, actions, strict=True)])
+            count = "no" if actions is None else len(actions)
+            raise PaddockError(f"Step: {count} actions for {len(request.envs)} environments. Expected one each.")
+        return _as_lists([self.step(number, action) for number, action in zip(request.envs, actions, strict=True)])
 
     def _make(self, request: m.Make) -> dict[str, Any]:
-        with suppress(Exception):  # of an environment that nobody wants any more
+        with suppress(Exception):  # of an environment that is being replaced
             self._close(m.Close(request.env))
         made = self._build(request.what)
         if request.autoreset is None:
-            self._held[request.env] = made
+            self._envs[request.env] = made
         else:
-            assert not isinstance(made, VectorEnv), "many lanes are no lane of others"
-            self._held[request.env] = Lane(made, AutoresetMode(request.autoreset))
+            assert not isinstance(made, VectorEnv), "a vector environment can't be a lane"
+            self._envs[request.env] = Lane(made, AutoresetMode(request.autoreset))
         return _description(made)
 
     def _reset(self, request: m.Reset) -> list[Any]:
@@ -122,13 +134,11 @@ class Host:
 
     def _call(self, request: m.Call) -> Any:
         env, name = self._env(request.env), request.name
-        ours = isinstance(env, Env)  # one of another library need not have the methods for attributes
+        ours = isinstance(env, Env)  # another library's need not have the methods for attributes
         if request.how == "set":
-            return (
-                env.set_wrapper_attr(name, *request.args, **request.kwargs)
-                if ours
-                else setattr(env, name, *request.args)
-            )
+            if not ours:
+                return setattr(env, name, *request.args)
+            return env.set_wrapper_attr(name, *request.args, **request.kwargs)
         if request.how == "has" and not (env.has_wrapper_attr(name) if ours else hasattr(env, name)):
             return ""
         value = env.get_wrapper_attr(name) if ours else getattr(env, name)
@@ -137,13 +147,13 @@ class Host:
         return value(*request.args, **request.kwargs) if request.how == "call" and callable(value) else value
 
     def _close(self, request: m.Close) -> None:
-        numbers = list(self._held) if request.env is None else [request.env]
+        numbers = list(self._envs) if request.env is None else [request.env]
         problem: BaseException | None = None
         for number in numbers:
-            held = self._held.pop(number, None)
+            env_or_lane = self._envs.pop(number, None)
             try:
-                if held is not None:
-                    _env_of(held).close()
+                if env_or_lane is not None:
+                    _env_of(env_or_lane).close()
             except Exception as error:  # the others are closed all the same
                 problem = error
         if problem is not None:
@@ -151,7 +161,7 @@ class Host:
 
     def _get(self, number: int) -> Any:
         try:
-            return self._held[number]
+            return self._envs[number]
         except KeyError:
             raise ClosedEnvironmentError(f"This host holds no environment {number}: make it first.") from None
 
@@ -159,16 +169,16 @@ class Host:
         return _env_of(self._get(number))
 
 
-def _listed(results: list[Any]) -> list[Any]:
+def _as_lists(results: list[Any]) -> list[Any]:
     return [result if type(result) is m.Failed else list(result) for result in results]
 
 
-def _env_of(held: Any) -> Any:
-    return held.env if isinstance(held, Lane) else held
+def _env_of(env_or_lane: Any) -> Any:
+    return env_or_lane.env if isinstance(env_or_lane, Lane) else env_or_lane
 
 
 def _description(env: Any) -> dict[str, Any]:
-    """What a client must know of ``env``, as the dict form of a Description."""
+    """What a client must know about ``env``, as the dict form of a Description."""
     custom: list[str] = []
     lanes = isinstance(env, VectorEnv)
     return msgspec.structs.asdict(
@@ -187,7 +197,7 @@ def _description(env: Any) -> dict[str, Any]:
 def _space_text(space: Space[Any], custom: list[str]) -> str | None:
     try:
         return to_json(space)
-    except (CustomSpaceError, InvalidSpace):  # a class of the user's own, or bounds too long to write out
+    except (CustomSpaceError, InvalidSpace):  # the user's own class, or bounds too long to write out
         custom.append(type(space).__name__)
         return None
 
@@ -195,5 +205,5 @@ def _space_text(space: Space[Any], custom: list[str]) -> str | None:
 def _spec_text(spec: EnvSpec | None) -> str | None:
     try:
         return None if spec is None else spec.to_json()
-    except (InvalidSpec, TypeError, ValueError):  # arguments that are no JSON: the client has its own spec then
+    except (InvalidSpec, TypeError, ValueError):  # arguments without a JSON form: the client has its own spec then
         return None

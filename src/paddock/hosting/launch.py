@@ -1,4 +1,4 @@
-"""Start a worker process with one socket to it. However the parent ends, the worker and its children end with it."""
+"""Start a worker process with one socket to it. However the parent ends, the worker and its children end too."""
 
 from __future__ import annotations
 
@@ -27,29 +27,29 @@ from paddock.sandbox.child import STACK_PIECE_S, ask_for_stack
 Launcher = Callable[[], "tuple[socket.socket, Child]"]
 Process: TypeAlias = "subprocess.Popen[bytes] | BaseProcess"
 
-# Takes what workers print, for a program that must not let it reach its stderr as it is. Fork gives no choice: a forked
-# worker prints where this process does.
+# Takes what workers print, for a program that must keep it off its stderr. A forked worker always prints where this
+# process does.
 PRINTS_TO: ContextVar[Callable[[bytes], object] | None] = ContextVar("prints_to", default=None)
 
-# Descriptors of this end, which a forked child must not keep open: a worker notices by them that its parent is gone.
+# Sockets of this end, which a forked child must not keep open: their closing tells a worker that its parent is gone.
 _NEAR_ENDS: weakref.WeakSet[socket.socket] = weakref.WeakSet()
-# Held while ends are made and while a process forks: no thread may fork between the making and the noting of an end.
+# Locked while ends are made and while a process forks: no thread may fork between making an end and noting it.
 _FORKING = threading.RLock()
 
 _LAST_WORDS_S = 1.0  # from the closing of its descriptors to its end; a core dump takes longer
-_STACK_S = 0.3  # how long a worker may take to say where it stands
-_KILLED_S = 10.0  # a process that the kernel can't end sooner than this is left to it
+_STACK_S = 0.3  # how long a worker may take to report its stack
+_KILLED_S = 10.0  # wait no longer than this for the kernel to end a process
 
-# The parent's sys.path, so that the worker finds what the parent finds. Nothing may be imported from the current folder
-# before that: `-m` would, and `-c` does until the empty entry is gone.
+# Sets the parent's sys.path, so that the worker finds what the parent finds. Nothing may be imported from the current
+# folder before that: `-m` would, and `-c` does until the empty entry is gone.
 _BOOT = (
     "import sys; sys.path[:] = filter(None, sys.path); import json; sys.path[:] = json.loads(sys.argv[3]); "
     "from paddock.hosting.worker import main; main()"
 )
 
 
-# A process group of its own: Ctrl-C in a terminal passes it by, and its children end with it. Not a session of its own:
-# Linux shares out the cores by session first, and beside busy neighbours a worker then waited for its turn at every
+# A process group of its own: Ctrl-C in a terminal does not reach it, and its children end with it. Not a session of its
+# own: Linux shares the cores out by session first, so beside busy neighbours a worker waited for its turn at every
 # step. Python 3.10 can't start a group in any other way.
 _OWN_GROUP: dict[str, Any] = {"process_group": 0} if sys.version_info >= (3, 11) else {"start_new_session": True}
 
@@ -60,17 +60,17 @@ class Child:
     def __init__(self, process: Process, lifeline: socket.socket) -> None:
         self.process, self._lifeline = process, lifeline
         self._over = False
-        self.answered = False  # set with each reply; read by sandbox.cpu, unused for plain workers
+        self.answered = False  # set by each reply; read by sandbox.cpu, unused for plain workers
         self.cause = "ended"  # "exit" or "signal" if it ended by itself, "closed" if it only closed its connection
         self._owner = os.getpid()
-        # Readable when the process has ended; None where there is no such thing.
+        # Readable when the process has ended; None where the system has no such descriptor.
         self.fd: int | None = None
         with suppress(AttributeError, OSError):
             self.fd = os.pidfd_open(self.pid)
         self._relay: threading.Thread | None = None
         prints_to = PRINTS_TO.get()
         if prints_to is not None and isinstance(process, subprocess.Popen) and process.stdout is not None:
-            self._relay = threading.Thread(target=_pass_on, args=(process.stdout, prints_to), daemon=True)
+            self._relay = threading.Thread(target=_relay_output, args=(process.stdout, prints_to), daemon=True)
             self._relay.start()
 
     @property
@@ -79,18 +79,30 @@ class Child:
         return self.process.pid
 
     def wait(self, timeout: float) -> bool:
-        """Whether the process has ended within ``timeout`` seconds. Its pid stays taken until ``kill``."""
-        if self._reaped() or os.getpid() != self._owner:
+        """Whether the process ends within ``timeout`` seconds. Its pid stays taken until ``kill``."""
+        if self._has_ended() or os.getpid() != self._owner:
             return True
         if self.fd is None:  # not on Linux, or no descriptor was left
             return self._join(timeout)
         return wait_for(self.fd, select.POLLIN, timeout)
 
     def kill(self) -> None:
-        """End the process and what it started, now. Safe to call twice, and in a forked child, which has no say."""
+        """Kill the process and what it started, now. Safe to call twice; in a forked child it does nothing."""
         if not self._over and os.getpid() == self._owner:
             self._over = True
-            self._kill_group()
+            with suppress(ProcessLookupError, PermissionError):
+                if not self._has_ended():
+                    with suppress(ProcessLookupError, PermissionError):
+                        os.killpg(self.pid, signal.SIGKILL)
+                    os.kill(self.pid, signal.SIGKILL)  # if it has no group of its own yet
+                else:
+                    # Something else reaped it; multiprocessing does whenever it starts another process. Another process
+                    # may have its number now, but a group that has lost its leader is still ours: its members keep the
+                    # number from being reused.
+                    try:
+                        os.kill(self.pid, 0)
+                    except ProcessLookupError:
+                        os.killpg(self.pid, signal.SIGKILL)
             if self.wait(_KILLED_S):
                 self._join(None)
             if isinstance(self.process, BaseProcess):
@@ -101,19 +113,8 @@ class Child:
                 self._relay.join(_LAST_WORDS_S)  # what left the group may keep the pipe open
         self._lifeline.close()
 
-    def _kill_group(self) -> None:
-        with suppress(ProcessLookupError, PermissionError):
-            if not self._reaped():
-                with suppress(ProcessLookupError, PermissionError):
-                    os.killpg(self.pid, signal.SIGKILL)
-                os.kill(self.pid, signal.SIGKILL)  # if it has no group of its own yet
-            elif not _exists(self.pid):
-                # Somebody else reaped it; multiprocessing does whenever it starts another. Its number may be anyone's
-                # now, but a group that has lost its leader is still ours: members keep the number from being reused.
-                os.killpg(self.pid, signal.SIGKILL)
-
     def stack(self) -> str:
-        """Where its Python code stands, the innermost frame first; empty if it does not answer."""
+        """The stack of its Python code, the innermost frame first; empty if it does not answer."""
         ask_for_stack(self.pid)
         with suppress(OSError):
             if wait_for(self._lifeline.fileno(), select.POLLIN, _STACK_S):
@@ -122,10 +123,10 @@ class Child:
         return ""
 
     def last_words(self) -> str:
-        """How it ended, in words; called when its connection is gone, it ends what had not ended yet."""
+        """How it ended, in words. Call it when the connection is gone: it kills a process that has not ended yet."""
         ended = self.wait(_LAST_WORDS_S)
         self.kill()
-        code = self._exit_code()
+        code = self.process.returncode if isinstance(self.process, subprocess.Popen) else self.process.exitcode
         if not ended or code is None:
             self.cause = "closed"
             return "closed its connection"
@@ -138,19 +139,16 @@ class Child:
                 self.process.wait(timeout)
         else:
             self.process.join(timeout)
-        return self._reaped()
+        return self._has_ended()
 
-    def _reaped(self) -> bool:
+    def _has_ended(self) -> bool:
         if isinstance(self.process, subprocess.Popen):
             return self.process.returncode is not None
         return self.process._popen is None or self.process._popen.returncode is not None  # type: ignore[attr-defined]
 
-    def _exit_code(self) -> int | None:
-        return self.process.returncode if isinstance(self.process, subprocess.Popen) else self.process.exitcode
-
 
 def start_fresh() -> tuple[socket.socket, Child]:
-    """A worker in a new interpreter: nothing of this process is in it but sys.path and the environment variables."""
+    """Start a worker in a new interpreter, which has only sys.path and the environment variables of this one."""
 
     def start(far: socket.socket, watched: socket.socket) -> Process:
         piped = PRINTS_TO.get() is not None
@@ -163,10 +161,10 @@ def start_fresh() -> tuple[socket.socket, Child]:
             **_OWN_GROUP,
         )
 
-    return _launched(start)
+    return _start_child(start)
 
 
-def _pass_on(pipe: IO[bytes], prints_to: Callable[[bytes], object]) -> None:
+def _relay_output(pipe: IO[bytes], prints_to: Callable[[bytes], object]) -> None:
     with pipe:
         while piece := os.read(pipe.fileno(), 1 << 16):
             prints_to(piece)
@@ -190,11 +188,11 @@ def start_by(context: str | None, *, daemon: bool = True) -> Launcher:
         process.start()
         return process
 
-    return partial(_launched, start)
+    return partial(_start_child, start)
 
 
-def _launched(start: Callable[[socket.socket, socket.socket], Process]) -> tuple[socket.socket, Child]:
-    """Let ``start`` have the child's two ends, and close them here: only by their closing does either side notice."""
+def _start_child(start: Callable[[socket.socket, socket.socket], Process]) -> tuple[socket.socket, Child]:
+    """Give the child's two ends to ``start`` and close them here: a peer notices only when every copy is closed."""
     near, far, lifeline, watched = _ends()
     try:
         process = start(far, watched)
@@ -228,7 +226,7 @@ def _ends() -> tuple[socket.socket, socket.socket, socket.socket, socket.socket]
 def _in_child(far: socket.socket, watched: socket.socket, daemon: bool) -> None:
     from paddock.hosting.worker import work
 
-    # One that is no daemon may start processes by multiprocessing itself.
+    # One that is not a daemon may start processes by multiprocessing itself.
     multiprocessing.current_process()._config["daemon"] = daemon  # type: ignore[attr-defined]
 
     with suppress(PermissionError):  # already the leader of a session
@@ -236,24 +234,14 @@ def _in_child(far: socket.socket, watched: socket.socket, daemon: bool) -> None:
     work(far, watched)
 
 
-def _forget_near_ends() -> None:
+def _close_near_ends() -> None:
     for end in list(_NEAR_ENDS):
         end.close()
     _FORKING.release()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_FORKING.acquire, after_in_parent=_FORKING.release, after_in_child=_forget_near_ends)
-
-
-def _exists(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
+    os.register_at_fork(before=_FORKING.acquire, after_in_parent=_FORKING.release, after_in_child=_close_near_ends)
 
 
 def _signal_name(number: int) -> str:

@@ -1,6 +1,6 @@
-"""PrivateLoop: runs coroutines to their end for code that waits, always in the same event loop.
+"""PrivateLoop: runs coroutines for blocking code, always in the same event loop.
 
-Not ``asyncio.run``, which makes a loop for each call: what an environment opened in one step belongs to its loop. Where
+Not ``asyncio.run``, which makes a loop for each call: what an environment opens in one step belongs to its loop. Where
 a loop runs already in this thread, the private one has a thread of its own.
 """
 
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class PrivateLoop:
-    """``run`` may be called from one thread at a time. Nothing is made before the first call."""
+    """Call ``run`` from one thread at a time. The loop is made at the first call."""
 
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -26,15 +26,16 @@ class PrivateLoop:
         """What the coroutine returns, or raises."""
         if self._loop is None:
             self._loop = asyncio.new_event_loop()
-        if self._thread is None and not _inside_a_loop():
-            return self._loop.run_until_complete(coroutine)
-        if self._thread is None:  # from now on: a loop can't change its thread in the middle of something
+        if self._thread is None:
+            if asyncio._get_running_loop() is None:
+                return self._loop.run_until_complete(coroutine)
+            # From now on always in the thread: a loop can't change its thread in the middle of something.
             self._thread = threading.Thread(target=self._loop.run_forever, name="paddock-loop", daemon=True)
             self._thread.start()
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
 
     def close(self) -> None:
-        """End what still runs, and the loop. Safe to call twice."""
+        """Cancel what still runs and close the loop. Safe to call twice."""
         loop, thread = self._loop, self._thread
         self._loop = self._thread = None
         if loop is None:
@@ -49,11 +50,3 @@ class PrivateLoop:
         if pending:
             loop.run_until_complete(asyncio.gather(*pending, return_exceptions=True))
         loop.close()
-
-
-def _inside_a_loop() -> bool:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True

@@ -1,6 +1,7 @@
-"""RemoteAddress: where a server is, read from a URL. The token in it is never shown: not in a repr, an error or a log.
+"""RemoteAddress: where a server is, read from a URL, and what to raise when a connection to it fails.
 
-A reader would get wrong: what is refused here is refused before anything is looked up or connected.
+Errors show no more of an address than its host: the rest may hold a token. ``parse_address`` refuses a URL before
+anything is looked up or connected.
 """
 
 from __future__ import annotations
@@ -8,16 +9,32 @@ from __future__ import annotations
 import ipaddress
 import os
 import re
+import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from urllib.parse import SplitResult, quote, unquote, urlsplit
 
-from paddock.errors import PlanError
-from paddock.hosting.websocket.endpoint import Endpoint
-from paddock.hosting.websocket.handshake import basic, bearer
+import msgspec
+
+from paddock.errors import (
+    BadFrame,
+    CapacityReached,
+    Forbidden,
+    PaddockError,
+    PlanError,
+    RateLimited,
+    StorageFull,
+    Unauthenticated,
+    Unreachable,
+    UnregisteredEnv,
+)
+from paddock.hosting.failures import error_classes, read_reason, to_error
+from paddock.hosting.messages import Failed
+from paddock.hosting.websocket.endpoint import Endpoint, basic, bearer
+from paddock.hosting.websocket.events import Closed, UpgradeRefused, WebSocketError
 
 SUBPROTOCOL = "paddock.v1"
-WAITING = "paddock.v1.waiting"  # offered beside it by who understands the message Waiting; it is never chosen
+WAITING = "paddock.v1.waiting"  # offered beside it by clients that understand the message Waiting; never chosen
 TOKEN_VARIABLE = "PADDOCK_TOKEN"  # noqa: S105 - the name of a variable
 _SCHEMES = {"http": False, "ws": False, "https": True, "wss": True, "http+unix": False}
 _URL_CHARACTERS = 4096
@@ -29,7 +46,7 @@ _PATH_SAFE = "/%:@!$&'()*+,;=~-._"
 
 @dataclass(frozen=True)
 class RemoteAddress:
-    """A server's address. ``path``: that of the environment, percent-encoded, empty for the only one of a server."""
+    """A server's address. ``path``: the environment's, percent-encoded; empty for a server with only one."""
 
     host: str
     port: int
@@ -40,7 +57,7 @@ class RemoteAddress:
 
     @property
     def id(self) -> str | None:
-        """The environment's id as the URL has it; None if it names none."""
+        """The environment's id in the URL, if there is one."""
         return unquote(self.path.rpartition("/")[2]) or None
 
     def endpoint(self, route: str = "/ws", *, subprotocols: tuple[str, ...] = (SUBPROTOCOL,)) -> Endpoint:
@@ -61,11 +78,6 @@ class RemoteAddress:
         return f"{scheme}://{place}{self.path}"
 
 
-def is_remote(text: str) -> bool:
-    """Whether a target is meant for this module, sound or not."""
-    return text.partition("://")[0].lower() in _SCHEMES and "://" in text
-
-
 def parse_address(
     url: str, *, token: str | None = None, insecure: bool = False, environ: Mapping[str, str] | None = None
 ) -> RemoteAddress:
@@ -82,24 +94,30 @@ def parse_address(
     if scheme not in _SCHEMES:
         raise PlanError(f"A server is reached by http, https, ws, wss or http+unix, not by {scheme[:20]!r}.")
     if parts.query or parts.fragment or url.endswith(("?", "#")):
-        raise PlanError("The URL of an environment has no query and no fragment. Drop what begins with '?' or '#'.")
+        raise PlanError("The URL of an environment has no query or fragment. Drop what begins with '?' or '#'.")
     userinfo, _, place = parts.netloc.rpartition("@")
     authorization = _authorization(userinfo, token, os.environ if environ is None else environ)
     path = _path(parts.path)
     if scheme == "http+unix":
-        return RemoteAddress("localhost", 80, False, path, _unix_path(place), authorization)
+        file = unquote(place)
+        if not file.startswith("/") or "\0" in file:
+            raise PlanError(
+                f"{file[:80]!r} is not the absolute path of a unix socket. Expected http+unix://%2Fpath%2Fto.sock/Id."
+            )
+        return RemoteAddress("localhost", 80, False, path, file, authorization)
     secure = _SCHEMES[scheme]
     host, port = _host_and_port(place, 443 if secure else 80)
     if not secure and not insecure and not is_loopback(host):
         raise PlanError(
-            f"TLS demanded off loopback: {host} is another machine, and {scheme} would show the token and every action "
-            f"to whoever listens. Use {'wss' if scheme == 'ws' else 'https'}://, or allow it with insecure=True."
+            f"{host} is another machine, and {scheme} would show the token and every action to anyone who listens: TLS "
+            f"is required. Use {'wss' if scheme == 'ws' else 'https'}://, or allow it with "
+            "remote=paddock.RemoteOptions(insecure=True)."
         )
     return RemoteAddress(host, port, secure, path, None, authorization)
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can be meant."""
+    """Whether a host can only be this machine."""
     if host.rstrip(".") == "localhost":
         return True
     try:
@@ -128,14 +146,14 @@ def _authorization(userinfo: str, token: str | None, environ: Mapping[str, str])
     if token is None and not userinfo:
         token = environ.get(TOKEN_VARIABLE) or None
     if token is not None:
-        return bearer(_checked(token))
+        return bearer(_check_token(token))
     if colon:
-        _checked(password)
-        return basic(_checked(user) if user else "", password)
-    return bearer(_checked(user)) if user else None
+        _check_token(password)
+        return basic(_check_token(user) if user else "", password)
+    return bearer(_check_token(user)) if user else None
 
 
-def _checked(token: str) -> str:
+def _check_token(token: str) -> str:
     if not _TOKEN.fullmatch(token):
         raise PlanError("The token is empty, too long, or has spaces or characters outside ASCII. (It is not shown.)")
     return token
@@ -151,53 +169,143 @@ def _path(path: str) -> str:
     return plain
 
 
-def _unix_path(place: str) -> str:
-    file = unquote(place)
-    if not file.startswith("/") or "\0" in file:
-        raise PlanError(
-            f"{file[:80]!r} is no absolute path of a unix socket. Expected http+unix://%2Fpath%2Fto.sock/Id."
-        )
-    return file
-
-
 def _host_and_port(place: str, usual: int) -> tuple[str, int]:
     match = re.fullmatch(r"(?:\[(?P<six>[^\[\]]*)\]|(?P<host>[^:\[\]]*))(?::(?P<port>[0-9]{0,5}))?", place, re.ASCII)
     if match is None:
-        raise PlanError(f"{_shown(place)} is no host with a port. Expected host, host:port or [address]:port.")
+        raise PlanError(f"{_shorten(place)} is not a host with a port. Expected host, host:port or [address]:port.")
     port = int(match["port"]) if match["port"] else usual
     if not 0 < port < 1 << 16:
-        raise PlanError(f"{port} is no port. Expected 1 to 65535.")
-    if match["six"] is not None:
-        return _six(match["six"]), port
-    return _name(match["host"]), port
-
-
-def _six(text: str) -> str:
+        raise PlanError(f"{port} is not a port. Expected 1 to 65535.")
+    if (text := match["six"]) is None:
+        return _host_name(match["host"]), port
     try:
         address = ipaddress.IPv6Address(text)
-        zone = address.scope_id
     except ValueError:
-        raise PlanError(f"{_shown(text)} is no IPv6 address.") from None
-    if zone is not None:
-        raise PlanError("An IPv6 address with a zone means another machine on each machine. Use a host's name.")
-    return str(address)
+        raise PlanError(f"{_shorten(text)} is not an IPv6 address.") from None
+    if address.scope_id is not None:
+        raise PlanError("An IPv6 address with a zone means a different machine on each machine. Use a host's name.")
+    return str(address), port
 
 
-def _name(text: str) -> str:
+def _host_name(text: str) -> str:
     try:
         host = text.lower() if text.isascii() else text.encode("idna").decode().lower()
     except UnicodeError:
         host = ""
     if not _HOST.fullmatch(host):
-        raise PlanError(f"{_shown(text)} is no name of a host.")
+        raise PlanError(f"{_shorten(text)} is not a host's name.")
     last = host.rstrip(".").rpartition(".")[2]
     if last.isdigit() or re.fullmatch("0x[0-9a-f]*", last):  # 0x7f.1 and 2130706433 are addresses to some resolvers
         try:
             return str(ipaddress.IPv4Address(host))
         except ValueError:
-            raise PlanError(f"{_shown(text)} is neither a name nor an address such as 192.0.2.1.") from None
+            raise PlanError(f"{_shorten(text)} is neither a name nor an address such as 192.0.2.1.") from None
     return host
 
 
-def _shown(text: str) -> str:
+def _shorten(text: str) -> str:
     return ascii(text if len(text) <= 80 else text[:80] + "…")
+
+
+# What went wrong with a connection, as an error for the user, and whether it makes sense to try again
+
+
+_OF_STATUS: dict[int, type[PaddockError]] = {
+    401: Unauthenticated,
+    403: Forbidden,
+    404: UnregisteredEnv,
+    429: RateLimited,
+    503: CapacityReached,
+    507: StorageFull,
+}
+# Closes that blame our own bytes: the server would refuse the same bytes again, forever.
+_OUR_FAULT = {1002: "malformed", 1003: "of a kind it does not take", 1007: "not UTF-8", 1009: "too large"}
+_POLICY = 1008
+_IDS_SHOWN, _ID_CHARACTERS = 8, 100
+
+
+class OtherWire(UpgradeRefused):
+    """The server speaks websocket, but not the subprotocol that was offered; an OpenEnv server, for example."""
+
+
+def is_final(error: PaddockError) -> bool:
+    """Whether another attempt would only end the same way."""
+    if isinstance(error, UpgradeRefused):
+        return error.status < 500
+    return not error.retryable
+
+
+def explain_break(problem: BaseException | Closed, endpoint: Endpoint, *, first: bool) -> PaddockError | None:
+    """The error behind a failed or ended connection; None if the connection only broke.
+
+    ``first``: there never was a connection, so what looks temporary may be a mistake in the address.
+    """
+    if isinstance(problem, Closed):
+        code, text = read_reason(problem.reason)
+        if code:
+            return to_error(Failed(code, text or "The server ended the connection."))
+        if problem.code in _OUR_FAULT:
+            return BadFrame(f"The server refused a message: it is {_OUR_FAULT[problem.code]} ({problem.code}).")
+        if problem.code == _POLICY:
+            return Forbidden("The server ended the connection: its policy does not allow it (1008).")
+        return None
+    if isinstance(problem, UpgradeRefused):
+        return _explain_refusal(problem, endpoint)
+    if isinstance(problem, WebSocketError):
+        return BadFrame(f"The server at {endpoint.display_name} broke the websocket protocol: {problem}.")
+    if first and isinstance(problem, socket.gaierror) and problem.errno == socket.EAI_NONAME:
+        return UpgradeRefused(f"There is no host {endpoint.host!r}.")
+    if type(problem).__name__ == "SSLCertVerificationError":
+        why = getattr(problem, "verify_message", "")
+        return UpgradeRefused(f"The certificate of {endpoint.display_name} is not valid here: {why}.")
+    return None
+
+
+def _explain_refusal(refusal: UpgradeRefused, endpoint: Endpoint) -> PaddockError:
+    try:
+        body = msgspec.json.decode(refusal.body, type=_RefusalBody)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        body = _RefusalBody()
+    cls = error_classes().get(body.code) or _OF_STATUS.get(refusal.status)
+    if not endpoint.secure and refusal.status == 400 and b"https" in refusal.body.lower():
+        text = f"The server at {endpoint.display_name} speaks TLS. Use https:// (or wss://) in the URL."
+        return UpgradeRefused(text, status=refusal.status)
+    if cls is None:
+        return refusal
+    where = f"The server at {endpoint.display_name}"
+    if cls is Unauthenticated:
+        if endpoint.authorization is not None:
+            return cls(f"{where} does not know this token.")
+        return cls(f"{where} wants a token: in remote=, in the URL's user part, or in PADDOCK_TOKEN.")
+    if cls is UnregisteredEnv:
+        path = endpoint.path.removesuffix("/ws") or "/"
+        return cls(f"{where} has no environment at {path!r}.{_suggest(body.environments, path)}")
+    if cls is Forbidden:
+        return cls(f"{where} does not allow this for this token or from this address.")
+    return to_error(Failed(cls.code, f"{where} refused the connection: {cls.code}, status {refusal.status}."))
+
+
+class _RefusalBody(msgspec.Struct):
+    code: str = ""
+    environments: list[str] = []
+
+
+def _suggest(environments: list[str], path: str) -> str:
+    """How to end the URL instead, the nearest first. The server chose the ids: percent-encoding makes them plain."""
+    from difflib import SequenceMatcher  # when first used: it is rarely needed
+
+    ids = [id for id in environments if len(id) <= _ID_CHARACTERS]
+    wanted = unquote(path.rpartition("/")[2])[:_ID_CHARACTERS]
+    ids.sort(key=lambda id: -SequenceMatcher(None, id.lower(), wanted.lower()).ratio())
+    paths = [f"/{quote(id, safe='', errors='replace')}" for id in ids[:_IDS_SHOWN]]
+    more = ", …" if len(ids) > _IDS_SHOWN else ""
+    return f" End the URL with one that it has: {', '.join(paths)}{more}" if paths else ""
+
+
+def final_error(error: PaddockError, last: PaddockError | BaseException | None) -> PaddockError:
+    """The error to raise when the client gives up: what the server said last, if it said something."""
+    if isinstance(last, PaddockError):
+        return last if isinstance(error, Unreachable) or last.code == error.code else error
+    if isinstance(last, OSError) and isinstance(error, Unreachable):
+        return Unreachable(f"{error} ({last.strerror or last})")
+    return error

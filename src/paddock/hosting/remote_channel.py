@@ -1,6 +1,6 @@
-"""RemoteChannel: a Channel to a server, over a websocket that may break: the session goes on where it was.
+"""RemoteChannel: a Channel to a server, over a websocket that may break: the session continues where it was.
 
-A reader would get wrong: ``send`` does not fail because the connection is down. The request is kept and sent when there
+``send`` does not fail because the connection is down. The request is kept and sent when there
 is one again, and the server carries it out once, however often it was sent.
 """
 
@@ -12,36 +12,40 @@ import time
 import weakref
 from collections import deque
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from paddock.errors import ClosedEnvironmentError, DeadlineExceeded, NoAsyncCallError, PaddockError, WorkerLost
 from paddock.hosting.messages import Close, Reply, Request, Resume
 from paddock.hosting.remote_address import RemoteAddress
-from paddock.hosting.remote_keeper import keep_alive
 from paddock.hosting.remote_session import (
     CLOSE_GRACE_S,
     HEARTBEAT_S,
     AskAlive,
-    Deed,
+    Command,
+    Connect,
+    Disconnect,
     OnWait,
+    Patience,
     RemoteSession,
+    Send,
     split_frame,
 )
-from paddock.hosting.resuming import Connect, Disconnect, Patience, Send
 from paddock.hosting.websocket.blocking import BlockingConnection
 from paddock.hosting.websocket.events import WebSocketError
 
 if TYPE_CHECKING:
     import ssl
 
-_KEEP_S = 1.0  # for an attempt to connect that nobody waits for
+
+_KEEP_S = 1.0  # for an attempt to connect that no call waits for
+_KEEPER_S = 5.0  # how often the keeper looks after channels
 
 
 class RemoteChannel:
-    """A session of its own on the server at ``address``; made when the server has said welcome.
+    """A session of its own on the server at ``address``; returns when the server has welcomed it.
 
-    ``deadline_s``: for a reply, where ``recv`` is given no time of its own. ``heartbeat_s``: None for networks that
-    swallow pings. ``saved``: take over the session of another channel, see ``saved``.
+    ``deadline_s``: for a reply, unless ``recv`` has a timeout. ``heartbeat_s``: None for networks that swallow pings.
+    ``saved``: take over the session of another channel, see ``saved``.
     """
 
     def __init__(
@@ -69,16 +73,16 @@ class RemoteChannel:
         self._connection: BlockingConnection | None = None
         self._connection_of = 0  # the attempt that it belongs to
         self._next: Connect | None = None
-        self._order: deque[int] = deque()  # numbers of the requests that recv has not answered for yet
+        self._order: deque[int] = deque()  # numbers of the requests whose reply recv has not returned yet
         self._closed = False
-        self._lock = threading.Lock()  # between the user and the keeper; a channel is for one thread
+        self._lock = threading.Lock()  # between the user's thread, of which there is one, and the keeper
         self._owner = os.getpid()
         with self._lock:
             try:
                 self._do(self._session.start(time.monotonic()))
                 while not self._session.greeted:
                     self._check_over()
-                    self._go_on(None)
+                    self._pump(None)
             except BaseException:
                 self._abort()
                 raise
@@ -86,18 +90,18 @@ class RemoteChannel:
 
     @property
     def saved(self) -> Resume | None:
-        """With this another channel can take the session over, once. It is as secret as the token."""
+        """With this another channel can take the session over, once. Keep it as secret as the token."""
         return self._session.saved
 
     def send(self, request: Request) -> None:
-        self._check_open()  # before the lock: in a forked process nobody might ever release it
+        self._check_open()  # before the lock: in a forked process it might never be released
         with self._lock:
             while not self._session.has_room:
                 self._check_over()
-                self._go_on(None)
-            number, deeds = self._session.submit(request)
+                self._pump(None)
+            number, commands = self._session.submit(request)
             self._order.append(number)
-            self._do(deeds)
+            self._do(commands)
 
     def recv(self, timeout: float | None = None) -> Reply:
         with self._lock:
@@ -110,68 +114,69 @@ class RemoteChannel:
                 while (reply := self._session.reply(number)) is None:
                     if ends_s is not None and time.monotonic() >= ends_s:
                         raise DeadlineExceeded(f"No answer within {limit_s} s.")
-                    self._go_on(ends_s)
+                    self._pump(ends_s)
             except BaseException:  # Ctrl-C too: its reply must not be taken for the next one
                 self._session.forget(number)
                 raise
             return reply
 
-    def lose(self, how: str | None = None, *, cause: str | None = None) -> WorkerLost:
-        """End the session here, without a word to the server; what later calls will raise."""
+    def kill(self, reason: str | None = None, *, cause: str | None = None) -> WorkerLost:
+        """End the session here, without a word to the server; returns what later calls will raise."""
         with self._lock:
             lost = self._session.over
             if not isinstance(lost, WorkerLost):
-                lost = WorkerLost(f"The environment at {self.address} {how or 'was given up'}.", cause=cause or "ended")
+                text = f"The environment at {self.address} {reason or 'was given up'}."
+                lost = WorkerLost(text, cause=cause or "ended")
             self._session.end(lost)
             self._abort()
         return lost
 
     def close(self, grace_s: float = CLOSE_GRACE_S) -> None:
-        """Let the environment close, for at most ``grace_s`` seconds, then take leave. Safe to call twice."""
+        """Let the environment close, within ``grace_s`` seconds, then close the connection. Safe to call twice."""
         if self._closed:
             return
         self._closed = True
-        if os.getpid() != self._owner:  # a copy in a forked process has no say
+        if os.getpid() != self._owner:  # only a copy, in a forked process
             self._abort()
             return
         with self._lock:
             try:
                 if self._session.over is None:
-                    self._take_leave(grace_s)
+                    self._say_goodbye(grace_s)
             finally:
-                self._session.end(ClosedEnvironmentError("This channel is closed. Make the environment anew."))
+                self._session.end(ClosedEnvironmentError("This channel is closed. Make the environment again."))
                 self._abort()
 
-    def _take_leave(self, grace_s: float) -> None:
+    def _say_goodbye(self, grace_s: float) -> None:
         session, ends_s, number = self._session, time.monotonic() + grace_s, 0
         try:
             while number == 0 or session.reply(number) is None:
                 if number == 0 and session.has_room:
-                    number, deeds = session.submit(Close())
-                    self._do(deeds)
+                    number, commands = session.submit(Close())
+                    self._do(commands)
                 ends_s = session.leave_by_s(time.monotonic(), ends_s)
                 if time.monotonic() >= ends_s:
                     break
-                self._go_on(ends_s)
+                self._pump(ends_s)
             if self._connection is not None:
                 self._connection.close(timeout_s=max(0.0, ends_s - time.monotonic()))
         except (PaddockError, OSError):
-            pass  # it is gone, and that is all that was wanted
+            pass  # the session is gone, as it should be
 
     def keep(self) -> bool:
-        """Answer pings and come back after a break while nobody calls; whether there is something left to keep."""
+        """Answer pings and reconnect while no call is under way; whether there is still something to look after."""
         if self._lock.acquire(blocking=False):
             try:
                 if self._closed or self._session.over is not None or os.getpid() != self._owner:
                     return False
-                self._go_on(time.monotonic() + (0.0 if self._connection is not None else _KEEP_S))
+                self._pump(time.monotonic() + (0.0 if self._connection is not None else _KEEP_S))
             finally:
                 self._lock.release()
         return True
 
     def _check_open(self) -> None:
         if self._closed:
-            raise ClosedEnvironmentError("This channel is closed. Make the environment anew.")
+            raise ClosedEnvironmentError("This channel is closed. Make the environment again.")
         if os.getpid() != self._owner:
             raise ClosedEnvironmentError("This channel belongs to the process that made it. Make one here.")
 
@@ -179,9 +184,7 @@ class RemoteChannel:
         if self._session.over is not None:
             raise self._session.over.with_traceback(None)
 
-    # One step at a time, and what it asks for
-
-    def _go_on(self, ends_s: float | None) -> None:
+    def _pump(self, ends_s: float | None) -> None:
         """Connect or read once, until ``ends_s`` (monotonic) at the latest."""
         if self._connection is None:
             self._connect(ends_s)
@@ -192,23 +195,23 @@ class RemoteChannel:
         except (OSError, WebSocketError) as error:
             self._break(attempt, error)
             return
-        except BaseException:  # Ctrl-C: bytes that were read may not have been kept, so they are asked for again
+        except BaseException:  # Ctrl-C: bytes that were read may be lost, so ask for them again
             self._break(attempt, InterruptedError("interrupted"))
             raise
         now = time.monotonic()
         if event is not None:
             jitter = 0.5 if session.greeted else _jitter()
-            if deeds := session.happened(attempt, event, now, jitter):
-                self._do(deeds)
+            if commands := session.handle_event(attempt, event, now, jitter):
+                self._do(commands)
             if self._connection is not None and self._connection.is_closed:
-                self._abort()  # the peer took leave; the session knows by now
-        if event is None or not session.greeted:  # a server that never stops talking has begun no session either
+                self._abort()  # the peer closed it; the session knows by now
+        if event is None or not session.greeted:  # the session's time limit also holds for a server that keeps talking
             self._do(session.tick(now, _jitter()))
         if event is None:
             self._do(session.silent(now, _jitter()))
 
     def _limit_s(self, ends_s: float | None) -> float | None:
-        """How long a read may take: greeted, and without a deadline, nothing has to be looked at."""
+        """How long a read may take: with a session and without a deadline, any time."""
         if ends_s is None and self._session.greeted:
             return None
         now, due_s = time.monotonic(), self._session.due_s
@@ -216,19 +219,19 @@ class RemoteChannel:
         return max(0.0, min(limits, default=0.0))
 
     def _connect(self, ends_s: float | None) -> None:
-        asked = self._next
-        if asked is None:
+        planned = self._next
+        if planned is None:
             self._check_over()
             return
         now = time.monotonic()
-        until_s = asked.at_s if ends_s is None else min(asked.at_s, ends_s)
+        until_s = planned.at_s if ends_s is None else min(planned.at_s, ends_s)
         if until_s > now:
             time.sleep(until_s - now)
-        if until_s < asked.at_s:
+        if until_s < planned.at_s:
             return
         now = time.monotonic()
         self._do(self._session.tick(now, _jitter()))
-        if self._next is not asked:
+        if self._next is not planned:
             return
         self._next = None
         allowed_s = self._session.attempt_s(now) if ends_s is None else min(self._patience.handshake_s, ends_s - now)
@@ -237,45 +240,45 @@ class RemoteChannel:
                 self._session.endpoint,
                 timeout_s=max(0.01, allowed_s),
                 dial_s=self._patience.handshake_s,
-                on_accept=partial(self._session.accepted, asked.attempt),
+                on_accept=partial(self._session.accepted, planned.attempt),
                 context=self._context,
                 split=split_frame,
             )
         except (PaddockError, OSError) as error:
-            self._break(asked.attempt, error)
+            self._break(planned.attempt, error)
             return
         except BaseException:
-            self._break(asked.attempt, InterruptedError("interrupted"))
+            self._break(planned.attempt, InterruptedError("interrupted"))
             raise
-        self._connection, self._connection_of = connection, asked.attempt
-        self._do(self._session.connected(asked.attempt, connection.subprotocol))
+        self._connection, self._connection_of = connection, planned.attempt
+        self._do(self._session.connected(planned.attempt, connection.subprotocol))
 
-    def _do(self, deeds: list[Deed]) -> None:
-        for deed in deeds:
-            if type(deed) is Connect:
-                self._next = deed
-            elif self._connection is None or deed.attempt != self._connection_of:
-                pass  # of a connection that is gone already
-            elif type(deed) is Disconnect:
+    def _do(self, commands: list[Command]) -> None:
+        for command in commands:
+            if type(command) is Connect:
+                self._next = command
+            elif self._connection is None or command.attempt != self._connection_of:
+                pass  # its connection is gone already
+            elif type(command) is Disconnect:
                 self._abort()
             else:
-                self._write(self._connection, deed)
+                self._write(self._connection, command)
 
-    def _write(self, connection: BlockingConnection, deed: Deed) -> None:
+    def _write(self, connection: BlockingConnection, command: Command) -> None:
         try:
-            if type(deed) is Send:
-                connection.send(deed.frame)
-            elif type(deed) is AskAlive:
+            if type(command) is Send:
+                connection.send(command.frame)
+            elif type(command) is AskAlive:
                 connection.ping()
         except OSError as error:
-            self._break(deed.attempt, error)
-        except BaseException:  # half a message is none, and what follows it would be misread
-            self._break(deed.attempt, InterruptedError("interrupted"))
+            self._break(command.attempt, error)
+        except BaseException:  # after half a message the server would misread whatever follows
+            self._break(command.attempt, InterruptedError("interrupted"))
             raise
 
     def _break(self, attempt: int, problem: BaseException) -> None:
         self._abort()
-        self._do(self._session.broken(attempt, problem, time.monotonic(), _jitter()))
+        self._do(self._session.handle_break(attempt, problem, time.monotonic(), _jitter()))
 
     def _abort(self) -> None:
         if self._connection is not None:
@@ -285,3 +288,66 @@ class RemoteChannel:
 
 def _jitter() -> float:
     return int.from_bytes(os.urandom(2), "big") / 0xFFFF
+
+
+# The keeper: one thread that looks after remote channels while they are not used, because an agent may think for
+# minutes between steps. Without it pings would go unanswered, and the server would drop the session. It ends when no
+# channel is left.
+
+
+class Keepable(Protocol):
+    """What the keeper looks after."""
+
+    def keep(self) -> bool:
+        """Do what is due, quickly; False when there is nothing left to look after."""
+
+
+_lock = threading.Lock()
+_channels: list[weakref.ref[Keepable]] = []
+_thread: threading.Thread | None = None
+
+
+def keep_alive(channel: weakref.ref[Keepable]) -> None:
+    """Look after a channel from now on, as long as it is referenced elsewhere."""
+    global _thread
+    with _lock:
+        _channels.append(channel)
+        if _thread is None or not _thread.is_alive():  # a forked process has none
+            _thread = threading.Thread(target=_run, name="paddock-remote-keeper", daemon=True)
+            _thread.start()
+
+
+def _run() -> None:
+    global _thread
+    pause = threading.Event()
+    while True:
+        pause.wait(_KEEPER_S)
+        with _lock:
+            channels = list(_channels)
+        gone = [channel for channel in channels if not _keep(channel)]
+        with _lock:
+            _channels[:] = [channel for channel in _channels if channel not in gone]
+            if not _channels:
+                _thread = None
+                return
+
+
+def _keep(reference: weakref.ref[Keepable]) -> bool:
+    channel = reference()
+    if channel is None:
+        return False
+    try:
+        return channel.keep()
+    except Exception:  # its user's next call raises it; the other channels go on
+        return True
+
+
+def _reset_keeper() -> None:
+    """In a forked process: the thread is not there, and may have held the lock."""
+    global _lock, _thread
+    _lock, _thread = threading.Lock(), None
+    _channels.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_reset_keeper)

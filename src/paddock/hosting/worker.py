@@ -1,38 +1,215 @@
-"""The worker process of tier ``process``: a Host behind a socket. It trusts its parent, which does not trust it."""
+"""The worker's end of a socket: read a request, let the Host answer, write the reply.
+
+``serve`` is the loop of every worker, ``main`` the process of tier ``process``. A worker trusts its parent, which does
+not trust the worker. Steps may be done in shared memory: then the reply holds only what does not fit there.
+"""
 
 from __future__ import annotations
 
 import faulthandler
 import os
+import select
 import signal
 import socket
 import sys
+from collections.abc import Sequence
 from typing import Any
 
-from paddock.errors import InvalidLanes
-from paddock.hosting.factories import loads
+from paddock.errors import BadFrame, InvalidLanes, NotTransferable
+from paddock.hosting.block import Block
+from paddock.hosting.codec import encode, result_frame
+from paddock.hosting.frames import FrameReader, Piece, SameFrame, SpinWait, wait_for, write_frame, write_same
 from paddock.hosting.host import Host
-from paddock.hosting.serve import serve
-from paddock.sandbox.child import STACK_SIGNAL
+from paddock.hosting.messages import Attach, Close, Done, Failed, Message, Outcome, Reply, Step, StepJson
+from paddock.hosting.values import Unpickler, to_wire
+
+_LIFELINE_S = 10.0  # from the closing of the socket to that of the lifeline
+_STEP = Step([0])
+_EMPTY = Done()
+_EMPTY_FRAME = SameFrame(_EMPTY)
+
+
+def serve(far: socket.socket, host: Host, *, unpickler: Unpickler | None = None, awake_s: float = 0.0) -> bool:
+    """Answer until the peer closes every environment; False if it closed its end before that. Closes what is left.
+
+    ``awake_s``: see SpinWait.
+    """
+    waiting = SpinWait(far, awake_s)
+    conversation = Conversation(far, host, waiting, unpickler=unpickler)
+    try:
+        while True:
+            if conversation.is_empty:
+                waiting.wait()
+            answered = conversation.serve_one()
+            if answered is None:
+                waiting.wait()
+            elif not answered:
+                return True
+    except (EOFError, BrokenPipeError, ConnectionResetError):
+        return False
+    finally:
+        host.handle(Close())
+
+
+class Conversation:
+    """Requests from ``far`` and the host's answers. An Attach sets how long ``waiting`` stays awake."""
+
+    def __init__(
+        self, far: socket.socket, host: Host, waiting: SpinWait | None = None, *, unpickler: Unpickler | None = None
+    ) -> None:
+        far.setblocking(False)
+        self.host = host
+        self._far, self._waiting = far, waiting
+        self._reader = FrameReader(far, descriptors=waiting is not None, unpickler=unpickler)
+        self._block: Block | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing that was received is left over."""
+        return self._reader.is_empty
+
+    def serve_one(self) -> bool | None:
+        """Answer the next request. None if it is not all here, False if it was the last one. EOFError at the end."""
+        frame = self._reader.next()
+        if frame is None:
+            return None
+        far, host, block = self._far, self.host, self._block
+        number, message = frame
+        if type(message) is Step:
+            if block is not None:
+                _answer(far, host, number, message, step_in_place(host, block, message), in_place=True)
+            elif message.actions is not None and len(message.envs) == len(message.actions) == 1:
+                self._reader.takes_descriptors = False  # shared memory would have come before the first step
+                _step_one(far, host, number, message)
+            else:
+                _answer(far, host, number, message, host.handle(message), in_place=False)
+        elif type(message) is StepJson:
+            self._reader.takes_descriptors = False
+            write_frame(far, encode_reply(host, number, _STEP, host.step_json(message.action)))
+        elif isinstance(message, BadFrame):  # the stream is whole: only this request can't be understood
+            write_frame(far, encode(host.failed(message.__cause__ or message), number))
+        elif isinstance(message, Attach):
+            self._attach(message)
+            write_same(far, _EMPTY_FRAME, number)
+        else:
+            _answer(far, host, number, message, host.handle(message), in_place=False)  # type: ignore[arg-type]
+            return not (isinstance(message, Close) and message.env is None)
+        return True
+
+    def _attach(self, message: Attach) -> None:
+        reader = self._reader
+        if not reader.descriptors:
+            raise BadFrame("Attach came without a file descriptor.")
+        fd = reader.descriptors.pop()
+        try:
+            self._block = Block(fd, message.rows, message.observations, message.actions)
+        finally:
+            os.close(fd)  # the mapping stays
+        reader.takes_descriptors = False
+        if self._waiting is not None:
+            self._waiting.awake_s = message.awake_s
+
+
+def _step_one(far: socket.socket, host: Host, number: int, request: Step) -> None:
+    """Step one environment. Hot: the way that every remote environment takes."""
+    result = host.step(request.envs[0], request.actions[0])  # type: ignore[index]
+    frame = result_frame(result, number)
+    if frame is None:
+        _answer(far, host, number, request, host.step_reply([result]), in_place=False)
+        return
+    try:
+        sent = far.send(frame)
+    except BlockingIOError:
+        sent = 0
+    if sent != len(frame):
+        write_frame(far, [memoryview(frame)[sent:]])
+
+
+def step_in_place(host: Host, block: Block, request: Step) -> Reply:
+    """Step these rows and put the results into the block. Done: None, or a list of what does not fit into it.
+
+    An entry is [row, info], [row, info, observation] where observations have no fixed size, or [row, Failed].
+    """
+    notes: list[list[Any]] = []
+    loose = block.observations is None
+    for place, row in enumerate(request.envs):
+        block.begin(row)
+        result = host.step(row, block.action(row) if request.actions is None else request.actions[place])
+        if type(result) is Failed:
+            notes.append([row, result])
+            continue
+        try:
+            observation, reward, terminated, truncated, info = result
+            block.put(row, observation, reward, terminated, truncated)
+        except Exception as error:  # an odd result may run code of the environment: __array__, __float__
+            notes.append([row, host.failed(error)])
+            continue
+        if loose:
+            notes.append([row, info, observation])
+        elif info:
+            notes.append([row, info])
+    block.idle()
+    return Done(notes) if notes else _EMPTY
+
+
+def _answer(far: socket.socket, host: Host, number: int, request: Message, reply: Reply, *, in_place: bool) -> None:
+    if reply is _EMPTY:
+        write_same(far, _EMPTY_FRAME, number)
+    else:
+        write_frame(far, encode_reply(host, number, request, reply, in_place=in_place))
+
+
+def encode_reply(
+    host: Host, number: int, request: Message, reply: Reply | Outcome, *, in_place: bool = False
+) -> Sequence[Piece]:
+    """The frame of a reply; if it can't be sent, that of the failure that says so."""
+    try:
+        return encode(reply, number, answers=request)
+    except (NotTransferable, BadFrame) as error:
+        # One environment's unsendable info must not cost the others their results.
+        notes = reply.value if in_place and isinstance(reply, Done) else None
+        try:
+            return encode(Done([_sendable(note, host) for note in notes]) if notes else host.failed(error), number)
+        except (NotTransferable, BadFrame) as too_much:  # each could be sent, all of them together can't
+            return encode(host.failed(too_much), number)
+
+
+def _sendable(note: list[Any], host: Host) -> list[Any]:
+    """The note, or one that says why it can't be sent."""
+    row, *parts = note
+    try:
+        for part, name in zip(parts, ("info", "observation"), strict=False):
+            to_wire(part, [], name=name)
+        encode(Done(note))  # its size
+    except (NotTransferable, BadFrame) as error:
+        return [row, host.failed(error)]
+    return note
 
 
 def main() -> None:
     """For ``python -c``: the arguments are the descriptors of the socket and of the lifeline."""
-    os.environ["PADDOCK_WORKER"] = "1"  # for those who do less in a worker: kernels/installed.py
+    os.environ["PADDOCK_WORKER"] = "1"  # for code that does less in a worker: kernels/__init__.py
     work(socket.socket(fileno=int(sys.argv[1])), socket.socket(fileno=int(sys.argv[2])))
 
 
 def work(far: socket.socket, watched: socket.socket) -> None:
     """Serve requests until the parent closes its end."""
+    # Here: a worker behind a wall serves too, and neither unpickles nor starts processes.
+    from paddock.hosting.factories import loads
+    from paddock.sandbox.child import STACK_SIGNAL
+
     _die_with(watched)
-    signal.set_wakeup_fd(-1)  # a forked worker's signals are none of its parent's event loop
+    signal.set_wakeup_fd(-1)  # a forked worker's signals are not for its parent's event loop
     # Ctrl-C is for the parent, which closes its workers in order. The others would stop a process that is not in the
     # terminal's foreground when it reads or writes there.
     for number in (signal.SIGINT, signal.SIGTTIN, signal.SIGTTOU):
         signal.signal(number, signal.SIG_IGN)
-    faulthandler.register(STACK_SIGNAL, file=watched, all_threads=False)  # for whoever asks where it stands
+    faulthandler.register(STACK_SIGNAL, file=watched, all_threads=False)  # answers Child.stack
     with far, watched:
-        serve(far, Host(_build, alone=True), unpickler=loads)
+        if not serve(far, Host(_build, alone=True), unpickler=loads):
+            # The parent is about to be gone, and its lifeline with it: then the kernel ends this process and all that
+            # it started. If this one ended before that, the others would stay.
+            wait_for(watched.fileno(), select.POLLIN, _LIFELINE_S)
 
 
 def _die_with(watched: socket.socket) -> None:
@@ -52,7 +229,7 @@ def _die_with(watched: socket.socket) -> None:
     fcntl.fcntl(watched, fcntl.F_SETFL, fcntl.fcntl(watched, fcntl.F_GETFL) | os.O_ASYNC)
     watched.setblocking(False)
     try:
-        if watched.recv(1) == b"":  # the parent was gone before anyone watched
+        if watched.recv(1) == b"":  # the parent was gone before the watch began
             os._exit(1)
     except BlockingIOError:
         pass
@@ -63,6 +240,6 @@ def _build(what: dict[str, Any]) -> Any:
     if not callable(factory):
         kind = type(factory).__name__
         raise InvalidLanes(
-            f"A {kind} is no function that makes an environment. Pass `lambda: make(...)`, not its result."
+            f"A {kind} is not a function that makes an environment. Pass `lambda: make(...)`, not its result."
         )
     return factory()

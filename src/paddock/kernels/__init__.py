@@ -1,12 +1,13 @@
 """Environments written once: plain scalar Python functions that run as they are, and compiled over n lanes.
 
-See ``docs/kernels.md``. Numba is used when it is installed (``pip install "paddock[fast]"``) and never required. Names
-load when first used: ``make`` asks here whether Numba is installed, and must not wait for all the rest.
+See ``docs/kernels.md``. Numba is used if it is installed (``pip install numba``) and never required. Names load when
+first used: ``make`` asks here whether Numba is installed, and must not wait for the rest.
 """
 
 from __future__ import annotations
 
 import importlib
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 _HOMES = {
@@ -28,6 +29,11 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'paddock.kernels' has no attribute {name!r}")
     value = globals()[name] = getattr(importlib.import_module(f"paddock.kernels.{_HOMES[name]}"), name)
     return value
+
+
+def numba_installed() -> bool:
+    """Whether kernels can be compiled here. Numba is only looked for: importing it takes a quarter of a second."""
+    return find_spec("numba") is not None
 
 
 if TYPE_CHECKING:

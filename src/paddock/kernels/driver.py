@@ -7,7 +7,7 @@ Numba is missing. So lanes in Python and compiled lanes can't drift apart.
 from __future__ import annotations
 
 from paddock.kernels.layout import Column, Layout
-from paddock.kernels.pcg64 import STRIDE
+from paddock.kernels.rng import STRIDE
 
 VALIDATE_AND_STEP, RESET, VALIDATE, STEP = range(4)
 NEXT_STEP, SAME_STEP, DISABLED, FREE = range(4)  # FREE: one lane whose owner decides when an episode ends
@@ -84,23 +84,32 @@ def block_size(layout: Layout) -> int:
 
 
 def _body(layout: Layout, *, compiled: bool) -> list[str]:
-    rng = f"rng_at(rngs + {STRIDE} * i)" if compiled else "rngs[i]"
-    take = _take_state(layout) if compiled else ["new = state"]
-    new = _new_state(layout) if compiled else "new"
+    # In compiled code a new state's scalars are held in local variables of the column's type until all is known, and
+    # stored once: a float that an author returns as int has one type on every path, and nothing is read back at once.
+    rng, load, new = "rngs[i]", "states[i]", "new"
+    take, keep = ["new = state"], ["states[i] = new"]
+    if compiled:
+        rng = f"rng_at(rngs + {STRIDE} * i)"
+        load = f"State({', '.join(f'state_{c.name}[i]' for c in layout.state)})"
+        new = f"State({', '.join(f'state_{c.name}[i]' if c.shape else f'new_{c.name}' for c in layout.state)})"
+        scalars = [column for column in layout.state if not column.shape]
+        take = [f"new_{c.name} = {_CASTS[c.dtype.kind]}(state.{c.name})" for c in scalars]
+        take += [line for c in layout.state if c.shape for line in _store(f"state_{c.name}", c, f"state.{c.name}")]
+        keep = [f"state_{c.name}[i] = new_{c.name}" for c in scalars]
     text = _TEMPLATE
     for name, lines in {
         "BEGUN": [*take, "steps[i] = 0", "returns[i] = 0.0", "episodes[i] += 1"],
         "TAKE": take,
         "VALIDATE": _validate(layout.action),
-        "KEEP": _keep_state(layout) if compiled else ["states[i] = new"],
+        "KEEP": keep,
         "OBSERVE": [f"state = {new}", *_observe(layout, ""), *_inform(layout, "")],
         "FINAL": [f"state = {new}", *_observe(layout, "final_"), *_inform(layout, "final_")],
     }.items():
         text = _fill(text, name, lines)
-    load = _load_state(layout) if compiled else "states[i]"
     return text.replace("RNG", rng).replace("LOAD", load).replace("ACTION", _action(layout.action)).splitlines()
 
 
+_CASTS = {"f": "float", "i": "int", "b": "bool"}
 _TEMPLATE = f"""\
     if op == {RESET}:
         for i in range(lanes):
@@ -177,33 +186,6 @@ def _fill(text: str, name: str, lines: list[str]) -> str:
     return "\n".join(filled)
 
 
-# Scalars of a new state are held in local variables of the column's type until all is known, and stored once: a float
-# that an author returns as int stays one type on every path, and the compiler need not read back what it just wrote.
-def _take_state(layout: Layout) -> list[str]:
-    lines = []
-    for column in layout.state:
-        if column.shape:
-            lines += _store(f"state_{column.name}", column, f"state.{column.name}")
-        else:
-            lines.append(f"new_{column.name} = {_CASTS[column.dtype.kind]}(state.{column.name})")
-    return lines
-
-
-def _keep_state(layout: Layout) -> list[str]:
-    return [f"state_{c.name}[i] = new_{c.name}" for c in layout.state if not c.shape]
-
-
-def _new_state(layout: Layout) -> str:
-    return f"State({', '.join(f'state_{c.name}[i]' if c.shape else f'new_{c.name}' for c in layout.state)})"
-
-
-_CASTS = {"f": "float", "i": "int", "b": "bool"}
-
-
-def _load_state(layout: Layout) -> str:
-    return f"State({', '.join(f'state_{c.name}[i]' for c in layout.state)})"
-
-
 def _store(array: str, column: Column, value: str) -> list[str]:
     if not column.shape:
         return [f"{array}[i] = {value}"]
@@ -211,23 +193,24 @@ def _store(array: str, column: Column, value: str) -> list[str]:
 
 
 def _observe(layout: Layout, prefix: str) -> list[str]:
-    lines = ["seen = observe(state, params)"]
+    lines = ["observation = observe(state, params)"]
     for at, column in enumerate(layout.observation):
         name = f"{prefix}obs_{at}"
-        if column.shape:
+        if layout.scalar_observation:
+            lines.append(f"{name}[i, 0] = observation" if column.shape else f"{name}[i] = observation")
+        elif column.shape:
             # Written out: a tuple of mixed types can't be indexed by a loop variable when compiled.
-            elements = ["seen"] if layout.scalar_observation else [f"seen[{j}]" for j in range(column.size)]
-            lines += [f"{name}[i, {j}] = {element}" for j, element in enumerate(elements)]
+            lines += [f"{name}[i, {j}] = observation[{j}]" for j in range(column.size)]
         else:
-            lines.append(f"{name}[i] = " + ("seen" if layout.scalar_observation else f"seen[{at}]"))
+            lines.append(f"{name}[i] = observation[{at}]")
     return lines
 
 
 def _inform(layout: Layout, prefix: str) -> list[str]:
     if not layout.info:
         return []
-    stores = [line for c in layout.info for line in _store(f"{prefix}info_{c.name}", c, f"told.{c.name}")]
-    return ["told = info(state, params)", *stores]
+    stores = [line for c in layout.info for line in _store(f"{prefix}info_{c.name}", c, f"record.{c.name}")]
+    return ["record = info(state, params)", *stores]
 
 
 def _validate(action: Column) -> list[str]:
@@ -235,8 +218,8 @@ def _validate(action: Column) -> list[str]:
         return ["if action[i] < action_low[0] or action[i] > action_high[0]:", "    return -1 - i"]
     return [
         f"for j in range({action.size}):",
-        "    asked = action[i, j]",
-        "    if asked != asked or (strict and (asked < action_low[j] or asked > action_high[j])):",
+        "    number = action[i, j]",  # NaN is not equal to itself
+        "    if number != number or (strict and (number < action_low[j] or number > action_high[j])):",
         "        return -1 - i",
     ]
 

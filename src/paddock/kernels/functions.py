@@ -1,7 +1,7 @@
-"""An author's functions made ready for Numba, and their fingerprint.
+"""Prepare an author's functions for Numba, and take their fingerprint.
 
-Helpers that a kernel calls are compiled too, by giving a copy of the function globals in which they are compiled: so
-the author decorates nothing, and the same functions still run as plain Python.
+Helpers that a kernel calls are compiled too: a copy of the function gets globals in which they are the compiled ones.
+So the author decorates nothing, and the same functions still run as plain Python.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ _PRIMITIVES: set[Any] = {numeric.power, numeric.power32, numeric.f32, numeric.co
 def compiled_function(
     function: Callable[..., Any], compile_one: Callable[[Any], Any], done: dict[Any, Any], suffix: str
 ) -> Any:
-    """The function compiled, with the helpers that it calls; ``done`` keeps each helper compiled once.
+    """Compile the function and the helpers that it calls; ``done`` holds those that are compiled already.
 
-    ``suffix`` makes the names of this kernel's machine code its own. Code that the cache kept from other runs carries
-    the names of then: two kernels with a ``step`` each could otherwise be linked to each other's.
+    ``suffix`` makes the names of this kernel's machine code its own. Code in the cache keeps the names under which it
+    was compiled: without a suffix, two kernels with a ``step`` each could be linked to each other's.
     """
     if not isinstance(function, FunctionType) or function in _PRIMITIVES:
         return function
     if function not in done:
-        # Numba's cache imports the module of what it kept: ours is always there, the author's may be a notebook cell.
+        # Numba's cache imports the module of what it holds: ours is always there, the author's may be a notebook cell.
         names = {**function.__globals__, "__name__": __name__}
         for name, value in _used_globals(function):
             names[name] = compiled_function(value, compile_one, done, suffix)
@@ -45,7 +45,7 @@ def compiled_function(
 
 
 def python_function(function: Callable[..., Any], done: dict[Any, Any] | None = None) -> Any:
-    """The function as it is, with its helpers, but making records in half the time: see ``_quick_record``."""
+    """Copy the function and its helpers so that they make records in half the time: see ``_quick_record``."""
     done = {} if done is None else done
     if isinstance(function, type) and hasattr(function, "_fields"):
         return _quick_record(function)
@@ -61,7 +61,7 @@ def python_function(function: Callable[..., Any], done: dict[Any, Any] | None = 
 
 
 def _quick_record(kind: Any) -> Callable[..., Any]:
-    """``kind(*values)`` without the detour through its ``__new__``: 150 ns instead of 300 for each state."""
+    """``kind(*values)`` without the detour through its ``__new__``: 150 ns instead of 300 per state."""
     new, size = tuple.__new__, len(kind._fields)
 
     def record(*values: Any, **named: Any) -> Any:
@@ -70,20 +70,20 @@ def _quick_record(kind: Any) -> Callable[..., Any]:
     return record
 
 
-def fingerprint(function: Callable[..., Any], seen: set[Any] | None = None) -> bytes:
+def fingerprint(function: Callable[..., Any], visited: set[Any] | None = None) -> bytes:
     """Changes whenever the function, a helper or a constant that it uses changes."""
-    seen = set() if seen is None else seen
-    if not isinstance(function, FunctionType) or function in seen:
+    visited = set() if visited is None else visited
+    if not isinstance(function, FunctionType) or function in visited:
         return repr(getattr(function, "__qualname__", function)).encode()
-    seen.add(function)
+    visited.add(function)
     digest = hashlib.sha256(_code_bytes(function.__code__))
     names = frozenset(_names(function.__code__))
     for value in (function.__defaults__, *sorted((function.__kwdefaults__ or {}).items(), key=_name_of)):
-        digest.update(_value_bytes(value, seen))
+        digest.update(_value_bytes(value, visited))
     for name, value in sorted(_used_globals(function), key=_name_of):
-        digest.update(name.encode() + _value_bytes(value, seen, names))
+        digest.update(name.encode() + _value_bytes(value, visited, names))
     for cell in function.__closure__ or ():
-        digest.update(_value_bytes(cell.cell_contents, seen, names))
+        digest.update(_value_bytes(cell.cell_contents, visited, names))
     return digest.digest()
 
 
@@ -97,14 +97,14 @@ def _used_globals(function: FunctionType) -> Iterator[tuple[str, Any]]:
 def _global_names(code: CodeType) -> frozenset[str]:
     """``co_names`` without those of attributes: ``rng.choice`` does not call the author's ``choice``."""
     own = (one.argval for one in dis.get_instructions(code) if one.opname == "LOAD_GLOBAL")
-    return frozenset(own).union(*map(_global_names, _nested(code)))
+    return frozenset(own).union(*map(_global_names, _nested_code(code)))
 
 
 def _names(code: CodeType) -> set[str]:
-    return set(code.co_names).union(*map(_names, _nested(code)))
+    return set(code.co_names).union(*map(_names, _nested_code(code)))
 
 
-def _nested(code: CodeType) -> Iterator[CodeType]:
+def _nested_code(code: CodeType) -> Iterator[CodeType]:
     return (const for const in code.co_consts if isinstance(const, CodeType))
 
 
@@ -126,20 +126,20 @@ def _code_bytes(code: CodeType) -> bytes:
     return b"\0".join(parts)
 
 
-def _value_bytes(value: Any, seen: set[Any], names: frozenset[str] = frozenset()) -> bytes:
+def _value_bytes(value: Any, visited: set[Any], names: frozenset[str] = frozenset()) -> bytes:
     """A constant as bytes that change when it does. ``names`` are those of the code that uses it."""
     dispatcher = getattr(value, "_dispatcher", value)  # of a @vectorize function
     if isinstance(getattr(dispatcher, "py_func", None), FunctionType):  # the author's own @njit, with its options
         options = repr(sorted(getattr(dispatcher, "targetoptions", {}).items())).encode()
-        return options + fingerprint(dispatcher.py_func, seen)
+        return options + fingerprint(dispatcher.py_func, visited)
     if isinstance(value, FunctionType):
-        return fingerprint(value, seen)
+        return fingerprint(value, visited)
     if isinstance(value, ModuleType):
-        return _module_bytes(value, seen, names)
+        return _module_bytes(value, visited, names)
     if isinstance(value, np.ndarray):
         return value.tobytes() + f"{value.dtype}{value.shape}".encode()
     if isinstance(value, tuple):  # part by part: the repr of an array leaves out its middle
-        return repr(type(value)).encode() + b"".join(b"," + _value_bytes(part, seen) for part in value)
+        return repr(type(value)).encode() + b"".join(b"," + _value_bytes(part, visited) for part in value)
     if isinstance(value, EnumMeta):
         return repr([(name, value[name].value) for name in value.__members__]).encode()
     if isinstance(value, type) and hasattr(value, "_fields"):
@@ -148,20 +148,17 @@ def _value_bytes(value: Any, seen: set[Any], names: frozenset[str] = frozenset()
     return f"{type(value)}{value!r}".encode()
 
 
-def _module_bytes(module: ModuleType, seen: set[Any], names: frozenset[str]) -> bytes:
+def _module_bytes(module: ModuleType, visited: set[Any], names: frozenset[str]) -> bytes:
     """What ``config.GAIN`` reads is a constant of the compiled code, so a part of it; so is a compiled function."""
     parts = [repr(module.__name__).encode()]
     for name in sorted(names & vars(module).keys()):
         value = vars(module)[name]
-        if (module, name) in seen or (callable(value) and not hasattr(value, "py_func") and not _vectorized(value)):
+        compiled = hasattr(getattr(value, "_dispatcher", value), "py_func")  # _dispatcher: of a @vectorize function
+        if (module, name) in visited or (callable(value) and not compiled):
             continue
-        seen.add((module, name))
-        parts.append(name.encode() + _value_bytes(value, seen, names))
+        visited.add((module, name))
+        parts.append(name.encode() + _value_bytes(value, visited, names))
     return b"".join(parts)
-
-
-def _vectorized(value: Any) -> bool:
-    return hasattr(getattr(value, "_dispatcher", None), "py_func")
 
 
 def _name_of(pair: tuple[str, Any]) -> str:

@@ -21,7 +21,7 @@ from numba.extending import intrinsic, make_attribute_wrapper, models, overload,
 from paddock.kernels import numeric
 
 _MULTIPLIER = 0x2360ED051FC65DA44385DF649FCCF645
-_I32, _I64, _I128, _F32 = ir.IntType(32), ir.IntType(64), ir.IntType(128), ir.FloatType()
+_I32, _I64, _I128 = ir.IntType(32), ir.IntType(64), ir.IntType(128)
 
 
 @intrinsic

@@ -1,4 +1,4 @@
-"""Snapshots: a lane's state and random stream as bytes. They may come from anywhere: typed, bounded, never pickled."""
+"""Snapshots: lanes' states and random streams as bytes. They may come from anywhere: typed, bounded, never pickled."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from paddock.kernels.kernel import Kernel
 from paddock.kernels.lanes import Lanes
 
 MAX_BYTES = 1 << 20
-MAX_BYTES_A_LANE = 1 << 16
+MAX_BYTES_PER_LANE = 1 << 16
 
 
 class _Random(msgspec.Struct, forbid_unknown_fields=True):
@@ -35,16 +35,16 @@ def encode_lane(kernel: Kernel, params: Any, state: Any, generator: np.random.Ge
     fields = None
     if state is not None:
         fields = [np.asarray(value, c.dtype).tobytes() for c, value in zip(columns, state, strict=True)]
-    return msgspec.msgpack.encode(_Lane(_identity(kernel, params), fields, _random_fields(generator)))
+    return msgspec.msgpack.encode(_Lane(_identity(kernel, params), fields, _encode_random(generator)))
 
 
 def decode_lane(kernel: Kernel, params: Any, snapshot: bytes) -> tuple[Any, np.random.Generator]:
     """The state and generator in a snapshot of this kernel under these params."""
-    lane = _decoded(snapshot, _Lane, MAX_BYTES)
+    lane = _decode(snapshot, _Lane, MAX_BYTES)
     if lane.kernel != _identity(kernel, params):
         raise InvalidSnapshot("This snapshot is of another environment, or of one with other parameters.")
-    state = None if lane.state is None else _state(kernel, params, lane.state)
-    return state, _generator(lane.random)
+    state = None if lane.state is None else _decode_state(kernel, params, lane.state)
+    return state, _decode_random(lane.random)
 
 
 class _Lanes(msgspec.Struct, forbid_unknown_fields=True, tag="paddock.lanes.1"):
@@ -53,67 +53,65 @@ class _Lanes(msgspec.Struct, forbid_unknown_fields=True, tag="paddock.lanes.1"):
     random: list[_Random]
 
 
-# What a batch carries from one step to the next; the rest is written by the next step.
-_KEPT = ("ended", "steps", "returns", "episodes", "reward", "terminated", "truncated")
+# What a batch carries from one step to the next; the next step writes the rest.
+_CARRIED = ("ended", "steps", "returns", "episodes", "reward", "terminated", "truncated")
 
 
 def encode_lanes(lanes: Lanes) -> bytes:
     """All lanes as bytes."""
     kernel, params = lanes.kernel, lanes.params
-    columns = {name: lanes.columns[name].tobytes() for name in _kept(lanes)}
+    columns = {name: lanes.columns[name].tobytes() for name in _carried_columns(lanes)}
     states = [lanes.get_state(lane) for lane in range(lanes.count)]
     for column in lanes.layout.state:
         rows = np.array([getattr(state, column.name) for state in states], column.dtype)
         columns[f"state_{column.name}"] = rows.tobytes()
-    random = [_random_fields(lanes.generator(lane)) for lane in range(lanes.count)]
+    random = [_encode_random(lanes.generator(lane)) for lane in range(lanes.count)]
     return msgspec.msgpack.encode(_Lanes(_identity(kernel, params), columns, random))
 
 
 def decode_lanes(lanes: Lanes, snapshot: bytes) -> None:
     """Put a snapshot into lanes of the same kernel, params and number; anything else changes nothing."""
-    found = _decoded(snapshot, _Lanes, MAX_BYTES_A_LANE * lanes.count + MAX_BYTES)
-    if found.kernel != _identity(lanes.kernel, lanes.params):
+    message = _decode(snapshot, _Lanes, MAX_BYTES_PER_LANE * lanes.count + MAX_BYTES)
+    if message.kernel != _identity(lanes.kernel, lanes.params):
         raise InvalidSnapshot("This snapshot is of another environment, or of one with other parameters.")
-    wanted = [*_kept(lanes), *(f"state_{c.name}" for c in lanes.layout.state)]
-    if sorted(found.columns) != sorted(wanted) or len(found.random) != lanes.count:
+    names = [*_carried_columns(lanes), *(f"state_{c.name}" for c in lanes.layout.state)]
+    if sorted(message.columns) != sorted(names) or len(message.random) != lanes.count:
         raise InvalidSnapshot(f"This snapshot does not hold {lanes.count} lanes of this environment.")
-    arrays = {name: _rows(name, found.columns[name], lanes) for name in wanted}
+    arrays: dict[str, Any] = {}
+    for name in names:
+        raw, like = message.columns[name], lanes.columns[name]
+        if len(raw) != like.nbytes or (like.dtype.kind == "b" and set(raw) - {0, 1}):
+            raise InvalidSnapshot(f"The column {name} in this snapshot does not fit {lanes.count} lanes.")
+        arrays[name] = np.frombuffer(raw, like.dtype).reshape(like.shape)
     fields = [arrays[f"state_{c.name}"] for c in lanes.layout.state]
     states = [
-        _checked(lanes.kernel, lanes.params, [_value(rows[lane]) for rows in fields]) for lane in range(lanes.count)
+        _check_state(lanes.kernel, lanes.params, [_value(rows[lane]) for rows in fields]) for lane in range(lanes.count)
     ]
-    generators = [_generator(one) for one in found.random]
-    for name in _kept(lanes):
+    generators = [_decode_random(one) for one in message.random]
+    for name in _carried_columns(lanes):
         lanes.columns[name][...] = arrays[name]
     for lane, (state, generator) in enumerate(zip(states, generators, strict=True)):
         lanes.set_state(lane, state)
         lanes.use_generator(lane, generator)
 
 
-def _kept(lanes: Lanes) -> list[str]:
-    seen = [f"obs_{at}" for at in range(len(lanes.layout.observation))]
-    return [*_KEPT, *seen, *(f"info_{c.name}" for c in lanes.layout.info)]
-
-
-def _rows(name: str, raw: bytes, lanes: Lanes) -> Any:
-    like = lanes.columns[name]
-    if len(raw) != like.nbytes or (like.dtype.kind == "b" and set(raw) - {0, 1}):
-        raise InvalidSnapshot(f"The column {name} in this snapshot does not fit {lanes.count} lanes.")
-    return np.frombuffer(raw, like.dtype).reshape(like.shape)
+def _carried_columns(lanes: Lanes) -> list[str]:
+    observations = [f"obs_{at}" for at in range(len(lanes.layout.observation))]
+    return [*_CARRIED, *observations, *(f"info_{c.name}" for c in lanes.layout.info)]
 
 
 def _value(row: Any) -> Any:
     return row.copy() if isinstance(row, np.ndarray) and row.ndim else row.item()
 
 
-def _checked(kernel: Kernel, params: Any, values: list[Any]) -> Any:
+def _check_state(kernel: Kernel, params: Any, values: list[Any]) -> Any:
     try:
         return kernel.check_state(kernel.state_type(*values), params)
     except InvalidKernel as error:
         raise InvalidSnapshot(str(error)) from None
 
 
-def _decoded(snapshot: Any, kind: Any, limit: int) -> Any:
+def _decode(snapshot: Any, kind: Any, limit: int) -> Any:
     if not isinstance(snapshot, (bytes, bytearray, memoryview)):
         raise InvalidSnapshot(f"A snapshot is bytes, got {type(snapshot).__name__}.")
     if len(snapshot) > limit:
@@ -124,7 +122,7 @@ def _decoded(snapshot: Any, kind: Any, limit: int) -> Any:
         raise InvalidSnapshot(f"Not a snapshot of this kind of environment: {error}.") from None
 
 
-def _state(kernel: Kernel, params: Any, fields: list[bytes]) -> Any:
+def _decode_state(kernel: Kernel, params: Any, fields: list[bytes]) -> Any:
     columns = kernel.layout(params).state
     if len(fields) != len(columns):
         raise InvalidSnapshot(f"This snapshot has {len(fields)} state fields, expected {len(columns)}.")
@@ -136,7 +134,7 @@ def _state(kernel: Kernel, params: Any, fields: list[bytes]) -> Any:
             raise InvalidSnapshot(f"The state field {column.name} is neither true nor false in this snapshot.")
         array = np.frombuffer(raw, column.dtype).reshape(column.shape).copy()
         values.append(array if column.shape else array.item())
-    return _checked(kernel, params, values)
+    return _check_state(kernel, params, values)
 
 
 def _identity(kernel: Kernel, params: Any) -> bytes:
@@ -148,7 +146,7 @@ def _identity(kernel: Kernel, params: Any) -> bytes:
     return digest.digest()
 
 
-def _random_fields(generator: np.random.Generator) -> _Random:
+def _encode_random(generator: np.random.Generator) -> _Random:
     state = generator.bit_generator.state
     if state.get("bit_generator") != "PCG64":
         raise InvalidSnapshot(f"Only PCG64 streams have snapshots, this one is {state.get('bit_generator')}.")
@@ -161,7 +159,7 @@ def _random_fields(generator: np.random.Generator) -> _Random:
     )
 
 
-def _generator(fields: _Random) -> np.random.Generator:
+def _decode_random(fields: _Random) -> np.random.Generator:
     increment = int.from_bytes(fields.increment, "little")
     if len(fields.state) != 16 or len(fields.increment) != 16 or not increment & 1 or not 0 <= fields.half < 1 << 32:
         raise InvalidSnapshot("The random stream in this snapshot is malformed.")

@@ -5,6 +5,7 @@ Without Numba the same loop runs as Python: slower, the same numbers.
 
 from __future__ import annotations
 
+import math
 import weakref
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -14,18 +15,16 @@ from uuid import uuid4
 import numpy as np
 
 from paddock.core.env import Info
-from paddock.core.lane_arguments import ended, lane_seeds, one_a_lane, reset_mask
-from paddock.core.state import State, published
+from paddock.core.lane import lane_seeds, reset_mask, reset_needed, value_per_lane
+from paddock.core.state import State, read_public_state
 from paddock.core.vector_env import AutoresetMode, VectorEnv
+from paddock.core.window import Window, as_surface, load_pygame
 from paddock.errors import ClosedEnvironmentError, InvalidAction, InvalidLanes, ResetNeeded
 from paddock.kernels import driver
 from paddock.kernels.env import KernelEnv, env_class
 from paddock.kernels.kernel import Kernel
-from paddock.kernels.lane_infos import episode_info, final_info, lane_infos
-from paddock.kernels.lanes import Lanes
-from paddock.kernels.screen import LANES_SHOWN, Screen, tiled
+from paddock.kernels.lanes import Lanes, LaneThreads
 from paddock.kernels.snapshot import decode_lanes, encode_lanes
-from paddock.kernels.threads import Helpers
 from paddock.seeding import np_random
 from paddock.spaces import Discrete
 from paddock.spaces.batch import batch_space
@@ -36,6 +35,8 @@ _MODES = {
     AutoresetMode.SAME_STEP: driver.SAME_STEP,
     AutoresetMode.DISABLED: driver.DISABLED,
 }
+LARGEST_GRID = (1280, 800)
+LANES_SHOWN = 64
 
 
 class KernelVectorEnv(VectorEnv[Any, Any, Array]):
@@ -96,16 +97,16 @@ class KernelVectorEnv(VectorEnv[Any, Any, Array]):
         )
         self._single.kernel.check_steps(self._lanes.layout, params, self.single_action_space)
         # Python lanes share the interpreter's lock: more threads would only wait for each other.
-        self._helpers = Helpers(self._lanes, threads) if threads > 1 and self._lanes.compiled else None
-        if self._helpers is not None:
-            weakref.finalize(self, self._helpers.close)  # threads end with the environment, closed or forgotten
+        self._threads = LaneThreads(self._lanes, threads) if threads > 1 and self._lanes.compiled else None
+        if self._threads is not None:
+            weakref.finalize(self, self._threads.close)  # threads end with the environment, closed or forgotten
         self._name = uuid4().hex
-        self._screen = Screen(self.metadata.get("render_fps", 30))
+        self._window = Window(self.metadata.get("render_fps", 30))
         self._began = False
         self._name_columns()
 
     def name_episodes(self, names: Callable[[], str]) -> None:
-        """Where the lanes' names come from, in place of chance."""
+        """Draw the lanes' names from ``names`` instead of at random."""
         self._name = names()
 
     def _name_columns(self) -> None:
@@ -115,10 +116,10 @@ class KernelVectorEnv(VectorEnv[Any, Any, Array]):
         self._dtype, self._shape = self._action.dtype, self._action.shape
         parts = tuple(columns[f"obs_{at}"] for at in range(len(layout.observation)))
         self._whole = len(parts) == 1
-        seen = parts[0] if self._whole else parts
-        self._views: tuple[Any, ...] = (seen, columns["reward"], columns["terminated"], columns["truncated"])
+        observations = parts[0] if self._whole else parts
+        self._views: tuple[Any, ...] = (observations, columns["reward"], columns["terminated"], columns["truncated"])
         self._plain = not layout.info and not self.statistics and self.autoreset_mode is not AutoresetMode.SAME_STEP
-        self._plain = self._plain and self.render_mode != "human"  # a step that is shown takes the slower way
+        self._plain = self._plain and self.render_mode != "human"  # the quick step does not render
         self._run: Callable[[int], int] = self._not_begun
         self._address = 0
 
@@ -130,9 +131,10 @@ class KernelVectorEnv(VectorEnv[Any, Any, Array]):
 
     def _follow_lanes(self) -> None:
         """The lanes' way to step may change when their params do."""
-        lanes, helpers = self._lanes, self._helpers
-        if helpers is not None:
-            self._run = helpers.step
+        lanes, threads = self._lanes, self._threads
+        if threads is not None:
+            threads.follow_kernel()
+            self._run = threads.step
         elif lanes.compiled:
             self._run, self._address = lanes.run, lanes.address
         else:
@@ -141,7 +143,7 @@ class KernelVectorEnv(VectorEnv[Any, Any, Array]):
             self.step = quick_step(self)  # type: ignore[assignment,method-assign]
 
     def step(self, actions: Any) -> tuple[Any, Array, Array, Array, Info]:
-        # The plain twin of `quick_step`, which takes its place where there is nothing to tell but the four arrays.
+        # The plain twin of `quick_step`, which takes its place where a step returns the four arrays and no infos.
         if type(actions) is not np.ndarray or actions.dtype is not self._dtype or actions.shape != self._shape:
             actions = self._cast(actions)
         self._action[...] = actions
@@ -152,13 +154,13 @@ class KernelVectorEnv(VectorEnv[Any, Any, Array]):
         if not self.copy:
             return (*self._views, infos)
         _, reward, terminated, truncated = self._views
-        return self._seen(), reward.copy(), terminated.copy(), truncated.copy(), infos
+        return self._observations(), reward.copy(), terminated.copy(), truncated.copy(), infos
 
     def hold(self, lanes: Array) -> None:
         self._lanes.columns["mask"][:] = ~lanes
-        self.step = self._step_and_let_go  # type: ignore[method-assign]
+        self.step = self._step_and_release  # type: ignore[method-assign]
 
-    def _step_and_let_go(self, actions: Any) -> tuple[Any, Array, Array, Array, Info]:
+    def _step_and_release(self, actions: Any) -> tuple[Any, Array, Array, Array, Info]:
         del self.step
         try:
             return type(self).step(self, actions)
@@ -178,7 +180,10 @@ class KernelVectorEnv(VectorEnv[Any, Any, Array]):
         if self.closed:
             self._refuse_closed(0)
         mask, options = reset_mask(options, self.num_envs, begun=self._began)
-        self._seed_lanes(lane_seeds(seed, self.num_envs), mask)
+        seeds = lane_seeds(seed, self.num_envs)
+        for lane in np.flatnonzero(mask):
+            if seeds[lane] is not None or self._lanes.generators[lane] is None:
+                self._lanes.use_generator(int(lane), np_random(seeds[lane])[0])
         if seed is not None and not isinstance(seed, (list, tuple, np.ndarray)):
             self._np_random, self._np_random_seed = np_random(seed)  # type: ignore[arg-type]
         lanes = self._lanes
@@ -192,13 +197,13 @@ class KernelVectorEnv(VectorEnv[Any, Any, Array]):
         infos = lane_infos(lanes, mask) if lanes.layout.info else {}
         if self.render_mode == "human":
             self.render()
-        return self._seen(), infos
+        return self._observations(), infos
 
-    def _seen(self) -> Any:
-        seen = self._views[0]
+    def _observations(self) -> Any:
+        observations = self._views[0]
         if not self.copy:
-            return seen
-        return seen.copy() if self._whole else tuple(part.copy() for part in seen)
+            return observations
+        return observations.copy() if self._whole else tuple(part.copy() for part in observations)
 
     def _infos(self, count: int) -> Info:
         if self.render_mode == "human":
@@ -215,7 +220,7 @@ class KernelVectorEnv(VectorEnv[Any, Any, Array]):
 
     def _refuse(self, code: int) -> None:
         if code <= driver.ENDED:
-            raise ended(driver.ENDED - code)
+            raise reset_needed(driver.ENDED - code)
         lane = -1 - code
         action = self._action[lane]
         raise InvalidAction(
@@ -238,18 +243,13 @@ class KernelVectorEnv(VectorEnv[Any, Any, Array]):
             )
         return array
 
-    def _seed_lanes(self, seeds: list[int | None], mask: Array) -> None:
-        for lane in np.flatnonzero(mask):
-            if seeds[lane] is not None or self._lanes.generators[lane] is None:
-                self._lanes.use_generator(int(lane), np_random(seeds[lane])[0])
-
     def state(self) -> tuple[State, ...]:
         return tuple(self._of_lane(lane, partial(self._state_of, lane)) for lane in range(self.num_envs))
 
     def _state_of(self, lane: int) -> State:
         columns = self._lanes.columns
         episode = f"{self._name}-{lane}-{columns['episodes'][lane]}" if self._began else None
-        return State(episode, int(columns["steps"][lane]), published(self._single))
+        return State(episode, int(columns["steps"][lane]), read_public_state(self._single))
 
     def snapshot(self) -> bytes:
         """All lanes as bytes, for ``restore`` of lanes made with the same arguments."""
@@ -264,14 +264,14 @@ class KernelVectorEnv(VectorEnv[Any, Any, Array]):
         self._follow_lanes()
 
     def render(self) -> tuple[Any, ...] | None:
-        """A frame or text a lane; in mode ``human`` one window with the lanes side by side."""
+        """One frame or text per lane; in mode ``human`` one window with the lanes side by side."""
         if self.render_mode is None:
             return self._single.render()  # type: ignore[no-any-return]  # warns
         if not self._began:
             raise ResetNeeded("Cannot call `env.render()` before calling `env.reset()`.")
         if self.render_mode == "human":
             lanes = range(min(self.num_envs, LANES_SHOWN))
-            self._screen.show(tiled([self._of_lane(lane, self._single.paint) for lane in lanes]), "human")
+            self._window.show(tile([self._of_lane(lane, self._single.paint) for lane in lanes]))
             return None
         return tuple(self._of_lane(lane, self._single.render) for lane in range(self.num_envs))
 
@@ -285,14 +285,14 @@ class KernelVectorEnv(VectorEnv[Any, Any, Array]):
         return self.call(name)
 
     def set_attr(self, name: str, values: Any) -> None:
-        """Set an attribute in every lane: one value for all, or a list or tuple with one a lane. Params are shared."""
-        values, params = one_a_lane(values, self.num_envs), self._lanes.params
+        """Set an attribute in every lane: one value for all, or one per lane as a list or tuple. Params are shared."""
+        values, params = value_per_lane(values, self.num_envs), self._lanes.params
         if name == "np_random":
             for lane, generator in enumerate(values):
                 self._lanes.use_generator(lane, generator)
             return
         if not hasattr(type(self._single), name) and not hasattr(self._single, name):
-            raise AttributeError(f"Lanes have no attribute {name!r}, and can't be given one: they are rows of arrays.")
+            raise AttributeError(f"Lanes have no attribute {name!r}, and can't get one: they are rows of arrays.")
         if name in params._fields and any(value is not values[0] and value != values[0] for value in values):
             raise InvalidLanes(f"Lanes share {name}: pass one value for all of them.")
         for lane, value in enumerate(values):
@@ -307,14 +307,14 @@ class KernelVectorEnv(VectorEnv[Any, Any, Array]):
         if name == "np_random" and self._began:
             return tuple(self._lanes.generator(lane) for lane in range(self.num_envs))
 
-        def ask() -> Any:
-            found = getattr(self._single, name)
-            return found(*args, **kwargs) if callable(found) else found
+        def read() -> Any:
+            value = getattr(self._single, name)
+            return value(*args, **kwargs) if callable(value) else value
 
-        return tuple(self._in_lane(lane, ask) for lane in range(self.num_envs))
+        return tuple(self._in_lane(lane, read) for lane in range(self.num_envs))
 
     def _in_lane(self, lane: int, act: Callable[[], Any]) -> Any:
-        """Do something with the single environment in a lane's state; what it changes, the lane keeps."""
+        """Act on the single environment in a lane's state; the lane takes over what changes."""
         single, lanes = self._single, self._lanes
         if self._began:
             single.kernel_state = lanes.get_state(lane)
@@ -332,7 +332,7 @@ class KernelVectorEnv(VectorEnv[Any, Any, Array]):
         return result
 
     def __getstate__(self) -> dict[str, Any]:
-        # Addresses belong to this process and these arrays: a copy is made anew and continues from a snapshot.
+        # Addresses belong to this process and these arrays: a copy makes its own and continues from a snapshot.
         return {
             "arguments": self._arguments,
             "params": self._single._params,
@@ -341,29 +341,29 @@ class KernelVectorEnv(VectorEnv[Any, Any, Array]):
             "spec": self.spec,
         }
 
-    def __setstate__(self, kept: dict[str, Any]) -> None:
-        self.__init__(**kept["arguments"])  # type: ignore[misc]
-        self.spec = kept["spec"]
-        self._single.use_kernel(kept["kernel"])
-        self._single.set_params(kept["params"])
-        self._lanes.use_kernel(kept["kernel"])
-        self._lanes.set_params(kept["params"])
-        if kept["snapshot"] is not None:
-            self.restore(kept["snapshot"])
+    def __setstate__(self, fields: dict[str, Any]) -> None:
+        self.__init__(**fields["arguments"])  # type: ignore[misc]
+        self.spec = fields["spec"]
+        self._single.use_kernel(fields["kernel"])
+        self._single.set_params(fields["params"])
+        self._lanes.use_kernel(fields["kernel"])
+        self._lanes.set_params(fields["params"])
+        if fields["snapshot"] is not None:
+            self.restore(fields["snapshot"])
 
     def close_extras(self, **kwargs: Any) -> None:
-        if self._helpers is not None:
-            self._helpers.close()
+        if self._threads is not None:
+            self._threads.close()
         self.__dict__.pop("step", None)
         self._run = self._refuse_closed
-        self._screen.close()
+        self._window.close()
         self._single.close()
 
 
 def quick_step(env: KernelVectorEnv) -> Callable[[Any], tuple[Any, Array, Array, Array, Info]]:
     """``env.step`` with all that it touches in local variables: a third faster at eight lanes."""
     action, dtype, shape, run, address, copy = env._action, env._dtype, env._shape, env._run, env._address, env.copy
-    seen, reward, terminated, truncated = env._views
+    observations, reward, terminated, truncated = env._views
     ndarray = np.ndarray
 
     def step(actions: Any) -> tuple[Any, Array, Array, Array, Info]:
@@ -374,13 +374,72 @@ def quick_step(env: KernelVectorEnv) -> Callable[[Any], tuple[Any, Array, Array,
         if count < 0:
             env._refuse(count)
         if copy:
-            return seen.copy(), reward.copy(), terminated.copy(), truncated.copy(), {}
-        return seen, reward, terminated, truncated, {}
+            return observations.copy(), reward.copy(), terminated.copy(), truncated.copy(), {}
+        return observations, reward, terminated, truncated, {}
 
     return step
 
 
 def vector_class(kernel: Kernel, name: str = "KernelVectorEnvironment") -> type[KernelVectorEnv]:
-    """A VectorEnv class for a kernel that nobody wrote a class for."""
+    """A VectorEnv class for a kernel that has none of its own."""
     members = {"env_type": env_class(kernel), "__module__": kernel.step.__module__}
     return type(name, (KernelVectorEnv,), members)
+
+
+def lane_infos(lanes: Lanes, mask: Array) -> dict[str, Any]:
+    """What ``info`` returned for the lanes in ``mask``, batched as Gymnasium does.
+
+    A key has its array, and ``_key`` says which lanes have it.
+    """
+    return _batch_infos({c.name: lanes.columns[f"info_{c.name}"] for c in lanes.layout.info}, mask)
+
+
+def episode_info(lanes: Lanes, over: Array) -> dict[str, Any]:
+    """Return and length of the episodes that ended in this step."""
+    columns = lanes.columns
+    inner = _batch_infos({"r": columns["last_return"], "l": columns["last_length"]}, over)
+    return {"episode": inner, "_episode": over}
+
+
+def final_info(lanes: Lanes, over: Array, episode: dict[str, Any], *, tuple_valued: bool) -> dict[str, Any]:
+    """The last observation and info of the lanes that ended and have begun their next episode."""
+    # Hot where episodes are short: the rows of all lanes that ended are copied at once.
+    parts = [_rows(lanes.columns[f"final_obs_{at}"][over]) for at in range(len(lanes.layout.observation))]
+    last = np.empty(lanes.count, dtype=object)
+    rows = zip(*parts, strict=True) if tuple_valued else parts[0]
+    for lane, row in zip(over.nonzero()[0].tolist(), rows, strict=True):
+        last[lane] = row
+    inner = _batch_infos({c.name: lanes.columns[f"final_info_{c.name}"] for c in lanes.layout.info}, over)
+    return {"final_obs": last, "_final_obs": over, "final_info": {**inner, **episode}, "_final_info": over.copy()}
+
+
+def _rows(part: Array) -> list[Any]:
+    return list(part) if part.ndim > 1 else part.tolist()
+
+
+def _batch_infos(columns: dict[str, Array], mask: Array) -> dict[str, Any]:
+    infos: dict[str, Any] = {}
+    if not columns:
+        return infos
+    everywhere = mask.all()
+    for name, column in columns.items():
+        rows = column.copy()
+        if not everywhere:
+            rows[~mask] = 0
+        infos[name], infos[f"_{name}"] = rows, mask.copy()
+    return infos
+
+
+def tile(pictures: Sequence[Any]) -> Any:
+    """Draw the pictures of several lanes side by side on one Surface, smaller if they would not fit a display."""
+    pygame = load_pygame()
+    columns = math.ceil(math.sqrt(len(pictures)))
+    rows = math.ceil(len(pictures) / columns)
+    width, height = as_surface(pictures[0]).get_size()
+    scale = min(1.0, LARGEST_GRID[0] / (columns * width), LARGEST_GRID[1] / (rows * height))
+    tile = max(1, int(width * scale)), max(1, int(height * scale))
+    grid = pygame.Surface((columns * tile[0], rows * tile[1]), depth=32)
+    for at, picture in enumerate(pictures):
+        place = (at % columns * tile[0], at // columns * tile[1])
+        grid.blit(pygame.transform.smoothscale(as_surface(picture), tile), place)
+    return grid

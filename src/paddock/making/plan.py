@@ -1,27 +1,47 @@
-"""Plan: everything that make() decided, as a value. Planning is pure; what can't be built is a PlanError here."""
+"""Plan: everything that make() decided, as a value. Planning is pure; what can't be built raises PlanError here."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from paddock.core.spec import EnvSpec, WrapperSpec, entry_point_text
-from paddock.errors import PlanError
-from paddock.kernels.installed import numba_installed
-from paddock.making.isolation import Isolation, Tier, tier_of, wall_for
-from paddock.making.lane_options import LaneOptions
-from paddock.making.remote_options import RemoteOptions
-from paddock.making.simulators import check_ale, is_atari, steps_in_threads
+from paddock.errors import NotTransferable, PlanError
+from paddock.kernels import numba_installed
+from paddock.making.options import LaneOptions, RemoteOptions
 from paddock.making.target import Target
-from paddock.making.wrapper_stack import WrapperLike, name_of
 
 if TYPE_CHECKING:
     from paddock.sandbox.policy import Policy
+    from paddock.sources.families import Family
 
-_BACKENDS = ("auto", "loop", "threads", "compiled", "ale")
 
 Backend: TypeAlias = Literal["one", "loop", "threads", "compiled", "ale", "processes", "remote"]
+Isolation: TypeAlias = "str | Policy | None"
+Tier: TypeAlias = Literal["none", "process", "landlock", "sandbox", "auto", "remote"]
+WrapperLike: TypeAlias = "WrapperSpec | Callable[[Any], Any]"
+
+_BACKENDS = ("auto", "loop", "threads", "compiled", "ale")
+_WALLS = ("sandbox", "landlock", "auto")
+_ISOLATION = {
+    "none": "none: runs in this process",
+    "process": "process: a crash or a hang stays in the worker; no wall, so the code may do anything that you may",
+    "landlock": "landlock: Landlock, seccomp and limits; for machines without namespaces",
+    "sandbox": "sandbox: namespaces, Landlock, seccomp and limits; it sees only what is listed here",
+    "auto": "auto: the strongest wall that passes a self-test on this machine",
+    "remote": "remote: a server runs it, and none of its code comes here",
+}
+_WRAPPED = (
+    "slower than without wrappers, which go into each lane. Wrap the lanes instead: paddock.wrappers.vector has most "
+    "wrappers for lanes that step together"
+)
+_WIRES = {
+    "auto": "paddock.v1, or OpenEnv's JSON if the server speaks nothing else (the environment's repr says which)",
+    "paddock.v1": "paddock.v1 only",
+    "openenv": "OpenEnv's JSON only",
+}
 
 
 @dataclass(frozen=True)
@@ -31,7 +51,7 @@ class Plan:
     target: Target
     num_envs: int | None
     isolation: Tier
-    wall: Policy | None  # what the code may do; None where it may do all that this process may
+    wall: Policy | None  # what the code may do; None: anything that this process may
     backend: Backend
     validate: bool | None
     strict: bool
@@ -43,25 +63,30 @@ class Plan:
     remote: RemoteOptions | None = None
 
     def lines(self) -> list[tuple[str, str]]:
-        """The plan as (what, how) rows, outermost decision first."""
+        """Return the plan as (what, how) rows, outermost decision first."""
         target, spec = self.target, self.target.spec
         rows = [("target", f"{target.text} ({target.kind})"), ("isolation", _ISOLATION[self.isolation])]
         if self.wall is not None:
-            from paddock.making.wall_lines import wall_lines  # when first used: it looks at files
+            from paddock.making.payload import wall_lines  # when first used: it looks at files
 
             rows += wall_lines(self, self.wall)
         if target.url is not None:
-            return [*rows, *self._remote_lines()]
+            return [*rows, *_remote_lines(self)]
         if target.kind == "source" and target.module is not None:
-            from paddock.sources.families import in_words
+            from paddock.sources.families import describe_source
 
-            rows.append(("library", in_words(target.module, target.id or "")))
+            rows.append(("library", describe_source(target.module, target.id or "")))
         if spec is None:
             later = f"known after importing {target.module}"
             lanes = [] if self.num_envs is None else [("lanes", f"{self.num_envs}, how they step is {later}")]
             return [*rows, *lanes, ("entry point", later), ("arguments", _arguments_text(None, self.env_kwargs))]
         if self.num_envs is not None:
-            how = _own_form(spec) if self.backend == "compiled" else self._steps()
+            if self.backend != "compiled":
+                how = self._steps()
+            elif _is_kernel(spec):
+                how = f"stepped together, {_slower(spec) or 'compiled'}"
+            else:
+                how = "stepped together by the environment's own vector form"
             rows.append(("lanes", f"{self.num_envs}, {how}, autoreset {self.lanes.autoreset.value}"))
         elif slower := _slower(spec):
             rows.append(("speed", slower))
@@ -71,30 +96,19 @@ class Plan:
             and (self.wrappers or spec.additional_wrappers)
         ):
             rows.append(("speed", _WRAPPED))
-        own = self.backend == "compiled"  # such lanes read memory by their actions: they always check
+        own = self.backend == "compiled"  # such lanes always check: they read memory by their actions
         entry_point = spec.vector_entry_point if own else spec.entry_point
         rows.append(("entry point", "none" if entry_point is None else entry_point_text(entry_point)))
         rows.append(("arguments", _arguments_text(spec, self.env_kwargs)))
         own = own or self.backend == "ale"
         rows.append(("order of calls", "enforced" if own or spec.order_enforce else "not enforced"))
         rows.append(("actions", "validated" if own or self.validates() else "not validated"))
-        rows.append(("time limit", _limit_text(self.max_steps())))
+        steps = self.max_steps()
+        rows.append(("time limit", "none" if steps is None else f"{steps} steps"))
         if spec.additional_wrappers:
             rows.append(("wrappers of the spec", ", ".join(w.name for w in spec.additional_wrappers)))
         if self.wrappers:
-            rows.append(("wrappers", ", ".join(map(name_of, self.wrappers))))
-        return rows
-
-    def _remote_lines(self) -> list[tuple[str, str]]:
-        from paddock.making.remote_plan import remote_lines  # when first used: most targets are here
-
-        rows = remote_lines(self.target, self.remote)
-        if self.num_envs is not None:
-            how = f"one message a step, on a fault {self.lanes.on_fault}, autoreset {self.lanes.autoreset.value}"
-            rows.append(("lanes", f"{self.num_envs}, all in one worker at the server, {how}"))
-        rows.append(("arguments", _arguments_text(None, self.env_kwargs)))
-        if self.wrappers:
-            rows.append(("wrappers", f"{', '.join(map(name_of, self.wrappers))} (here, around it)"))
+            rows.append(("wrappers", ", ".join(map(wrapper_name, self.wrappers))))
         return rows
 
     def _steps(self) -> str:
@@ -104,20 +118,20 @@ class Plan:
         if self.backend in ("threads", "ale"):
             threads = "as many threads as cores" if lanes.threads is None else f"{lanes.threads} threads"
             if self.backend == "ale":
-                return f"stepped together by the ALE in {threads}, pictures scaled and stacked"
+                return f"stepped together by the ALE in {threads}, frames scaled and stacked"
             return f"stepped by {threads}, on a fault {lanes.on_fault}"
         workers = "as many workers as cores" if lanes.workers is None else f"{lanes.workers} workers"
-        deadline = "no deadline" if lanes.deadline_s is None else f"{lanes.deadline_s} s a step"
+        deadline = "no deadline" if lanes.deadline_s is None else f"{lanes.deadline_s} s per step"
         return f"in {workers}, {deadline}, on a fault {lanes.on_fault}"
 
     def validates(self) -> bool:
-        """Whether actions are checked; the spec decides where the caller did not."""
+        """Whether actions are checked; if the caller did not say, the spec decides."""
         if self.validate is not None:
             return self.validate
         return self.target.spec is None or not self.target.spec.disable_env_checker
 
     def max_steps(self) -> int | None:
-        """The time limit; -1 from the caller means none."""
+        """Return the time limit; -1 from the caller means none."""
         if self.max_episode_steps is not None:
             return None if self.max_episode_steps == -1 else self.max_episode_steps
         return self.target.spec.max_episode_steps if self.target.spec is not None else None
@@ -138,15 +152,11 @@ def plan(
     lanes: LaneOptions | None = None,
     remote: RemoteOptions | None = None,
 ) -> Plan:
-    """Decide how to build a located target, or say which two wishes clash and the ways out."""
-    _check_place(target, remote)
-    _check_limit(max_episode_steps)
-    _check_wrappers(wrappers)
+    """Decide how to build a located target. PlanError says which two wishes clash, and how to resolve it."""
+    _check_options(target, remote, max_episode_steps, wrappers, lanes)
     _check_count(num_envs)
     wall: Policy | None = None
     if target.kind == "url":
-        from paddock.making.remote_plan import check_remote  # when first used: most targets are here
-
         check_remote(
             target,
             remote,
@@ -162,11 +172,12 @@ def plan(
         resolved: Backend = "one" if num_envs is None else "remote"
     else:
         target, num_envs, isolation, backend = _without_lane_arguments(target, num_envs, isolation, backend)
-        wall = wall_for(target, isolation)
+        wall = choose_wall(target, isolation)
         tier = tier_of(isolation, wall)
         _check_count(num_envs)
         resolved = _resolve_backend(target, num_envs, tier, backend, wrappers, max_episode_steps, render_mode)
-    _check_lane_options(lanes, resolved)
+    if lanes is not None:
+        lanes.check(resolved)
     return Plan(
         target=target,
         num_envs=num_envs,
@@ -184,7 +195,13 @@ def plan(
     )
 
 
-def _check_place(target: Target, remote: RemoteOptions | None) -> None:
+def _check_options(
+    target: Target,
+    remote: RemoteOptions | None,
+    max_episode_steps: int | None,
+    wrappers: Any,
+    lanes: LaneOptions | None,
+) -> None:
     if target.kind == "package":
         raise PlanError(
             f"{target.text!r} is a signed package, and this version of paddock has no store for them yet. Unpack it "
@@ -192,12 +209,20 @@ def _check_place(target: Target, remote: RemoteOptions | None) -> None:
         )
     if remote is not None and target.kind != "url":
         raise PlanError(f"remote= is for servers, and {target.text!r} runs on this machine. Drop remote=.")
+    limit = max_episode_steps
+    if limit is not None and (type(limit) is not int or (limit <= 0 and limit != -1)):
+        raise PlanError(f"max_episode_steps={limit!r}: expected a positive number, or -1 for no limit.")
+    alone = isinstance(wrappers, (str, WrapperSpec)) or not hasattr(wrappers, "__iter__")
+    if alone or not all(isinstance(one, WrapperSpec) or callable(one) for one in wrappers):
+        raise PlanError(f"wrappers={wrappers!r}: expected a list of wrapper classes, functions or specs.")
+    if lanes is not None and not isinstance(lanes, LaneOptions):
+        raise PlanError(f"lanes={lanes!r}: expected paddock.LaneOptions(...).")
 
 
 def _without_lane_arguments(
     target: Target, num_envs: int | None, isolation: Isolation, backend: str
 ) -> tuple[Target, int | None, Isolation, str]:
-    """A spec read back from a vector environment says among its arguments how many lanes it had, and how they step."""
+    """Take out of a vector environment's spec how many lanes it had and how they step."""
     if target.spec is None or "vectorization_mode" not in target.spec.kwargs:
         return target, num_envs, isolation, backend
     kwargs = dict(target.spec.kwargs)
@@ -207,41 +232,16 @@ def _without_lane_arguments(
     if mode == "async":
         return target, num_envs, isolation or "process", backend
     if backend == "auto" and isolation in (None, "none"):
-        backend = _backend_of(mode, target)
+        if mode == "vector_entry_point":
+            backend = "ale" if is_atari(target) else "compiled"
+        else:
+            backend = "threads" if steps_in_threads(target, (), None) else "loop"
     return target, num_envs, isolation, backend
-
-
-def _backend_of(mode: str, target: Target) -> str:
-    if mode == "vector_entry_point":
-        return "ale" if is_atari(target) else "compiled"
-    return "threads" if steps_in_threads(target, (), None) else "loop"
-
-
-def _check_lane_options(lanes: LaneOptions | None, backend: str) -> None:
-    if lanes is not None and not isinstance(lanes, LaneOptions):
-        raise PlanError(f"lanes={lanes!r}: expected paddock.LaneOptions(...).")
-    if lanes is not None and backend == "one":
-        raise PlanError("lanes= is for n lanes. Pass num_envs=n, or drop lanes.")
-    if lanes is not None:
-        lanes.check(backend)
-
-
-def _check_wrappers(wrappers: Any) -> None:
-    alone = isinstance(wrappers, (str, WrapperSpec)) or not hasattr(wrappers, "__iter__")
-    if alone or not all(isinstance(one, WrapperSpec) or callable(one) for one in wrappers):
-        raise PlanError(f"wrappers={wrappers!r}: expected a list of wrapper classes, functions or specs.")
-
-
-def _check_limit(max_episode_steps: int | None) -> None:
-    if max_episode_steps is None:
-        return
-    if type(max_episode_steps) is not int or (max_episode_steps <= 0 and max_episode_steps != -1):
-        raise PlanError(f"max_episode_steps={max_episode_steps!r}: expected a positive count, or -1 for no limit.")
 
 
 def _check_count(num_envs: int | None) -> None:
     if num_envs is not None and (type(num_envs) is not int or num_envs < 1):
-        raise PlanError(f"num_envs={num_envs!r}: expected a count of lanes, at least 1.")
+        raise PlanError(f"num_envs={num_envs!r}: expected how many lanes, at least 1.")
 
 
 def _resolve_backend(
@@ -264,50 +264,28 @@ def _resolve_backend(
     if isolation != "none":
         if backend != "auto":
             raise PlanError(
-                f"backend={backend!r} steps lanes in this process, and isolation={isolation!r} in others. Drop one of "
+                f"backend={backend!r} steps lanes in this process, but isolation={isolation!r} in others. Drop one of "
                 f"them."
             )
         return "processes"
     if backend == "compiled" and not compiled:
         raise PlanError(f"{target.text!r} has no vector entry point to compile. Use backend='auto' or 'loop'.")
     if backend == "compiled" and wrapped:
-        raise PlanError("backend='compiled' steps all lanes in one call, so wrappers of one lane can't be put inside.")
+        raise PlanError("backend='compiled' steps all lanes in one call, so it can't take wrappers of one lane.")
     if backend == "ale":
         check_ale(target, wrappers, limit, render_mode)
         return "ale"
     if backend == "compiled" or (backend == "auto" and compiled and not wrapped):
         return "compiled"
-    by_itself = backend == "auto" and steps_in_threads(target, wrappers, render_mode)
-    return "threads" if backend == "threads" or by_itself else "loop"
-
-
-_ISOLATION = {
-    "none": "none: runs in this process",
-    "process": "process: a crash or a hang stays in the worker; no wall, the code may do all that you may",
-    "landlock": "landlock: Landlock, seccomp and limits; for places where namespaces can't be had",
-    "sandbox": "sandbox: namespaces, Landlock, seccomp and limits; it sees only what is listed here",
-    "auto": "auto: the strongest wall that passes a self-test on this machine",
-    "remote": "remote: a server runs it, and nothing of its code comes here",
-}
-
-
-_WRAPPED = (
-    "slower than without wrappers, which go into each lane. Wrap the lanes instead: paddock.wrappers.vector has most "
-    "wrappers for lanes that step together"
-)
-
-
-def _own_form(spec: EnvSpec) -> str:
-    if not _is_kernel(spec):
-        return "stepped together by the environment's own vector form"
-    return f"stepped together, {_slower(spec) or 'compiled'}"
+    unasked = backend == "auto" and steps_in_threads(target, wrappers, render_mode)
+    return "threads" if backend == "threads" or unasked else "loop"
 
 
 def _slower(spec: EnvSpec) -> str:
-    """What a kernel loses without Numba; nothing is compiled or imported to find out."""
+    """Say what a kernel loses without Numba; nothing is compiled or imported to find out."""
     if numba_installed() or not _is_kernel(spec):
         return ""
-    return 'as plain Python, slower: Numba is not installed (pip install "paddock[fast]")'
+    return "as plain Python, slower: Numba is not installed (pip install numba)"
 
 
 def _is_kernel(spec: EnvSpec) -> bool:
@@ -321,5 +299,222 @@ def _arguments_text(spec: EnvSpec | None, given: dict[str, Any]) -> str:
     return ", ".join(f"{name}={value!r}" for name, value in merged.items()) or "none"
 
 
-def _limit_text(steps: int | None) -> str:
-    return "none" if steps is None else f"{steps} steps"
+def choose_wall(target: Target, isolation: Isolation) -> Policy | None:
+    """Choose the permissions behind the wall, or None for no wall. PlanError for a tier that does not exist.
+
+    If the caller did not ask for a tier, it depends on where the code comes from.
+    """
+    if isolation is None:
+        return None if target.folder is None else _default_wall(target, "sandbox")
+    if isolation in ("none", "process"):
+        return None
+    if isolation in _WALLS:
+        return _default_wall(target, isolation)
+    from paddock.sandbox.policy import Policy
+
+    if isinstance(isolation, Policy):
+        return isolation
+    raise PlanError(
+        f"isolation={isolation!r} is not one of 'none', 'process', 'landlock', 'sandbox', 'auto', nor a "
+        f"paddock.Policy. Use 'sandbox' for code that you do not trust."
+    )
+
+
+def tier_of(isolation: Isolation, wall: Policy | None) -> Tier:
+    """Name the tier."""
+    if wall is not None:
+        return wall.tier
+    return "process" if isolation == "process" else "none"
+
+
+def _default_wall(target: Target, tier: str) -> Policy:
+    """Return what a manifest asks for if it is within the default: only the caller can grant more than that.
+
+    What paddock declares for its own environments is granted.
+    """
+    from paddock.sandbox.policy import DEFAULT
+
+    if target.asked is None:
+        return replace(DEFAULT, tier=tier)  # type: ignore[arg-type]
+    if target.folder is None:
+        return _in_tier(target.asked, tier)
+    from paddock.sandbox.policy import find_excess
+
+    beyond = find_excess(target.asked, DEFAULT)
+    if beyond:
+        raise PlanError(
+            f"{target.text!r} asks for more than code gets by default: {'; '.join(beyond)}. Read it with `paddock "
+            f"permissions {target.text}`; grant it with isolation=paddock.permissions({target.text!r}), on the "
+            f"command line with --grant (run, check, serve), or pass your own paddock.Policy(...)."
+        )
+    return replace(target.asked, tier=tier)  # type: ignore[arg-type]
+
+
+def _in_tier(policy: Policy, tier: str) -> Policy:
+    """Change the tier of the policy and of its workspaces: where one wall can't be put up, another can't either."""
+    workspace = None if policy.workspace is None else _in_tier(policy.workspace, tier)
+    return replace(policy, tier=tier, workspace=workspace)  # type: ignore[arg-type]
+
+
+def wrapper_name(wrapper: WrapperLike) -> str:
+    """Name a wrapper for a plan."""
+    if isinstance(wrapper, WrapperSpec):
+        return wrapper.name
+    called = wrapper.func if isinstance(wrapper, partial) else wrapper
+    return getattr(called, "__name__", repr(called))
+
+
+def as_wrapper_spec(wrapper: WrapperLike) -> WrapperSpec:
+    """Write a wrapper as data. Of a function only the name is kept, so ``make`` can say what it can't make again."""
+    if isinstance(wrapper, WrapperSpec):
+        return wrapper
+    if isinstance(wrapper, partial) and isinstance(wrapper.func, type) and not wrapper.args:
+        return WrapperSpec(wrapper_name(wrapper), entry_point_text(wrapper.func), dict(wrapper.keywords))
+    kwargs: dict[str, Any] | None = {} if isinstance(wrapper, type) else None
+    return WrapperSpec(wrapper_name(wrapper), entry_point_text(wrapper), kwargs)
+
+
+def steps_in_threads(target: Target, wrappers: Sequence[WrapperLike], render_mode: str | None) -> bool:
+    """Whether threads are the best backend for such lanes when the caller did not choose one."""
+    family = _family(target)
+    if family is None or not family.lets_go:
+        return False
+    # Frames are drawn in the thread that drew the first one: the caller's, unless a wrapper draws during a step.
+    return render_mode is None or (render_mode != "human" and not wrappers)
+
+
+def is_atari(target: Target) -> bool:
+    """Whether the ALE can step lanes of this target itself."""
+    family = _family(target)
+    return family is not None and family.name == "Atari"
+
+
+def check_ale(
+    target: Target, wrappers: Sequence[WrapperLike], max_episode_steps: int | None, render_mode: str | None
+) -> None:
+    """Raise PlanError for what ``backend="ale"`` can't do."""
+    if not is_atari(target):
+        raise PlanError(f"backend='ale' is for Atari games such as 'ALE/Pong-v5'; {target.text!r} isn't one. Drop it.")
+    if wrappers:
+        raise PlanError("backend='ale' steps all lanes in one call, so it can't take wrappers of one lane.")
+    if render_mode is not None:
+        raise PlanError(f"backend='ale' renders nothing: drop render_mode={render_mode!r}, or pass backend='loop'.")
+    if max_episode_steps is not None:
+        raise PlanError(
+            f"backend='ale' counts frames, including those before the first step: instead of max_episode_steps="
+            f"{max_episode_steps}, pass max_num_frames_per_episode=…"
+        )
+
+
+def _family(target: Target) -> Family | None:
+    source = target.module if target.kind == "source" else None
+    entry_point = None if target.spec is None else target.spec.entry_point
+    if source is None and not (isinstance(entry_point, str) and entry_point.startswith("paddock.sources.")):
+        return None
+    from paddock.sources.families import family_in_gymnasium
+
+    return family_in_gymnasium(source, target.id, entry_point)
+
+
+def redirect_to_envpool(
+    target: Target, backend: str, *, num_envs: int | None, isolation: Any, wrappers: Sequence[Any]
+) -> tuple[Target, str]:
+    """For ``backend="envpool"``, return EnvPool's task for an id and the backend to plan it with; else both unchanged.
+
+    The numbers differ from any other backend's. EnvPool has its own environments, written in
+    C++: rules and spaces are meant to be the same, random streams and preprocessing are not.
+    """
+    if backend != "envpool":
+        return target, backend
+    if target.id is None or target.folder is not None or target.kind == "url":
+        raise PlanError(f"backend='envpool' is for ids that EnvPool has, but {target.text!r} is a {target.kind}.")
+    if num_envs is None:
+        raise PlanError("backend='envpool' is for n lanes. Pass num_envs=n, or drop backend.")
+    if isolation not in (None, "none"):
+        raise PlanError(
+            f"backend='envpool' steps lanes in this process, but isolation={isolation!r} in others. Drop one of them."
+        )
+    if wrappers:
+        raise PlanError(
+            "backend='envpool' steps all lanes in one call, so it can't take wrappers of one lane. Wrap all lanes "
+            "together: paddock.wrappers.vector has most wrappers."
+        )
+    task = target.id.removeprefix("ALE/")
+    return Target(f"envpool:{task}", "source", module="envpool", id=task), "auto"
+
+
+def check_remote(
+    target: Target,
+    remote: RemoteOptions | None,
+    *,
+    num_envs: int | None,
+    isolation: Isolation,
+    backend: str,
+    validate: bool | None,
+    max_episode_steps: int | None,
+    wrappers: Sequence[WrapperLike],
+    env_kwargs: dict[str, Any],
+) -> None:
+    """Raise PlanError for what only whoever runs the server can decide."""
+    from paddock.hosting.remote_address import parse_address  # when first used: most targets are here
+    from paddock.hosting.values import to_wire
+
+    if remote is not None and not isinstance(remote, RemoteOptions):
+        raise PlanError(f"remote={type(remote).__name__}: expected paddock.RemoteOptions(...).")
+    options = remote or RemoteOptions()
+    options.check()
+    assert target.url is not None
+    parse_address(target.url, token=options.token, insecure=options.insecure, environ={})
+    if isolation is not None:
+        raise PlanError(
+            f"isolation={isolation!r} can't be used with {target.text!r}: the server runs the environment, behind "
+            f"its own wall. Drop isolation, or run the environment's code here."
+        )
+    if backend != "auto":
+        raise PlanError(f"backend={backend!r} can't be used with {target.text!r}: the server chooses it. Drop backend.")
+    if validate is not None or max_episode_steps is not None:
+        name = "validate" if validate is not None else "max_episode_steps"
+        raise PlanError(
+            f"{name}= can't be used with {target.text!r}: the server decides about its episodes. For a shorter limit "
+            f"here: wrappers=[paddock.wrappers.TimeLimit.wrapper_spec(max_episode_steps=n)]."
+        )
+    if num_envs is not None and wrappers:
+        raise PlanError(
+            "wrappers= go around each lane, and these lanes are on the server. Wrap the result of make() with one of "
+            "paddock.wrappers.vector."
+        )
+    if "token" in env_kwargs and parse_address(target.url, token=options.token, insecure=True).authorization is None:
+        raise PlanError(
+            "token= would go to the environment as one of its arguments. The server's token goes into "
+            "remote=paddock.RemoteOptions(token=...), the URL's user part, or the variable PADDOCK_TOKEN."
+        )
+    for name, value in env_kwargs.items():
+        try:
+            to_wire(value, [], name=name)
+        except NotTransferable as error:
+            raise PlanError(f"{error} So it can't be sent to the server.") from None
+
+
+def _remote_lines(plan: Plan) -> list[tuple[str, str]]:
+    from paddock.hosting.remote_address import parse_address
+
+    options = plan.remote or RemoteOptions()
+    assert plan.target.url is not None
+    address = parse_address(plan.target.url, token=options.token, insecure=options.insecure)
+    by = "a unix socket" if address.unix is not None else "TLS" if address.secure else "plain TCP"
+    waits = "no limit" if options.deadline_s is None else f"{options.deadline_s:g} s"
+    rows = [
+        ("server", str(address)),
+        ("environment", address.id or "the only one of the server"),
+        ("wire", _WIRES[options.wire]),
+        ("connection", f"{by}, {'with a token' if address.authorization is not None else 'without a token'}"),
+        ("patience", f"{options.connect_s:g} s to connect, {waits} for a reply, {options.resume_s:g} s to resume"),
+        ("results", "checked against the declared spaces before they are believed"),
+    ]
+    if plan.num_envs is not None:
+        how = f"one message per step, on a fault {plan.lanes.on_fault}, autoreset {plan.lanes.autoreset.value}"
+        rows.append(("lanes", f"{plan.num_envs}, all in one worker at the server, {how}"))
+    rows.append(("arguments", _arguments_text(None, plan.env_kwargs)))
+    if plan.wrappers:
+        rows.append(("wrappers", f"{', '.join(map(wrapper_name, plan.wrappers))} (here, around it)"))
+    return rows

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import re
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from paddock.core.ids import parse_id
-from paddock.core.registry import origin_of
-from paddock.core.spec import EnvSpec
+from paddock.core.registry import origin_of, registry
+from paddock.core.spec import EnvSpec, parse_id
+from paddock.envs.catalog import PERMISSIONS
 from paddock.errors import InvalidId, NameNotFound, NamespaceNotFound, PlanError, VersionNotFound
-from paddock.making.declared import declared
-from paddock.sources.lookup import find_spec
+from paddock.sources.families import find_spec
 
 if TYPE_CHECKING:
     from paddock.sandbox.policy import Policy
+
 
 Kind = Literal["built in", "registered", "plugin", "spec", "module", "source", "folder", "package", "url"]
 
@@ -26,9 +28,9 @@ _PACKAGE = re.compile(r"[\w.-]+(?:/[\w.-]+)?@[\w.+-]+", re.ASCII)
 
 @dataclass(frozen=True)
 class Target:
-    """A located target. ``spec`` is None while only the code itself could tell (a module, a library, a server).
+    """A located target. ``spec`` is None as long as only the code itself knows it (a module, a library, a server).
 
-    Of a "source" the ``module`` is the prefix: one of ``sources.families.SOURCES``, a library that knows the id.
+    The ``module`` of a "source" is its prefix: one of ``sources.families.SOURCES``, a library that knows the id.
     """
 
     text: str
@@ -38,13 +40,13 @@ class Target:
     id: str | None = None
     folder: str | None = None  # the absolute path of a folder with a manifest
     asked: Policy | None = None  # the permissions that its manifest asks for, or that paddock declares for its own code
-    url: str | None = field(default=None, repr=False)  # of a server, as it was given: with the token, so never shown
+    url: str | None = field(default=None, repr=False)  # of a server; it may hold the token, so never print it
 
 
 def locate(target: str | os.PathLike[str] | EnvSpec) -> Target:
-    """Say what a target is. An id that nobody registered raises with a suggestion."""
+    """Say what a target is. An id that is not registered raises with a suggestion."""
     if isinstance(target, EnvSpec):
-        return Target(target.id, "spec", spec=target, id=target.id, asked=declared(target))
+        return Target(target.id, "spec", spec=target, id=target.id, asked=declared_permissions(target))
     if type(target).__name__ == "EnvSpec" and hasattr(target, "to_json"):  # Gymnasium's own
         return locate(EnvSpec.from_json(target.to_json()))
     if not isinstance(target, (str, os.PathLike)):
@@ -53,16 +55,26 @@ def locate(target: str | os.PathLike[str] | EnvSpec) -> Target:
     if url := _URL.match(text):
         return Target(f"{url['scheme']}://{text[url.end() :]}", "url", url=text)
     if isinstance(target, os.PathLike) or text.startswith((".", "/", "~")):
-        return _folder_target(text)
+        from paddock.package import read_manifest
+
+        folder, name = split_folder(text) or (text, None)
+        path = str(Path(folder).expanduser().resolve())
+        manifest = read_manifest(path)
+        spec = manifest.spec(name)
+        return Target(text, "folder", spec=spec, id=spec.id, folder=path, asked=manifest.permissions_of(spec.id))
     if _PACKAGE.fullmatch(text):
         return Target(text, "package")
     if ":" in text:
-        return _module_target(text)
+        match = _MODULE.fullmatch(text)
+        if match is None:
+            raise InvalidId(f"Malformed target: {ascii(text)[:80]}. Expected 'module:Id-v0'.")
+        from paddock.sources.families import SOURCES
+
+        kind: Kind = "source" if match["module"] in SOURCES else "module"
+        return Target(text, kind, module=match["module"], id=str(parse_id(match["id"])))
     try:
         spec = find_spec(text)
     except (NameNotFound, NamespaceNotFound, VersionNotFound) as error:
-        from paddock.making.folder_name import has_manifest
-
         if has_manifest(text):  # a path that begins like an id
             said = str(error).rstrip(".")
             raise type(error)(f"{said}. Did you mean ./{text}? There is such a folder here.") from None
@@ -71,25 +83,34 @@ def locate(target: str | os.PathLike[str] | EnvSpec) -> Target:
         if family_of(text) is None and not in_gymnasium(text):
             raise
         return Target(text, "source", module="gymnasium", id=text)
-    return Target(text, origin_of(spec.id), spec=spec, id=spec.id, asked=declared(spec))
+    return Target(text, origin_of(spec.id), spec=spec, id=spec.id, asked=declared_permissions(spec))
 
 
-def _module_target(text: str) -> Target:
-    match = _MODULE.fullmatch(text)
-    if match is None:
-        raise InvalidId(f"Malformed target: {ascii(text)[:80]}. Expected 'module:Id-v0'.")
-    from paddock.sources.families import SOURCES
+def split_folder(text: str) -> tuple[str, str | None] | None:
+    """Split ``./maze:Maze-v0`` into folder and id; None if it isn't a folder. A folder's name may have a colon too."""
+    if not text.startswith((".", "/", "~")):
+        return None
+    if ":" not in text or Path(text).expanduser().exists():
+        return text, None
+    folder, _, id = text.rpartition(":")
+    return folder, id
 
-    kind: Kind = "source" if match["module"] in SOURCES else "module"
-    return Target(text, kind, module=match["module"], id=str(parse_id(match["id"])))
+
+def has_manifest(folder: str) -> bool:
+    """Whether the folder has a manifest."""
+    return (Path(folder) / "paddock.toml").is_file()
 
 
-def _folder_target(text: str) -> Target:
-    from paddock.making.folder_name import absolute, split_folder
-    from paddock.package.manifest import read_manifest
+def declared_permissions(spec: EnvSpec) -> Policy | None:
+    """Return the permissions that paddock declares for its own environments. They need no grant.
 
-    folder, name = split_folder(text) or (text, None)
-    path = absolute(folder)
-    manifest = read_manifest(path)
-    spec = manifest.spec(name)
-    return Target(text, "folder", spec=spec, id=spec.id, folder=path, asked=manifest.permissions_of(spec.id))
+    None if it declares none, and for anyone else's code, whatever id its spec has.
+    """
+    text = PERMISSIONS.get(spec.id)
+    if text is None or not isinstance(spec.entry_point, str) or not registry.is_built_in(spec.id, spec.entry_point):
+        return None
+    if any(not one.entry_point.startswith("paddock.wrappers:") for one in spec.additional_wrappers):
+        return None  # they run in the same worker
+    module, _, name = text.partition(":")
+    policy: Policy = getattr(importlib.import_module(module), name)()
+    return policy

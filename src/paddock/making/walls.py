@@ -1,126 +1,206 @@
-"""Start workers behind a wall and build environments on them: where sandbox and hosting meet."""
+"""Start workers behind a wall, keep spare ones ready, and build environments on them."""
 
 from __future__ import annotations
 
+import functools
 import json
+import os
 import socket
-from collections.abc import Mapping
+import threading
+import time
+from collections import deque
 from contextlib import ExitStack
 from dataclasses import dataclass
+from types import TracebackType
 from typing import Any
 
 import msgspec
 
-from paddock.errors import SandboxUnavailable, WorkerLost
+from paddock.errors import PlanError, SandboxUnavailable, WorkerLost
 from paddock.hosting.client import HostedEnv
+from paddock.hosting.judge import WallRules
 from paddock.hosting.launch import PRINTS_TO, Launcher
-from paddock.hosting.wall_rules import WallRules
-from paddock.hosting.walled_channel import WalledChannel
-from paddock.making.crossing import seeing
-from paddock.making.warm import WarmPool, spare_for
+from paddock.hosting.process_channel import WalledChannel
+from paddock.making.payload import WORKER, Payload, with_folder
 from paddock.sandbox.launching import launch
 from paddock.sandbox.plan import Call
 from paddock.sandbox.policy import Policy
 
-_MAIN = "paddock.making.inside:main"
-_SHARED_MAIN = "paddock.making.inside_shared:main"
-_DOOR_FD = 4  # inside: the first descriptor beyond the socket
-_AWAKE_S = 400e-6  # from a reply to the next request of a client that waits for each
+Started = tuple[Any, Any]  # the near socket and the child
+
+_WORKSPACE_FD = 4  # in the worker: the first descriptor after the socket
+_AWAKE_S = 400e-6  # from a reply to the next request of a client that waits for each reply
 
 
-def walled_env(
-    what: dict[str, Any], modules: Mapping[str, str], folder: str | None, policy: Policy, *, ordered: bool = True
-) -> HostedEnv:
-    """The environment that ``what`` describes, in a worker that may do what ``policy`` says and sees these files.
+def walled_env(payload: Payload, policy: Policy, *, ordered: bool = True) -> HostedEnv:
+    """Make the environment of ``payload`` in a worker that sees its files and may do what ``policy`` says.
 
-    ``ordered``: resets come before steps, and this side sees to it: the guard in the worker is in the worker's hands.
+    ``ordered``: this side makes sure that a reset comes before steps: the worker could disable its own guard.
     """
     rules = msgspec.structs.replace(WallRules.of(policy), ordered=ordered)
-    near, child = walled_launcher(modules, folder, policy)()
+    near, child = walled_launcher(payload, policy)()
     try:
-        return HostedEnv(WalledChannel(near, child, rules), what, wall=rules)
+        return HostedEnv(WalledChannel(near, child, rules), payload.what, wall=rules)
     except WorkerLost:
         if (failure := getattr(child, "wall_failure", None)) is not None:
             raise SandboxUnavailable(f"The wall could not be put up: {failure} See: paddock doctor.") from None
         raise
 
 
-def walled_launcher(
-    modules: Mapping[str, str], folder: str | None, policy: Policy, *, discreet: bool = False
-) -> Launcher:
-    """Starts a worker, or takes a spare one that was started just so. ``discreet``: it says little of its errors."""
-    order = _Order(dict(modules), folder, seeing(folder, policy), discreet)
-    return lambda: spare_for(order.key) or order.start()
+def walled_launcher(payload: Payload, policy: Policy, *, redact_errors: bool = False, tenant: str = "") -> Launcher:
+    """Return what starts a worker, or takes a spare one that was started alike.
+
+    ``redact_errors``: the worker says little of the environment's errors. ``tenant``: for whom; see ``launch``.
+    """
+    order = _WorkerOrder(payload, with_folder(payload.folder, policy), redact_errors, tenant)
+    return lambda: take_spare(order.key) or order.start()
 
 
 def warm_pool(
-    modules: Mapping[str, str], folder: str | None, policy: Policy, spares: int, *, discreet: bool = False
+    payload: Payload, policy: Policy, spares: int, *, redact_errors: bool = False, tenant: str = ""
 ) -> WarmPool:
-    """Spare workers for ``walled_launcher`` with the same arguments."""
-    order = _Order(dict(modules), folder, seeing(folder, policy), discreet)
-    return WarmPool(order.start, spares, order.key)
-
-
-def shared_launcher(policy: Policy) -> Launcher:
-    """Starts a worker that many sessions share: it sees nothing but paddock, and its socket is for all of them."""
-
-    def start() -> tuple[socket.socket, Any]:
-        near, far = socket.socketpair()
-        try:
-            return near, launch(Call(_SHARED_MAIN, (), {}), policy, socket_fd=far.fileno())
-        except BaseException:
-            near.close()
-            raise
-        finally:
-            far.close()
-
-    return start
+    """Keep spare workers for a ``walled_launcher`` with the same arguments. They have imported the environment."""
+    order = _WorkerOrder(payload, with_folder(payload.folder, policy), redact_errors, tenant)
+    return WarmPool(functools.partial(order.start, spare=True), spares, order.key)
 
 
 @dataclass(frozen=True)
-class _Order:
-    """A worker, before it is started."""
+class _WorkerOrder:
+    """How to start a worker."""
 
-    modules: dict[str, str]
-    folder: str | None
+    payload: Payload
     policy: Policy
-    discreet: bool
+    redact_errors: bool
+    tenant: str
 
     @property
     def key(self) -> str:
         """Equal for workers that are started alike."""
-        return json.dumps([self.modules, self.folder, self.policy.to_dict(), self.discreet], sort_keys=True)
+        payload = self.payload
+        files = payload.modules, payload.folder, payload.code
+        return json.dumps([files, self.policy.to_dict(), self.redact_errors, self.tenant], sort_keys=True)
 
     @property
     def awake_s(self) -> float:
-        """How long it may wait awake: at a server, where clients wait for each step, unless CPU time is limited."""
-        return _AWAKE_S if self.discreet and self.policy.cpu_s is None else 0.0
+        """How long it may spin: on a server, where clients wait for each step, unless CPU time is limited."""
+        return _AWAKE_S if self.redact_errors and self.policy.cpu_s is None else 0.0
 
-    def start(self) -> tuple[socket.socket, Any]:
-        policy = self.policy
+    def start(self, *, spare: bool = False) -> tuple[socket.socket, Any]:
+        policy, payload = self.policy, self.payload
         with ExitStack() as ends, ExitStack() as if_it_fails:
             near, far = socket.socketpair()
             if_it_fails.callback(near.close)
             ends.callback(far.close)
-            door: socket.socket | None = None
+            outer: socket.socket | None = None
             extra: tuple[int, ...] = ()
             if policy.workspaces:
-                door, inner = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-                if_it_fails.callback(door.close)
+                outer, inner = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+                if_it_fails.callback(outer.close)
                 ends.callback(inner.close)
                 extra = (inner.fileno(),)
-            call = Call(_MAIN, (_DOOR_FD if extra else None, self.folder, self.discreet, self.awake_s), self.modules)
-            child = launch(call, policy, socket_fd=far.fileno(), extra_fds=extra)
+            code, own = payload.code, (payload.code or "").startswith("paddock.agentic.")
+            arguments = _WORKSPACE_FD if extra else None, payload.folder, self.redact_errors, self.awake_s
+            call = Call(WORKER, (*arguments, code if spare else None), payload.modules, preload=code if own else None)
+            child = launch(call, policy, socket_fd=far.fileno(), extra_fds=extra, tenant=self.tenant)
             if_it_fails.callback(child.kill)
             child.prints_to = PRINTS_TO.get()
-            ends.close()  # if the worker dies, its ends must be the last ones
+            ends.close()  # if the worker dies, no other copy of its ends may stay open
             if policy.hosts:
-                from paddock.sandbox.way_out import way_out
+                from paddock.sandbox.proxy import start_proxy
 
-                child.companions += way_out(near, policy)
-            if door is not None:
-                from paddock.sandbox.siblings import Door
+                child.companions += start_proxy(near, policy)
+            if outer is not None:
+                from paddock.sandbox.workspace_server import WorkspaceServer
 
-                child.companions.append(Door(door, policy))
+                child.companions.append(WorkspaceServer(outer, policy, self.tenant))
             if_it_fails.pop_all()
         return near, child
+
+
+class WarmPool:
+    """Spare workers, started before anyone needs them. A taken one is replaced in the background. Close the pool."""
+
+    def __init__(self, start: Launcher, spares: int, key: Any) -> None:
+        if type(spares) is not int or spares < 1:
+            raise PlanError(f"spares={spares!r}: expected how many workers to keep ready, at least 1.")
+        self._start, self._spares, self._key = start, spares, key
+        self._ready: deque[Started] = deque()
+        self._changed = threading.Condition()
+        self._closed = False
+        self._owner = os.getpid()
+        self._used_s = time.monotonic()
+        self._filler = threading.Thread(target=self._fill, name="paddock-warm-pool", daemon=True)
+        self._filler.start()
+        _OPEN[key] = self
+
+    def take(self) -> Started | None:
+        """Take a live spare, or None if there is none."""
+        if os.getpid() != self._owner:  # a forked child must not take its parent's workers
+            return None
+        with self._changed:
+            self._used_s = time.monotonic()
+            while self._ready:
+                near, child = self._ready.popleft()
+                self._changed.notify()
+                if not child.wait(0.0):
+                    return near, child
+                near.close()
+                child.kill()
+        return None
+
+    @property
+    def idle_s(self) -> float:
+        """Seconds since somebody last wanted a spare."""
+        return time.monotonic() - self._used_s
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until all spares are started; False if that takes longer than ``timeout``."""
+        with self._changed:
+            return self._changed.wait_for(lambda: self._closed or len(self._ready) >= self._spares, timeout)
+
+    def _fill(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._closed or len(self._ready) < self._spares)
+                if self._closed:
+                    return
+            try:
+                started = self._start()
+            except Exception:  # make() will start its own worker, and report what is wrong
+                with self._changed:
+                    self._changed.wait(1.0)
+                continue
+            with self._changed:
+                self._ready.append(started)
+                self._changed.notify_all()
+
+    def close(self) -> None:
+        """End the spares, but not those that were taken. Safe to call twice."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+        if _OPEN.get(self._key) is self:
+            del _OPEN[self._key]
+        if os.getpid() == self._owner:
+            self._filler.join()
+            while self._ready:
+                near, child = self._ready.popleft()
+                near.close()
+                child.kill()
+
+    def __enter__(self) -> WarmPool:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+_OPEN: dict[Any, WarmPool] = {}
+
+
+def take_spare(key: Any) -> Started | None:
+    """Take a spare worker with this key, if a pool of them is open."""
+    pool = _OPEN.get(key)
+    return None if pool is None else pool.take()

@@ -34,21 +34,28 @@ def create_app(
     mode: ServerMode | str | None = None,
     reset_observation_cls: type[Any] | None = None,
 ) -> Any:
-    """The application; arguments as in OpenEnv. Those from ``gradio_builder`` to ``title_override`` have no effect.
+    """Return the application; arguments as in OpenEnv. ``gradio_builder`` to ``title_override`` have no effect.
 
-    Who runs it chooses by variables: ``PADDOCK_TOKEN`` is the token to ask for (none if it is not set),
-    ``PADDOCK_ALLOW_HOSTS`` names by which the server may be called beside localhost, with commas, and
-    ``PADDOCK_ISOLATION`` the wall around each session: sandbox (the usual one), landlock or auto.
+    Environment variables configure it: ``PADDOCK_TOKEN`` is the token to require (none if unset),
+    ``PADDOCK_ALLOW_HOSTS`` the host names to accept besides localhost, separated by commas, and ``PADDOCK_ISOLATION``
+    the wall around each session: sandbox (the default), landlock or auto.
     """
-    chosen = _mode_of(mode)
-    most = _capacity(env, max_concurrent_envs, concurrency_config)
+    chosen = mode if mode is not None else os.environ.get("OPENENV_MODE") or ServerMode.SIMULATION
+    chosen = chosen if isinstance(chosen, ServerMode) else ServerMode(chosen.lower())
+    if max_concurrent_envs is not None and concurrency_config is not None:
+        raise ValueError("Give max_concurrent_envs or concurrency_config, not both.")
+    most = 1 if max_concurrent_envs is None else max_concurrent_envs
+    if concurrency_config is not None:
+        most = concurrency_config.max_concurrent_envs
+    if most > 1 and inspect.isclass(env) and not getattr(env, "SUPPORTS_CONCURRENT_SESSIONS", False):
+        raise ConcurrencyConfigurationError(env.__name__, most)
     spec = served_spec(env, action_cls, observation_cls, state_cls, reset_observation_cls, env_name)
     settings: dict[str, Any] = {"max_sessions": most, "sessions_each": most, "mode": chosen.value}
     if concurrency_config is not None and concurrency_config.session_timeout is not None:
         settings["idle_s"] = concurrency_config.session_timeout
-    # By name: what listens is loaded when something is to be served.
+    # By name: the server is loaded only when something is to be served.
     server: Any = import_module("paddock.server.asgi")
-    served = server.Served(spec, os.environ.get("PADDOCK_ISOLATION") or None)
+    served = server.ServedEnv(spec, os.environ.get("PADDOCK_ISOLATION") or None)
     return server.asgi_app(served, server.Settings(**settings))
 
 
@@ -64,7 +71,7 @@ def create_fastapi_app(
     mode: ServerMode | str | None = None,
     reset_observation_cls: type[Any] | None = None,
 ) -> Any:
-    """As ``create_app``; it is no FastAPI application either, but served the same way."""
+    """Return the same as ``create_app``: not a FastAPI application either, but served the same way."""
     return create_app(
         env,
         action_cls,
@@ -86,7 +93,7 @@ def served_spec(
     reset_observation_cls: type[Any] | None = None,
     env_name: str | None = None,
 ) -> EnvSpec:
-    """A spec that makes the environment anywhere: everything in it is named by import path."""
+    """Return a spec that makes the environment anywhere: it names everything by import path."""
     if not callable(env):
         raise TypeError(f"env must be a callable that makes an environment, got an instance of {type(env).__name__}.")
     classes = {
@@ -106,7 +113,7 @@ def served_spec(
 
 
 def import_path(found: Any) -> str:
-    """``module:Name``, or PlanError for what has no such name, or is something else under it."""
+    """Return ``module:Name``; PlanError for what has no such name."""
     module, name = getattr(found, "__module__", None), getattr(found, "__qualname__", "")
     if not module or not name or "<" in name or module == "__main__":
         raise PlanError(
@@ -114,17 +121,3 @@ def import_path(found: Any) -> str:
             "function without a closure."
         )
     return f"{module}:{name}"
-
-
-def _capacity(env: Any, most: int | None, config: ConcurrencyConfig | None) -> int:
-    if most is not None and config is not None:
-        raise ValueError("Give max_concurrent_envs or concurrency_config, not both.")
-    asked = config.max_concurrent_envs if config is not None else 1 if most is None else most
-    if asked > 1 and inspect.isclass(env) and not getattr(env, "SUPPORTS_CONCURRENT_SESSIONS", False):
-        raise ConcurrencyConfigurationError(env.__name__, asked)
-    return asked
-
-
-def _mode_of(mode: ServerMode | str | None) -> ServerMode:
-    chosen = mode if mode is not None else os.environ.get("OPENENV_MODE") or ServerMode.SIMULATION
-    return chosen if isinstance(chosen, ServerMode) else ServerMode(chosen.lower())

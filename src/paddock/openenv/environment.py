@@ -1,16 +1,33 @@
-"""OpenEnv's Environment and Transform. Nothing here checks the order of calls or the type of what is returned.
+"""OpenEnv's Environment, MCPEnvironment and Transform. Nothing here checks the order of calls or returned types.
 
 A rubric is anything that can be called with an action and an observation; its ``reset``, if any, goes with the episode.
 """
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import Any, Generic, Protocol, TypedDict, TypeVar
 
-from paddock.openenv.types import Action, EnvironmentMetadata, Observation, State
+from paddock.errors import DependencyNotInstalled
+from paddock.hosting.private_loop import PrivateLoop
+from paddock.openenv.types import (
+    RESERVED_TOOL_NAMES,
+    Action,
+    CallToolAction,
+    CallToolObservation,
+    EnvironmentMetadata,
+    ListToolsAction,
+    ListToolsObservation,
+    Observation,
+    State,
+    Tool,
+    ToolError,
+    ToolErrorType,
+)
 
 ActT = TypeVar("ActT", bound=Action)
 ObsT = TypeVar("ObsT", bound=Observation)
@@ -92,8 +109,8 @@ class NullTransform(Transform[ObsT]):
 class Environment(ABC, Generic[ActT, ObsT, StateT]):
     """An environment in OpenEnv's form: subclasses write reset, step and the property state.
 
-    ``SUPPORTS_CONCURRENT_SESSIONS`` says that several at once share nothing. Under paddock each session has a process
-    of its own, so it only matters for what lies outside of that.
+    ``SUPPORTS_CONCURRENT_SESSIONS`` says that several at once share nothing. In paddock each session has a process of
+    its own, so this only matters for what is outside of it.
 
     >>> class Count(Environment[Action, Observation, State]):
     ...     def reset(self, seed=None, episode_id=None, **kwargs):
@@ -135,11 +152,11 @@ class Environment(ABC, Generic[ActT, ObsT, StateT]):
         """Where the episode is."""
 
     async def reset_async(self, seed: int | None = None, episode_id: str | None = None, **kwargs: Any) -> ObsT:
-        """As reset; a class that overrides it is served by this one."""
+        """Begin an episode; a class that overrides this is served by it."""
         return self.reset(seed=seed, episode_id=episode_id, **kwargs)
 
     async def step_async(self, action: ActT, timeout_s: float | None = None, **kwargs: Any) -> ObsT:
-        """As step; a class that overrides it is served by this one."""
+        """Advance by one action; a class that overrides this is served by it."""
         return self.step(action, timeout_s=timeout_s, **kwargs)
 
     def get_metadata(self) -> EnvironmentMetadata:
@@ -170,3 +187,168 @@ class Environment(ABC, Generic[ActT, ObsT, StateT]):
         done = None if reset is None else reset()
         if inspect.isawaitable(done):
             await done
+
+
+MCP_TOOL_CALL_TIMEOUT = 30.0  # seconds
+
+_JSON_TYPES = {int: "integer", float: "number", bool: "boolean", "int": "integer", "float": "number", "bool": "boolean"}
+# As in OpenEnv, the words of a failure tell its kind.
+_BY_WORDS = {
+    ToolErrorType.TOOL_NOT_FOUND: ("not found", "unknown tool"),
+    ToolErrorType.INVALID_ARGS: ("invalid", "argument"),
+}
+
+
+class MCPEnvironment(Environment[Action, Observation, Any]):
+    """An environment whose tools are those of a FastMCP server, which you bring along.
+
+    Subclasses write reset, state, and ``_step_impl`` for actions other than the two for tools. New environments are
+    better written as ``paddock.agentic.ToolEnv``, whose tools have rewards and ends. There is no code mode: an agent's
+    code belongs in a workspace, not in the process that grades it.
+    """
+
+    def __init__(self, mcp_server: Any, transform: Any = None) -> None:
+        super().__init__(transform=transform)
+        self._loop = PrivateLoop()
+        self.mcp_server: Any = mcp_server
+        try:
+            from fastmcp import Client
+        except ImportError as error:
+            raise DependencyNotInstalled(
+                f"MCPEnvironment({type(mcp_server).__name__}) needs fastmcp: pip install fastmcp. Or write a "
+                "paddock.agentic.ToolEnv, which needs nothing."
+            ) from error
+        self.mcp_client: Any = Client(mcp_server)
+        self._own_tools: dict[str, dict[str | None, Callable[..., Any]]] = {}
+        _check_tool_names([tool.name for tool in self._loop.run(self._server_tools())])
+
+    @property
+    def supports_code_mode(self) -> bool:
+        """Never."""
+        return False
+
+    @asynccontextmanager
+    async def mcp_session(self) -> AsyncIterator[Any]:
+        """The client of the server, connected."""
+        if self.mcp_client is None:
+            raise RuntimeError("MCP client is not available; environment is closed")
+        async with self.mcp_client:
+            yield self.mcp_client
+
+    def tool(self, mode: str | None = None) -> Callable[[Callable[..., Any]], Any]:
+        """A decorator for tools; with a mode, "production" or "simulation", for those that only it has."""
+        if mode not in (None, "production", "simulation"):
+            raise ValueError(f"Invalid mode '{mode}'. Mode must be 'production', 'simulation', or None.")
+
+        def register(function: Callable[..., Any]) -> Any:
+            _check_tool_names([function.__name__])
+            if mode is None:
+                return self.mcp_server.tool()(function)
+            self._own_tools.setdefault(function.__name__, {})[mode] = function
+            return function
+
+        return register
+
+    def get_callables(self) -> dict[str, Callable[..., Any]]:
+        """The tools of the current mode as plain functions."""
+        tools = self._loop.run(self._server_tools())
+        found = {tool.name: tool.fn for tool in tools if callable(getattr(tool, "fn", None))}
+        return {**found, **self._mode_tools()}
+
+    def step(self, action: Action, timeout_s: float | None = None, **kwargs: Any) -> Observation:
+        if isinstance(action, (ListToolsAction, CallToolAction)):
+            return self._loop.run(self.step_async(action, timeout_s=timeout_s))
+        return self._step_impl(action, timeout_s=timeout_s, **kwargs)
+
+    async def step_async(self, action: Action, timeout_s: float | None = None, **kwargs: Any) -> Observation:
+        if isinstance(action, ListToolsAction):
+            return await self._answer_list()
+        if isinstance(action, CallToolAction):
+            return await self._answer_call(action, MCP_TOOL_CALL_TIMEOUT if timeout_s is None else timeout_s)
+        return self._step_impl(action, timeout_s=timeout_s, **kwargs)
+
+    @abstractmethod
+    def _step_impl(self, action: Action, timeout_s: float | None = None, **kwargs: Any) -> Observation:
+        """Any other action."""
+
+    def close(self) -> None:
+        self.mcp_client = self.mcp_server = None
+        self._loop.close()
+
+    def _mode_tools(self) -> dict[str, Callable[..., Any]]:
+        mode = getattr(self, "_mode", None)
+        return {name: by_mode[mode] for name, by_mode in self._own_tools.items() if mode in by_mode}
+
+    async def _server_tools(self) -> list[Any]:
+        listed = getattr(self.mcp_server, "list_tools", None) or self.mcp_server.get_tools
+        tools = await listed()
+        return list(tools.values()) if isinstance(tools, dict) else list(tools)
+
+    async def _answer_list(self) -> ListToolsObservation:
+        try:
+            async with self.mcp_session() as client:
+                tools = await client.list_tools()
+        except Exception as error:
+            return ListToolsObservation(tools=[], metadata={"error": str(error), "error_type": "list_tools_failed"})
+        found = []
+        for one in tools:
+            schema = getattr(one, "inputSchema", None) or getattr(one, "input_schema", None)  # FastMCP's two spellings
+            if one.name not in self._own_tools:
+                schema = schema if isinstance(schema, dict) else {}
+                found.append(Tool(name=one.name, description=one.description or "", input_schema=schema))
+        own = [
+            Tool(name=name, description=function.__doc__ or "", input_schema=_schema_of(function))
+            for name, function in self._mode_tools().items()
+        ]
+        return ListToolsObservation(tools=found + own)
+
+    async def _answer_call(self, action: CallToolAction, timeout_s: float) -> CallToolObservation:
+        name = action.tool_name
+        try:
+            if name in self._own_tools:
+                return CallToolObservation(tool_name=name, result=await self._call_own(name, action.arguments))
+            async with self.mcp_session() as client:
+                result = await asyncio.wait_for(client.call_tool(name, action.arguments), timeout_s)
+            return CallToolObservation(tool_name=name, result=result)
+        except asyncio.TimeoutError:
+            kind, words = ToolErrorType.TIMEOUT, f"Tool '{name}' timed out after {timeout_s} seconds"
+        except Exception as error:
+            words = str(error)
+            kind = next(
+                (kind for kind, parts in _BY_WORDS.items() if any(part in words.lower() for part in parts)),
+                ToolErrorType.EXECUTION_ERROR,
+            )
+        return CallToolObservation(tool_name=name, error=ToolError(error_type=kind, message=words))
+
+    async def _call_own(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Call a tool of one mode; the result has the form that FastMCP's client returns."""
+        function = self._mode_tools().get(name)
+        if function is None:
+            raise LookupError(f"Unknown tool: '{name}' is not available in {getattr(self, '_mode', None)} mode")
+        result = function(**arguments)
+        result = await result if inspect.isawaitable(result) else result
+        return {
+            "content": [{"type": "text", "text": str(result), "annotations": None, "meta": None}],
+            "structured_content": {"result": result},
+            "meta": None,
+            "data": result,
+            "is_error": False,
+        }
+
+
+def _check_tool_names(names: list[str]) -> None:
+    conflicts = sorted(RESERVED_TOOL_NAMES.intersection(names))
+    if conflicts:
+        raise ValueError(
+            f"MCP tools cannot use reserved names: {conflicts}. Reserved names are: {sorted(RESERVED_TOOL_NAMES)}"
+        )
+
+
+def _schema_of(function: Callable[..., Any]) -> dict[str, Any]:
+    """Return what OpenEnv makes of a tool of one mode: only the simple types."""
+    parameters = inspect.signature(function).parameters
+    return {
+        "type": "object",
+        "properties": {name: {"type": _JSON_TYPES.get(one.annotation, "string")} for name, one in parameters.items()},
+        "required": [name for name, one in parameters.items() if one.default is one.empty],
+    }

@@ -1,26 +1,26 @@
-"""MCPToolClient: OpenEnv's client for tools. Its calls and its episodes go over one connection, in one session.
+"""MCPToolClient: OpenEnv's client for tools. Its calls and its episodes share one connection and one session.
 
-OpenEnv's own sends tool calls over HTTP beside it, and shows no tools at all where it can't list them; here that is an
-error. Works with OpenEnv's servers and with paddock's.
+OpenEnv's own sends tool calls over HTTP beside it, and shows no tools if it can't list them; here that is an error.
+Works with OpenEnv's servers and with paddock's. Needs pydantic.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-from paddock.hosting.openenv.conversation import ServerError
-from paddock.openenv.client import EnvClient, StepResult
-from paddock.openenv.mcp_types import (
+from paddock.hosting.openenv.client import ServerError
+from paddock.openenv.client import EnvClient, Record, StepResult
+from paddock.openenv.types import (
     CallToolAction,
     CallToolObservation,
     ListToolsAction,
     ListToolsObservation,
+    Observation,
+    State,
     Tool,
     ToolError,
 )
-from paddock.openenv.types import Observation, State
-
-Record = dict[str, Any]
 
 
 class GenericMCPObservation(Observation):
@@ -62,33 +62,34 @@ class MCPClientBase(EnvClient[Any, Observation, State]):
             headers,
         )
         self._tools: list[Tool] | None = None
-        self._asked = 0
+        self._requests = 0
 
     def list_tools(self, use_cache: bool = True) -> Any:
-        """The tools, a list of Tool; those of the last time unless ``use_cache`` is False."""
-        return self._of_tools(lambda tools: tools, use_cache=use_cache)
+        """Return the tools, a list of Tool; those of the last time unless ``use_cache`` is False."""
+        return self._with_tools(lambda tools: tools, use_cache=use_cache)
 
-    def _of_tools(self, read: Any, *, use_cache: bool = True) -> Any:
+    def _with_tools(self, read: Callable[[list[Tool]], Any], *, use_cache: bool = True) -> Any:
         if use_cache and self._tools is not None:
-            return self._settled(read(self._tools))
+            self._decide()
+            return self._result(read(self._tools))
 
-        def listed(result: Record) -> Any:
+        def take(result: Record) -> Any:
             self._tools = [_tool(one) for one in result.get("tools", [])]
             return read(self._tools)
 
-        return self._rpc("tools/list", {}, "list_tools failed", listed)
+        return self._rpc("tools/list", {}, "list_tools failed", take)
 
-    def _rpc(self, method: str, params: Record, failed: str, read: Any) -> Any:
-        self._asked += 1
-        request = {"jsonrpc": "2.0", "method": method, "params": params, "id": self._asked}
+    def _rpc(self, method: str, params: Record, failed: str, read: Callable[[Record], Any]) -> Any:
+        self._requests += 1
+        request = {"jsonrpc": "2.0", "method": method, "params": params, "id": self._requests}
 
-        def answered(answer: Record) -> Any:
+        def take(answer: Record) -> Any:
             error = answer.get("error")
             if error is not None:
                 raise ServerError(f"{failed}: {error.get('message', 'unknown error')}", details=error)
             return read(answer.get("result") or {})
 
-        return self._ask("mcp", request, answered)
+        return self._ask("mcp", request, take)
 
     def _step_payload(self, action: Any) -> Record:
         if isinstance(action, ListToolsAction):
@@ -100,19 +101,19 @@ class MCPClientBase(EnvClient[Any, Observation, State]):
         return action.model_dump() if hasattr(action, "model_dump") else {"action": str(action)}
 
     def _parse_result(self, payload: Record) -> StepResult[Observation]:
-        seen = dict(payload.get("observation", {}))
+        fields = dict(payload.get("observation", {}))
         reward, done, metadata = payload.get("reward"), payload.get("done", False), payload.get("metadata")
-        beside = {"done": done, "reward": reward, "metadata": seen.pop("metadata", None) or metadata or {}}
+        beside = {"done": done, "reward": reward, "metadata": fields.pop("metadata", None) or metadata or {}}
         observation: Observation
-        if "tools" in seen:
-            observation = ListToolsObservation(tools=[_tool(one) for one in seen["tools"]], **beside)
-        elif "tool_name" in seen:
-            error = ToolError(**seen["error"]) if seen.get("error") else None
+        if "tools" in fields:
+            observation = ListToolsObservation(tools=[_tool(one) for one in fields["tools"]], **beside)
+        elif "tool_name" in fields:
+            error = ToolError(**fields["error"]) if fields.get("error") else None
             observation = CallToolObservation(
-                tool_name=seen["tool_name"], result=seen.get("result"), error=error, **beside
+                tool_name=fields["tool_name"], result=fields.get("result"), error=error, **beside
             )
         else:
-            observation = GenericMCPObservation(**{**seen, **beside})
+            observation = GenericMCPObservation(**{**fields, **beside})
         return StepResult(observation, reward, done, metadata)
 
     def _parse_state(self, payload: Record) -> State:
@@ -120,26 +121,22 @@ class MCPClientBase(EnvClient[Any, Observation, State]):
 
 
 class MCPToolClient(MCPClientBase):
-    """One tool a call: ``call_tool("add", a=5, b=3)``."""
+    """Calls tools by name: ``call_tool("add", a=5, b=3)``."""
 
     def call_tool(self, name: str, **arguments: Any) -> Any:
-        """What the tool returned; ServerError, a RuntimeError, if it failed."""
+        """Return what the tool returned; ServerError, a RuntimeError, if it failed."""
         params = {"name": name, "arguments": arguments}
-        return self._rpc("tools/call", params, f"Tool '{name}' failed", _data)
+        return self._rpc("tools/call", params, f"Tool '{name}' failed", lambda result: result.get("data", result))
 
     def get_tool(self, name: str) -> Any:
-        """The tool of this name, or None."""
-        return self._of_tools(lambda tools: next((one for one in tools if one.name == name), None))
+        """Return the tool of this name, or None."""
+        return self._with_tools(lambda tools: next((one for one in tools if one.name == name), None))
 
     def has_tool(self, name: str) -> Any:
         """Whether there is one."""
-        return self._of_tools(lambda tools: any(one.name == name for one in tools))
+        return self._with_tools(lambda tools: any(one.name == name for one in tools))
 
 
-def _data(result: Record) -> Any:
-    return result.get("data", result)
-
-
-def _tool(told: Record) -> Tool:
-    schema = told.get("input_schema", told.get("inputSchema", {}))
-    return Tool(name=told.get("name", ""), description=told.get("description") or "", input_schema=schema)
+def _tool(fields: Record) -> Tool:
+    schema = fields.get("input_schema", fields.get("inputSchema", {}))
+    return Tool(name=fields.get("name", ""), description=fields.get("description") or "", input_schema=schema)

@@ -1,20 +1,22 @@
-"""OpenEnv's types, field for field: pydantic models, as its users subclass them. Needs the extra ``openenv``.
+"""OpenEnv's types, field for field: pydantic models, as its users subclass them. Needs pydantic.
 
 An observation has ``done`` and ``reward`` among its fields; on the wire they stand beside it.
 """
 
 from __future__ import annotations
 
+import json
 from enum import Enum
-from typing import Annotated, Any, Literal, Union
+from typing import Annotated, Any, Literal, TypeVar, Union, cast
 
 from paddock.errors import DependencyNotInstalled
+from paddock.hosting.openenv.wire import observation_data
 
 try:
     from pydantic import BaseModel, ConfigDict, Field, model_serializer, model_validator
 except ImportError as error:
     raise DependencyNotInstalled(
-        'OpenEnv\'s types are pydantic models, and pydantic is not installed: pip install "paddock[openenv]"'
+        "OpenEnv's types are pydantic models, and pydantic is not installed: pip install pydantic"
     ) from error
 
 Scalar = Union[int, float, bool]  # noqa: UP007 - a name that users put into annotations of their own
@@ -56,7 +58,7 @@ class Action(BaseModel):
 
 
 class Observation(BaseModel):
-    """What an agent is shown, with what OpenEnv puts beside it; subclasses add fields."""
+    """What an agent sees, with what OpenEnv puts beside it; subclasses add fields."""
 
     model_config = ConfigDict(extra="forbid", validate_assignment=True, arbitrary_types_allowed=True)
 
@@ -134,7 +136,7 @@ class StepResponse(ResetResponse):
 
 
 class SchemaResponse(BaseMessage):
-    """What ``/schema`` says; ``reset_observation`` is left out where nobody declared one."""
+    """What ``/schema`` says; ``reset_observation`` is left out if none is declared."""
 
     action: dict[str, Any]
     observation: dict[str, Any]
@@ -142,7 +144,7 @@ class SchemaResponse(BaseMessage):
     reset_observation: dict[str, Any] | None = None
 
     @model_serializer(mode="wrap")
-    def _declared(self, write: Any) -> dict[str, Any]:
+    def _serialize_declared(self, write: Any) -> dict[str, Any]:
         written: dict[str, Any] = write(self)
         return {key: value for key, value in written.items() if key != "reset_observation" or value is not None}
 
@@ -270,7 +272,7 @@ class ServerCapacityStatus(BaseMessage):
 
     @classmethod
     def from_counts(cls, active: int, max_sessions: int) -> ServerCapacityStatus:
-        """The status of these counts."""
+        """Return the status for these counts."""
         return cls(active_sessions=active, max_sessions=max_sessions)
 
 
@@ -282,3 +284,191 @@ class SessionInfo(BaseMessage):
     last_activity_at: float
     step_count: int = Field(default=0, ge=0)
     environment_type: str
+
+
+# For tools and JSON-RPC. A tool's own failure is in ``result``; ``error`` is for a call that could not be made.
+
+RESERVED_TOOL_NAMES = frozenset(("reset", "step", "state", "close"))
+
+
+class JsonRpcErrorCode(int, Enum):
+    """JSON-RPC's codes."""
+
+    PARSE_ERROR = -32700
+    INVALID_REQUEST = -32600
+    METHOD_NOT_FOUND = -32601
+    INVALID_PARAMS = -32602
+    INTERNAL_ERROR = -32603
+    SERVER_ERROR = -32000
+
+
+_WORDS = {
+    JsonRpcErrorCode.PARSE_ERROR: "Parse error",
+    JsonRpcErrorCode.INVALID_REQUEST: "Invalid Request",
+    JsonRpcErrorCode.METHOD_NOT_FOUND: "Method not found",
+    JsonRpcErrorCode.INVALID_PARAMS: "Invalid params",
+    JsonRpcErrorCode.INTERNAL_ERROR: "Internal error",
+    JsonRpcErrorCode.SERVER_ERROR: "Server error",
+}
+
+
+class McpMethod(str, Enum):
+    """The methods for tools."""
+
+    TOOLS_LIST = "tools/list"
+    TOOLS_CALL = "tools/call"
+
+
+class JsonRpcError(BaseModel):
+    """Why a request has no result."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    code: int
+    message: str
+    data: Any | None = None
+
+    @classmethod
+    def from_code(cls, code: JsonRpcErrorCode, message: str | None = None, data: Any = None) -> JsonRpcError:
+        """Return an error, with the usual words if you pass none."""
+        return cls(code=code.value, message=message or _WORDS[code], data=data)
+
+
+class JsonRpcRequest(BaseModel):
+    """A request."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    jsonrpc: Literal["2.0"]
+    method: str
+    params: dict[str, Any] = Field(default_factory=dict)
+    id: str | int | None = None
+
+
+class JsonRpcResponse(BaseModel):
+    """Its answer, dumped with a result or an error, never both."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    jsonrpc: Literal["2.0"] = "2.0"
+    result: Any | None = None
+    error: JsonRpcError | None = None
+    id: str | int | None = None
+
+    def model_dump(self, **kwargs: Any) -> dict[str, Any]:
+        """As it is sent."""
+        outcome = {"result": self.result} if self.error is None else {"error": self.error.model_dump()}
+        return {"jsonrpc": self.jsonrpc, "id": self.id, **outcome}
+
+    def model_dump_json(self, **kwargs: Any) -> str:
+        """As it is sent on the websocket ``/mcp``."""
+        return json.dumps(self.model_dump())
+
+    @classmethod
+    def success(cls, result: Any, request_id: str | int | None = None) -> JsonRpcResponse:
+        """Return a response with a result."""
+        return cls(result=result, id=request_id)
+
+    @classmethod
+    def error_response(
+        cls,
+        code: JsonRpcErrorCode,
+        message: str | None = None,
+        data: Any = None,
+        request_id: str | int | None = None,
+    ) -> JsonRpcResponse:
+        """Return a response with an error."""
+        return cls(error=JsonRpcError.from_code(code, message, data), id=request_id)
+
+
+class Tool(BaseModel):
+    """A tool as a client sees it."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: str
+    description: str
+    input_schema: dict[str, Any]
+
+
+class ToolErrorType(str, Enum):
+    """What kind of failure it was."""
+
+    EXECUTION_ERROR = "execution_error"
+    INVALID_ARGS = "invalid_args"
+    TRANSPORT_ERROR = "transport_error"
+    TOOL_NOT_FOUND = "tool_not_found"
+    TIMEOUT = "timeout"
+
+
+class ToolError(BaseModel):
+    """Why a call has no result."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    error_type: ToolErrorType
+    message: str
+
+
+class ListToolsAction(Action):
+    """Ask which tools there are; needs no reset first."""
+
+    type: Literal["list_tools"] = "list_tools"
+
+
+class CallToolAction(Action):
+    """Call a tool."""
+
+    type: Literal["call_tool"] = "call_tool"
+    tool_name: str
+    arguments: dict[str, Any] = Field(default_factory=dict)
+
+
+class ListToolsObservation(Observation):
+    """Which tools there are."""
+
+    tools: list[Tool]
+
+
+class CallToolObservation(Observation):
+    """What a call gave."""
+
+    tool_name: str
+    result: Any = None
+    error: ToolError | None = None
+
+
+class WSMCPMessage(BaseMessage):
+    """A client's frame with a JSON-RPC request."""
+
+    type: Literal["mcp"] = "mcp"
+    data: dict[str, Any]
+
+
+class WSMCPResponse(BaseModel):
+    """A server's frame with its answer."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    type: str = "mcp"
+    data: dict[str, Any]
+
+
+ActT = TypeVar("ActT", bound=Action)
+
+
+def deserialize_action(action_data: dict[str, Any], action_cls: type[ActT]) -> ActT:
+    """Return an instance of the class; pydantic's ValidationError if the data does not fit it.
+
+    Calls of tools become OpenEnv's own actions for them, unless the environment has a class of its own.
+    """
+    kinds = {"list_tools": ListToolsAction, "call_tool": CallToolAction}
+    found = kinds.get(action_data["type"]) if isinstance(action_data.get("type"), str) else None
+    if found is not None and action_cls in (Action, *kinds.values()):
+        return cast(ActT, found.model_validate(action_data))
+    return cast(ActT, action_cls.model_validate(action_data))
+
+
+def serialize_observation(observation: Observation) -> dict[str, Any]:
+    """Return ``observation``, ``reward``, ``done``, and ``metadata`` if there is any."""
+    return observation_data(observation.model_dump())

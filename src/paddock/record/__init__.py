@@ -1,7 +1,5 @@
-"""Records of what happened: bytes that are the same everywhere, and digests over them."""
+"""Records of what happened: digests of trajectories and environments, and traces, which are episodes as files."""
 
-from paddock.record.canonical import canonical_bytes
-from paddock.record.digest import TrajectoryDigest
-from paddock.record.identity import environment_digest
+from paddock.record.digest import TrajectoryDigest, canonical_bytes, environment_digest
 
 __all__ = ["TrajectoryDigest", "canonical_bytes", "environment_digest"]

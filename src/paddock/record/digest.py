@@ -1,17 +1,48 @@
-"""A digest over everything that passed between agent and environment. Equal digests mean equal numbers, bit for bit.
+"""Digests: of a trajectory, and of an environment; and the canonical bytes that they are over.
 
-Infos and rendered frames are not in it: they may hold clocks and names, and no agent is graded by them.
+Equal trajectory digests mean equal numbers, bit for bit. Infos and rendered frames are not in it: they may hold clocks
+and names, and no agent is graded by them.
+
+A value has the same canonical bytes on every machine and at every distance. It may arrive as another type of the same
+kind, so an int and an ``np.int64``, or a tuple and a list, have the same bytes; two values that differ in any number,
+dtype, shape or nesting never do. The form, little-endian throughout, every count and length a uint64::
+
+    None N    False F    True T
+    integer   i length two's-complement-bytes
+    float     f float64                 complex   c float64 float64
+    text      s length utf-8            bytes     b length bytes
+    sequence  l count item…             mapping   d count (key value)…   ordered by the keys' bytes
+    record    the mapping of its fields, with its tag if it has one
+    array     a dtype ndim dim… bytes   in C order; the dtype as text, such as <f4
+              o ndim dim… item…         of objects or variable-length text
+              r ndim dim… count (name array)…   with fields, which leaves out the padding
+
+Floats count by their bits: 0.0 and -0.0 differ, and so do two NaNs with different payloads.
 """
 
 from __future__ import annotations
 
 import hashlib
 import struct
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from operator import itemgetter
 from typing import Any, SupportsFloat
 
-from paddock.record.canonical import canonical_bytes
+import numpy as np
 
+from paddock.core.problem import kind
+from paddock.core.spec import EnvSpec, entry_point_text, public_path
+from paddock.core.spec_json import to_plain
+from paddock.errors import InvalidSpec, NoCanonicalForm
+from paddock.spaces.records.fields import fields_of
+
+MAX_DEPTH = 64
+_PLAIN_KINDS = "biufcSUMmV"
+_BY_ELEMENT = "OT"
 _FORMAT = b"paddock trajectory 1\n"
+_OF_LANES = ("num_envs", "vectorization_mode")
+_FIELDS = ("id", "max_episode_steps", "order_enforce", "disable_env_checker")
 
 
 class TrajectoryDigest:
@@ -32,14 +63,282 @@ class TrajectoryDigest:
         self._sha = hashlib.sha256(_FORMAT)
 
     def reset(self, seed: int | None, observation: Any) -> None:
-        """An episode began. ``seed`` is None where none was given."""
+        """An episode began. ``seed`` is None if it had none."""
         self._sha.update(b"R" + canonical_bytes(seed) + canonical_bytes(observation))
 
     def step(self, action: Any, observation: Any, reward: SupportsFloat, terminated: bool, truncated: bool) -> None:
-        """One step. A value without a canonical form raises NoCanonicalForm and leaves the digest as it was."""
+        """Add one step. A value without a canonical form raises NoCanonicalForm and leaves the digest as it was."""
         ending = struct.pack("<dB", float(reward), bool(terminated) + 2 * bool(truncated))
         self._sha.update(b"S" + canonical_bytes(action) + canonical_bytes(observation) + ending)
 
     def hexdigest(self) -> str:
         """The digest so far, as 64 hexadecimal digits."""
         return self._sha.hexdigest()
+
+
+def environment_digest(spec: EnvSpec) -> str:
+    """Which environment a spec makes: sha256, as 64 hexadecimal digits, over what makes it behave as it does.
+
+    It is the same at every distance, and for one environment and n lanes of it. A built-in environment counts by its id
+    and a wrapper by its public name, so the digest does not depend on the files that paddock's code is in.
+
+    Take the spec of an environment that was made: its wrappers have recorded every argument, defaults included.
+    A wrapper with a function among its arguments, or with none recorded, is a NoCanonicalForm that names it.
+
+    >>> import paddock
+    >>> here, lanes = paddock.make("CartPole-v1"), paddock.make_vec("CartPole-v1", num_envs=2)
+    >>> environment_digest(here.spec) == environment_digest(lanes.spec)
+    True
+    """
+    import paddock  # through the root: the ids that come with paddock are above this layer
+
+    code = {"entry_point": _path(spec, public_path)}
+    if code["entry_point"] is not None and paddock.registry.is_built_in(spec.id, code["entry_point"]):
+        code = {}
+    return _digest(2, spec, code, public_path)
+
+
+def known_digests(spec: EnvSpec) -> tuple[str, str]:
+    """Both digests by which a record may name this environment: today's, and that of version 1, which named files."""
+    return environment_digest(spec), _digest(1, spec, {"entry_point": _path(spec, former_path)}, former_path)
+
+
+def _path(spec: EnvSpec, form: Callable[[str], str]) -> str | None:
+    return None if spec.entry_point is None else form(entry_point_text(spec.entry_point))
+
+
+def _digest(version: int, spec: EnvSpec, code: dict[str, str | None], form: Callable[[str], str]) -> str:
+    """Leave out what only informs: a threshold, the vector entry point."""
+    kwargs = {name: value for name, value in spec.kwargs.items() if name not in _OF_LANES}
+    described = {
+        **{name: getattr(spec, name) for name in _FIELDS},
+        **code,
+        "kwargs": _plain(kwargs, f"{spec.id}.kwargs"),
+        "wrappers": [
+            [form(w.entry_point), _plain(w.kwargs, f"{spec.id}.{w.name}.kwargs")] for w in spec.additional_wrappers
+        ],
+    }
+    return hashlib.sha256(b"paddock environment %d\n" % version + canonical_bytes(described)).hexdigest()
+
+
+def _plain(arguments: dict[str, Any] | None, path: str) -> Any:
+    if arguments is None:
+        raise NoCanonicalForm(f"{path} were not recorded, so the environment can't be identified.")
+    try:
+        return to_plain(arguments, path)
+    except InvalidSpec as error:
+        raise NoCanonicalForm(f"{error} Without it the environment can't be identified.") from error
+
+
+def canonical_bytes(value: Any) -> bytes:
+    """The bytes of a value made of None, numbers, text, bytes, arrays, tuples, lists, dicts and records.
+
+    Anything else, and nesting deeper than ``MAX_DEPTH``, is a NoCanonicalForm that names the place.
+
+    >>> canonical_bytes((1, "a")) == canonical_bytes([np.int64(1), "a"])
+    True
+    """
+    if type(value) is np.ndarray:  # the usual observation
+        return b"".join(_array(value, "value", 0))
+    return b"".join(_chunks(value, "value", 0))
+
+
+def _chunks(value: Any, path: str, depth: int) -> Iterator[bytes]:
+    if depth > MAX_DEPTH:
+        raise NoCanonicalForm(f"{path[:80]}… is nested deeper than {MAX_DEPTH}.")
+    if isinstance(value, np.ndarray):
+        return _array(value, path, depth)
+    if isinstance(value, np.generic):
+        return _scalar(value, path, depth)
+    for types, form in _FORMS:
+        if isinstance(value, types):
+            return form(value, path, depth)
+    fields = fields_of(value)
+    if fields is not None:
+        return _mapping(fields, path, depth)
+    raise NoCanonicalForm(
+        f"{path} is {kind(value)}, which has no canonical bytes. "
+        f"Expected None, numbers, text, bytes, arrays, tuples, lists, dicts or records."
+    )
+
+
+def _constant(value: bool | None, path: str, depth: int) -> Iterator[bytes]:
+    yield {None: b"N", False: b"F", True: b"T"}[value]
+
+
+def _integer(value: int, path: str, depth: int) -> Iterator[bytes]:
+    number = int(value)
+    yield _with_size(b"i", number.to_bytes(number.bit_length() // 8 + 1, "little", signed=True))
+
+
+def _float(value: float, path: str, depth: int) -> Iterator[bytes]:
+    yield b"f" + struct.pack("<d", value)
+
+
+def _complex(value: complex, path: str, depth: int) -> Iterator[bytes]:
+    yield b"c" + struct.pack("<dd", value.real, value.imag)
+
+
+def _text(value: str, path: str, depth: int) -> Iterator[bytes]:
+    yield _with_size(b"s", value.encode("utf-8", "surrogatepass"))
+
+
+def _bytes(value: bytes | bytearray | memoryview, path: str, depth: int) -> Iterator[bytes]:
+    yield _with_size(b"b", bytes(value))
+
+
+def _sequence(value: tuple[Any, ...] | list[Any], path: str, depth: int) -> Iterator[bytes]:
+    yield b"l" + _count(len(value))
+    for at, item in enumerate(value):
+        yield from _chunks(item, f"{path}[{at}]", depth + 1)
+
+
+def _mapping(value: dict[Any, Any], path: str, depth: int) -> Iterator[bytes]:
+    yield b"d" + _count(len(value))
+    # By the keys' bytes: insertion order is not part of a mapping, and keys of several types do not compare.
+    pairs = ((b"".join(_chunks(key, f"{path} key", depth + 1)), key) for key in value)
+    keyed = sorted(pairs, key=itemgetter(0))
+    for key_bytes, key in keyed:
+        yield key_bytes
+        yield from _chunks(value[key], f"{path}[{key!r}]", depth + 1)
+
+
+def _scalar(value: np.generic, path: str, depth: int) -> Iterator[bytes]:
+    # By value, so that np.float32(0.5) is 0.5; datetimes and long doubles have no type in Python.
+    by_value = value.dtype.kind in "biufcSU" and value.dtype.char not in "gG"
+    return _chunks(value.item(), path, depth) if by_value else _array(np.asarray(value), path, depth)
+
+
+def _array(value: np.ndarray[Any, Any], path: str, depth: int) -> Iterator[bytes]:
+    kind = value.dtype.kind
+    if value.dtype.fields is not None:
+        return _record_array(value, path, depth)
+    if kind in _BY_ELEMENT:
+        return _object_array(value, path, depth)
+    # A long double is 8, 10 or 16 bytes of number by platform, the rest padding of no certain value.
+    if kind not in _PLAIN_KINDS or value.dtype.char in "gG":
+        raise NoCanonicalForm(f"{path} is an array of {value.dtype}, which has no canonical bytes.")
+    header, little = _header(value.dtype, value.shape)
+    return iter((header, (value if little is None else value.astype(little)).tobytes()))
+
+
+def _object_array(value: np.ndarray[Any, Any], path: str, depth: int) -> Iterator[bytes]:
+    yield b"o" + _shape(value.shape)
+    for at, item in enumerate(value.ravel().tolist()):
+        yield from _chunks(item, f"{path}.flat[{at}]", depth + 1)
+
+
+def _record_array(value: np.ndarray[Any, Any], path: str, depth: int) -> Iterator[bytes]:
+    names = value.dtype.names or ()
+    yield b"r" + _shape(value.shape) + _count(len(names))
+    for name in names:
+        yield _with_size(b"s", name.encode("utf-8", "surrogatepass"))
+        yield from _chunks(value[name], f"{path}[{name!r}]", depth + 1)
+
+
+@lru_cache(maxsize=256)
+def _header(dtype: np.dtype[Any], shape: tuple[int, ...]) -> tuple[bytes, np.dtype[Any] | None]:
+    """What stands before an array's bytes, and the dtype to convert to if its bytes are in the other order."""
+    little = dtype.newbyteorder("<")
+    return _with_size(b"a", little.str.encode()) + _shape(shape), (None if little.str == dtype.str else little)
+
+
+def _shape(shape: tuple[int, ...]) -> bytes:
+    return _count(len(shape)) + b"".join(map(_count, shape))
+
+
+def _with_size(tag: bytes, data: bytes) -> bytes:
+    return tag + _count(len(data)) + data
+
+
+def _count(number: int) -> bytes:
+    return struct.pack("<Q", number)
+
+
+# bool stands before int, of which it is a subclass.
+_FORMS: tuple[tuple[tuple[type, ...], Callable[[Any, str, int], Iterator[bytes]]], ...] = (
+    ((type(None), bool), _constant),
+    ((int,), _integer),
+    ((float,), _float),
+    ((str,), _text),
+    ((tuple, list), _sequence),
+    ((dict,), _mapping),
+    ((bytes, bytearray, memoryview), _bytes),
+    ((complex,), _complex),
+)
+
+
+def former_path(entry_point: str) -> str:
+    """The entry point as records of version 1 have it. Code that is not paddock's stays as it is."""
+    return _FORMER_PATHS.get(public_path(entry_point), entry_point)
+
+
+# Where paddock's code was when records named files, as version 1 of the environment digest and the journals of servers
+# do. Frozen: this is the past, and code that came later needs no entry. By the package that exports the names: rows of
+# a file in it, and the names that were in that file.
+_FORMER_FILES = {
+    "paddock.wrappers": """
+        array_conversion ArrayConversion JaxToNumpy JaxToTorch NumpyToTorch TorchToNumpy
+        atari AtariPreprocessing
+        autoreset Autoreset
+        delay DelayObservation
+        discretize DiscretizeAction DiscretizeObservation
+        filter_observation FilterObservation
+        flatten_observation FlattenObservation
+        frame_stack FrameStackObservation
+        guard Guard
+        many_lanes ManyLanes ManyLanesAction ManyLanesObservation ManyLanesReward
+        noise AddWhiteNoise ObstructView
+        normalize_observation NormalizeObservation
+        normalize_reward NormalizeReward
+        one_lane OneLane OneLaneAction OneLaneObservation OneLaneReward
+        order_enforcing OrderEnforcing
+        passive_checker PassiveEnvChecker
+        pixels GrayscaleObservation ResizeObservation
+        record_video RecordVideo
+        render_observation AddRenderObservation
+        rendering HumanRendering RenderCollection
+        repeat MaxAndSkipObservation RepeatAction
+        rescale RescaleAction RescaleObservation
+        reshape_observation DtypeObservation ReshapeObservation
+        reward ClipReward TransformReward
+        statistics RecordEpisodeStatistics
+        sticky_action StickyAction
+        time_aware TimeAwareObservation
+        time_limit TimeLimit
+        transform_action ClipAction TransformAction
+        transform_observation TransformObservation
+    """,
+    "paddock.envs": """
+        classic_control.cartpole CartPoleEnv CartPoleVectorEnv
+        classic_control.mountain_car MountainCarEnv MountainCarVectorEnv
+        classic_control.continuous_mountain_car Continuous_MountainCarEnv Continuous_MountainCarVectorEnv
+        classic_control.pendulum PendulumEnv PendulumVectorEnv
+        classic_control.acrobot AcrobotEnv AcrobotVectorEnv
+        toy_text.frozen_lake FrozenLakeEnv FrozenLakeVectorEnv
+        toy_text.cliffwalking CliffWalkingEnv CliffWalkingVectorEnv
+        toy_text.taxi TaxiEnv TaxiVectorEnv
+        toy_text.blackjack BlackjackEnv BlackjackVectorEnv
+    """,
+    "paddock.agentic.envs": """
+        echo Echo
+        wordle Wordle
+        python_code PythonCode
+    """,
+    "paddock.sources": """
+        envpool EnvPoolEnv EnvPoolLanes
+        dm_control FromDmControl
+        dm_env FromDmEnv
+        gym3 FromGym3
+        gymnasium FromGymnasium
+        gymnax FromGymnax
+        old_gym FromGym
+        pettingzoo FromPettingZoo
+    """,
+}
+_FORMER_PATHS = {
+    f"{package}:{name}": f"{package}.{file}:{name}"
+    for package, rows in _FORMER_FILES.items()
+    for file, *names in map(str.split, rows.strip().splitlines())
+    for name in names
+}

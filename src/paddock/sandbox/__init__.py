@@ -1,26 +1,20 @@
 """The wall: permissions as data, and the launcher that enforces them. Nothing here imports the code that it runs.
 
-    policy              Policy: what code behind the wall may do
-    plan                Call, Exec: which wall is put around what, and what is refused
-    view                which files exist inside
-    launching           launch(Call | Exec, Policy): does it
-    bubblewrap          the namespaces by the bwrap program; inside/namespaces.py makes them without it
-    message             what the worker is told to do to itself; inside/ does it
-    cgroup              limits on groups of processes
-    child               Child: the whole tree that was started, how it ended, what it wrote
-    cpu                 ends a worker that uses too much CPU time in a call
-    plumbing, starter   descriptors and the thread that a launch needs
-    machine             what this machine can enforce
-    promises            what each tier therefore promises
-    self_test           whether it holds: attacks from behind the wall
-    workspaces          for the inside: programs beside it; siblings.py starts them
-    proxy, cassette     the only way to hosts, and its record
-      listener          how the proxy comes to listen inside
-      visit, tunnel     one connection to it
-      http1, destinations   what is understood of it, and where it may lead
+    policy              Policy: what code behind the wall may do, in plain words too, and compared
+    machine, cgroup     what this machine can enforce
+    mounts              which files exist inside
+    plan                Call, Exec: which wall is put around what, what is refused, and the order that the worker gets
+    launching           launch(Call | Exec, Policy): does it, from a template, with bwrap or with inside/namespaces.py
+    template            processes that fork workers in milliseconds
+    inside/             what the worker does to itself before anything of the environment runs
+    child               Child: the whole tree that was started, how it ended, what it wrote, its CPU time
+    removal             removes what it left on the disk
+    promises            what each tier promises on this machine, and whether it holds: attacks from behind the wall
+    workspaces          for the inside: programs beside it, which workspace_server starts
+    proxy, http1        the only way to hosts
+    cassette            a record of what the hosts answered
     fetching            fetch(): calls the proxy from inside
-    words, difference   policies for people: in plain words, and compared
-    paths, plain_text   paths by name; a stranger's text without what drives a terminal
+    plain_text          a stranger's text without what controls a terminal
 
 The names below load when first used.
 """

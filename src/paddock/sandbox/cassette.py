@@ -1,6 +1,6 @@
-"""Calls to other systems, recorded so that a later run needs no network.
+"""Cassette: calls to other systems, recorded so that a later run needs no network.
 
-Secrets in headers and URLs are never written, bodies of answers are: what a server says in one is on the cassette.
+Secrets in headers and URLs are never written; the bodies of answers are, with whatever a server puts into them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Mode = Literal["record", "replay", "auto"]
 FORMAT = {"paddock cassette": 1}
 REDACTED = "redacted"
 
-# What of a request's headers may change the answer. Who asks (user-agent) and with which secret does not matter here.
+# Which headers of a request may change the answer. The user agent and the secrets don't matter here.
 _MATTER = ("accept", "content-encoding", "content-type", "if-match", "if-none-match", "if-range", "range")
 _SECRET_HEADER = re.compile(
     r"authoriz|authentication-|cookie|token|secret|passw|credential|session|signature|api-?key|-key$"
@@ -40,7 +40,7 @@ _SECRET_FIELD = re.compile(
 
 
 @dataclass(frozen=True)
-class Recorded:
+class RecordedAnswer:
     """One answer, whole."""
 
     status: int
@@ -52,7 +52,7 @@ class Recorded:
 class Cassette:
     """A file of exchanges. Several proxies may share one; equal requests are answered in the order they were recorded.
 
-    ``mode``: "record" begins anew, "replay" never touches a network, "auto" replays what is there and records the rest.
+    ``mode``: "record" starts over, "replay" never touches a network, "auto" replays what is there and records the rest.
     """
 
     def __init__(self, path: str | os.PathLike[str], mode: Mode = "auto", *, max_bytes: int = 64 * 1024 * 1024) -> None:
@@ -60,7 +60,7 @@ class Cassette:
             raise InvalidCassette(f"Cassette(mode={mode!r}): expected one of {', '.join(get_args(Mode))}.")
         self.path, self.mode, self.max_bytes = Path(path), mode, max_bytes
         self._lock = threading.Lock()
-        self._answers: dict[str, deque[Recorded]] = {}
+        self._answers: dict[str, deque[RecordedAnswer]] = {}
         self._chain = ""
         self._size = 0
         self._fd: int | None = None
@@ -69,17 +69,19 @@ class Cassette:
         else:
             self._open()
 
-    def take(self, method: str, url: str, headers: Iterable[tuple[str, str]], body: bytes) -> Recorded | None:
+    def take(self, method: str, url: str, headers: Iterable[tuple[str, str]], body: bytes) -> RecordedAnswer | None:
         """The next answer recorded for this request; None if there is none, or no more."""
         with self._lock:
             answers = self._answers.get(_key(_request(method, url, headers, body)))
             return answers.popleft() if answers and self.mode != "record" else None
 
-    def add(self, method: str, url: str, headers: Iterable[tuple[str, str]], body: bytes, *, answer: Recorded) -> bool:
+    def add(
+        self, method: str, url: str, headers: Iterable[tuple[str, str]], body: bytes, *, answer: RecordedAnswer
+    ) -> bool:
         """Write one exchange; False if it could not be written, for want of space or because the cassette is closed."""
         entry = {"request": _request(method, url, headers, body), "response": _response(answer)}
         with self._lock:
-            chain = _chained(self._chain, entry)
+            chain = _extend_chain(self._chain, entry)
             if not self._write({**entry, "chain": chain}):
                 return False
             self._chain = chain
@@ -101,12 +103,12 @@ class Cassette:
     def _open(self) -> None:
         try:
             # Not for others to read: bodies may be private.
-            self._fd = self._opened(os.O_RDWR | os.O_CREAT | os.O_APPEND)
+            self._fd = self._open_file(os.O_RDWR | os.O_CREAT | os.O_APPEND)
             try:
                 fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 if self.mode == "auto" and os.fstat(self._fd).st_size:
                     self._load(self._read())
-                # What a crash left of a last line goes, or all in order to begin anew.
+                # Drops what a crash left of a last line, or everything to start over.
                 os.ftruncate(self._fd, self._size)
                 if not self._size and not self._write(FORMAT):
                     raise InvalidCassette(f"{self.path}: can't be written, or max_bytes={self.max_bytes} is too few.")
@@ -123,7 +125,7 @@ class Cassette:
             )
             raise InvalidCassette(f"{self.path}: {what}.") from None
 
-    def _opened(self, flags: int) -> int:
+    def _open_file(self, flags: int) -> int:
         """The file itself: a link could lead to any other, and anything else than a file could keep us waiting."""
         fd = os.open(self.path, flags | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
         if stat.S_ISREG(os.fstat(fd).st_mode):
@@ -150,7 +152,7 @@ class Cassette:
         try:
             os.ftruncate(self._fd, self._size)
         except OSError:
-            self._let_go()  # the half line is the last one then, which readers leave out
+            self._let_go()  # then the half line is the last one, which readers leave out
         return False
 
     def _let_go(self) -> None:
@@ -160,7 +162,7 @@ class Cassette:
 
     def _read(self) -> bytes:
         try:
-            with os.fdopen(self._opened(os.O_RDONLY), "rb") as file:
+            with os.fdopen(self._open_file(os.O_RDONLY), "rb") as file:
                 data = file.read(self.max_bytes + 1)
         except OSError as error:
             self._refuse_link(error)
@@ -172,49 +174,49 @@ class Cassette:
 
     def _load(self, data: bytes) -> None:
         *lines, _unfinished = data.split(b"\n")
-        if not lines or self._parsed(lines[0], 1) != FORMAT:
+        if not lines or self._parse(lines[0], 1) != FORMAT:
             raise InvalidCassette(
-                f"{self.path}: line 1: expected {json.dumps(FORMAT)}; this is no cassette of this version."
+                f"{self.path}: line 1: expected {json.dumps(FORMAT)}; this is not a cassette of this version."
             )
         self._size = len(lines[0]) + 1
         for number, line in enumerate(lines[1:], 2):
-            entry = self._parsed(line, number)
+            entry = self._parse(line, number)
             chain = entry.pop("chain", None)
             problem = _problem(entry)
-            self._chain = _chained(self._chain, entry)
+            self._chain = _extend_chain(self._chain, entry)
             if problem or chain != self._chain:
                 why = problem or "it was changed, moved or lost a line before it since it was recorded"
                 raise InvalidCassette(f"{self.path}: line {number}: {why}. Record it again.")
-            self._answers.setdefault(_key(entry["request"]), deque()).append(_played(entry["response"]))
+            self._answers.setdefault(_key(entry["request"]), deque()).append(_read_answer(entry["response"]))
             self._size += len(line) + 1
 
-    def _parsed(self, line: bytes, number: int) -> dict[str, Any]:
+    def _parse(self, line: bytes, number: int) -> dict[str, Any]:
         try:
             entry = json.loads(line)
         except (ValueError, RecursionError):
             entry = None
         if not isinstance(entry, dict):
-            raise InvalidCassette(f"{self.path}: line {number}: no JSON object. Record it again.")
+            raise InvalidCassette(f"{self.path}: line {number}: not a JSON object. Record it again.")
         return entry
 
 
-def redacted_url(url: str) -> str:
-    """The URL with the values of what is called token, key, password or the like taken out."""
+def redact_url(url: str) -> str:
+    """The URL without the values of fields named token, key, password or the like."""
     return _SECRET_FIELD.sub(rf"\1{REDACTED}", url)
 
 
 def _request(method: str, url: str, headers: Iterable[tuple[str, str]], body: bytes) -> dict[str, str]:
     matter = sorted((name.lower(), value) for name, value in headers if name.lower() in _MATTER)
     digest = hashlib.sha256(json.dumps(matter).encode() + b"\n" + body).hexdigest()
-    return {"method": method, "url": redacted_url(url), "digest": digest}
+    return {"method": method, "url": redact_url(url), "digest": digest}
 
 
-def _response(answer: Recorded) -> dict[str, Any]:
+def _response(answer: RecordedAnswer) -> dict[str, Any]:
     plain: dict[str, Any] = {"status": answer.status, "reason": answer.reason, "headers": []}
     for name, value in answer.headers:
         secret = _SECRET_HEADER.search(name.lower())
         where = name.lower() in ("location", "content-location", "link", "refresh")
-        plain["headers"].append([name, REDACTED if secret else redacted_url(value) if where else value])
+        plain["headers"].append([name, REDACTED if secret else redact_url(value) if where else value])
     try:
         plain["text"] = answer.body.decode()
     except UnicodeDecodeError:
@@ -222,17 +224,17 @@ def _response(answer: Recorded) -> dict[str, Any]:
     return plain
 
 
-def _played(plain: dict[str, Any]) -> Recorded:
+def _read_answer(plain: dict[str, Any]) -> RecordedAnswer:
     headers = tuple((name, value) for name, value in plain["headers"])
     body = plain["text"].encode() if "text" in plain else base64.b64decode(plain["base64"], validate=True)
-    return Recorded(plain["status"], plain["reason"], headers, body)
+    return RecordedAnswer(plain["status"], plain["reason"], headers, body)
 
 
 def _key(request: dict[str, str]) -> str:
     return f"{request['method']} {request['url']} {request['digest']}"
 
 
-def _chained(before: str, entry: dict[str, Any]) -> str:
+def _extend_chain(before: str, entry: dict[str, Any]) -> str:
     plain = json.dumps(entry, sort_keys=True)
     return hashlib.sha256(f"{before}\n{plain}".encode()).hexdigest()
 
@@ -242,7 +244,7 @@ _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
 
 def _problem(entry: dict[str, Any]) -> str:
-    """What is wrong with an entry, "" if nothing: whoever can write the file can't write an answer's head with it."""
+    """What is wrong with an entry, or "". So nobody who can write the file can write an answer's head with it."""
     request, response = entry.get("request"), entry.get("response")
     if entry.keys() != {"request", "response"} or not isinstance(request, dict) or not isinstance(response, dict):
         return "expected a request, a response and a chain"
@@ -257,20 +259,17 @@ def _problem(entry: dict[str, Any]) -> str:
         or not isinstance(reason, str)
         or not _WORD.fullmatch(reason)
     ):
-        return f"the status {status!r} or its reason is none"
-    if not isinstance(headers, list) or not all(_is_header(one) for one in headers):
+        return f"the status {status!r} or its reason is not valid"
+    pairs = [one for one in headers if isinstance(one, list) and len(one) == 2] if isinstance(headers, list) else None
+    if pairs is None or len(pairs) != len(headers) or not all(isinstance(part, str) for one in pairs for part in one):
+        return "the headers are not pairs of a name and a value"
+    if not all(_NAME.fullmatch(name) and _WORD.fullmatch(value) for name, value in pairs):
         return "the headers are not pairs of a name and a value"
     framing = {"connection", "transfer-encoding"} | ({"content-length"} if request["method"] != "HEAD" else set())
     if any(name.lower() in framing for name, _ in headers):
-        return "the headers say how long the body is, which is the proxy's to say"
+        return "the headers say how long the body is, which only the proxy may"
     try:
-        _played(response)
+        _read_answer(response)
     except (TypeError, AttributeError, ValueError, binascii.Error):
         return "the body is neither text nor base64"
     return ""
-
-
-def _is_header(pair: Any) -> bool:
-    if not isinstance(pair, list) or len(pair) != 2 or not all(isinstance(one, str) for one in pair):
-        return False
-    return bool(_NAME.fullmatch(pair[0]) and _WORD.fullmatch(pair[1]))

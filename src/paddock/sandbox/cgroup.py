@@ -38,22 +38,22 @@ def controllers() -> tuple[Controller, ...]:
 
 def _controllers(mounts: str, own: str) -> Iterable[Controller]:
     places = _places(own)
-    found: set[str] = set()
+    names: set[str] = set()
     for line in mounts.splitlines():
         left, _, right = line.partition(" - ")
         root, point = (part.encode().decode("unicode_escape") for part in left.split(" ")[3:5])
         kind, _, options = right.split(" ", 2)
         if kind == "cgroup":
             for name in _NAMES:
-                if name in options.split(",") and name in places and name not in found:
+                if name in options.split(",") and name in places and name not in names:
                     folder = _folder(point, root, places[name])
                     if os.access(folder, os.W_OK | os.X_OK):
-                        found.add(name)
+                        names.add(name)
                         yield Controller(name, 1, folder)
         elif kind == "cgroup2" and "" in places:
-            for one in _unified(_folder(point, root, places[""]), point):
-                if one.name not in found:
-                    found.add(one.name)
+            for one in _find_unified(_folder(point, root, places[""]), point):
+                if one.name not in names:
+                    names.add(one.name)
                     yield one
 
 
@@ -74,7 +74,7 @@ def _folder(point: str, root: str, place: str) -> str:
     return os.path.normpath(point + "/" + place.lstrip("/"))
 
 
-def _unified(folder: str, point: str) -> Iterable[Controller]:
+def _find_unified(folder: str, point: str) -> Iterable[Controller]:
     # A group of v2 that holds processes can't limit groups below it: the new one is mostly made beside this process's.
     for parent in (folder, str(Path(folder).parent)):
         if not parent.startswith(point) or not os.access(parent + "/cgroup.procs", os.W_OK):
@@ -106,7 +106,7 @@ class Group:
         self._memory: tuple[str, int] | None = None
         self._cpu_used: str | None = None  # the file
         self.limits: tuple[str, ...] = ()  # the kinds that it enforces
-        name = f"{_PREFIX}{self._owner}-{_started(self._owner)}-{next(_numbers)}"
+        name = f"{_PREFIX}{self._owner}-{_start_time(self._owner)}-{next(_numbers)}"
         try:
             for one in among:
                 value = wanted[one.name]
@@ -161,7 +161,7 @@ class Group:
         return int(words[1]) / 1e6 if words[0] == "usage_usec" else int(words[0]) / 1e9
 
     def kill(self) -> None:
-        """End every process in it. Never raises; a forked copy has no say."""
+        """End every process in it. Never raises; in a forked child it does nothing."""
         if os.getpid() != self._owner:
             return
         for folder, version in self._folders.items():
@@ -173,7 +173,7 @@ class Group:
                     os.kill(int(pid), signal.SIGKILL)
 
     def remove(self) -> None:
-        """End what is in it and remove it. Never raises; what can't be removed now is by the next ``sweep``."""
+        """End what is in it and remove it. Never raises; the next ``sweep`` removes what can't be removed now."""
         ends = time.monotonic() + _REMOVED_WITHIN_S
         while self._folders and os.getpid() == self._owner:
             for folder in list(self._folders):
@@ -188,19 +188,16 @@ class Group:
 
 
 def sweep(among: Iterable[Controller]) -> None:
-    """Remove empty groups that processes left behind which were ended before they could do it."""
+    """Remove the empty groups of processes that were ended before they could."""
     for parent in {one.folder for one in among}:
-        with suppress(OSError):
-            for entry in os.scandir(parent):
-                if entry.name.startswith(_PREFIX) and _is_stale(entry):
+        with suppress(OSError), os.scandir(parent) as entries:
+            for entry in entries:
+                if not entry.name.startswith(_PREFIX) or time.time() - entry.stat().st_mtime <= _STALE_S:
+                    continue
+                pid, _, rest = entry.name[len(_PREFIX) :].partition("-")
+                if not (pid.isdigit() and _start_time(int(pid)) == rest.partition("-")[0]):
                     with suppress(OSError):  # busy: somebody in another pid namespace uses it
                         Path(entry.path).rmdir()
-
-
-def _is_stale(entry: os.DirEntry[str]) -> bool:
-    pid, _, rest = entry.name[len(_PREFIX) :].partition("-")
-    lives = pid.isdigit() and _started(int(pid)) == rest.partition("-")[0]
-    return not lives and time.time() - entry.stat().st_mtime > _STALE_S
 
 
 def _settings(controller: Controller, value: float) -> list[tuple[str, str]]:
@@ -215,8 +212,8 @@ def _settings(controller: Controller, value: float) -> list[tuple[str, str]]:
     return []
 
 
-def _started(pid: int) -> str:
-    """When the process began: with its number, that names it for good."""
+def _start_time(pid: int) -> str:
+    """When the process began: with its number, that identifies it for good."""
     fields = _read(f"/proc/{pid}/stat").rpartition(")")[2].split()
     return fields[19] if len(fields) > 19 else "gone"
 

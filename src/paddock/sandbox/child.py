@@ -1,4 +1,7 @@
-"""Child: what was started behind a wall, until nothing of it is left. ``kill`` ends the whole tree, not one process."""
+"""Child: what was started behind a wall, until nothing of it is left. ``kill`` ends the whole tree, not one process.
+
+``watch_cpu`` ends one that uses more CPU time in a call than its policy allows.
+"""
 
 from __future__ import annotations
 
@@ -17,18 +20,19 @@ from pathlib import Path
 from typing import Literal, Protocol
 
 from paddock.sandbox.cgroup import Group
-from paddock.sandbox.inside.failed import NO_WALL, NO_WALL_TEXT, WALL_UP
-from paddock.sandbox.plain_text import plain
+from paddock.sandbox.inside import NO_WALL, NO_WALL_TEXT, WALL_UP
+from paddock.sandbox.plain_text import strip_escapes
 from paddock.sandbox.plan import Exec, Plan
 from paddock.sandbox.removal import remove_soon
+from paddock.sandbox.template import Forked
 
 Cause = Literal["exit", "signal", "memory", "cpu", "ended"]
 
 _LAST_WORDS_S = 1.0  # from the closing of its socket to its end
 _KILLED_S = 10.0  # what the kernel can't end sooner than this is left to it
-_REST_S = 0.3  # how long to look whether all of it is gone
+_REST_S = 0.3  # how long to check whether all of it is gone
 _READ = 65536
-_STACK_S = 0.3  # how long a worker may take to say where it stands
+_STACK_S = 0.3  # how long a worker may take to write its stack
 STACK_PIECE_S = 0.05
 STACK_SIGNAL = signal.SIGQUIT  # by custom it asks a program for its stacks
 _STACK_HEAD = b"(most recent call first):\n"  # faulthandler's
@@ -37,7 +41,7 @@ _LIVE: weakref.WeakSet[Child] = weakref.WeakSet()
 
 
 class Companion(Protocol):
-    """Something that has no use without the child: its proxy, say."""
+    """Something that has no use without the child, such as its proxy."""
 
     def close(self) -> None: ...
 
@@ -51,7 +55,7 @@ class Child:
 
     def __init__(
         self,
-        process: subprocess.Popen[bytes],
+        process: subprocess.Popen[bytes] | Forked,
         output_fd: int,
         *,
         plan: Plan,
@@ -70,40 +74,43 @@ class Child:
         self.output_fd: int | None = output_fd
         os.set_blocking(output_fd, False)
         self._kept, self._dropped, self._keep_bytes = bytearray(), 0, plan.policy.output_kb * 1024
-        self._answer: bytearray | None = None  # what it writes while it is asked for its stack, once more
+        self._answer: bytearray | None = None  # a copy of what it writes while `stack` waits
         self.policy, self._used_cpu_s = plan.policy, 0.0
-        self.answered = False  # set by whoever reads its replies, taken back by whoever watches its CPU time
+        self.answered = False  # set with each reply, cleared by the thread that watches its CPU time
         # Until its first reply. A program's whole life is one call.
         program = isinstance(plan.program, Exec)
         self.start_cpu_s = self.policy.call_cpu_s if program else max(self.policy.call_cpu_s, self.policy.start_s)
         self._overspent = False
         self._ending = threading.Lock()
         self.companions: list[Companion] = []  # closed when it has ended
-        self.prints_to: Callable[[bytes], object] | None = None  # gets what was kept of its output when it has ended
+        self.prints_to: Callable[[bytes], object] | None = None  # gets its output when it has ended
         self._owner, self._over, self._killed = os.getpid(), False, False
         self._init_fd: int | None = None  # of the namespace's first process
         self.fd: int | None = None
-        try:
-            self.fd = os.pidfd_open(process.pid)
-        except OSError:  # no descriptor is left: it can't be watched, so it must not run
-            process.kill()
-            process.wait()
-            self._clean_up()
-            raise
+        if isinstance(process, Forked):
+            self.fd = process.fd
+        else:
+            try:
+                self.fd = os.pidfd_open(process.pid)
+            except OSError:  # no descriptor is left: it can't be watched, so it must not run
+                process.kill()
+                process.wait()
+                self._clean_up()
+                raise
         _LIVE.add(self)
 
     @property
     def pid(self) -> int:
-        """Of the process that this one started; those behind a pid namespace have other numbers."""
+        """The process that this one started; those in a pid namespace have other numbers there."""
         return self.process.pid
 
     def watch_init(self, pid: int) -> None:
-        """The namespace's first process: when it ends, all others in the namespace do."""
+        """Watch the namespace's first process: when it ends, all others in the namespace do."""
         with suppress(ProcessLookupError):
             self._init_fd = os.pidfd_open(pid)
 
     def wait(self, timeout: float) -> bool:
-        """Whether it has ended within ``timeout`` seconds. What it writes meanwhile is read."""
+        """Wait up to ``timeout`` seconds; return whether it has ended. What it writes meanwhile is read."""
         if self._over or os.getpid() != self._owner or self.fd is None:
             return True
         ends = time.monotonic() + timeout
@@ -121,7 +128,7 @@ class Child:
                 poller.unregister(ready[0])
 
     def kill(self) -> None:
-        """End it and everything that it started, now. Safe to call twice, and in a forked child, which has no say."""
+        """End it and everything that it started, now. Safe to call twice; in a forked child it does nothing."""
         if os.getpid() != self._owner:
             return
         with self._ending:
@@ -133,24 +140,49 @@ class Child:
         self._end_all()
         if _ready(self.fd, _KILLED_S):
             self._reap()
-        self._await_the_rest()
-        self._judge()
+        # What it started ends with it, but a moment later: then its output has no writer any more.
+        ends = time.monotonic() + _REST_S
+        if self._init_fd is not None:
+            _ready(self._init_fd, _REST_S)
+        while self.drain() and _ready(self.output_fd, max(0.0, ends - time.monotonic())):
+            pass
+        self.cause = self._find_cause()
         self._clean_up()
 
+    def _reap(self) -> None:
+        """Learn how it ended and how much CPU time it and all that were waited for below it have used."""
+        self.process.returncode = 0
+        if isinstance(self.process, Forked):  # its template reaps it, and tells
+            assert self._control is not None
+            self._control.settimeout(_LAST_WORDS_S)
+            report = b""
+            with suppress(OSError):
+                while piece := self._control.recv(64):
+                    report += piece
+            wall, *numbers = report.split(b" ")
+            self._stood = WALL_UP in wall
+            self.process.returncode = int(numbers[0]) if numbers else -signal.SIGKILL  # with its template
+            self._used_cpu_s = float(numbers[1]) if numbers else 0.0
+            return
+        with suppress(ChildProcessError):  # somebody else waited for every child of this process
+            _, status, used = os.wait4(self.pid, 0)
+            self.process.returncode = os.waitstatus_to_exitcode(status)
+            self._used_cpu_s = used.ru_utime + used.ru_stime
+
     def end_overspent(self) -> None:
-        """End it for the CPU time of its call. Whoever waits for its reply finds it ended, and learns why."""
+        """End it for the CPU time of its call. Whoever waits for its reply finds it ended, and why."""
         with self._ending:  # its descriptors stay open meanwhile
             if not self._over:
                 self._overspent = True
                 self._end_all()
 
     def cpu_s(self) -> float:
-        """CPU seconds that it and everything below it have used so far."""
+        """CPU seconds that it and everything below it have used until now."""
         counted = None if self.group is None else self.group.cpu_s()
         return _cpu_below_s(self.pid) if counted is None else counted
 
     def last_words(self) -> str:
-        """How it ended, in words; called when its socket is gone, it ends what had not ended yet."""
+        """How it ended, in words. Called when its socket is gone; ends what had not ended yet."""
         ended = self.wait(_LAST_WORDS_S)
         self.kill()
         if self.wall_failure is not None:
@@ -170,11 +202,11 @@ class Child:
         """Why the wall could not be put up, if that is what ended it. Nothing of the environment has run then."""
         if self._stood or not self._over:  # what runs behind a wall may print anything and end with any code
             return None
-        said, code = self.output, self.process.returncode
-        if code == NO_WALL and said.startswith(NO_WALL_TEXT):
-            return said[len(NO_WALL_TEXT) :].partition("\n")[0]
-        if self.backend == "bwrap" and code == 1 and said.startswith("bwrap: "):
-            return said.partition("\n")[0]
+        output, code = self.output, self.process.returncode
+        if code == NO_WALL and output.startswith(NO_WALL_TEXT):
+            return output[len(NO_WALL_TEXT) :].partition("\n")[0]
+        if self.backend == "bwrap" and code == 1 and output.startswith("bwrap: "):
+            return output.partition("\n")[0]
         return None
 
     def drain(self) -> bool:
@@ -197,11 +229,11 @@ class Child:
         return False
 
     def stack(self) -> str:
-        """Where its Python code stands, the innermost frame first; asked by a signal, so a busy loop answers too.
+        """Where its Python code is, the innermost frame first. Asked by a signal, so a busy loop answers too.
 
-        May be called from a second thread. Empty if it does not answer: what runs behind a wall need not.
+        May be called from a second thread. Empty if it does not answer: code behind a wall doesn't have to.
         """
-        self._answer = answer = bytearray()  # apart: a flood of prints must not leave the answer without room
+        self._answer = answer = bytearray()  # separate: a flood of prints must leave room for the answer
         try:
             ask_for_stack(self.pid)
             size = -1
@@ -209,9 +241,9 @@ class Child:
             while time.monotonic() < ends and self.fd is not None:
                 with suppress(OSError):
                     self.drain()
-                before, found, stack = answer.partition(_STACK_HEAD)
-                if found and len(stack) == size:  # it comes in pieces
-                    return plain(stack.decode("utf-8", "replace"))
+                before, head, stack = answer.partition(_STACK_HEAD)
+                if head and len(stack) == size:  # it comes in pieces
+                    return strip_escapes(stack.decode("utf-8", "replace"))
                 size = len(stack)
                 if len(before) >= self._keep_bytes:
                     answer.clear()
@@ -222,8 +254,8 @@ class Child:
 
     @property
     def output(self) -> str:
-        """What was read of its stdout and stderr so far, without what a terminal would obey."""
-        text = plain(self._kept.decode("utf-8", "replace"))
+        """What was read of its stdout and stderr so far, without control characters."""
+        text = strip_escapes(self._kept.decode("utf-8", "replace"))
         return f"{text}\n[{self._dropped} more bytes were thrown away]" if self._dropped else text
 
     def __enter__(self) -> Child:
@@ -234,52 +266,35 @@ class Child:
 
     @property
     def _code(self) -> int:
-        """The exit code, negative for a signal. bubblewrap says 128 + n when a signal ended what it watched."""
+        """The exit code, negative for a signal. What watches it in a namespace says 128 + n for a signal."""
         code = self.process.returncode or 0
-        return 128 - code if self.backend == "bwrap" and 128 < code < 193 else code
+        watched = self.backend == "bwrap" or (self.backend is not None and isinstance(self.process, Forked))
+        return 128 - code if watched and 128 < code < 193 else code
 
     def _end_all(self) -> None:
         for fd in (self._init_fd, self.fd):  # the inner one first: what watches it must not get away alone
             if fd is not None:
                 with suppress(ProcessLookupError, PermissionError):
                     signal.pidfd_send_signal(fd, signal.SIGKILL)
-        with suppress(ProcessLookupError, PermissionError):
-            # Its number is ours until it is reaped, and a session's members keep it after that.
-            os.killpg(self.pid, signal.SIGKILL)
+        if not isinstance(self.process, Forked):  # whose number may be another's: its template reaps it at once
+            with suppress(ProcessLookupError, PermissionError):
+                # Its number is ours until it is reaped, and a session's members keep it after that.
+                os.killpg(self.pid, signal.SIGKILL)
         if self.group is not None:
             self.group.kill()
 
-    def _await_the_rest(self) -> None:
-        """What it started ends with it, but a moment later: then its output has no writer any more."""
-        ends = time.monotonic() + _REST_S
-        if self._init_fd is not None:
-            _ready(self._init_fd, _REST_S)
-        while self.drain() and _ready(self.output_fd, max(0.0, ends - time.monotonic())):
-            pass
-
-    def _reap(self) -> None:
-        with suppress(ChildProcessError):  # somebody else waited for every child of this process
-            _, status, used = os.wait4(self.pid, 0)
-            self.process.returncode = os.waitstatus_to_exitcode(status)
-            self._used_cpu_s = used.ru_utime + used.ru_stime  # with that of all that were waited for below it
-            return
-        self.process.returncode = 0
-
-    def _judge(self) -> None:
+    def _find_cause(self) -> Cause:
         if self.group is not None and self.group.out_of_memory():
-            self.cause = "memory"
-        elif self._overspent:
-            self.cause = "cpu"
-        elif self._killed:
-            self.cause = "ended"
-        elif self._code == -signal.SIGXCPU or (
-            self._code == -signal.SIGKILL
-            and self.policy.cpu_s is not None
-            and self._used_cpu_s >= self.policy.cpu_s * 0.95
-        ):
-            self.cause = "cpu"
-        else:
-            self.cause = "signal" if self._code < 0 else "exit"
+            return "memory"
+        if self._overspent:
+            return "cpu"
+        if self._killed:
+            return "ended"
+        limit_s = self.policy.cpu_s
+        spent = limit_s is not None and self._used_cpu_s >= limit_s * 0.95
+        if self._code == -signal.SIGXCPU or (self._code == -signal.SIGKILL and spent):
+            return "cpu"
+        return "signal" if self._code < 0 else "exit"
 
     def _clean_up(self) -> None:
         for companion in self.companions:
@@ -289,7 +304,8 @@ class Child:
         if self._lifeline is not None:
             self._lifeline.close()
         if self._control is not None:
-            self._stood = _said_that_it_stands(self._control)
+            with suppress(OSError):
+                self._stood |= WALL_UP in self._control.recv(16, socket.MSG_DONTWAIT)
             self._control.close()
         for fd in (self.fd, self._init_fd, self.output_fd):
             if fd is not None:
@@ -331,17 +347,60 @@ def _cpu_below_s(pid: int) -> float:
     return 0.0
 
 
-def _said_that_it_stands(control: socket.socket) -> bool:
-    with suppress(OSError):
-        return WALL_UP in control.recv(16, socket.MSG_DONTWAIT)
-    return False
-
-
 def _signal_name(number: int) -> str:
     try:
         return signal.Signals(number).name
     except ValueError:
         return f"signal {number}"
+
+
+_LOOK_S = 0.1
+_EACH_S = 0.001  # with many workers it checks less often: checking one takes some 20 us
+
+# With the CPU seconds that each had used when it last replied; None until its first reply, while it starts.
+_watched: weakref.WeakKeyDictionary[Child, float | None] = weakref.WeakKeyDictionary()
+_lock = threading.Lock()
+_thread: threading.Thread | None = None
+
+
+def watch_cpu(child: Child) -> None:
+    """Watch its CPU time from now on, until it has ended.
+
+    One thread checks all children every now and then. It knows nothing of calls: each reply begins the next one.
+    """
+    global _thread
+    with _lock:
+        _watched[child] = None
+        if _thread is None or not _thread.is_alive():
+            _thread = threading.Thread(target=_watch_all, name="paddock-cpu", daemon=True)
+            _thread.start()
+
+
+def _watch_all() -> None:
+    while True:
+        time.sleep(max(_LOOK_S, _EACH_S * len(_watched)))
+        if not _check_all():
+            return
+
+
+def _check_all() -> bool:
+    """End those that used too much; return whether there are any left to watch."""
+    global _thread
+    with _lock:
+        for child in [one for one in _watched if one.fd is None]:
+            del _watched[child]
+        if not _watched:
+            _thread = None
+            return False
+        children = list(_watched.items())
+    for child, before_s in children:
+        with suppress(Exception):  # whatever is wrong with one, the others are checked; this one again next time
+            used_s = child.cpu_s()
+            if child.answered:
+                child.answered, _watched[child] = False, used_s
+            elif used_s > child.start_cpu_s if before_s is None else used_s - before_s > child.policy.call_cpu_s:
+                child.end_overspent()
+    return True
 
 
 @atexit.register
@@ -351,13 +410,16 @@ def _end_the_rest() -> None:
         child.kill()
 
 
-def _forget_lifelines() -> None:
-    # A forked copy of a lifeline would keep the worker alive when this process's parent is gone.
+def _forget_after_fork() -> None:
+    """The parent goes on watching. A copy of a lifeline would keep a worker alive when the parent is gone."""
+    global _lock, _thread
     for child in list(_LIVE):
         for line in (child._lifeline, child._control):
             if line is not None:
                 line.close()
+    _lock, _thread = threading.Lock(), None
+    _watched.clear()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_lifelines)
+    os.register_at_fork(after_in_child=_forget_after_fork)

@@ -1,6 +1,6 @@
-"""fetch(): ask another system over HTTP, from behind a wall or without one.
+"""fetch(): call another system over HTTP, from behind a wall or without one.
 
-Behind a wall TLS begins at the proxy, not here: the way there does not leave the machine, and calls can be recorded.
+Behind a wall TLS begins at the proxy, not here: the way to it stays on this machine, and calls can be recorded.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def fetch(
     body: bytes | str | None = None,
     timeout_s: float = 10.0,
 ) -> Response:
-    """The answer to one request, whatever its status; redirects are not followed.
+    """Send one request and return the answer, whatever its status. Redirects are not followed.
 
     Without an answer: NotPermitted if the policy's ``hosts`` does not name the host, TimeoutError, or ConnectionError.
     """
@@ -85,9 +85,9 @@ def _ask(
         # A text is sent as UTF-8; http.client would take Latin-1.
         connection.request(method, target, body.encode() if isinstance(body, str) else body, headers)
         answer = connection.getresponse()
-        found: dict[str, str] = {}
+        fields: dict[str, str] = {}
         for name, value in answer.getheaders():
-            found[name.lower()] = f"{found[name.lower()]}, {value}" if name.lower() in found else value
-        return Response(answer.status, found, answer.read())
+            fields[name.lower()] = f"{fields[name.lower()]}, {value}" if name.lower() in fields else value
+        return Response(answer.status, fields, answer.read())
     finally:
         connection.close()

@@ -36,12 +36,12 @@ _PORTS = {"http": 80, "https": 443}
 
 # Of one connection, not of the message: these never pass. Those that begin with "proxy-" do not either.
 _HOP_BY_HOP = {"connection", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade", "http2-settings", "expect"}
-# Written anew by the proxy, from what it understood.
+# Written by the proxy itself, from what it understood.
 _FRAMING = {"content-length", "host", "paddock-proxy"}
 
 
 class Refused(Exception):
-    """Why there is no answer: a status, a text that holds nothing but what was asked, and a word for the log."""
+    """Why there is no answer: a status, a text that reveals nothing but the request, and a word for the log."""
 
     def __init__(self, status: int, text: str, verdict: str = "malformed") -> None:
         super().__init__(text)
@@ -63,18 +63,18 @@ class Request:
 
     @property
     def authority(self) -> str:
-        return f"{self._bracketed}:{self.port}"
+        return f"{self._host_in_url}:{self.port}"
 
     @property
     def host_header(self) -> str:
-        return self._bracketed if self.port == _PORTS.get(self.scheme) else self.authority
+        return self._host_in_url if self.port == _PORTS.get(self.scheme) else self.authority
 
     @property
     def url(self) -> str:
         return f"{self.scheme}://{self.host_header}{self.path}"
 
     @property
-    def _bracketed(self) -> str:
+    def _host_in_url(self) -> str:
         return f"[{self.host}]" if ":" in self.host else self.host
 
 
@@ -89,11 +89,11 @@ class Answer:
 
 
 class Stream:
-    """A connection whose reads and writes are over by ``deadline``. ``whom`` is the far side, "" the one that asks."""
+    """A connection whose reads and writes end by ``deadline``. ``whom`` names the far side; "" is the one that asks."""
 
     def __init__(self, sock: socket.socket, deadline: float, whom: str = "") -> None:
         self.sock, self.deadline, self.whom = sock, deadline, whom
-        self.began = False  # something was written: too late to say anything else
+        self.began = False  # whether something was written: then it is too late for another answer
         self._buffer = bytearray()
 
     def late(self) -> Refused:
@@ -101,7 +101,7 @@ class Stream:
             return Refused(504, f"{self.whom} did not answer in time.", "timeout")
         return Refused(408, "The request did not arrive in time.", "timeout")
 
-    def broken(self) -> Refused:
+    def broken_error(self) -> Refused:
         if self.whom:
             return Refused(502, f"The connection to {self.whom} broke.", "unreachable")
         return Refused(400, "The request ended too soon.")
@@ -114,7 +114,7 @@ class Stream:
         except TimeoutError:
             raise self.late() from None
         except OSError:
-            raise self.broken() from None
+            raise self.broken_error() from None
 
     def receive(self, most: int = _PIECE) -> bytes:
         """Some bytes as soon as there are any; b"" at the end."""
@@ -125,17 +125,17 @@ class Stream:
         return self._more(most)
 
     def head(self) -> bytes | None:
-        """What comes before the first empty line; None if the other side left without a word."""
-        found = self._until(b"\r\n\r\n", HEAD_BYTES)
-        if found is None and self._buffer:
-            raise self.broken()
-        return found
+        """What comes before the first empty line; None if the other side closed without sending anything."""
+        data = self._until(b"\r\n\r\n", HEAD_BYTES)
+        if data is None and self._buffer:
+            raise self.broken_error()
+        return data
 
     def line(self, most: int) -> bytes:
-        found = self._until(b"\r\n", most)
-        if found is None:
-            raise self.broken()
-        return found
+        data = self._until(b"\r\n", most)
+        if data is None:
+            raise self.broken_error()
+        return data
 
     def early(self) -> bytes:
         """What was read past the head."""
@@ -148,21 +148,18 @@ class Stream:
         while True:
             end = self._buffer.find(mark, searched)
             if end > most or (end < 0 and len(self._buffer) > most + len(mark)):
-                raise self._too_long()
+                if self.whom:
+                    raise Refused(502, f"The head of {self.whom}'s answer is too long.", "unreachable")
+                raise Refused(431, f"The head of the request is too long: more than {HEAD_BYTES} bytes.")
             if end >= 0:
-                found = bytes(self._buffer[:end])
+                data = bytes(self._buffer[:end])
                 del self._buffer[: end + len(mark)]
-                return found
+                return data
             searched = max(0, len(self._buffer) - len(mark) + 1)
             more = self._more(_PIECE)
             if not more:
                 return None
             self._buffer += more
-
-    def _too_long(self) -> Refused:
-        if self.whom:
-            return Refused(502, f"The head of {self.whom}'s answer is too long.", "unreachable")
-        return Refused(431, f"The head of the request is too long: more than {HEAD_BYTES} bytes.")
 
     def _more(self, most: int) -> bytes:
         self._arm()
@@ -171,7 +168,7 @@ class Stream:
         except TimeoutError:
             raise self.late() from None
         except OSError:
-            raise self.broken() from None
+            raise self.broken_error() from None
 
     def _arm(self) -> None:
         # The whole exchange has one deadline: a byte now and then does not keep it alive.
@@ -182,11 +179,11 @@ class Stream:
 
 
 def parse_request(head: bytes) -> Request:
-    """The request that ``head`` is, or Refused."""
+    """Parse the head of a request; Refused if it is malformed."""
     first, *rest = head.split(b"\r\n")
     line = _REQUEST_LINE.fullmatch(first)
     if line is None:
-        raise Refused(400, "The first line is no request line of HTTP/1.0 or 1.1.")
+        raise Refused(400, "The first line is not a request line of HTTP/1.0 or 1.1.")
     method, target, minor = line["method"].decode(), line["target"].decode(), int(line["minor"])
     headers = _headers(rest)
     if len(values(headers, "host")) > 1:
@@ -199,7 +196,7 @@ def parse_request(head: bytes) -> Request:
         return Request(method, "", _host(match["host"]), _port(match["port"], 0), "", headers, minor, None)
     match = _ABSOLUTE.fullmatch(target)
     if match is None or method == "TRACE":
-        raise Refused(400, "A proxy is asked for a whole URL, as GET http://host/path, without user, password or '#'.")
+        raise Refused(400, "Ask a proxy for a whole URL, as GET http://host/path, without user, password or '#'.")
     scheme = match["scheme"].lower()
     path = match["path"] or "/"
     path = path if path.startswith("/") else "/" + path
@@ -208,11 +205,11 @@ def parse_request(head: bytes) -> Request:
 
 
 def parse_answer(head: bytes, method: str) -> Answer:
-    """The answer to a request by ``method`` that ``head`` begins, or Refused."""
+    """Parse the head of the answer to a request by ``method``; Refused if it is malformed."""
     first, *rest = head.split(b"\r\n")
     line = _STATUS_LINE.fullmatch(first)
     if line is None:
-        raise Refused(502, "The answer's first line is no status line of HTTP/1.", "unreachable")
+        raise Refused(502, "The answer's first line is not a status line of HTTP/1.", "unreachable")
     headers, status = _headers(rest), int(line["status"])
     length: Length
     if method == "HEAD" or status < 200 or status in (204, 304):
@@ -220,12 +217,12 @@ def parse_answer(head: bytes, method: str) -> Answer:
     else:
         length = _length(headers, int(line["minor"]))
         length = "until close" if length is None else length
-    kept = passed_on(headers)
+    passed = end_to_end(headers)
     if method == "HEAD":  # here it says how long the body would be
         lengths = [value for value in values(headers, "content-length") if _DIGITS.fullmatch(value)]
-        kept += tuple(("Content-Length", value) for value in lengths[:1])
+        passed += tuple(("Content-Length", value) for value in lengths[:1])
     reason = (line["reason"] or b"").decode("latin-1")
-    return Answer(status, reason if reason.isascii() else "", kept, length)
+    return Answer(status, reason if reason.isascii() else "", passed, length)
 
 
 def values(headers: Headers, name: str) -> list[str]:
@@ -233,7 +230,7 @@ def values(headers: Headers, name: str) -> list[str]:
     return [value for other, value in headers if other.lower() == name]
 
 
-def passed_on(headers: Headers) -> Headers:
+def end_to_end(headers: Headers) -> Headers:
     """The headers that belong to the message and not to the connection."""
     named = {one.strip().lower() for value in values(headers, "connection") for one in value.split(",")}
     dropped = _HOP_BY_HOP | _FRAMING | named
@@ -256,7 +253,7 @@ def body(stream: Stream, length: Length, limit: int) -> Iterator[bytes]:
 
 
 def write_body(stream: Stream, pieces: Iterable[bytes], length: Length) -> None:
-    """Send a body, framed by ourselves: what framed it where it came from does not pass."""
+    """Send a body with framing of our own: that of the other connection does not pass."""
     for piece in pieces:
         stream.send(b"%x\r\n%b\r\n" % (len(piece), piece) if length == "chunked" else piece)
     if length == "chunked":
@@ -278,14 +275,14 @@ def head_bytes(first: str, headers: Iterable[tuple[str, str]]) -> bytes:
 def _headers(lines: list[bytes]) -> Headers:
     if len(lines) > _HEADERS:
         raise Refused(431, f"There are more than {_HEADERS} headers.")
-    found = []
+    headers = []
     for line in lines:
         # Folded lines, blanks before the colon, bare CR or LF, NUL: all fail to match.
         match = _HEADER.fullmatch(line)
         if match is None:
             raise Refused(400, "A header is malformed.")
-        found.append((match["name"].decode(), match["value"].strip(b" \t").decode("latin-1")))
-    return tuple(found)
+        headers.append((match["name"].decode(), match["value"].strip(b" \t").decode("latin-1")))
+    return tuple(headers)
 
 
 def _length(headers: Headers, minor: int) -> Length:
@@ -324,7 +321,7 @@ def _exactly(stream: Stream, count: int) -> Iterator[bytes]:
     while count:
         piece = stream.receive(min(count, _PIECE))
         if not piece:
-            raise stream.broken()
+            raise stream.broken_error()
         count -= len(piece)
         yield piece
 

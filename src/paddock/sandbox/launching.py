@@ -3,29 +3,44 @@
 from __future__ import annotations
 
 import functools
+import json
 import os
 import py_compile
+import queue
+import select
+import signal
 import socket
+import subprocess
 import tempfile
 import threading
-from collections.abc import Sequence
+import weakref
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack, suppress
+from dataclasses import replace
 from importlib.util import cache_from_source
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from paddock.errors import SandboxUnavailable
-from paddock.sandbox.boot_line import BOOT, HOME
-from paddock.sandbox.bubblewrap import command, end_orphans
 from paddock.sandbox.cgroup import Group, sweep
-from paddock.sandbox.child import Child
-from paddock.sandbox.cpu import watch
-from paddock.sandbox.machine import Machine
-from paddock.sandbox.message import first_variables, message, most_tasks
-from paddock.sandbox.plan import Backend, Call, Exec, Plan, plan
-from paddock.sandbox.plumbing import Plumbing
+from paddock.sandbox.child import Child, watch_cpu
+from paddock.sandbox.mounts import Mount
+from paddock.sandbox.plan import (
+    BOOT,
+    BOOT_END,
+    HOME,
+    HOSTNAME,
+    Backend,
+    Call,
+    Exec,
+    Plan,
+    first_variables,
+    most_tasks,
+    plan,
+    write_order,
+)
 from paddock.sandbox.policy import Policy
 from paddock.sandbox.removal import remove_soon
-from paddock.sandbox.starter import spawn
+from paddock.sandbox.template import NoTemplate, fork_worker
 
 _SCRATCH = "paddock-scratch-"  # and the number of the process that made it
 
@@ -36,38 +51,56 @@ def launch(
     *,
     socket_fd: int,
     extra_fds: Sequence[int] = (),
+    tenant: str = "",
     layers: frozenset[str] | None = None,
     backend: Backend | None = None,
 ) -> Child:
-    """Start ``program`` behind the wall of ``policy``. ``socket_fd`` is 3 inside, ``extra_fds`` are 4, 5, …
+    r"""Start ``program`` behind the wall of ``policy``. ``socket_fd`` is 3 inside, ``extra_fds`` are 4, 5, …
 
     The descriptors stay open here: close yours. Returns before the wall is up; a worker that can't put it up ends,
-    ``Child.wall_failure`` says why, and nothing of ``program`` has run. ``layers`` and ``backend`` are for tests.
+    ``Child.wall_failure`` says why, and nothing of ``program`` has run. Workers of different ``tenant``\ s are never
+    forked from the same template. ``layers`` and ``backend`` are for tests.
     """
     chosen = plan(program, policy, layers=layers, backend=backend)
-    _compile_once()
+    try:
+        return _launch(chosen, socket_fd, tuple(extra_fds), tenant)
+    except NoTemplate:
+        chosen = plan(program, replace(policy, fresh=True))
+        return _launch(chosen, socket_fd, tuple(extra_fds), tenant)
+
+
+def _launch(chosen: Plan, socket_fd: int, extra_fds: tuple[int, ...], tenant: str) -> Child:
+    _do_once(os.getpid(), _compile_inside)
     with ExitStack() as if_it_fails:
         notes: list[str] = []
-        group = _group(chosen, notes)
+        group = _make_group(chosen, notes)
         if group is not None:
             if_it_fails.callback(group.remove)
-        folder = _folder(chosen, notes)
-        if folder is not None:
+        folder: str | None = None
+        if chosen.backend is None:  # without namespaces the scratch folder is a real one
+            notes.append("scratch: without namespaces it has no quota, only a limit for each file")
+            if "limits" in chosen.layers and not any(one.name == "pids" for one in chosen.machine.cgroups):
+                notes.append("threads: their number is not limited: without namespaces all of this user's would count")
+            _do_once(os.getpid(), _sweep_folders)
+            folder = tempfile.mkdtemp(prefix=f"{_SCRATCH}{os.getpid()}-")
             if_it_fails.callback(remove_soon, folder)
-        with Plumbing(socket_fd, tuple(extra_fds)) as pipes:
-            child = _start(chosen, pipes, group, folder, notes)
+        with Plumbing(socket_fd, extra_fds) as pipes:
+            start = _fork if chosen.forked else _start
+            child = start(chosen, pipes, group, folder, notes, tenant)
             if_it_fails.callback(child.kill)
-            _hand_over(chosen, child, pipes, _order(chosen, child, pipes))
+            memory = group is not None and "memory" in group.limits
+            order = write_order(chosen, memory_in_cgroup=memory, folder=folder, lifeline_fd=pipes.lifeline_fd)
+            _hand_over(chosen, child, pipes, order)
         if_it_fails.pop_all()
-    watch(child)
+    watch_cpu(child)
     return child
 
 
-def _group(chosen: Plan, notes: list[str]) -> Group | None:
+def _make_group(chosen: Plan, notes: list[str]) -> Group | None:
     if "cgroup" not in chosen.layers:
         return None
-    _sweep_once(os.getpid())
     among, policy = chosen.machine.cgroups, chosen.policy
+    _do_once(os.getpid(), sweep, among)
     try:
         group = Group(among, memory_bytes=policy.memory_mb << 20, pids=most_tasks(policy), cpu=True)
     except OSError as error:
@@ -78,19 +111,23 @@ def _group(chosen: Plan, notes: list[str]) -> Group | None:
     return group if group.limits else None
 
 
-@functools.lru_cache(maxsize=1)
-def _compile_once() -> None:
-    """A worker sees paddock read-only: what is not compiled yet it would compile at each start: 14 ms here."""
+@functools.lru_cache(maxsize=8)
+def _do_once(_pid: int, task: Callable[..., object], *arguments: object) -> None:
+    """Do it once per process: a forked one does it again."""
+    task(*arguments)
+
+
+def _compile_inside() -> None:
+    """A worker sees paddock read-only, so it would compile again at each start what is not compiled yet: 14 ms here."""
     for source in Path(HOME, "sandbox", "inside").glob("*.py"):
         compiled = Path(cache_from_source(source, optimization=""))
-        with suppress(OSError, py_compile.PyCompileError):  # installed where this user may not write, say
+        with suppress(OSError, py_compile.PyCompileError):  # installed where this user may not write, for instance
             if not compiled.exists() or compiled.stat().st_mtime < source.stat().st_mtime:
                 py_compile.compile(str(source), doraise=True, optimize=0)
 
 
-@functools.lru_cache(maxsize=1)
-def _sweep_folders_once(_pid: int) -> None:
-    """Remove what processes that were killed have left behind. Of others' folders it can remove nothing."""
+def _sweep_folders() -> None:
+    """Remove the scratch folders of killed processes. Other users' folders it can't remove."""
     for folder in Path(tempfile.gettempdir()).glob(f"{_SCRATCH}*"):
         owner = folder.name[len(_SCRATCH) :].partition("-")[0]
         with suppress(OSError):
@@ -99,37 +136,34 @@ def _sweep_folders_once(_pid: int) -> None:
                 remove_soon(str(folder))
 
 
-@functools.lru_cache(maxsize=1)
-def _end_orphans_once(_pid: int) -> None:
-    end_orphans()
+def _fork(
+    chosen: Plan, pipes: Plumbing, group: Group | None, folder: str | None, notes: list[str], tenant: str
+) -> Child:
+    with pipes.take_control() as control:
+        process = fork_worker(chosen, pipes.fork_fds(), control, tenant=tenant, spawn=spawn)
+    return Child(
+        process,
+        pipes.take_output(),
+        plan=chosen,
+        notes=notes,
+        group=group,
+        folder=folder,
+        control=pipes.take_control(),
+    )
 
 
-@functools.lru_cache(maxsize=1)
-def _sweep_once(_pid: int) -> None:
-    sweep(Machine.here().cgroups)
-
-
-def _folder(chosen: Plan, notes: list[str]) -> str | None:
-    """Without namespaces the scratch folder is a real one."""
-    if chosen.backend is not None:
-        return None
-    notes.append("scratch: without namespaces it has no quota, only a limit for each file")
-    if "limits" in chosen.layers and not any(one.name == "pids" for one in chosen.machine.cgroups):
-        notes.append("threads: their number is not limited: without namespaces all of this user's would count")
-    _sweep_folders_once(os.getpid())
-    return tempfile.mkdtemp(prefix=f"{_SCRATCH}{os.getpid()}-")
-
-
-def _start(chosen: Plan, pipes: Plumbing, group: Group | None, folder: str | None, notes: list[str]) -> Child:
+def _start(
+    chosen: Plan, pipes: Plumbing, group: Group | None, folder: str | None, notes: list[str], _tenant: str
+) -> Child:
     python, bwrap = chosen.world.executable, chosen.backend == "bwrap"
     stdio = isinstance(chosen.program, Exec) and chosen.program.stdio
-    # bubblewrap does not tell the worker's pid, only that of its parent.
+    # bubblewrap does not report the worker's pid, only that of its parent.
     first = pipes.prologue(stdio=stdio, info=bwrap, hello=bwrap and group is not None)
     argv = [python, "-I", "-S", "-c", first + BOOT, str(pipes.config_fd)]
     if bwrap:
         assert chosen.machine.bwrap is not None
-        _end_orphans_once(os.getpid())
-        argv = command(
+        _do_once(os.getpid(), end_orphans)
+        argv = bubblewrap_command(
             chosen.machine.bwrap,
             chosen.mounts,
             argv,
@@ -138,7 +172,7 @@ def _start(chosen: Plan, pipes: Plumbing, group: Group | None, folder: str | Non
             info_fd=pipes.info_fd,
         )
     alone = chosen.backend is None
-    fds = pipes.passed(info=bwrap, lifeline=alone)
+    fds = pipes.inherited_fds(info=bwrap, lifeline=alone)
     process = spawn(argv, fds=fds, output=pipes.output_fd, env=first_variables(folder))
     return Child(
         process,
@@ -152,13 +186,8 @@ def _start(chosen: Plan, pipes: Plumbing, group: Group | None, folder: str | Non
     )
 
 
-def _order(chosen: Plan, child: Child, pipes: Plumbing) -> bytes:
-    memory = child.group is not None and "memory" in child.group.limits
-    return message(chosen, memory_in_cgroup=memory, folder=child.folder, lifeline_fd=pipes.lifeline_fd)
-
-
 def _hand_over(chosen: Plan, child: Child, pipes: Plumbing, order: bytes) -> None:
-    """Send the message that the worker waits for; before that it must be in its cgroup."""
+    """Send the order that the worker waits for. Before that it must be in its cgroup."""
     pipes.close_far_ends()
     if chosen.backend == "bwrap":
         pid = pipes.read_info()
@@ -177,30 +206,312 @@ def _hand_over(chosen: Plan, child: Child, pipes: Plumbing, order: bytes) -> Non
 def _usher(control: socket.socket, order: bytes, group: Group, pid: int, *, below: bool) -> None:
     """Put the process, or the worker ``below`` it, into the group; then the worker may go on.
 
-    In a thread: the first move into a cgroup takes 9 ms here, in which the kernel waits for all cores, and those that
+    In a thread: the first move into a cgroup takes 9 ms here, in which the kernel waits for all cores; those that
     follow take none. The interpreter starts meanwhile, and so does whatever else the caller starts.
     """
-    with control, suppress(OSError):  # without its message the worker ends: nothing runs outside its group
+    # KeyError: the worker ended before it wrote anything. Without its order it ends: nothing runs outside its group.
+    with control, suppress(OSError, KeyError):
         try:
             group.add(pid)
             if below:
-                group.add(_sender(control))
+                # The kernel sends along with the worker's byte which process wrote it, by its number here.
+                byte, ancillary, _, _ = control.recvmsg(1, socket.CMSG_SPACE(12))
+                kinds = {(level, kind): data for level, kind, data in ancillary} if byte else {}
+                group.add(int.from_bytes(kinds[socket.SOL_SOCKET, socket.SCM_CREDENTIALS][:4], "little"))
         except BaseException:
             control.shutdown(socket.SHUT_WR)
             raise
         _send(control, order)
 
 
-def _sender(control: socket.socket) -> int:
-    """The number, here, of the process at the other end: the kernel sends it along with the byte that it wrote."""
-    said, ancillary, _, _ = control.recvmsg(1, socket.CMSG_SPACE(12))
-    for level, kind, data in ancillary:
-        if said and (level, kind) == (socket.SOL_SOCKET, socket.SCM_CREDENTIALS):
-            return int.from_bytes(data[:4], "little")
-    raise ProcessLookupError("the worker ended before it said anything")
-
-
 def _send(control: socket.socket, order: bytes) -> None:
     with control, suppress(BrokenPipeError, ConnectionResetError):
         control.sendall(order)
         control.shutdown(socket.SHUT_WR)  # the end of it even if a forked process has a copy of this socket
+
+
+# ── bubblewrap. As root without a user namespace: in one, uid 0 stays uid 0 ──
+
+
+def bubblewrap_command(
+    bwrap: str,
+    mounts: Sequence[Mount],
+    argv: Sequence[str],
+    *,
+    root: bool,
+    scratch_bytes: int,
+    info_fd: int,
+) -> list[str]:
+    """The arguments to run ``argv`` with a view of ``mounts``."""
+    options = ["--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]
+    if not root:
+        options += ["--unshare-user", "--disable-userns"]
+    # The new session: without it, input can be pushed into this terminal.
+    options += ["--die-with-parent", "--new-session", "--hostname", HOSTNAME, "--info-fd", str(info_fd)]
+    for one, folders in with_parents(mounts):
+        for folder in folders:
+            options += ["--perms", "0755", "--dir", folder]  # those that it makes by itself are 0700
+        options += _mount(one, scratch_bytes)
+    for one in mounts:
+        if one.how == "empty":
+            options += ["--remount-ro", one.target]  # now that what lies in it is mounted
+    # The root is a tmpfs without a limit; as an ordinary user it would be the worker's own.
+    options += ["--remount-ro", "/", "--chdir", "/"]
+    return [bwrap, *options, "--", *argv]
+
+
+def end_orphans() -> list[int]:
+    """End what bubblewrap left behind when its parent was killed while it started; return the processes' numbers.
+
+    bubblewrap's child waits for a message from its parent: for ever, if the parent was killed before it could send it.
+    """
+    orphans = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):  # noqa: PTH208 - names are all that is wanted
+        if _is_orphan(pid):
+            with suppress(OSError):
+                process = os.pidfd_open(int(pid))
+                try:
+                    if _is_orphan(pid):  # still: the number could have been given to another process
+                        signal.pidfd_send_signal(process, signal.SIGKILL)
+                        orphans.append(int(pid))
+                finally:
+                    os.close(process)
+    return orphans
+
+
+def _is_orphan(pid: str) -> bool:
+    """Whether it is the first process of a worker of this user, without the bubblewrap that watches over it."""
+    try:
+        command_line = Path(f"/proc/{pid}/cmdline").read_bytes()
+        if BOOT_END.encode() not in command_line or b"--unshare-pid" not in command_line:
+            return False
+        # Bytes: what runs behind a wall chooses its own name, which need not be text.
+        facts = dict(line.split(b":", 1) for line in Path(f"/proc/{pid}/status").read_bytes().split(b"\n") if line)
+        numbers = facts[b"NSpid"].split()  # here, and in each namespace below
+        if len(numbers) < 2 or int(numbers[-1]) != 1 or int(facts[b"Uid"].split()[1]) != os.geteuid():
+            return False
+        # As long as its parent lives, both have the same command line.
+        return Path(f"/proc/{int(facts[b'PPid'])}/cmdline").read_bytes() != command_line
+    except (OSError, KeyError, ValueError, IndexError):  # whatever a stranger's process calls itself
+        return False
+
+
+def with_parents(mounts: Sequence[Mount]) -> Iterable[tuple[Mount, list[str]]]:
+    """Each mount with the folders above it that are not there yet, outermost first."""
+    there: set[str] = set()
+    for one in mounts:
+        above = [str(folder) for folder in reversed(PurePosixPath(one.target).parents)][1:]
+        while above and above[0] in there:
+            above.pop(0)
+        there.update(above, (one.target,))
+        yield one, above
+
+
+def _mount(one: Mount, scratch_bytes: int) -> list[str]:
+    if one.how == "scratch":
+        return ["--perms", "1777", "--size", str(scratch_bytes), "--tmpfs", one.target]
+    if one.how == "empty":
+        return ["--perms", "0755", "--tmpfs", one.target]
+    if one.how == "proc":
+        return ["--proc", one.target]
+    option = {"ro": "--ro-bind", "rw": "--bind", "dev": "--dev-bind", "link": "--symlink"}[one.how]
+    return [option, one.source, one.target]
+
+
+# ── Descriptors and processes ──
+
+_HIGH = 64  # above those that the worker will use under fixed numbers
+# Held while descriptors are made and while this process forks: a copy in a forked process would keep an end open.
+_FORKING = threading.RLock()
+_OPEN: weakref.WeakSet[Plumbing] = weakref.WeakSet()
+_INFO_S = 10.0  # how long bubblewrap may take until it has forked
+
+
+class Plumbing:
+    """The descriptors between this process and one that it starts. Those that were not taken are closed at the end.
+
+    They are the control socket, the output, bubblewrap's report and the lifeline.
+    """
+
+    def __init__(self, socket_fd: int, extra_fds: tuple[int, ...]) -> None:
+        self._far, self._near = ExitStack(), ExitStack()
+        with _FORKING:
+            self._make(socket_fd, extra_fds)
+            _OPEN.add(self)
+
+    def _make(self, socket_fd: int, extra_fds: tuple[int, ...]) -> None:
+        try:
+            self._given = [self._lift(fd) for fd in (socket_fd, *extra_fds)]
+            self._control, control = socket.socketpair()
+            self._near.callback(self._control.close)
+            self._control.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+            self.config_fd = self._lift(control.detach(), owned=True)
+            self._lifeline, watched = socket.socketpair()
+            self._near.callback(self._lifeline.close)
+            self.lifeline_fd = self._lift(watched.detach(), owned=True)
+            self._output, self.output_fd = self._pipe()
+            self._info, self.info_fd = self._pipe()
+            # For bubblewrap itself: without a reader for its report it would end, and its child would wait for ever.
+            self._held = self._lift(self._info)
+        except BaseException:
+            self.__exit__()
+            raise
+
+    def _lift(self, fd: int, *, owned: bool = False) -> int:
+        import fcntl  # here: this module is imported on systems that don't have it
+
+        try:
+            high: int = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _HIGH)
+        finally:
+            if owned:
+                os.close(fd)
+        self._far.callback(os.close, high)
+        return high
+
+    def _pipe(self) -> tuple[int, int]:
+        reads, writes = os.pipe()
+        self._near.callback(_close, reads)
+        return reads, self._lift(writes, owned=True)
+
+    def inherited_fds(self, *, info: bool, lifeline: bool) -> tuple[int, ...]:
+        """Those that the child inherits, under the numbers that they have here."""
+        more = ((self.info_fd, self._held) if info else ()) + ((self.lifeline_fd,) if lifeline else ())
+        return (*self._given, self.config_fd, *more)
+
+    def fork_fds(self) -> tuple[int, ...]:
+        """Those that a template passes on: control, output, and the worker's own."""
+        return (self.config_fd, self.output_fd, *self._given)
+
+    def prologue(self, *, stdio: bool, info: bool, hello: bool) -> str:
+        """Python for the worker's first line: descriptors to their fixed numbers, and a byte that bears its pid."""
+        lines = ["import os"]
+        for number, fd in enumerate(self._given, 3):
+            lines += [f"os.dup2({fd},{number})", f"os.close({fd})"]
+        if info:
+            lines += [f"os.close({self._held})"]
+        if stdio:
+            lines += ["os.dup2(3,0)", "os.dup2(3,1)"]
+        if hello:
+            lines += [f"os.write({self.config_fd},b'!')"]
+        return ";".join(lines) + "\n"
+
+    def close_far_ends(self) -> None:
+        """Close the worker's ends here: only so does either side notice that the other is gone."""
+        self._far.close()
+
+    def read_info(self) -> int | None:
+        """The pid of bubblewrap's first process inside; None if it ended before there was one."""
+        report = b""
+        poller = select.poll()
+        poller.register(self._info, select.POLLIN)
+        while poller.poll(_INFO_S * 1000) and (piece := os.read(self._info, 4096)):
+            report += piece
+            with suppress(ValueError):
+                return int(json.loads(report)["child-pid"])
+        return None
+
+    def take_output(self) -> int:
+        """The end to read from, which the caller closes."""
+        return os.dup(self._output)
+
+    def take_control(self) -> socket.socket:
+        """The socket to the boot, which the caller closes."""
+        return self._control.dup()
+
+    def take_lifeline(self) -> socket.socket:
+        """The end whose closing ends the worker."""
+        return self._lifeline.dup()
+
+    def __enter__(self) -> Plumbing:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _OPEN.discard(self)
+        self._far.close()
+        self._near.close()
+
+
+def _close(fd: int) -> None:
+    with suppress(OSError):
+        os.close(fd)
+
+
+Start = Callable[[], "subprocess.Popen[bytes]"]
+
+
+class _Order:
+    """Something to start, and what became of it."""
+
+    def __init__(self, start: Start) -> None:
+        self.start, self.done = start, threading.Event()
+        self.process: subprocess.Popen[bytes] | None = None
+        self.error: BaseException | None = None
+
+
+class _Starter:
+    """Starts processes from one thread that lives as long as this process.
+
+    A worker dies with the *thread* that started it: that is how PR_SET_PDEATHSIG works, and what ends a worker when
+    this process is killed. Started from a thread of the caller's, it would also end when that thread does.
+    """
+
+    def __init__(self) -> None:
+        self._orders: queue.SimpleQueue[_Order] = queue.SimpleQueue()
+        threading.Thread(target=self._work, name="paddock-starter", daemon=True).start()
+
+    def _work(self) -> None:
+        while True:
+            order = self._orders.get()
+            try:
+                order.process = order.start()
+            except BaseException as error:
+                order.error = error
+            order.done.set()
+            del order  # not kept until the next one comes
+
+    def start(self, start: Start) -> subprocess.Popen[bytes]:
+        order = _Order(start)
+        self._orders.put(order)
+        order.done.wait()
+        if order.process is None:
+            assert order.error is not None
+            raise order.error
+        return order.process
+
+
+_starter: _Starter | None = None
+_making = threading.Lock()
+
+
+def spawn(argv: list[str], *, fds: tuple[int, ...], output: int, env: dict[str, str]) -> subprocess.Popen[bytes]:
+    """Start the program as the leader of a new session, with nothing open but ``fds`` and its standard streams."""
+    global _starter
+    with _making:
+        if _starter is None:
+            _starter = _Starter()
+        starter = _starter
+    return starter.start(
+        lambda: subprocess.Popen(  # noqa: S603 - our own arguments
+            argv,
+            pass_fds=fds,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            cwd="/",
+            env=env,
+            start_new_session=True,
+        )
+    )
+
+
+def _forget_after_fork() -> None:
+    """A forked process has none of its parent's threads, and must not keep its parent's ends open."""
+    global _starter, _making
+    for pipes in list(_OPEN):
+        pipes.__exit__()
+    _FORKING.release()
+    _starter, _making = None, threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):  # else there are no walls either
+    os.register_at_fork(before=_FORKING.acquire, after_in_parent=_FORKING.release, after_in_child=_forget_after_fork)

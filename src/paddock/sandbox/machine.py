@@ -1,8 +1,7 @@
-"""What this machine has to build a wall with. Facts only: whether the wall holds is what the self-test finds out."""
+"""What this machine has to build a wall with. Facts only: the self-test finds out whether the wall holds."""
 
 from __future__ import annotations
 
-import ctypes
 import functools
 import os
 import platform
@@ -17,7 +16,6 @@ from typing import Literal
 
 from paddock.sandbox.cgroup import Controller, controllers
 
-_LANDLOCK_CREATE_RULESET = 444  # the same number on every architecture
 _CAP_SYS_ADMIN = 21
 _UIDS = range(0x70000000, 0x71000000)  # far from any that a system or a container hands out
 ARCHITECTURES = ("x86_64", "aarch64")  # those that the seccomp filter is written for
@@ -34,7 +32,7 @@ class Machine:
     bwrap: str | None
     bwrap_version: tuple[int, ...]
     user_namespaces: bool  # as far as the settings say
-    only_bwrap: bool  # Ubuntu's switch: only programs with a profile may make user namespaces, and bwrap may have one
+    only_bwrap: bool  # Ubuntu's switch: only programs with a profile, such as bwrap, may make user namespaces
     landlock_abi: int  # 0: none
     seccomp: bool
     cgroups: tuple[Controller, ...]  # those that this process may make groups in
@@ -42,7 +40,7 @@ class Machine:
 
     @classmethod
     def here(cls) -> Machine:
-        """What is known of this one, asked once per process and user."""
+        """The facts of this machine, read once per process and user."""
         return _facts(os.geteuid() if hasattr(os, "geteuid") else -1)
 
     def missing(self, tier: str) -> list[str]:
@@ -57,7 +55,12 @@ class Machine:
         if not self.seccomp:
             lacks.append("seccomp filters (CONFIG_SECCOMP_FILTER of the kernel)")
         if tier == "sandbox" and not self.namespaces:
-            lacks.append(self._why_no_namespaces())
+            lacks.append(
+                "the right to make namespaces (CAP_SYS_ADMIN: a container must be started with it)"
+                if self.root
+                else "user namespaces (sysctl user.max_user_namespaces, kernel.unprivileged_userns_clone=1; on Ubuntu "
+                "a profile of AppArmor for bwrap: apt install bubblewrap apparmor-profiles)"
+            )
         elif tier == "sandbox" and self.root and not self.uids:
             lacks.append("a uid for each worker (this container has root's alone; give it more, or another user)")
         return lacks
@@ -79,31 +82,35 @@ class Machine:
             return "native"
         return "bwrap"
 
-    def _why_no_namespaces(self) -> str:
-        if self.root:
-            return "the right to make namespaces (CAP_SYS_ADMIN: a container must be started with it)"
-        return (
-            "user namespaces (sysctl user.max_user_namespaces, kernel.unprivileged_userns_clone=1; on Ubuntu a profile "
-            "of AppArmor for bwrap: apt install bubblewrap apparmor-profiles)"
-        )
-
 
 @functools.lru_cache(maxsize=4)
 def _facts(uid: int) -> Machine:
     linux = sys.platform == "linux"
+    landlock_abi = 0
+    if linux:
+        from paddock.sandbox.inside.landlock import version as landlock_version  # here: it needs Linux's libc
+
+        landlock_abi = landlock_version()
     path = shutil.which("bwrap", path="/usr/bin:/usr/local/bin:/bin") if linux else None
     version = _version(path) if path else ()
     only_bwrap = _number("/proc/sys/kernel/apparmor_restrict_unprivileged_userns", 0) != 0
+    capabilities = re.search(r"^CapEff:\s*([0-9a-f]+)", _text("/proc/self/status"), re.MULTILINE)
+    user_namespaces = (
+        Path("/proc/self/ns/user").exists()
+        and _number("/proc/sys/user/max_user_namespaces", 1) != 0
+        and _number("/proc/sys/kernel/unprivileged_userns_clone", 1) != 0  # Debian's switch
+        and (not only_bwrap or bool(version))
+    )
     return Machine(
         linux=linux,
         arch={"amd64": "x86_64", "arm64": "aarch64"}.get(platform.machine().lower(), platform.machine()),
         root=uid == 0,
-        admin=linux and bool(_effective_capabilities() >> _CAP_SYS_ADMIN & 1),
+        admin=capabilities is not None and bool(int(capabilities[1], 16) >> _CAP_SYS_ADMIN & 1),
         bwrap=path if version >= (0, 8) else None,
         bwrap_version=version,
-        user_namespaces=linux and _user_namespaces() and (not only_bwrap or bool(version)),
+        user_namespaces=linux and user_namespaces,
         only_bwrap=only_bwrap,
-        landlock_abi=_landlock_abi() if linux else 0,
+        landlock_abi=landlock_abi,
         seccomp=linux and Path("/proc/sys/kernel/seccomp/actions_avail").exists(),
         cgroups=controllers() if linux else (),
         uids=_uids(*(_text(f"/proc/self/{name}_map") for name in ("uid", "gid"))),
@@ -112,22 +119,11 @@ def _facts(uid: int) -> Machine:
 
 def _version(path: str) -> tuple[int, ...]:
     with suppress(OSError, subprocess.SubprocessError):
-        said = subprocess.run([path, "--version"], capture_output=True, timeout=5, check=True).stdout  # noqa: S603
-        match = re.search(rb"(\d+)\.(\d+)(?:\.(\d+))?", said)
+        output = subprocess.run([path, "--version"], capture_output=True, timeout=5, check=True).stdout  # noqa: S603
+        match = re.search(rb"(\d+)\.(\d+)(?:\.(\d+))?", output)
         if match:
             return tuple(int(part) for part in match.groups(default=b"0"))
     return ()
-
-
-def _effective_capabilities() -> int:
-    match = re.search(rb"^CapEff:\s*([0-9a-f]+)", Path("/proc/self/status").read_bytes(), re.MULTILINE)
-    return int(match[1], 16) if match else 0
-
-
-def _user_namespaces() -> bool:
-    if not Path("/proc/self/ns/user").exists() or _number("/proc/sys/user/max_user_namespaces", 1) == 0:
-        return False
-    return _number("/proc/sys/kernel/unprivileged_userns_clone", 1) != 0  # Debian's switch
 
 
 def _uids(*maps: str) -> range:
@@ -136,12 +132,14 @@ def _uids(*maps: str) -> range:
     for text in maps:
         ends = [int(first) + int(count) for first, _, count in (line.split() for line in text.splitlines())]
         last = min(last, max(ends, default=last))
-    return _UIDS if last == _UIDS.stop else range(max(last // 2, 1), last - 2)  # the last two are nobody's, mostly
+    return (
+        _UIDS if last == _UIDS.stop else range(max(last // 2, 1), last - 2)
+    )  # the last two are mostly those of `nobody`
 
 
 def _text(path: str) -> str:
     try:
-        return Path(path).read_text()
+        return Path(path).read_text(errors="replace")  # a process's name is any bytes
     except OSError:
         return ""
 
@@ -151,9 +149,3 @@ def _number(path: str, otherwise: int) -> int:
         return int(_text(path))
     except ValueError:
         return otherwise
-
-
-def _landlock_abi() -> int:
-    libc = ctypes.CDLL(None, use_errno=True)
-    abi = libc.syscall(ctypes.c_long(_LANDLOCK_CREATE_RULESET), None, ctypes.c_size_t(0), ctypes.c_uint32(1))
-    return max(0, int(abi))

@@ -1,4 +1,4 @@
-"""Text that can't drive a terminal. All of a stranger's text passes here: a log that is shown later is one too."""
+"""Text that can't control a terminal. All of a stranger's text passes here: a log may be shown on one later."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import re
 _STRING = "(?:\x1b[\\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x80-\x9f]*(?:\x07|\x9c|\x1b\\\\)"
 _CSI = "(?:\x1b\\[|\x9b)[0-?]*[ -/]*[@-~]"
 _ESCAPE = "\x1b[ -/]*[0-~]"
-# What reorders a line (marks, embeddings, overrides, isolates) or ends it where nobody sees that; half characters.
+# What reorders a line (marks, embeddings, overrides, isolates) or ends it invisibly; half characters.
 _UNSEEN = "\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff"
 _CONTROL = f"[\x00-\x08\x0b-\x1f\x7f-\x9f{_UNSEEN}]"  # not newline and tab
 _SEQUENCE = re.compile(f"{_STRING}|{_CSI}|{_ESCAPE}|{_CONTROL}")
@@ -17,15 +17,17 @@ _COLOUR = re.compile("\x1b\\[[0-9;:]{0,64}m")
 _DRIVING = re.compile(f"[\x00-\x08\x0e-\x1f\x7f-\x9f{_UNSEEN}]")
 
 
-def plain(text: str, *, colours: bool = False) -> str:
+def strip_escapes(text: str, *, colours: bool = False) -> str:
     r"""``text`` without control characters and escape sequences; with ``colours`` those that only colour stay.
 
-    >>> plain("\x1b[2Ja\tb\x07")
+    >>> strip_escapes("\x1b[2Ja\tb\x07")
     'a\tb'
     """
     if text.isprintable():
         return text
-    return _SEQUENCE.sub(_keep_colour if colours else "", text)
+    if not colours:
+        return _SEQUENCE.sub("", text)
+    return _SEQUENCE.sub(lambda found: found[0] if _COLOUR.fullmatch(found[0]) else "", text)
 
 
 def drives_terminal(characters: str) -> str | None:
@@ -34,11 +36,7 @@ def drives_terminal(characters: str) -> str | None:
     return None if found is None else found[0]
 
 
-def brief(text: str, limit: int) -> str:
-    """``text`` made plain, and cut after ``limit`` characters."""
-    shown = plain(text[: 4 * limit])
-    return shown if len(shown) <= limit else shown[: limit - 1] + "…"
-
-
-def _keep_colour(found: re.Match[str]) -> str:
-    return found[0] if _COLOUR.fullmatch(found[0]) else ""
+def shorten(text: str, limit: int) -> str:
+    """``text`` without control characters, cut after ``limit`` characters."""
+    clean = strip_escapes(text[: 4 * limit])
+    return clean if len(clean) <= limit else clean[: limit - 1] + "…"

@@ -1,20 +1,33 @@
-"""What each tier promises on this machine, as data. ``doctor`` prints it, and hostile environments are scored by it."""
+"""What each tier promises on this machine, as data, and the self-test: whether the wall holds here.
+
+``doctor`` prints both, and hostile environments are scored by the promises.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import functools
+import os
+import select
+import socket
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
 
+from paddock.errors import SandboxUnavailable
+from paddock.sandbox.launching import launch
 from paddock.sandbox.machine import Machine
-from paddock.sandbox.plan import TIERS
+from paddock.sandbox.plan import TIERS, Backend, Call
 from paddock.sandbox.policy import DEFAULT, Policy
 
-_TCP_ABI, _SCOPES_ABI = 4, 6  # from which Landlock knows ports, and signals and abstract sockets
+_TCP_ABI, _SCOPES_ABI = 4, 6  # the versions from which Landlock knows ports, and signals and abstract sockets
 
 
 @dataclass(frozen=True)
 class Promise:
-    """Something that code behind the wall can't do. ``by``: the layers that see to it; ``but``: what is left open."""
+    """Something that code behind the wall can't do. ``by``: the layers that prevent it; ``but``: what is left open."""
 
     key: str
     words: str
@@ -24,16 +37,13 @@ class Promise:
 
 
 def promises(tier: str, machine: Machine | None = None, policy: Policy = DEFAULT) -> list[Promise]:
-    """What ``tier`` promises with ``policy`` on ``machine`` (this one). None are held where the tier can't be had."""
-    machine = machine or Machine.here()
-    lacks = machine.missing(tier)
+    """What ``tier`` promises with ``policy`` on ``machine`` (this one). Nothing, where the tier can't be had."""
+    case = _Case(tier, machine or Machine.here(), policy)
+    found = [*case.files(), *case.others(), *case.amounts(), *case.rights()]
+    lacks = case.machine.missing(tier)
     if lacks:
-        return [Promise(key, words, False, but=f"this machine lacks {lacks[0]}") for key, words, _ in _TABLE]
-    kept = []
-    for key, words, judge in _TABLE:
-        held, by, but = judge(_Case(tier, machine, policy))
-        kept.append(Promise(key, words, held, by if held else (), but))
-    return kept
+        return [replace(one, held=False, by=(), but=f"this machine lacks {lacks[0]}") for one in found]
+    return [one if one.held else replace(one, by=()) for one in found]
 
 
 @dataclass(frozen=True)
@@ -52,133 +62,173 @@ class _Case:
         return self.tier == "sandbox"
 
     def cgroup(self, name: str) -> bool:
+        """Whether a control group of that kind may be made here."""
         return any(one.name == name for one in self.machine.cgroups)
 
+    def files(self) -> Iterator[Promise]:
+        by, but = self.by("namespaces", "landlock"), "" if self.apart else "names, sizes and dates of files are visible"
+        yield Promise("files-hidden", "It can't read files that the policy does not name.", True, by, but)
+        by, but = self.by("namespaces", "landlock", "identity"), "except those to write" if self.policy.write else ""
+        yield Promise("files-kept", "It can't change files of this machine.", True, by, but)
+        held, but = self.apart and self.machine.counts_files(self.machine.launcher), ""
+        if not self.apart:
+            but = "the scratch folder is on this machine's disk; only the size of each file is limited"
+        elif not held:
+            but = "bubblewrap can't limit the number of files, and this user can't make a cgroup for memory"
+        yield Promise("scratch-limited", "Its scratch folder can't fill the disk.", held, self.by("namespaces"), but)
 
-_Judged = tuple[bool, tuple[str, ...], str]
+    def others(self) -> Iterator[Promise]:
+        words = "It can't reach any network, this machine's own services included."
+        if self.policy.hosts:
+            by, but = self.by("namespaces", "landlock"), "the policy's hosts, through the proxy"
+            yield Promise("no-network", words, self.apart, by, but)
+        else:
+            landlock = ["landlock"] if self.machine.landlock_abi >= _TCP_ABI else []
+            yield Promise("no-network", words, True, self.by("namespaces", "seccomp", *landlock))
+        by = self.by("seccomp", "cgroup" if self.policy.processes > 1 and self.cgroup("pids") else "limits")
+        yield Promise("no-processes", "It can't start more processes than allowed.", True, by)
+        # The loader of a program runs any file that it may read, and no rule for files covers a program in memory.
+        but = "code that may run any program can run whatever it can read or write" if self.policy.programs else ""
+        yield Promise("no-programs", "It can't run other programs.", not but, self.by("seccomp", "landlock"), but)
+        held, by, but = True, self.by("namespaces", "identity", "seccomp"), ""
+        if not self.apart:
+            held, by = self.machine.landlock_abi >= _SCOPES_ABI, self.by("landlock", "seccomp")
+            but = "which processes there are, and whose, is visible"
+            but = but if held else f"signals reach other processes of this user, and {but}"
+        yield Promise("neighbours-safe", "It can't see, signal or trace other processes.", held, by, but)
 
+    def amounts(self) -> Iterator[Promise]:
+        alone = self.policy.processes == 1
+        held, by, but = True, self.by("cgroup"), ""
+        if not self.cgroup("memory"):
+            # With seccomp: files in memory are not part of the address space, and are refused.
+            held, by = alone, self.by("limits", "seccomp")
+            but = "address space, not memory" + ("" if alone else ", and for each process by itself")
+        yield Promise("memory-limited", "It can't take more memory than allowed.", held, by, but)
+        held, by, but = True, self.by("cgroup", *(["limits"] if self.apart else [])), ""
+        if not self.cgroup("pids"):
+            held, by = self.apart, self.by("limits")
+            but = "" if self.apart else "threads would be counted with all of this user's"
+        yield Promise("tasks-limited", "It can't start more threads than allowed.", held, by, but)
+        counted = any(one.version == 2 or one.name == "cpuacct" for one in self.machine.cgroups)
+        held, by, but = True, self.by("limits"), "" if alone else "for each process by itself"
+        if not alone and not counted:
+            held, but = (
+                False,
+                "without a cgroup, the time of children that ended and were not waited for is not counted",
+            )
+        elif self.policy.cpu_s is None:
+            by, but = (
+                ("launch",),
+                f"{self.policy.call_cpu_s:g} s per call; the policy sets no limit in total",
+            )
+        yield Promise("cpu-limited", "It can't use more CPU time than allowed.", held, by, but)
+        held = self.cgroup("cpu")
+        but = "" if held else "no cgroup for the CPU may be made here"
+        yield Promise("cpu-shared", "It can't take its neighbours' share of the CPU.", held, self.by("cgroup"), but)
+        yield Promise("descriptors-limited", "It can't open more files than allowed.", True, self.by("limits"))
+        but = "" if self.apart and self.machine.root else "those that it has, within its limits, count as this user's"
+        words = "It can't use up the timers and pipes of its user."
+        yield Promise("shares-kept", words, True, self.by("limits", "seccomp"), but)
 
-def _files_hidden(case: _Case) -> _Judged:
-    but = "" if case.apart else "names, sizes and dates of files can be asked for"
-    return True, case.by("namespaces", "landlock"), but
-
-
-def _files_kept(case: _Case) -> _Judged:
-    return True, case.by("namespaces", "landlock", "identity"), "but those to write" if case.policy.write else ""
-
-
-def _scratch(case: _Case) -> _Judged:
-    if not case.apart:
-        return False, (), "the scratch folder is one of this machine's disk; only the size of each file is limited"
-    if case.machine.counts_files(case.machine.launcher):
-        return True, case.by("namespaces"), ""
-    return False, (), "bubblewrap can't limit the number of files, and this user may make no cgroup for memory"
-
-
-def _network(case: _Case) -> _Judged:
-    if case.policy.hosts:
-        return case.apart, case.by("namespaces", "landlock"), "the policy's hosts, through the proxy"
-    layers = ["namespaces", "seccomp", *(["landlock"] if case.machine.landlock_abi >= _TCP_ABI else [])]
-    return True, case.by(*layers), ""
-
-
-def _processes(case: _Case) -> _Judged:
-    most = case.policy.processes
-    return True, case.by("seccomp", "cgroup" if most > 1 and case.cgroup("pids") else "limits"), ""
-
-
-def _programs(case: _Case) -> _Judged:
-    if case.policy.programs:
-        # Their loader runs any file that it may read, and no rule for files holds for a program in memory.
-        return False, (), "one that may run programs at all can run whatever it can read or write"
-    return True, case.by("seccomp", "landlock"), ""
-
-
-def _neighbours(case: _Case) -> _Judged:
-    if case.apart:
-        return True, case.by("namespaces", "identity", "seccomp"), ""
-    seen = "which processes there are, and whose, can be asked for"
-    if case.machine.landlock_abi < _SCOPES_ABI:
-        return False, (), f"signals reach other processes of this user, and {seen}"
-    return True, case.by("landlock", "seccomp"), seen
-
-
-def _memory(case: _Case) -> _Judged:
-    if case.cgroup("memory"):
-        return True, case.by("cgroup"), ""
-    alone = case.policy.processes == 1
-    but = "address space, not memory" + ("" if alone else ", and of each process by itself")
-    return alone, case.by("limits", "seccomp"), but  # without files in memory, which are no address space
-
-
-def _tasks(case: _Case) -> _Judged:
-    if case.cgroup("pids"):
-        return True, case.by("cgroup", *(["limits"] if case.apart else [])), ""
-    return case.apart, case.by("limits"), "" if case.apart else "threads would be counted with all of this user's"
-
-
-def _cpu(case: _Case) -> _Judged:
-    counted = any(one.version == 2 or one.name == "cpuacct" for one in case.machine.cgroups)
-    if case.policy.processes > 1 and not counted:
-        return False, (), "without a cgroup, time of children that ended and were not waited for is not counted"
-    if case.policy.cpu_s is None:
-        return True, ("launch",), f"{case.policy.call_cpu_s:g} s in each call; the policy sets no limit for all of them"
-    return True, case.by("limits"), "of each process by itself" if case.policy.processes > 1 else ""
-
-
-def _share(case: _Case) -> _Judged:
-    return case.cgroup("cpu"), case.by("cgroup"), "" if case.cgroup("cpu") else "no cgroup for the CPU may be made here"
-
-
-def _descriptors(case: _Case) -> _Judged:
-    return True, case.by("limits"), ""
-
-
-def _shares(case: _Case) -> _Judged:
-    alone = case.apart and case.machine.root
-    return (
-        True,
-        case.by("limits", "seccomp"),
-        "" if alone else "those that it has, within its limits, count as this user's",
-    )
+    def rights(self) -> Iterator[Promise]:
+        yield Promise("kernel-narrow", "It can't call rarely used parts of the kernel.", True, self.by("seccomp"))
+        but = "it stays root by name, without any of root's rights" if self.machine.root and not self.apart else ""
+        yield Promise("no-privileges", "It can't gain rights.", True, ("lock",), but)
+        but = "except the policy's variables" if self.policy.variables else ""
+        words = "It can't see this process's environment variables and descriptors."
+        yield Promise("secrets-hidden", words, True, ("launch",), but)
+        held, by, but = True, self.by("namespaces"), ""
+        if not self.apart:
+            held, by = self.policy.processes == 1, ("lock",)
+            but = "" if held else "if this process is killed, only the worker itself ends with it"
+        yield Promise("ends-with-us", "It can't outlive the process that started it.", held, by, but)
 
 
-def _kernel(case: _Case) -> _Judged:
-    return True, case.by("seccomp"), ""
+# ── The self-test: a worker behind the wall attacks, and each attack must fail ──
+
+_PROBE_S = 20.0
+_WALL = "put up the wall"
 
 
-def _privileges(case: _Case) -> _Judged:
-    root = case.machine.root and not case.apart
-    return True, ("lock",), "it stays root by name, without any of root's rights" if root else ""
+@dataclass(frozen=True)
+class Finding:
+    """One attack, and what became of it."""
+
+    attack: str
+    refused: bool
+    how: str  # why it failed, or what it got
 
 
-def _secrets(case: _Case) -> _Judged:
-    return True, ("launch",), "but the policy's variables" if case.policy.variables else ""
+def self_test(tier: str, *, layers: frozenset[str] | None = None, backend: Backend | None = None) -> list[Finding]:
+    """Attack the wall of ``tier`` from behind, once per process. A wall that does not go up is a finding too."""
+    with _turn(os.getpid()):
+        return list(_findings(os.getpid(), tier, layers, backend))
 
 
-def _ends(case: _Case) -> _Judged:
-    if case.apart:
-        return True, case.by("namespaces"), ""
-    alone = case.policy.processes == 1
-    return alone, ("lock",), "" if alone else "if this process is killed, only the worker itself ends with it"
+@functools.lru_cache(maxsize=1)
+def _turn(_pid: int) -> threading.Lock:
+    """Threads that ask at the same time share one test. A forked process does not inherit a lock that is held."""
+    return threading.Lock()
 
 
-_TABLE: tuple[tuple[str, str, Callable[[_Case], _Judged]], ...] = (
-    ("files-hidden", "It can't read files that the policy does not name.", _files_hidden),
-    ("files-kept", "It can't change files of this machine.", _files_kept),
-    ("scratch-limited", "Its scratch folder can't fill the disk.", _scratch),
-    ("no-network", "It can't reach any network, this machine's own services included.", _network),
-    ("no-processes", "It can't start more processes than allowed.", _processes),
-    ("no-programs", "It can't run other programs.", _programs),
-    ("neighbours-safe", "It can't see, signal or trace other processes.", _neighbours),
-    ("memory-limited", "It can't take more memory than allowed.", _memory),
-    ("tasks-limited", "It can't start more threads than allowed.", _tasks),
-    ("cpu-limited", "It can't use more CPU time than allowed.", _cpu),
-    ("cpu-shared", "It can't take its neighbours' share of the CPU.", _share),
-    ("descriptors-limited", "It can't open more files than allowed.", _descriptors),
-    ("shares-kept", "It can't use up the timers and pipes of its user.", _shares),
-    ("kernel-narrow", "It can't call rarely used parts of the kernel.", _kernel),
-    ("no-privileges", "It can't gain rights.", _privileges),
-    ("secrets-hidden", "It can't see this process's environment variables and descriptors.", _secrets),
-    ("ends-with-us", "It can't outlive the process that started it.", _ends),
-)
+def holds(tier: str) -> bool:
+    """Whether every attack on the wall of ``tier`` was refused."""
+    return not Machine.here().missing(tier) and not failures(tier)
+
+
+def failures(tier: str) -> list[str]:
+    """The attacks on the wall of ``tier`` that were not refused, in words. For a tier that this machine can have."""
+    return [f"{one.attack}: {one.how}" for one in self_test(tier) if not one.refused]
+
+
+def strongest() -> str:
+    """The strongest tier that passed the self-test; SandboxUnavailable if there is none."""
+    reasons = []
+    for tier in TIERS:
+        if holds(tier):
+            return tier
+        lacks = Machine.here().missing(tier)
+        why = f"needs {'; '.join(lacks)}" if lacks else f"did not hold: {'; '.join(failures(tier))}"
+        reasons.append(f"{tier}: {why}")
+    raise SandboxUnavailable(f"No wall holds on this machine. {'. '.join(reasons)}. See: paddock doctor.")
+
+
+@functools.lru_cache(maxsize=32)
+def _findings(_pid: int, tier: str, layers: frozenset[str] | None, backend: Backend | None) -> tuple[Finding, ...]:
+    with ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="paddock-canary-"))
+        Path(folder, "canary").write_text("a secret of this machine")
+        Path(folder).chmod(0o777)  # by its own permissions anyone may
+        listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+        near, far = socket.socketpair()
+        stack.enter_context(near)
+        call = Call("paddock.sandbox.inside.probe:main", (folder, listener.getsockname()[1], os.getpid()))
+        policy = Policy(tier="landlock" if tier == "landlock" else "sandbox")
+        try:
+            with far:
+                child = launch(call, policy, socket_fd=far.fileno(), layers=layers, backend=backend)
+        except SandboxUnavailable as error:
+            return (Finding(_WALL, False, str(error)),)
+        with child:
+            near.settimeout(_PROBE_S)
+            report = b""
+            try:
+                while piece := near.recv(65536):
+                    report += piece
+            except OSError:  # it hangs: what it has reported so far does not count
+                report = b""
+            if not report:
+                words = child.last_words()
+                why = child.wall_failure or f"the probe {words}: {child.output.strip()[-500:]}"
+                return (Finding(_WALL, False, why),)
+        poll = select.poll()  # select itself knows no descriptor beyond 1023, and a program may have many
+        poll.register(listener, select.POLLIN)
+        reached = {"write a file": Path(folder, "written").exists(), "connect to this machine": bool(poll.poll(0))}
+        findings = []
+        for line in report.decode().splitlines():
+            attack, _, refusal = line.partition("\t")
+            # The probe's word alone counts against the wall. For it, this side must not have noticed anything either.
+            refused = bool(refusal) and not reached.get(attack, False)
+            findings.append(Finding(attack, refused, refusal or "succeeded"))
+        return tuple(findings)

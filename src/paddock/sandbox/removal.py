@@ -1,6 +1,6 @@
 """Remove a folder that a stranger has filled: however deep or large it is, this neither recurses nor takes for ever.
 
-Nobody has to wait for a large one: run as a program, this file removes the folder that it is given in the background.
+Run as a program, this file removes its folder in the background, so that nobody waits for a large one.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _LATER_S = 600.0
 def remove_soon(folder: str) -> None:
     """Remove a small tree now, and have a large one removed by a process that goes on when this one ends."""
     if not remove_tree(folder, within_s=_AT_ONCE_S):
-        with suppress(OSError):  # what can't be removed now is by the next program that starts
+        with suppress(OSError):  # the next program that starts removes what is left
             subprocess.run(  # noqa: S603 - this very file
                 [os.path.realpath(sys.executable), "-I", "-S", __file__, folder],
                 stdin=subprocess.DEVNULL,
@@ -33,7 +33,7 @@ def remove_soon(folder: str) -> None:
 
 
 def remove_tree(folder: str, *, within_s: float = 10.0) -> bool:
-    """Whether all of it is gone. It never raises, and no link leads it elsewhere; what time did not reach is left."""
+    """Remove what can be removed in time; return whether all of it is gone. Never raises, and follows no link."""
     ends_s = time.monotonic() + within_s
     with suppress(OSError):
         top = os.open(folder, os.O_RDONLY | _FOLDER)
@@ -48,7 +48,7 @@ def remove_tree(folder: str, *, within_s: float = 10.0) -> bool:
 
 
 def _pass(place: int, top: int, ends_s: float) -> int:
-    """Remove what is in ``place`` now, or move it up; how much that was.
+    """Remove what is in ``place`` now, or move it up; return how much that was.
 
     What lies in a folder's folder is moved to ``top``, so two descriptors are enough for any depth.
     """
@@ -64,14 +64,14 @@ def _pass(place: int, top: int, ends_s: float) -> int:
                     done += _remove_folder(entry.name, top, ends_s)
                     continue
                 else:
-                    _open_up(place, entry.name)
+                    _allow_access(place, entry.name)
                     os.rename(entry.name, os.urandom(16).hex(), src_dir_fd=place, dst_dir_fd=top)
                 done += 1
     return done
 
 
 def _remove_folder(name: str, top: int, ends_s: float) -> int:
-    _open_up(top, name)
+    _allow_access(top, name)
     folder = os.open(name, os.O_RDONLY | _FOLDER, dir_fd=top)
     try:
         done = _pass(folder, top, ends_s)
@@ -83,7 +83,7 @@ def _remove_folder(name: str, top: int, ends_s: float) -> int:
     return done
 
 
-def _open_up(parent: int, name: str) -> None:
+def _allow_access(parent: int, name: str) -> None:
     """A folder may have been made without any permissions, even for its owner."""
     with suppress(OSError):
         folder = os.open(name, os.O_PATH | _FOLDER, dir_fd=parent)

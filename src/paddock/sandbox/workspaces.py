@@ -1,7 +1,7 @@
 """workspace(): for code behind a wall, a program behind a wall of its own, and the socket between the two.
 
-An environment never starts processes. It asks through its door, and the trusted side starts a sibling if the policy
-has room for it. An environment that runs without a wall is its own trusted side.
+An environment never starts processes. It asks the trusted side (``workspace_server``), which starts the program if the
+policy allows it. An environment that runs without a wall is its own trusted side.
 """
 
 from __future__ import annotations
@@ -21,26 +21,26 @@ from paddock.sandbox.policy import Policy
 
 PACKET_BYTES = 1 << 16
 NONE_GRANTED = "The policy grants no workspaces: Policy(workspaces=…, workspace=Policy(…)) would."
-_REPLY_BYTES = 1 << 20  # what `communicate` reads unless told otherwise
+_REPLY_BYTES = 1 << 20  # the most that `communicate` reads by default
 
 _walled = False
-_door: socket.socket | None = None
-_asking = threading.Lock()  # answers come in the order of the questions: one at a time
+_server: socket.socket | None = None
+_asking = threading.Lock()  # answers come in the order of the requests: one at a time
 
 
-def lead_through(door: socket.socket | None) -> None:
-    """Behind a wall: from now on workspaces are asked for through ``door``, and without one there are none."""
-    global _walled, _door
-    _walled, _door = True, door
+def use_workspace_socket(server: socket.socket | None) -> None:
+    """Behind a wall: ask ``server`` for workspaces from now on. Without one there are none."""
+    global _walled, _server
+    _walled, _server = True, server
 
 
 def is_walled() -> bool:
-    """Whether this process is behind a wall, and what its workspaces may do is for its policy to say."""
+    """Whether this process is behind a wall, so that its policy says what its workspaces may do."""
     return _walled
 
 
 def workspace(argv: Sequence[str], policy: Policy | None = None) -> Workspace:
-    """Start ``argv`` as a sibling behind its own wall; its standard input and output are the workspace's socket.
+    """Start ``argv`` behind a wall of its own; its standard input and output are the workspace's socket.
 
     Without ``policy`` it has all that the environment's policy grants a workspace. ``with`` ends it::
 
@@ -48,11 +48,15 @@ def workspace(argv: Sequence[str], policy: Policy | None = None) -> Workspace:
             printed = run.communicate()
     """
     if not _walled:
-        return _started_here(argv, policy)
-    if _door is None:
+        from paddock.sandbox.workspace_server import Workspaces
+
+        granted = policy or Policy(programs=(argv[0],), processes=16)
+        own = Workspaces(Policy(workspaces=1, workspace=granted))
+        return Workspace(*own.start(list(argv), None), own)
+    if _server is None:
         raise NotPermitted(NONE_GRANTED)
-    asked = {"argv": list(argv), "policy": None if policy is None else policy.to_dict()}
-    answer, near = _ask(_door, asked)
+    request = {"argv": list(argv), "policy": None if policy is None else policy.to_dict()}
+    answer, near = _ask(_server, request)
     if near is None:
         raise NotPermitted(str(answer.get("refused", "The workspace was refused.")))
     return Workspace(near, int(answer["number"]))
@@ -66,8 +70,8 @@ class Workspace:
         self.ended: str | None = None  # after close: "exit", "signal", "timeout", "memory", …
 
     def communicate(self, data: bytes = b"", *, timeout_s: float = 30.0, most: int = _REPLY_BYTES) -> bytes:
-        """Send ``data`` and the end of it, and return what the program writes until it ends, ``most`` bytes of it."""
-        ends_s, said, unsent = time.monotonic() + timeout_s, bytearray(), memoryview(data)
+        """Send ``data`` and close that side; return what the program writes until it ends, at most ``most`` bytes."""
+        ends_s, output, unsent = time.monotonic() + timeout_s, bytearray(), memoryview(data)
         self.socket.setblocking(False)
         if not data:
             self.socket.shutdown(socket.SHUT_WR)
@@ -88,9 +92,9 @@ class Workspace:
                 continue
             except ConnectionResetError:
                 piece = b""
-            said += piece
-            if not piece or len(said) >= most:
-                return bytes(said[:most])
+            output += piece
+            if not piece or len(output) >= most:
+                return bytes(output[:most])
 
     def close(self) -> str:
         """End it, and say how it ended; safe to call twice."""
@@ -98,8 +102,8 @@ class Workspace:
             self.socket.close()
             if self._own is not None:
                 self.ended = self._own.end(self._number)
-            elif _door is not None:
-                self.ended = str(_ask(_door, {"end": self._number})[0].get("ended", "ended"))
+            elif _server is not None:
+                self.ended = str(_ask(_server, {"end": self._number})[0].get("ended", "ended"))
             else:
                 self.ended = "ended"
         return self.ended
@@ -113,25 +117,16 @@ class Workspace:
         self.close()
 
 
-def _ask(door: socket.socket, request: dict[str, Any]) -> tuple[dict[str, Any], socket.socket | None]:
+def _ask(server: socket.socket, request: dict[str, Any]) -> tuple[dict[str, Any], socket.socket | None]:
     packet = json.dumps(request).encode()
     if len(packet) > PACKET_BYTES:
         raise NotPermitted(f"A request for a workspace has {len(packet)} bytes; at most {PACKET_BYTES} may go through.")
     try:
         with _asking:
-            door.send(packet)
-            answer, fds, _, _ = socket.recv_fds(door, PACKET_BYTES, 1)
+            server.send(packet)
+            answer, fds, _, _ = socket.recv_fds(server, PACKET_BYTES, 1)
     except (BrokenPipeError, ConnectionResetError):
         answer, fds = b"", []
     if not answer:
-        raise NotPermitted("The door to the trusted side is closed.")
+        raise NotPermitted("The trusted side has closed the connection that workspaces are asked for through.")
     return json.loads(answer), socket.socket(fileno=fds[0]) if fds else None
-
-
-def _started_here(argv: Sequence[str], policy: Policy | None) -> Workspace:
-    from paddock.sandbox.siblings import Siblings
-
-    granted = policy or Policy(programs=(argv[0],), processes=16)
-    siblings = Siblings(Policy(workspaces=1, workspace=granted))
-    near, number = siblings.start(list(argv), None)
-    return Workspace(near, number, siblings)

@@ -1,8 +1,8 @@
 """The service as an ASGI application, for uvicorn and the like: ``create_app`` of ``paddock.openenv`` returns one.
 
-Who runs it has chosen where it listens, so two things are asked of the process's environment. ``PADDOCK_TOKEN``: the
-token that is needed; without it none is. ``PADDOCK_ALLOW_HOSTS``: names, with commas, by which the server may be called
-beside localhost; with any of them addresses count too.
+Whoever runs it chooses where it listens, so two settings come from environment variables. ``PADDOCK_TOKEN``: the token
+that requests need; without it they need none. ``PADDOCK_ALLOW_HOSTS``: names, separated by commas, by which the server
+may be addressed beside localhost; with any of them, IP addresses are allowed too.
 """
 
 from __future__ import annotations
@@ -15,44 +15,45 @@ from dataclasses import replace
 from typing import Any, TypeAlias
 from urllib.parse import quote
 
-from paddock.server.gate import Gate
+from paddock.server.auth import OriginCheck, Tokens
 from paddock.server.http import Request, Response
 from paddock.server.http_api import HttpApi
 from paddock.server.native_socket import NORMAL
-from paddock.server.principals import Tokens
-from paddock.server.served import Served
+from paddock.server.served_env import ServedEnv
 from paddock.server.service import Service
 from paddock.server.settings import Settings
 
-__all__ = ["AsgiApp", "Served", "Settings", "asgi_app"]
+__all__ = ["AsgiApp", "ServedEnv", "Settings", "asgi_app"]
 
 Event: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[Event]]
 Send: TypeAlias = Callable[[Event], Awaitable[None]]
 
 _ONCE = frozenset(("host", "content-length", "authorization", "origin"))
-_SLOW_READER_BYTES = 64 << 20  # of what waits to be sent to one peer
+_SLOW_READER_BYTES = 64 << 20  # that may wait to be sent to one peer
 _GOING_AWAY = 1001
 
 
-def asgi_app(served: Served | Sequence[Served], settings: Settings) -> AsgiApp:
-    """The application that serves these environments; ``settings.host`` and the like have no effect."""
+def asgi_app(served: ServedEnv | Sequence[ServedEnv], settings: Settings) -> AsgiApp:
+    """Make the application that serves these environments; ``settings.host`` and the like have no effect."""
     token = os.environ.get("PADDOCK_TOKEN")
     named = os.environ.get("PADDOCK_ALLOW_HOSTS", "").lower().replace(",", " ").split()
-    own = Gate.for_bind("127.0.0.1")
+    own = OriginCheck.for_bind("127.0.0.1")
     return AsgiApp(
-        [served] if isinstance(served, Served) else served,
+        [served] if isinstance(served, ServedEnv) else served,
         settings,
-        Gate(own.hosts | frozenset(named), settings.origins, literals=bool(named)),
+        OriginCheck(own.hosts | frozenset(named), settings.origins, literals=bool(named)),
         Tokens.of(token) if token else None,
     )
 
 
 class AsgiApp:
-    """ASGI 3: http, websocket and lifespan. Without lifespan it begins with the first request, and ends with none."""
+    """ASGI 3: http, websocket and lifespan. Without lifespan it starts with the first request and never stops."""
 
-    def __init__(self, served: Sequence[Served], settings: Settings, gate: Gate, tokens: Tokens | None) -> None:
-        self._served, self._settings, self._gate, self._tokens = served, settings, gate, tokens
+    def __init__(
+        self, served: Sequence[ServedEnv], settings: Settings, origin_check: OriginCheck, tokens: Tokens | None
+    ) -> None:
+        self._served, self._settings, self._origin_check, self._tokens = served, settings, origin_check, tokens
         self._service: Service | None = None
         self._starting: asyncio.Future[HttpApi] | None = None
 
@@ -73,7 +74,7 @@ class AsgiApp:
         service = Service(self._served, self._settings)
         await service.start()
         self._service = service
-        return HttpApi(service, self._gate, self._tokens)
+        return HttpApi(service, self._origin_check, self._tokens)
 
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         while True:
@@ -96,9 +97,9 @@ class AsgiApp:
         response: Response | None
         request = _request(api, scope)
         body: bytes | Response | None = b""
-        if isinstance(request, Request) and api.knows(request):  # of anyone else no body is kept
+        if isinstance(request, Request) and api.knows(request):  # nobody else's body is kept
             body = await _body(receive, self._settings.max_body)
-        if body is None:  # who sent half of it is gone
+        if body is None:  # the peer left before it was whole
             return
         if isinstance(request, Response):
             response = request
@@ -136,17 +137,20 @@ class AsgiApp:
 
 
 class _Out:
-    """The way back to a websocket's peer: what is said waits here for a task that may wait for the peer."""
+    """The way to a websocket's peer: messages wait here for the task that sends them."""
 
     def __init__(self) -> None:
         self._events: deque[Event] = deque()
         self._bytes = 0
         self._woken = asyncio.Event()
         self._closed = False
-        self.pause_s = 0.0  # nothing more is taken from the peer for so long
+        self.pause_s = 0.0  # for so long nothing is read from the peer
 
     def pause(self, seconds: float) -> None:
         self.pause_s = max(self.pause_s, seconds)
+
+    def relay(self, process: int, message: bytes) -> None:
+        raise AssertionError("an application runs in one process")
 
     def send(self, data: bytes | str) -> None:
         if self._closed:
@@ -169,7 +173,7 @@ class _Out:
         self._woken.set()
 
     async def write(self, send: Send) -> None:
-        """Until the connection is closed, by whom ever."""
+        """Write until the connection is closed by either side."""
         while True:
             await self._woken.wait()
             self._woken.clear()
@@ -199,7 +203,7 @@ async def _body(receive: Receive, most: int) -> bytes | Response | None:
 
 
 def _request(api: HttpApi, scope: Event) -> Request | Response:
-    """The request of a scope; or the answer to one whose headers say two things."""
+    """Read the request of a scope, or refuse one whose headers contradict each other."""
     client = scope.get("client")
     peer = f"{client[0]}:{client[1]}" if client else ""
     headers: dict[str, str] = {}
@@ -223,9 +227,9 @@ def _headers(response: Response) -> list[tuple[bytes, bytes]]:
 
 
 async def _unless_gone(handling: Any, receive: Receive) -> Response | None:
-    """What comes of it, or None as soon as nobody waits for it any more."""
+    """Return the response, or None as soon as the peer disconnects."""
     answer: asyncio.Future[Response] = asyncio.ensure_future(handling)
-    gone = asyncio.ensure_future(_gone(receive))
+    gone = asyncio.ensure_future(_wait_for_disconnect(receive))
     try:
         await asyncio.wait((answer, gone), return_when=asyncio.FIRST_COMPLETED)
         return answer.result() if answer.done() else None
@@ -234,13 +238,13 @@ async def _unless_gone(handling: Any, receive: Receive) -> Response | None:
         answer.cancel()
 
 
-async def _gone(receive: Receive) -> None:
+async def _wait_for_disconnect(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
 
 
 async def _deny(response: Response, scope: Event, send: Send) -> None:
-    """Refuse a websocket; where the server can't say more, with a 403."""
+    """Refuse a websocket; if the server can't send a response, it makes this a 403."""
     if "websocket.http.response" not in scope.get("extensions", {}):
         await send({"type": "websocket.close", "code": 1008, "reason": ""})
         return

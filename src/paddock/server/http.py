@@ -1,4 +1,4 @@
-"""HTTP as values: a request that was read whole, and the response to it. Knows no sockets."""
+"""HTTP as values: a request that was read whole, and its response. Knows no sockets."""
 
 from __future__ import annotations
 
@@ -11,25 +11,28 @@ from http import HTTPStatus
 from typing import Any
 from urllib.parse import parse_qs, unquote
 
-# Answers are data of one caller: no page may read them as something else, no cache may keep them.
+# An answer is data for one caller: no page may take it for something else, no cache may keep it.
 _ALWAYS = {"x-content-type-options": "nosniff", "cache-control": "no-store"}
 _TARGET = re.compile(
     r"(?:https?://(?P<host>[^/?#@\x00-\x20]+))?(?P<path>/[^?#]*)?(?:\?(?P<query>[^#]*))?", re.IGNORECASE
 )
 
 
-class Bodies:
-    """The bytes that all bodies of a server may have together, until their requests are answered."""
+BODIES_BYTES = 1 << 28
 
-    def __init__(self, most: int = 1 << 28) -> None:
+
+class BodyBudget:
+    """How many bytes the bodies of all unanswered requests may still take together."""
+
+    def __init__(self, most: int = BODIES_BYTES) -> None:
         self.left = most
 
 
 @dataclass(frozen=True)
 class Request:
-    """``path`` as it came, still percent-encoded; header names in lower case.
+    """``path`` is still percent-encoded; header names are in lower case.
 
-    ``known``: its token was valid when its head was read. Of any other request the body was never kept.
+    ``known``: its token was valid when its head was read. The body of any other request was never kept.
     """
 
     method: str
@@ -42,11 +45,11 @@ class Request:
 
     @property
     def segments(self) -> tuple[str, ...]:
-        """The parts of the path, decoded: an id such as ``ALE/Pong-v5`` is one part when its slash came as %2F."""
+        """The parts of the path, decoded: an id such as ``ALE/Pong-v5`` is one part if its slash is sent as %2F."""
         return tuple(unquote(part) for part in self.path.split("/") if part)
 
     def query_value(self, name: str) -> str | None:
-        """The last value of a name in the query."""
+        """Return the last value of a name in the query."""
         try:
             values = parse_qs(self.query, max_num_fields=100).get(name)
         except ValueError:  # more names than anyone needs
@@ -54,13 +57,13 @@ class Request:
         return values[-1] if values else None
 
     def __str__(self) -> str:
-        """For a log: one line, never the headers or the query, which may hold a token."""
+        """One line for a log, without headers and query, which may hold a token."""
         return f"{self.method} {ascii(self.path[:200])[1:-1]}"
 
 
 @dataclass(frozen=True)
 class Target:
-    """What a request's first line asks for. ``host`` if it is named there: then it counts, not the header."""
+    """What a request's first line asks for. A ``host`` named there counts, not the header."""
 
     path: str
     query: str
@@ -68,7 +71,7 @@ class Target:
 
 
 def read_target(text: bytes) -> Target | None:
-    """The target of a request: a path, or a whole URL as proxies send it; None for anything else."""
+    """Read the target of a request: a path, or a whole URL as proxies send it. None for anything else."""
     if not text.isascii() or any(byte <= 0x20 or byte == 0x7F for byte in text):
         return None
     if text == b"*":
@@ -81,7 +84,7 @@ def read_target(text: bytes) -> Target | None:
 
 @dataclass(frozen=True)
 class Response:
-    """What is sent back; ``Content-Length`` and ``Connection`` are added by who sends it."""
+    """An answer without ``Content-Length`` and ``Connection``, which the sender adds."""
 
     status: int
     body: bytes = b""
@@ -90,16 +93,17 @@ class Response:
 
     @classmethod
     def of(cls, value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-        """A JSON document, written as compactly as OpenEnv's servers do."""
-        return cls(status, compact(value), headers=headers or {})
+        """Make a JSON response, as compact as OpenEnv's servers write it. ValueError for NaN, which JSON can't hold."""
+        body = json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
+        return cls(status, body, headers=headers or {})
 
     @property
     def all_headers(self) -> dict[str, str]:
-        """Its own, and those that every answer has; not what belongs to a connection."""
+        """Its own headers and those of every answer, without those of a connection."""
         return {"content-type": self.content_type, "date": formatdate(usegmt=True), **_ALWAYS, **self.headers}
 
     def head(self, *, close: bool) -> bytes:
-        """The bytes before the body."""
+        """Return the bytes before the body."""
         lines = [
             f"HTTP/1.1 {self.status} {HTTPStatus(self.status).phrase}",
             *(f"{name}: {value}" for name, value in self.all_headers.items()),
@@ -107,8 +111,3 @@ class Response:
             "connection: close" if close else "connection: keep-alive",
         ]
         return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
-
-
-def compact(value: Any) -> bytes:
-    """JSON without spaces; what JSON has no form for (NaN) must have been dealt with before."""
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()

@@ -1,4 +1,4 @@
-"""LiveSession: a Session with its worker, its journal and its connections. It does what the state machine says."""
+"""LiveSession: a Session with its worker, its journal and its connections. It carries out the Session's commands."""
 
 from __future__ import annotations
 
@@ -8,26 +8,31 @@ import secrets
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol
 
 from paddock.errors import PaddockError, StorageFull, WorkerLost
-from paddock.hosting.numbering import number_of
-from paddock.server.chain import Replay, digest
-from paddock.server.crew import Crew, OnWait
-from paddock.server.effects import CloseConnection, Effect, Ended, EndWorker, Journal, RebuildWorker, SendTo, ToWorker
-from paddock.server.journal_file import JournalFile
-from paddock.server.link import WorkerLink
-from paddock.server.metrics import Latency
-from paddock.server.permitted import for_worker, is_make
-from paddock.server.served import Served
-from paddock.server.session import Session
-from paddock.server.shared_worker import SharedLink
+from paddock.hosting.codec import number_of
+from paddock.hosting.messages import Resume
+from paddock.server.journal import Entry, JournalFile, Replay, digest
+from paddock.server.served_env import ServedEnv, is_make, rewrite_make
+from paddock.server.session import (
+    CloseConnection,
+    Command,
+    Ended,
+    EndWorker,
+    Journal,
+    RebuildWorker,
+    SendTo,
+    Session,
+    ToWorker,
+)
+from paddock.server.telemetry import Latency
+from paddock.server.workers import OnWait, WorkerLink, WorkerThreads
 
-Link: TypeAlias = "WorkerLink | SharedLink"
 logger = logging.getLogger("paddock.server")
 
-SHOWN = 8  # characters of a session's id in logs and lists
-_AHEAD = 8  # requests of a journal that are put to a new worker before the first is answered
+SHORT_ID = 8  # characters of a session's id in logs and lists
+_AHEAD = 8  # requests of a journal that are sent to a new worker before the first is answered
 
 
 class Connection(Protocol):
@@ -41,15 +46,15 @@ class Connection(Protocol):
 
 
 class LiveSession:
-    """``on_end`` is told once, when the session is over; ``on_lost`` of each worker: the cause and what it printed."""
+    """Calls ``on_end`` once, when the session is over, and ``on_lost`` with cause and output of each lost worker."""
 
     def __init__(
         self,
         session: Session,
-        served: Served,
+        served: ServedEnv,
         principal: str,
         *,
-        crew: Crew,
+        threads: WorkerThreads,
         latency: Latency,
         journal: JournalFile | None = None,
         on_end: Callable[[LiveSession], None],
@@ -57,30 +62,30 @@ class LiveSession:
     ) -> None:
         self.session, self.served, self.principal = session, served, principal
         self.began_s = self.used_s = time.monotonic()
-        self.evictable = False  # one over HTTP, to which nobody holds a connection
+        self.evictable = False  # opened over HTTP, and no connection holds it
         self.steps = 0
-        # An environment that nobody seeds gets this one, so that its episodes can be repeated.
+        # For an environment that is reset without a seed, so that its episodes can be repeated.
         self._seed = int.from_bytes(digest(session.id.encode())[:7], "little")
-        self._crew, self._journal, self._on_end, self._on_lost = crew, journal, on_end, on_lost
+        self._threads, self._journal, self._on_end, self._on_lost = threads, journal, on_end, on_lost
         self._latency = latency
         self._connections: dict[int, Connection] = {}
-        self._links: dict[int, Link] = {}
+        self._links: dict[int, WorkerLink] = {}
         self._rebuilds: dict[int, asyncio.Task[None]] = {}  # by worker
         self._pending: set[asyncio.Future[Any]] = set()  # kept, or they might be collected
 
     async def start(self, wanted: Callable[[], bool], on_wait: OnWait | None = None) -> None:
-        """Start its first worker, if it is still ``wanted`` when its turn comes; what fails is raised."""
-        self._links[1] = await self._link(1, self._replied, wanted, on_wait)
+        """Start its first worker, if it is still ``wanted`` when its turn comes. Raises what fails."""
+        self._links[1] = await self._link(1, self._handle_reply, wanted, on_wait)
 
     def attach(self, number: int, connection: Connection) -> None:
-        """Its first connection."""
+        """Take the first connection."""
         self._connections[number] = connection
         self._do(self.session.attach(number, secrets.token_hex(16)))
 
-    def resume(self, number: int, connection: Connection, asked: Any) -> None:
-        """A connection that wants it back; one that may not have it is told so and closed."""
+    def resume(self, number: int, connection: Connection, resume: Resume) -> None:
+        """Take a connection that resumes the session; one that may not is refused and closed."""
         self._connections[number] = connection
-        self._do(self.session.resume(number, asked, secrets.token_hex(16), time.monotonic()))
+        self._do(self.session.resume(number, resume, secrets.token_hex(16), time.monotonic()))
 
     def closed(self, number: int, *, done: bool = False) -> None:
         """A connection is gone."""
@@ -88,29 +93,33 @@ class LiveSession:
         self._do(self.session.connection_closed(number, time.monotonic(), done=done))
 
     def request(self, connection: int, frame: bytes, *, final: bool = False) -> None:
-        """A request came; ``final``: it closes everything. Hot."""
+        """Take a request; ``final``: it closes everything. Hot."""
         self.used_s = now = time.monotonic()
-        self._do(self.session.request(connection, number_of(frame), digest(frame), frame, now, final=final))
+        number = number_of(frame)
+        if not final and not is_make(frame) and self.session.take(connection, number, now):
+            link = self._links.get(self.session.worker)
+            if link is not None:
+                link.send(frame)
+            return
+        self._do(self.session.request(connection, number, digest(frame), frame, now, final=final))
 
     def tick(self, now: float) -> None:
         """Time has passed."""
         due = self.session.due_s
         if due is not None and now >= due:
-            effects = self.session.tick(now)
-            if effects and type(effects[0]) is EndWorker:
-                self._ends(effects[0].worker, "overdue")
-            self._do(effects)
+            commands = self.session.tick(now)
+            if commands and type(commands[0]) is EndWorker:
+                self._report_loss(commands[0].worker, "overdue")
+            self._do(commands)
 
-    def _ends(self, worker: int, cause: str) -> None:
-        """The session ends its worker: tell if that is because of what the worker did."""
+    def _report_loss(self, worker: int, cause: str) -> None:
+        """The session ends its worker: report it if that is because of what the worker did."""
         link = self._links.get(worker)
         if self.session.refusal[0] == WorkerLost.code:
-            self._on_lost(self, cause, "" if link is None else link.take_printed())
-            if isinstance(link, SharedLink):
-                link.overdue = True
+            self._on_lost(self, cause, "" if link is None else link.take_output())
 
     def drain(self, within_s: float) -> None:
-        """The server is going to stop."""
+        """The server is about to stop."""
         self._do(self.session.drain(time.monotonic(), within_s))
 
     def close(self, code: str, reason: str) -> None:
@@ -118,102 +127,103 @@ class LiveSession:
         self._do(self.session.close(code, reason))
 
     def abandon(self) -> None:
-        """It never began: no worker could be started."""
+        """Remove the journal of a session for which no worker could be started."""
         if self._journal is not None:
             self._journal.remove()
             self._journal = None
 
     def sync(self) -> None:
-        """Bring the journal to the disk, without waiting for it."""
-        work = None if self._journal is None else self._journal.unsynced()
-        if work is not None:
-            self._keep(asyncio.ensure_future(self._sync(work)))
+        """Sync the journal to the disk, without waiting for it."""
+        if self._journal is None or (work := self._journal.sync_task()) is None:
+            return
 
-    async def _sync(self, work: Callable[[], None]) -> None:
-        try:
-            await self._crew.do(work)
-        except OSError:
-            self._give_journal_up()
+        async def sync() -> None:
+            try:
+                await self._threads.run(work)
+            except OSError:
+                self._drop_journal()
+
+        self._keep(asyncio.ensure_future(sync()))
 
     @property
     def waiting_s(self) -> float:
-        """How long the worker has been at the oldest request; 0 if it has none."""
+        """How long the worker has been working on the oldest request; 0 if it has none."""
         since_s = self.session.busy_since_s
         return 0.0 if since_s is None else time.monotonic() - since_s
 
     @property
-    def wedged(self) -> bool:
-        """Whether a request has taken more than half of the time that it has."""
-        return self.waiting_s > self.session.terms.allowed_s(self.steps) / 2
+    def is_stuck(self) -> bool:
+        """Whether a request has taken more than half of its time."""
+        return self.waiting_s > self.session.limits.allowed_s(self.steps) / 2
 
     @property
     def pid(self) -> int | None:
-        """Of the worker that it has now."""
+        """The process id of the current worker."""
         link = self._links.get(self.session.worker)
         return None if link is None else int(link.child.pid)
 
-    def _do(self, effects: list[Effect]) -> None:
-        for effect in effects:
-            kind = type(effect)
+    def _do(self, commands: list[Command]) -> None:
+        for command in commands:
+            kind = type(command)
             if kind is SendTo:
-                connection = self._connections.get(effect.connection)  # type: ignore[union-attr]
+                connection = self._connections.get(command.connection)  # type: ignore[union-attr]
                 if connection is not None:
-                    connection.send(effect.frame)  # type: ignore[union-attr]
+                    connection.send(command.frame)  # type: ignore[union-attr]
             elif kind is ToWorker:
-                link = self._links.get(effect.worker)  # type: ignore[union-attr]
+                link = self._links.get(command.worker)  # type: ignore[union-attr]
                 if link is not None:
-                    link.send(self._for_worker(effect.frame))  # type: ignore[union-attr]
+                    link.send(self._for_worker(command.frame))  # type: ignore[union-attr]
             else:
-                self._do_rarely(effect)
+                self._do_rarely(command)
 
     def _for_worker(self, frame: bytes) -> bytes:
-        return for_worker(frame, self.served, self._seed) if is_make(frame) else frame
+        return rewrite_make(frame, self.served, self._seed) if is_make(frame) else frame
 
-    def _do_rarely(self, effect: Effect) -> None:
-        if isinstance(effect, Journal):
-            self._write(effect)
-        elif isinstance(effect, CloseConnection):
-            connection = self._connections.pop(effect.connection, None)
+    def _do_rarely(self, command: Command) -> None:
+        if isinstance(command, Journal):
+            self._write(command.entry)
+        elif isinstance(command, CloseConnection):
+            connection = self._connections.pop(command.connection, None)
             if connection is not None:
-                connection.end(effect.code, effect.reason)
-        elif isinstance(effect, EndWorker):
-            self._end_worker(effect.worker)
-        elif isinstance(effect, RebuildWorker):
-            task = self._rebuilds[effect.worker] = asyncio.ensure_future(self._rebuild(effect))
+                connection.end(command.code, command.reason)
+        elif isinstance(command, EndWorker):
+            self._end_worker(command.worker)
+        elif isinstance(command, RebuildWorker):
+            task = self._rebuilds[command.worker] = asyncio.ensure_future(self._rebuild(command))
             self._keep(task)
-        elif isinstance(effect, Ended):
-            self._ended(resumable=effect.resumable)
+        elif isinstance(command, Ended):
+            self._end(resumable=command.resumable)
 
-    def _write(self, effect: Journal) -> None:
+    def _write(self, entry: Entry) -> None:
         if self._journal is None:
             return
         try:
-            self._journal.append(effect.entry)
+            self._journal.append(entry)
         except StorageFull:
-            self._give_journal_up()
+            self._drop_journal()
 
-    def _give_journal_up(self) -> None:
-        """The session goes on without: a hole in a journal would be a lie."""
+    def _drop_journal(self) -> None:
+        """Go on without a journal: one with a hole would lie."""
         if self._journal is not None:
-            logger.warning("a journal could not be written; its session goes on without", extra=self.named)
+            logger.warning("a journal could not be written; its session goes on without", extra=self.labels)
             self._journal.remove()
             self._journal = None
             self.session.journal_failed()
 
     @property
-    def named(self) -> dict[str, Any]:
-        """For logs and lists: which one, and whose."""
-        return {"session": self.session.id[:SHOWN], "environment": self.served.name, "principal": self.principal}
+    def labels(self) -> dict[str, Any]:
+        """Which session this is, and whose, for logs and lists."""
+        return {"session": self.session.id[:SHORT_ID], "environment": self.served.name, "principal": self.principal}
 
     def _end_worker(self, number: int) -> None:
         rebuild = self._rebuilds.pop(number, None)
         if rebuild is not None:
-            rebuild.cancel()  # it ends the worker that it had
+            rebuild.cancel()  # which ends its worker
         link = self._links.pop(number, None)
         if link is not None:
             self._keep(link.end())
 
-    def _ended(self, *, resumable: bool) -> None:
+    def _end(self, *, resumable: bool) -> None:
         for number in [*self._links, *self._rebuilds]:
             self._end_worker(number)
         if self._journal is not None:
@@ -231,79 +241,90 @@ class LiveSession:
         on_frame: Callable[[int, bytes], None],
         wanted: Callable[[], bool],
         on_wait: OnWait | None = None,
-    ) -> Link:
-        took, lost = partial(on_frame, worker), partial(self._lost, worker)
-        if self.served.shared is not None:
-            return await self.served.shared.link(self._crew, wanted, on_frame=took, on_lost=lost)
-        near, child = await self._crew.start(self.served.start, wanted, on_wait, principal=self.principal)
+    ) -> WorkerLink:
+        take, lose = partial(on_frame, worker), partial(self._handle_loss, worker)
+        start = partial(self.served.start, self.principal)
+        near, child = await self._threads.start(start, wanted, on_wait, principal=self.principal)
         return WorkerLink(
             near,
             child,
             limits=self.served.rules.frames,
-            crew=self._crew,
-            on_frame=took,
-            on_lost=lost,
-            named=self.named,
-            alone=True,
+            threads=self._threads,
+            on_frame=take,
+            on_lost=lose,
+            labels=self.labels,
         )
 
-    def _replied(self, worker: int, frame: bytes) -> None:
+    def _handle_reply(self, worker: int, frame: bytes) -> None:
         self.steps += 1
         self.used_s = now = time.monotonic()
         since_s = self.session.busy_since_s
         if since_s is not None:
             self._latency.add(now - since_s)
-        effects = self.session.worker_replied(worker, frame, now)
-        if effects and type(effects[0]) is EndWorker:
-            self._ends(worker, "protocol")
-        self._do(effects)
+        direct = self.session.finish(worker, number_of(frame), now)
+        if direct is not None:
+            connection = self._connections.get(direct)
+            if connection is not None:
+                connection.send(frame)
+            return
+        commands = self.session.worker_replied(worker, frame, now)
+        if commands and type(commands[0]) is EndWorker:
+            self._report_loss(worker, "protocol")
+        self._do(commands)
 
-    def _lost(self, worker: int, cause: str) -> None:
+    def _handle_loss(self, worker: int, cause: str) -> None:
         link = self._links.pop(worker, None)
-        self._on_lost(self, cause, "" if link is None else link.take_printed())
+        self._on_lost(self, cause, "" if link is None else link.take_output())
         self._do(self.session.worker_lost(worker, cause, time.monotonic()))
 
-    async def _rebuild(self, wanted: RebuildWorker) -> None:
-        """Put what was carried out to a new worker; only if the chain is equal does the session take it."""
+    async def _rebuild(self, command: RebuildWorker) -> None:
+        """Repeat what was carried out in a new worker; the session takes it only if the chain is equal."""
         try:
             if self._journal is None:
                 raise WorkerLost("There is no journal to rebuild from.")
-            recovered = await self._crew.do(self._journal.read)
-            replay = Replay(recovered.header.origin, recovered.frames[: wanted.count], window=self.session.terms.window)
-            link = await self._replayed(wanted.worker, replay)
+            recovered = await self._threads.run(self._journal.read)
+            replay = Replay(
+                recovered.header.origin, recovered.frames[: command.count], window=self.session.limits.window
+            )
+            link = await self._replay(command.worker, replay)
         except (PaddockError, OSError) as error:
-            logger.warning("a session could not be rebuilt: %s", error, extra=self.named)
-            self._rebuilds.pop(wanted.worker, None)
-            self._do(self.session.worker_lost(wanted.worker, "replay", time.monotonic()))
+            logger.warning("a session could not be rebuilt: %s", error, extra=self.labels)
+            self._rebuilds.pop(command.worker, None)
+            self._do(self.session.worker_lost(command.worker, "replay", time.monotonic()))
             return
-        self._rebuilds.pop(wanted.worker, None)
-        self._links[wanted.worker] = link
-        self._do(self.session.rebuilt(wanted.worker, replay, time.monotonic()))
+        self._rebuilds.pop(command.worker, None)
+        self._links[command.worker] = link
+        self._do(self.session.rebuilt(command.worker, replay, time.monotonic()))
 
-    async def _replayed(self, worker: int, replay: Replay) -> Link:
+    async def _replay(self, worker: int, replay: Replay) -> WorkerLink:
         over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         frames = iter(replay.frames)
 
-        def next_one() -> None:
+        def send_next() -> None:
             frame = next(frames, None)
             if frame is not None:
                 link.send(self._for_worker(frame))
 
         def replied(_: int, frame: bytes) -> None:
             if replay.complete:
-                self._replied(worker, frame)
+                self._handle_reply(worker, frame)
                 return
             replay.add(frame)
             if replay.complete and not over.done():
                 over.set_result(None)
-            next_one()
+            send_next()
 
         link = await self._link(worker, replied, lambda: not self.session.ended)
-        link.when_lost(partial(_fail, over))
+
+        def fail(cause: str) -> None:
+            if not over.done():
+                over.set_exception(WorkerLost("The new worker was lost.", cause=cause))
+
+        link.when_lost(fail)
         if replay.complete:
             over.set_result(None)
         for _ in range(_AHEAD):
-            next_one()
+            send_next()
         try:
             await over
             if link.cause is not None:  # after its last reply
@@ -311,10 +332,5 @@ class LiveSession:
         except BaseException:
             self._keep(link.end())
             raise
-        link.when_lost(lambda cause: self._lost(worker, cause))
+        link.when_lost(lambda cause: self._handle_loss(worker, cause))
         return link
-
-
-def _fail(over: asyncio.Future[None], cause: str) -> None:
-    if not over.done():
-        over.set_exception(WorkerLost("The new worker was lost.", cause=cause))

@@ -1,4 +1,4 @@
-"""NativeSocket: a peer's websocket with the subprotocol ``paddock.v1``. Its frames go through as they are."""
+"""NativeSocket: a peer's websocket with the subprotocol ``paddock.v1``. Its frames pass unchanged."""
 
 from __future__ import annotations
 
@@ -8,52 +8,52 @@ from typing import TYPE_CHECKING, Protocol
 
 from paddock.errors import BadFrame, Draining, NotPermitted, PaddockError, RateLimited, ResetNeeded, SessionGone
 from paddock.hosting import messages as m
-from paddock.hosting.close_reason import close_number, close_reason
-from paddock.hosting.codec import decode_frame, encode
-from paddock.hosting.limits import PEER_LIMITS
-from paddock.hosting.numbering import HANDSHAKE, number_of
-from paddock.hosting.one_step import is_step
+from paddock.hosting.codec import HANDSHAKE, decode_frame, encode, is_step_frame, number_of
+from paddock.hosting.failures import close_number, close_reason
+from paddock.hosting.messages import PEER_LIMITS
+from paddock.server.auth import Principal
 from paddock.server.live_session import LiveSession
-from paddock.server.permitted import no_episode, read_request
-from paddock.server.principals import Principal
-from paddock.server.served import Served
+from paddock.server.served_env import ServedEnv, no_episode_advice, read_request
 
 if TYPE_CHECKING:
     from paddock.server.service import Service
 
 _LOT, _LOTS_PER_S = 32, 1000
 _HELLO_S = 10.0  # from the handshake to the Hello
-_OWED_S = 1.0  # a client that waits for its replies never owes this much
-NORMAL, POLICY_VIOLATION, TRY_AGAIN_LATER = 1000, 1008, 1013
+_OWED_S = 1.0  # a client that waits for its replies never owes as much
+NORMAL, POLICY_VIOLATION = 1000, 1008
 TOO_MANY_FRAMES = close_reason(RateLimited.code, "Too many frames.")
 
 
 class Out(Protocol):
-    """The way back to a peer."""
+    """The way to a peer."""
 
     def send(self, data: bytes | str) -> None:
         """Send a message; never waits."""
 
     def pause(self, seconds: float) -> None:
-        """Take nothing more from the peer for so long."""
+        """Read nothing from the peer for so long."""
 
     def close(self, code: int, reason: str) -> None:
-        """Close, once what was sent is out."""
+        """Close once what was sent is out."""
+
+    def relay(self, process: int, message: bytes) -> None:
+        """Let another process have the peer, beginning with this message."""
 
 
 class Toll:
-    """What a connection pays for its principal's rate. Requests are paid for in lots, so that most cost no look at it.
+    """Charges a connection's frames to its principal's rate. Requests are paid for in lots, so most cost no lookup.
 
-    A frame that asks for nothing (a ping, a piece of a message) costs as much as a whole lot: it is worth less.
+    A frame that is not a request (a ping, a fragment of a message) costs a whole lot.
     """
 
     def __init__(self, service: Service, principal: Principal, out: Out) -> None:
         self._service, self._principal, self._out = service, principal, out
-        # Singly where few requests are allowed.
+        # One at a time where few requests are allowed.
         self.lot = max(1, min(_LOT, int(service.settings.rate_per_s / _LOTS_PER_S)))
 
     def pay(self, count: int) -> bool:
-        """Whether the peer may go on: at once, or after a pause, in which nothing is read from it."""
+        """Whether the peer may go on: at once, or after a pause in which nothing is read from it."""
         owed_s = self._service.charge(self._principal.name, count)
         if owed_s > _OWED_S:
             return False
@@ -62,48 +62,48 @@ class Toll:
         return True
 
     def pay_extra(self, count: int | None = None) -> None:
-        """Charge a frame that is not a request; too many end the connection."""
+        """Charge a frame that is not a request; too many of them end the connection."""
         if not self.pay(count or self.lot):
             self.end()
 
     def end(self) -> None:
-        """The peer has asked too often."""
+        """Close the connection: the peer has sent too much."""
         self._out.close(POLICY_VIOLATION, TOO_MANY_FRAMES)
 
 
 class NativeSocket:
-    """One connection. The first frame is a Hello; after the Welcome, requests of the session.
+    """One connection. Its first frame is a Hello; after the Welcome come requests of the session.
 
-    ``waits``: the peer wants to know how many are before it.
+    ``waits``: the peer wants to know how many are ahead of it.
     """
 
     def __init__(
-        self, service: Service, served: Served, principal: Principal, out: Out, *, waits: bool = False
+        self, service: Service, served: ServedEnv, principal: Principal, out: Out, *, waits: bool = False
     ) -> None:
         self._service, self._served, self._principal, self._out = service, served, principal, out
         self._number = service.next_connection()
         self._live: LiveSession | None = None
         self._opening: asyncio.Task[None] | None = None
-        self._waits, self._ahead = waits, -1  # what the peer knows of its place in line
+        self._waits, self._ahead = waits, -1  # the place in the queue that the peer was sent last
         self._production = service.settings.mode == "production"
         self._may_step = principal.role == "operator" and not self._production
         self._over = False
         self.toll = Toll(service, principal, out)
         self._paid = 0
-        self._deadline = asyncio.get_running_loop().call_later(_HELLO_S, self._end_without_hello)
-        self.send: Callable[[bytes], None] = out.send  # as the session sees it; no call in between
+        self._hello_timer = asyncio.get_running_loop().call_later(_HELLO_S, self._require_hello)
+        self.send: Callable[[bytes], None] = out.send  # what the session calls, without a call in between
 
     @property
     def welcome(self) -> bool:
-        """Whether there is a session; until then no message is large."""
+        """Whether there is a session; until then messages must be small."""
         return self._live is not None
 
-    def _end_without_hello(self) -> None:
+    def _require_hello(self) -> None:
         if self._live is None and self._opening is None:
             self._close(BadFrame.code, f"No Hello came within {_HELLO_S:g} s.")
 
     def message(self, data: bytes | str) -> None:
-        """A message of the peer's. Hot: once a step."""
+        """Take a message of the peer. Hot: once per step."""
         self._paid -= 1
         if self._paid < 0:
             if not self.toll.pay(self.toll.lot):
@@ -111,13 +111,13 @@ class NativeSocket:
                 return
             self._paid = self.toll.lot - 1
         if isinstance(data, str):
-            self._refuse(HANDSHAKE, BadFrame("This protocol has binary messages only."))
+            self._refuse(HANDSHAKE, BadFrame("This protocol has only binary messages."))
             return
         try:
             if self._live is None:
                 self._hello(data)
                 return
-            if self._may_step and is_step(data):  # hot: nearly all
+            if self._may_step and is_step_frame(data):  # hot: nearly all
                 self._live.request(self._number, data)
                 return
             request = read_request(data, self._served, self._principal.role, production=self._production)
@@ -128,20 +128,20 @@ class NativeSocket:
             self._refuse(number_of(data) if len(data) >= 12 else HANDSHAKE, error)
             return
         if type(request) is m.Step and self._principal.role == "agent":
-            # Nobody resets the environment of a session that an agent opened: its worker is of no use.
-            self._deny(number_of(data), ResetNeeded(no_episode(self._served)), final=True)
+            # Nobody can reset the environment of a session that an agent opened: its worker is useless.
+            self._deny(number_of(data), ResetNeeded(no_episode_advice(self._served)), final=True)
             return
         final = type(request) is m.Close and request.env is None
         self._live.request(self._number, data, final=final)
 
     def _deny(self, number: int, error: PaddockError, *, final: bool = False) -> None:
-        """A whole request that is not for this peer: it has its number, and its reply comes in order as any other."""
+        """Refuse a valid request that this peer may not make: it keeps its number, and its reply comes in order."""
         assert self._live is not None, "a hello is always permitted"
         refusal = b"".join(encode(m.Refuse(error.code, str(error)), number))
         self._live.request(self._number, refusal, final=final)
 
     def _refuse(self, number: int, error: PaddockError) -> None:
-        """Tell why. The session does not notice: such a request was never taken."""
+        """Refuse a bad frame. The session does not notice it: it is not a request."""
         self.toll.pay_extra()
         known = isinstance(error, (NotPermitted, BadFrame))
         self.send(b"".join(encode(m.Failed(error.code, str(error) if known else type(error).__name__), number)))
@@ -149,28 +149,30 @@ class NativeSocket:
     def _hello(self, data: bytes) -> None:
         number, hello = decode_frame(data, limits=PEER_LIMITS)
         if not isinstance(hello, m.Hello) or number != HANDSHAKE or self._opening is not None:
-            raise BadFrame("The first message is a Hello, with the number 0.")
+            raise BadFrame("The first message must be a Hello, with the number 0.")
         if self._service.draining:
             raise Draining("This server is stopping. Try again later.")
         if hello.resume is None:
             self._opening = asyncio.ensure_future(self._open())
             return
+        if (elsewhere := self._service.processes.elsewhere(hello.resume.session)) is not None:
+            self._out.relay(elsewhere, data)
+            return
         live = self._service.session(hello.resume.session, self._principal, self._served)
-        if live is None or self._principal.session is not None:  # what was handed over is not resumed
+        if live is None or self._principal.session is not None:  # a handed-over session can't be resumed
             raise SessionGone("There is no such session, or the token is not valid for it.")
         self._live = live
         live.resume(self._number, self, hello.resume)
 
-    def _tell_place(self, ahead: int) -> None:
-        if ahead != self._ahead:
-            self._ahead = ahead
-            self.send(b"".join(encode(m.Waiting(ahead), HANDSHAKE)))
-
     async def _open(self) -> None:
-        on_wait = self._tell_place if self._waits else None
+        def send_place(ahead: int) -> None:
+            if self._waits and ahead != self._ahead:
+                self._ahead = ahead
+                self.send(b"".join(encode(m.Waiting(ahead), HANDSHAKE)))
+
         try:
             live = await self._service.open(
-                self._served, self._principal, wanted=lambda: not self._over, on_wait=on_wait
+                self._served, self._principal, wanted=lambda: not self._over, on_wait=send_place
             )
         except PaddockError as error:
             self.send(b"".join(encode(m.Failed(error.code, str(error)), HANDSHAKE)))
@@ -183,17 +185,17 @@ class NativeSocket:
         live.attach(self._number, self)
 
     def closed(self, *, done: bool = False) -> None:
-        """The connection is gone; ``done``: its peer took leave."""
+        """The connection is gone; ``done``: its peer said goodbye."""
         self._over = True
-        self._deadline.cancel()
+        self._hello_timer.cancel()
         if self._live is not None:
             self._live.closed(self._number, done=done)
         elif self._opening is not None:
-            self._opening.cancel()  # its place in line is another's
+            self._opening.cancel()  # frees its place in the queue
 
     def _close(self, code: str, text: str) -> None:
         self._out.close(close_number(code), close_reason(code, text))
 
     def end(self, code: str, reason: str) -> None:
-        """The session wants this connection no more."""
+        """The session is done with this connection."""
         self._close(code, reason)

@@ -1,18 +1,20 @@
-"""How a server runs, as data. The defaults are the safe ones: this machine only, a token, limits on everything."""
+"""How a server runs, as data. The defaults are safe: this machine only, a token, limits on everything."""
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
 from paddock.errors import PlanError
 from paddock.hosting.remote_address import is_loopback
+from paddock.server.auth import Role
 from paddock.server.journal import Sync
-from paddock.server.principals import Role
 
 Mode = Literal["simulation", "production"]
 Wire = Literal["0.10", "0.3"]
+MOST_PROCESSES = 256  # the first byte of a session's id names its process
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,39 +24,44 @@ class Settings:
     host: str = "127.0.0.1"
     port: int = 8000
     uds: Path | None = None  # a unix socket in place of host and port
+    processes: int = 1  # that serve; their limits hold for all of them together
     max_sessions: int = 256
-    sessions_each: int | None = None  # of one token; None: an operator's may have all, others half of their role's
-    sessions_reserved: int | None = None  # for operators alone; None: an eighth, but never all
+    sessions_each: int | None = None  # per token; None: all for an operator, half of their role's for others
+    sessions_reserved: int | None = None  # for operators only; None: an eighth, but never all
     deadline_s: float = 30.0  # for one request
     grace_s: float = 60.0  # a broken connection's session waits this long
-    idle_s: float = 3600.0  # a connected session that is silent this long is ended; a client may think for long
-    ping_s: float = 20.0  # a silent peer is asked after this time, and given up after this time once more
+    idle_s: float = 3600.0  # a session that is silent for so long is ended; a client may think for long
+    ping_s: float = 20.0  # a peer is pinged after this much silence, and given up after as much again
     tls_cert: Path | None = None
     tls_key: Path | None = None
     origins: frozenset[str] = field(default_factory=frozenset)
-    hosts: frozenset[str] = field(default_factory=frozenset)  # names that it goes by besides those it knows itself
+    hosts: frozenset[str] = field(default_factory=frozenset)  # more names by which it may be addressed
     journal: Path | None = None
-    journal_sync: Sync = "batch"  # a crash of the server costs nothing; one of the machine the last second
-    spares: int = 1  # workers kept ready for each environment
+    journal_sync: Sync = "batch"  # a crash of the server costs nothing, a crash of the machine the last second
+    spares: int = 2  # workers kept ready per environment, for each of the principals that used it last
     max_body: int = 16 << 20  # of an HTTP request
-    max_message: int = 64 << 20  # of a websocket
-    rate_per_s: float = 30_000.0  # requests of one principal
-    failures_per_s: float = 10.0  # requests without a valid token, of one address; ten times as many at once
-    callers_each: int = 512  # connections of one address that are not websockets
-    callers: int = 2048  # and of all addresses together
+    max_message: int = 64 << 20  # of a websocket message
+    rate_per_s: float = 30_000.0  # requests per principal
+    failures_per_s: float = 10.0  # requests without a valid token per address; ten times as many at once
+    callers_each: int = 512  # connections per address that are not websockets
+    callers: int = 2048  # and from all addresses together
     drain_s: float = 20.0
     mode: Mode = "simulation"
     wire: Wire = "0.10"
 
     def check(self) -> None:
-        """PlanError for what would be unsafe or can't work."""
+        """Raise PlanError for settings that would be unsafe or can't work."""
         if (self.tls_cert is None) != (self.tls_key is None):
-            raise PlanError("--tls-cert and --tls-key go together.")
+            raise PlanError("--tls-cert and --tls-key must be given together.")
         if self.uds is None and not is_loopback(self.host.lower().strip("[]")) and self.tls_cert is None:
             raise PlanError(
-                f"--host {self.host} can be reached by other machines, and without TLS anyone on the way reads the "
+                f"--host {self.host} can be reached by other machines, and without TLS anyone on the way can read the "
                 f"token. Pass --tls-cert and --tls-key, or stay on 127.0.0.1 behind a proxy that has TLS."
             )
+        if not 1 <= self.processes <= MOST_PROCESSES:
+            raise PlanError(f"--processes must be between 1 and {MOST_PROCESSES}.")
+        if self.processes > 1 and sys.platform != "linux":
+            raise PlanError("Several processes need Linux. Use --processes 1.")
         if self.max_sessions < 1 or self.deadline_s <= 0:
             raise PlanError("--max-sessions must be at least 1 and --deadline must be positive.")
         if not 0 <= self.reserved <= self.max_sessions:
@@ -62,15 +69,15 @@ class Settings:
 
     @property
     def reserved(self) -> int:
-        """How many sessions nobody but operators may have."""
+        """How many sessions are reserved for operators."""
         if self.sessions_reserved is not None:
             return self.sessions_reserved
         return min(max(1, self.max_sessions // 8), self.max_sessions - 1)
 
     def quota(self, role: Role) -> tuple[int, int]:
-        """How many sessions all tokens of a role may have together, and one of them."""
+        """Return how many sessions all tokens of a role may have together, and how many each."""
         together = self.max_sessions if role == "operator" else self.max_sessions - self.reserved
-        if role == "observer":  # it only looks
+        if role == "observer":  # it only watches
             together = min(together, max(1, self.max_sessions // 8))
         each = together if role == "operator" else -(-together // 2)
         return together, each if self.sessions_each is None else min(together, self.sessions_each)

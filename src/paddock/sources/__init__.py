@@ -16,8 +16,22 @@ _HOMES = {
 
 __all__ = list(_HOMES)
 
+# What specs name, whichever file it is in.
+_CLASSES = {
+    "EnvPoolEnv": "paddock.sources.envpool",
+    "EnvPoolLanes": "paddock.sources.envpool",
+    "FromDmControl": "paddock.sources.dm_control",
+    "FromDmEnv": "paddock.sources.dm_env",
+    "FromGym": "paddock.sources.old_gym",
+    "FromGym3": "paddock.sources.gym3",
+    "FromGymnasium": "paddock.sources.gymnasium",
+    "FromGymnax": "paddock.sources.gymnax",
+    "FromPettingZoo": "paddock.sources.pettingzoo",
+}
+
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    home = _HOMES.get(name) or _CLASSES.get(name)
+    if home is None:
         raise AttributeError(f"module 'paddock.sources' has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+    return getattr(import_module(home), name)

@@ -1,7 +1,7 @@
-"""``dm_control:domain/task``: the control suite, and ``dm_control:manipulation/name``, as Envs.
+"""``dm_control:domain/task``, the control suite, and ``dm_control:manipulation/name`` as Envs, with snapshots.
 
-Its seed is the task's ``random``. A reader would make the environment anew for each seed, as the library does: that
-takes up to seconds, and gives the same numbers as seeding the task's stream, but for LQR, whose model is drawn too.
+Its seed is the task's ``random``. A reader would make a new environment for each seed, as the library does: that takes
+up to seconds and gives the same numbers as seeding the task's stream, except for LQR, whose model is drawn too.
 """
 
 from __future__ import annotations
@@ -12,26 +12,36 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from paddock.core.spec import EnvSpec
-from paddock.errors import NameNotFound
+from paddock.errors import InvalidSnapshot, NameNotFound, SnapshotUnsupported
 from paddock.sources.dm_env import FromDmEnv
 from paddock.sources.families import installed_family
-from paddock.sources.headless import import_mujoco
-from paddock.sources.their_errors import importing
+from paddock.sources.foreign import class_of, fields_fit, fits_in, importing, is_finite, open_value, seal_value
+from paddock.sources.mujoco import MuJoCo, import_mujoco
+
+_LAYER = "dm_control"  # of a snapshot
+_CONSTANTS = frozenset(("_task", "_physics", "_random"))
+_SETTINGS = frozenset(("_n_sub_steps", "_step_limit", "_flat_observation"))
+# Megabytes of shapes and pictures, which no task changes.
+_SHAPES = ("bvh_", "flex_", "mesh_", "oct_", "skin_", "tex_")
 
 
 class FromDmControl(FromDmEnv):
-    """As FromDmEnv, made by the names of a domain and a task."""
+    """A FromDmEnv that is made by the names of a domain and a task."""
 
     @classmethod
     def for_spec(cls, spec: EnvSpec) -> Callable[..., FromDmControl]:
-        """What makes the environment that this spec's id names."""
+        """Return what makes the environment that this spec's id names."""
         return ByName(spec.id)
 
 
 def spec_of(id: str) -> EnvSpec:
-    """For ``domain/task`` of the suite, or ``manipulation/name``."""
-    known = _known(id)
+    """Return the spec of ``domain/task`` of the suite, or of ``manipulation/name``."""
+    with importing(installed_family("dm_control", id), id):
+        manipulation, suite = _import_collections()
+    known = ["/".join(one) for one in suite.ALL_TASKS] + [f"manipulation/{one}" for one in manipulation.ALL]
     if id not in known:
         domain = id.partition("/")[0]
         tasks = [one for one in known if one.startswith(f"{domain}/")]
@@ -79,15 +89,8 @@ class ByName:
         return FromDmControl(load(), remake=remake, render_mode=render_mode, render_kwargs=render_kwargs)
 
 
-def _known(id: str) -> list[str]:
-    """All names, once the code of ``id`` may be imported."""
-    with importing(installed_family("dm_control", id), id):
-        manipulation, suite = _imported()
-    return ["/".join(one) for one in suite.ALL_TASKS] + [f"manipulation/{one}" for one in manipulation.ALL]
-
-
-def _imported() -> tuple[Any, Any]:
-    """The two collections. Where MuJoCo was told to draw by EGL and that has no device, dm_control is told not to."""
+def _import_collections() -> tuple[Any, Any]:
+    """Import both. If MuJoCo was told to draw by EGL and that has no device, tell dm_control not to draw."""
     chosen = "MUJOCO_GL" in os.environ
     import_mujoco()
     try:
@@ -100,3 +103,100 @@ def _imported() -> tuple[Any, Any]:
             del sys.modules[name]
         from dm_control import manipulation, suite
     return manipulation, suite
+
+
+def save_snapshot(env: Any) -> bytes:
+    """Return all that an episode changes; SnapshotUnsupported for what is not of the suite.
+
+    MuJoCo's state, the task's fields and its random stream, and the model too: tasks write into it when an episode
+    begins, where the target is, how large a joint's damping, how high the ground.
+    """
+    return seal_value(_LAYER, _value(env, _require_suite(env)), name=type(env.task).__name__)
+
+
+def _value(env: Any, simulator: MuJoCo) -> dict[str, Any]:
+    return {
+        "who": _identity(env),
+        "state": simulator.state(),
+        "model": {name: np.array(array) for name, array in _model_arrays(env).items()},
+        "fields": [_fields(layer) for layer in (env, env.task)],
+        "random": list(env.task.random.get_state(legacy=True)),
+    }
+
+
+def restore_snapshot(env: Any, snapshot: bytes) -> None:
+    """Go on from what ``save_snapshot`` returned for such an environment; refuse anything else and change nothing."""
+    simulator = _require_suite(env)
+    value = open_value(_LAYER, snapshot)
+    _check(value, env, _model_arrays(env))
+    simulator.check(value["state"])
+    before = _value(env, simulator)
+    try:
+        _enter(env, simulator, value)
+    except Exception:  # MuJoCo's, about such a model: see MuJoCo.enter
+        _enter(env, simulator, before)
+        raise
+
+
+def _enter(env: Any, simulator: MuJoCo, value: dict[str, Any]) -> None:
+    model = _model_arrays(env)
+    for name, array in value["model"].items():
+        model[name][...] = array
+    simulator.enter((value["state"]["numbers"], value["state"]["arrays"]))
+    env.task.random.set_state(tuple(value["random"]))
+    for layer, fields in zip((env, env.task), value["fields"], strict=True):
+        vars(layer).update(fields)
+
+
+def _require_suite(env: Any) -> MuJoCo:
+    try:
+        import mujoco
+        from dm_control.rl.control import Environment
+    except ImportError:
+        mujoco, Environment = None, None  # noqa: N806 - a class, where it is
+    if Environment is None or not isinstance(env, Environment) or not hasattr(env.task, "random"):
+        raise SnapshotUnsupported(
+            f"{type(env).__name__} can't save its state: among dm_env's environments those of dm_control's suite can. "
+            f"Repeat the actions from the seed instead."
+        )
+    return MuJoCo(mujoco, env.physics.model.ptr, env.physics.data.ptr)
+
+
+def _model_arrays(env: Any) -> dict[str, Any]:
+    model = env.physics.model.ptr
+    names = [name for name in dir(model) if not name.startswith(("_", *_SHAPES))]
+    found = {name: getattr(model, name, None) for name in names}
+    return {name: one for name, one in found.items() if isinstance(one, np.ndarray) and one.dtype.kind == "f"}
+
+
+def _fields(layer: Any) -> dict[str, Any]:
+    return {name: value for name, value in vars(layer).items() if name not in _CONSTANTS}
+
+
+def _check(value: Any, env: Any, model: dict[str, Any]) -> None:
+    arrays, fields = (value.get("model"), value.get("fields")) if isinstance(value, dict) else (None, None)
+    layers = (env, env.task)
+    fits = (
+        isinstance(arrays, dict)
+        and arrays.keys() == model.keys()
+        and all(fits_in(arrays[name], like) and is_finite(arrays[name]) for name, like in model.items())
+        and isinstance(fields, list)
+        and len(fields) == 2
+        and all(fields_fit(one, layer, _fields(layer), _SETTINGS) for one, layer in zip(fields, layers, strict=True))
+        and isinstance(value.get("state"), dict)
+        and _is_random_state(value.get("random"))
+    )
+    if not fits or value.get("who") != _identity(env):
+        raise InvalidSnapshot(f"This is not a snapshot of {type(env.task).__name__} with this model and settings.")
+
+
+def _is_random_state(state: Any) -> bool:
+    """Whether NumPy may take it as a stream. It does not check: a place past the end would read foreign memory."""
+    match state:
+        case ["MT19937", np.ndarray() as key, int(place), int(has_gauss), float()]:
+            return key.dtype == np.uint32 and key.shape == (624,) and 0 <= place <= 624 and has_gauss in (0, 1)
+    return False
+
+
+def _identity(env: Any) -> list[str]:
+    return [class_of(one) for one in (env, env.task, env.physics)]

@@ -1,4 +1,4 @@
-"""Which ids come from which library, and what to install for them. Data alone: nothing here imports a library.
+"""Which ids come from which library, and what to install for them. Nothing here imports a library.
 
 A plain id that paddock does not have is looked for here, after the registry and its plugins; what is built in stays
 paddock's own, and ``gymnasium:CartPole-v1`` names Gymnasium's.
@@ -6,14 +6,15 @@ paddock's own, and ``gymnasium:CartPole-v1`` names Gymnasium's.
 
 from __future__ import annotations
 
+import importlib.util
 import re
 import sys
 from dataclasses import dataclass
-from functools import cache
-from importlib.util import find_spec
 from typing import Any
 
-from paddock.errors import DependencyNotInstalled, DeprecatedEnv
+from paddock.core import registry as lookup
+from paddock.core.spec import EnvSpec, parse_id, public_path
+from paddock.errors import DependencyNotInstalled, DeprecatedEnv, NameNotFound, NamespaceNotFound, PaddockError
 
 # ``prefix:name`` as a target, and the function that makes an EnvSpec of the name, once its code may be imported.
 SOURCES = {
@@ -27,6 +28,8 @@ SOURCES = {
     "envpool": "paddock.sources.envpool:spec_of",
 }
 
+# Packages that people take for a prefix, and what stands before one of their names.
+_NOT_PREFIXES = {"procgen": "gym3:procgen/", "ale_py": "ALE/", "ale": "ALE/", "atari": "ALE/", "mujoco": ""}
 _THROUGH = {"gymnasium": "Gymnasium", "gym": "Gym", "pettingzoo": "PettingZoo", "envpool": "EnvPool"}
 
 
@@ -37,7 +40,7 @@ class Family:
     ``ids`` is a pattern for the whole id. ``module`` is imported so that Gymnasium learns of them; empty where it
     knows them by itself. ``needs`` are the modules that must be there, beside the ``library`` that all of them are
     written for; ``install`` are the packages that bring them. ``lets_go``: most of a step leaves the interpreter's lock
-    to other threads. ``note``: what else one has to know to install it.
+    to other threads. ``note``: what else you have to know to install it.
     """
 
     name: str
@@ -68,15 +71,15 @@ class Family:
         """As ``check_installed``, for a function that takes such environments."""
         self._check(f"{function}() needs")
 
-    def _check(self, who_needs: str) -> None:
+    def _check(self, who: str) -> None:
         if missing := self.missing:
             raise DependencyNotInstalled(
-                f"{who_needs} {', '.join(missing)}, which {'is' if len(missing) == 1 else 'are'} not installed. "
+                f"{who} {', '.join(missing)}, which {'is' if len(missing) == 1 else 'are'} not installed. "
                 f"To install: pip install {self.install}"
             )
 
     def check_runs(self, id: str) -> None:
-        """Raise DeprecatedEnv for what no library of today can make."""
+        """Raise DeprecatedEnv for what today's libraries can't make."""
         if self.name == "MuJoCo" and (old := _OLD_MUJOCO.fullmatch(id)):
             raise DeprecatedEnv(
                 f"{id!r} can't be run: it needs mujoco-py, which Gymnasium does not know any more. "
@@ -166,8 +169,8 @@ FAMILIES = (
 
 GYMNASIUM = Family("Gymnasium", "gymnasium:*", r".+", "", (), "gymnasium")
 
-# By the prefix of a target: the particular ones, then the one for all other ids. What a package forgot to declare is in
-# ``install`` too.
+# By the prefix of a target: the particular ones, then the one for all other ids. ``install`` also has what a package
+# forgot to declare.
 LIBRARIES = {
     "dm_control": (
         Family(
@@ -206,8 +209,8 @@ LIBRARIES = {
 
 
 def family_of(id: str) -> Family | None:
-    """The family that this id belongs to, as far as its name tells."""
-    return next((one for one in FAMILIES if _pattern(one.ids).fullmatch(id)), None)
+    """Return the family that this id belongs to, as far as its name tells."""
+    return next((one for one in FAMILIES if re.fullmatch(one.ids, id, re.ASCII)), None)
 
 
 def in_gymnasium(id: str) -> bool:
@@ -217,52 +220,56 @@ def in_gymnasium(id: str) -> bool:
 
 
 def imported_gymnasium() -> Any:
-    """The module, if a program has imported it; the name may also stand for paddock.gym."""
+    """Return the module, if a program has imported it; the name may also stand for paddock.gym."""
     gymnasium = sys.modules.get("gymnasium")
     return gymnasium if gymnasium is not None and gymnasium.__name__ == "gymnasium" else None
 
 
 def is_paddocks(spec: Any) -> bool:
-    """Whether a spec in Gymnasium's registry makes an environment of paddock's own."""
+    """Whether a spec in Gymnasium's registry makes one of paddock's own environments."""
     return str(spec.entry_point).startswith("paddock.")
 
 
 def family_in_gymnasium(source: str | None, id: str | None, entry_point: Any) -> Family | None:
-    """The family of a target, or of its spec, if it is made by Gymnasium."""
-    made_there = source == "gymnasium" or entry_point == "paddock.sources.gymnasium:FromGymnasium"
+    """Return the family of a target, or of its spec, if Gymnasium makes it."""
+    by_path = isinstance(entry_point, str) and public_path(entry_point) == "paddock.sources:FromGymnasium"
+    made_there = source == "gymnasium" or by_path
     return family_of(id.rpartition(":")[2]) if made_there and id is not None else None
 
 
-def family_or_any(id: str) -> Family:
-    """As ``family_of``; for other ids Gymnasium alone, which may know them."""
+def family_or_gymnasium(id: str) -> Family:
+    """Return the id's family; for other ids Gymnasium alone, which may know them."""
     return family_of(id) or GYMNASIUM
 
 
 def library_family(source: str, id: str) -> Family:
-    """The family that ``source:id`` belongs to, as far as its name tells. ``source`` is one of SOURCES."""
+    """Return the family of ``source:id``, as far as its name tells. ``source`` is one of SOURCES."""
     if source == "gymnasium":
-        return family_or_any(id)
+        return family_or_gymnasium(id)
     *particular, rest = LIBRARIES[source]
-    return next((one for one in particular if _pattern(one.ids).fullmatch(id)), rest)
+    return next((one for one in particular if re.fullmatch(one.ids, id, re.ASCII)), rest)
 
 
 def installed_family(source: str, id: str) -> Family:
-    """As ``library_family``; DependencyNotInstalled if a module of it is missing."""
+    """Return the family of ``source:id``; DependencyNotInstalled if a module of it is missing."""
     family = library_family(source, id)
     family.check_runs(id)
     family.check_installed(id if source == "gymnasium" else f"{source}:{id}")
     return family
 
 
-def in_words(source: str, id: str) -> str:
-    """Where an id comes from and whether that is here, for ``explain``."""
+def describe_source(source: str, id: str) -> str:
+    """Say where an id comes from and whether that is installed, for ``explain``."""
     family = library_family(source, id)
     name = family.name if family.name == family.through else f"{family.name} through {family.through}"
     return f"{name}, not installed: pip install {family.install}" if family.missing else name
 
 
 def modules_of(source: str, id: str) -> list[str]:
-    """The modules that hold the code of ``source:id``; DependencyNotInstalled if one is missing. Imports nothing."""
+    """Return the modules that hold the code of ``source:id``; DependencyNotInstalled if one is missing.
+
+    Imports nothing.
+    """
     family = installed_family(source, id)
     own, _, _ = id.rpartition(":")
     return [name for name in (family.library, *family.needs, own) if name]
@@ -271,11 +278,49 @@ def modules_of(source: str, id: str) -> list[str]:
 def is_installed(module: str) -> bool:
     """Whether the top-level module can be found; nothing is imported."""
     try:
-        return find_spec(module.partition(".")[0]) is not None
+        return importlib.util.find_spec(module.partition(".")[0]) is not None
     except ValueError:  # in sys.modules without a spec, or None: taken out on purpose
         return False
 
 
-@cache
-def _pattern(text: str) -> re.Pattern[str]:
-    return re.compile(text, re.ASCII)
+# Not in ``paddock.core``, which stands below this table: errors here say which other library has an id.
+
+
+def spec(env_id: str) -> EnvSpec:
+    """Return the registered spec of exactly this id."""
+    try:
+        return lookup.spec(env_id)
+    except (NameNotFound, NamespaceNotFound) as error:
+        raise _explain(error, env_id) from None
+
+
+def find_spec(env_id: str) -> EnvSpec:
+    """Return the spec that ``make(env_id)`` means: without a version the newest, with a warning if one is newer."""
+    try:
+        return lookup.find_spec(env_id)
+    except (NameNotFound, NamespaceNotFound) as error:
+        raise _explain(error, env_id) from None
+
+
+def suggest_source(module: str, name: str) -> str:
+    """Return a sentence for ``module:name`` if there is no such module but it looks like a prefix; else ""."""
+    if module in _NOT_PREFIXES:
+        return f" Did you mean '{_NOT_PREFIXES[module]}{name}'?"
+    from difflib import get_close_matches
+
+    close = get_close_matches(module.lower().replace("-", "_"), list(SOURCES), n=1, cutoff=0.75)
+    return f" Did you mean '{close[0]}:{name}'?" if close else ""
+
+
+def _explain(error: PaddockError, id: str) -> PaddockError:
+    family = family_of(id)
+    if family is None:
+        parts = [part for one in FAMILIES for part in re.split(r"[,:] *", one.shown)]
+        names = [found[1] for part in parts if (found := re.fullmatch(r"([A-Za-z][\w-]*?)(-v\d+)?", part, re.ASCII))]
+        namespaces = [found[1] for part in parts if (found := re.fullmatch(r"([\w-]+)/\*", part, re.ASCII))]
+        return lookup.not_found(parse_id(id), names=names, namespaces=namespaces)
+    missing = f" To install what it needs: pip install {family.install}" if family.missing else ""
+    return type(error)(
+        f"{id!r} is not registered in paddock: it is one of {family.name}'s environments, whose specs are known once "
+        f"they are made. paddock.make({id!r}).spec is this one's; in a shell: paddock info --make {id}.{missing}"
+    )

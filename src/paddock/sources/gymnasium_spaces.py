@@ -1,6 +1,6 @@
-"""Spaces and their values, ours and Gymnasium's, turned into each other. Imported only where Gymnasium is.
+"""Spaces and their values, converted between paddock and Gymnasium. Imported only where Gymnasium is installed.
 
-Values need no turning but for graphs: both libraries use plain NumPy and Python objects, except for their own
+Only graphs need converting among values: both libraries use plain NumPy and Python objects, except for their own
 ``GraphInstance``.
 """
 
@@ -15,16 +15,19 @@ import numpy as np
 
 import paddock.spaces as ours
 from paddock.errors import CustomSpaceError
-from paddock.spaces.parts import parts
+from paddock.spaces.flatten import parts
 
 _LONGEST_TEXT = 4096
 
 
 def to_theirs(space: ours.Space[Any]) -> theirs.Space[Any]:
-    """Gymnasium's space with the same members, dtype and order of draws."""
+    """Return Gymnasium's space with the same members, dtype and order of draws."""
     match space:
         case ours.Box():
-            return _box(space)
+            box = theirs.Box(np.array(space.low), np.array(space.high), space.shape, space.dtype)
+            # For integers "no bound" is a fact beside the numbers: Gymnasium would cast infinities wrongly.
+            box.bounded_below, box.bounded_above = np.array(space.bounded_below), np.array(space.bounded_above)
+            return box
         case ours.Discrete():
             return theirs.Discrete(
                 int(space.n), start=int(space.start), **_where_known(theirs.Discrete, dtype=space.dtype)
@@ -55,7 +58,7 @@ def to_theirs(space: ours.Space[Any]) -> theirs.Space[Any]:
 
 
 def to_ours(space: theirs.Space[Any]) -> ours.Space[Any]:
-    """Our space with the same members, dtype and order of draws; one of ours, which is theirs too, as it is."""
+    """Return our space with the same members, dtype and order of draws. One that is ours already stays."""
     if isinstance(space, ours.Space):
         return space
     match space:
@@ -88,7 +91,7 @@ def to_ours(space: theirs.Space[Any]) -> ours.Space[Any]:
 
 
 def _where_known(kind: type, **arguments: Any) -> dict[str, Any]:
-    """Those of the arguments that this version of Gymnasium knows: the others changed nothing before they came."""
+    """Return the arguments that this version of Gymnasium knows; older ones need no other to behave the same."""
     known = inspect.signature(kind).parameters
     return {name: value for name, value in arguments.items() if name in known}
 
@@ -98,13 +101,6 @@ def _graph(nodes: Any, edges: Any) -> theirs.Graph:
         return theirs.Graph(nodes, edges)
     except AssertionError as error:
         raise CustomSpaceError(f"This version of Gymnasium has no such graphs: {error}") from None
-
-
-def _box(space: ours.Box) -> theirs.Box:
-    box = theirs.Box(np.array(space.low), np.array(space.high), space.shape, space.dtype)
-    # Among integers "no bound" is a fact beside the numbers: Gymnasium would cast an array with infinities wrongly.
-    box.bounded_below, box.bounded_above = np.array(space.bounded_below), np.array(space.bounded_above)
-    return box
 
 
 def _bound(values: Any, bounded: Any, infinity: float) -> Any:
@@ -119,13 +115,13 @@ def has_graphs(space: ours.Space[Any]) -> bool:
     return isinstance(space, ours.Graph) or any(map(has_graphs, parts(space)))
 
 
-def with_graphs_of(kind: type, value: Any) -> Any:
-    """The value with every graph in it as a ``kind``, ours or theirs."""
+def convert_graphs(kind: type, value: Any) -> Any:
+    """Return the value with every graph in it as a ``kind``, ours or theirs."""
     match value:
         case ours.GraphInstance() | theirs.GraphInstance():
-            return kind(*(with_graphs_of(kind, part) for part in value))
+            return kind(*(convert_graphs(kind, part) for part in value))
         case tuple():
-            return tuple(with_graphs_of(kind, part) for part in value)
+            return tuple(convert_graphs(kind, part) for part in value)
         case dict():
-            return {key: with_graphs_of(kind, part) for key, part in value.items()}
+            return {key: convert_graphs(kind, part) for key, part in value.items()}
     return value

@@ -1,7 +1,7 @@
-"""FromGym: an environment of OpenAI's Gym, 0.21 to 0.26, as an Env: steps of four or of five, seeds by either way.
+"""FromGym: an environment of OpenAI's Gym, 0.21 to 0.26, as an Env: steps of four or five values, both ways to seed.
 
-A reader would expect each step to be looked at. Which of the APIs an environment has is seen once, at its first reset
-and its first step; from then on results of five go through as they are.
+A reader would expect every step to be examined. Which API an environment has is found out once, at its first reset and
+its first step; after that, results of five values pass through as they are.
 """
 
 from __future__ import annotations
@@ -9,18 +9,18 @@ from __future__ import annotations
 import importlib
 import inspect
 import re
+from contextlib import suppress
 from copy import copy, deepcopy
 from dataclasses import dataclass
 from typing import Any, SupportsFloat
 
+import paddock.spaces as ours
 from paddock.core.env import Env, Info
+from paddock.core.problem import warn_user
 from paddock.core.spec import EnvSpec
-from paddock.core.warning import warn_user
-from paddock.errors import InvalidId, InvalidSeed, InvalidSpec, UnsupportedMode, WrongClass
-from paddock.sources.borrowed import Borrowed
+from paddock.errors import CustomSpaceError, InvalidId, InvalidSeed, InvalidSpec, UnsupportedMode, WrongClass
 from paddock.sources.families import installed_family, library_family
-from paddock.sources.old_gym_spaces import to_ours
-from paddock.sources.their_errors import our_errors
+from paddock.sources.foreign import ForeignEnv, translate_errors
 from paddock.wrappers.guard import Guard
 
 _ENTRY_POINT = "paddock.sources.old_gym:FromGym"
@@ -29,8 +29,8 @@ _ID = re.compile(r"(.+)-v(\d+)", re.ASCII)
 Step = tuple[Any, SupportsFloat, bool, bool, Info]
 
 
-class FromGym(Borrowed):
-    """Steps ``inner``. ``render_mode`` is for one whose ``render`` takes the mode, as before 0.26."""
+class FromGym(ForeignEnv):
+    """Steps ``inner``. ``render_mode`` is for environments whose ``render`` takes the mode, as before 0.26."""
 
     def __init__(self, env: Any, render_mode: str | None = None) -> None:
         for name in ("reset", "step", "observation_space", "action_space"):
@@ -39,40 +39,32 @@ class FromGym(Borrowed):
         super().__init__(env)
         self.observation_space = to_ours(env.observation_space)
         self.action_space = to_ours(env.action_space)
-        self.metadata = modern(getattr(env, "metadata", {}))
+        self.metadata = modernize_metadata(getattr(env, "metadata", {}))
         theirs = getattr(env, "render_mode", None)
         self._renders_by_mode = theirs is None and _renders_by_mode(env)
         self.render_mode = theirs or (render_mode if self._renders_by_mode else None)
-        self._reset_takes = _taken_by_reset(env)
+        self._reset_takes = _reset_parameters(env)
         self._returns_info: bool | None = None
 
     @classmethod
     def for_spec(cls, spec: EnvSpec) -> Registered:
-        """What makes the environment that this spec's id names."""
+        """Return what makes the environment that this spec's id names."""
         return Registered(spec.id)
 
     def step(self, action: Any) -> Step:
-        """The first one; how many values come back says which step takes its place."""
         result = self.inner.step(action)
         if len(result) not in (4, 5):
             raise WrongClass(f"{self.inner}: step() returned {len(result)} values; Gym's return 4 or 5.")
-        shown = self.render_mode == "human" and self._renders_by_mode
-        if shown:
-            self.step = self._step_and_show  # type: ignore[method-assign]
-        else:
-            self.step = self._step_of_four if len(result) == 4 else self.inner.step  # type: ignore[method-assign]
-        if shown:
+        if self.render_mode == "human" and self._renders_by_mode:  # before 0.26 an environment did not show itself
             self.render()
-        return result if len(result) == 5 else _of_five(*result)
-
-    def _step_of_four(self, action: Any) -> Step:
-        return _of_five(*self.inner.step(action))
-
-    def _step_and_show(self, action: Any) -> Step:
-        """Before 0.26 an environment did not show itself."""
-        result = self.inner.step(action)
-        self.render()
-        return result if len(result) == 5 else _of_five(*result)
+        elif len(result) == 5:
+            self.step = self.inner.step  # type: ignore[method-assign]  # nothing to do from now on
+        if len(result) == 5:
+            return result  # type: ignore[no-any-return]
+        # Before 0.26 one flag said that an episode ended, and the info said if the time limit did it.
+        observation, reward, done, info = result
+        cut = bool(done and info.get("TimeLimit.truncated", False))
+        return observation, reward, bool(done) and not cut, cut, info
 
     def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Any, Info]:
         arguments: Info = {}
@@ -84,21 +76,18 @@ class FromGym(Borrowed):
                 self.inner.seed(seed)
             elif given is not None:
                 raise InvalidSeed(f"{self.inner} takes no seed, neither by seed() nor by reset(). Call reset() alone.")
-        if options is not None and "options" in self._reset_takes:  # else they mean nothing to it
+        if options is not None and "options" in self._reset_takes:  # others ignore them
             arguments["options"] = options
         if "return_info" in self._reset_takes:
             arguments["return_info"] = True
         result = self.inner.reset(**arguments)
         if self._returns_info is None:
-            self._returns_info = self._is_pair(result)
+            pair = isinstance(result, tuple) and len(result) == 2 and isinstance(result[1], dict)
+            # An observation may be such a tuple too.
+            self._returns_info = pair and not self.observation_space.contains(result)
         if self.render_mode == "human" and self._renders_by_mode:
             self.render()
         return result if self._returns_info else (result, {})
-
-    def _is_pair(self, result: Any) -> bool:
-        """Whether it is an observation with its info; an observation may be a tuple too."""
-        pair = isinstance(result, tuple) and len(result) == 2 and isinstance(result[1], dict)
-        return pair and not self.observation_space.contains(result)
 
     def render(self) -> Any:
         if not self._renders_by_mode:
@@ -120,10 +109,10 @@ class FromGym(Borrowed):
 
 
 def from_gym(env: Any, *, render_mode: str | None = None, validate: bool = True) -> Env[Any, Any]:
-    """An environment written for OpenAI's Gym, wrapped or not, as an Env in its guard.
+    """Return an environment written for OpenAI's Gym, wrapped or not, as an Env in its guard.
 
     ``render_mode`` is for environments that take it when they render; newer ones were made with it. Actions are checked
-    unless ``validate`` is False. To have lanes, a wall or a server, name it: ``paddock.make("gym:ID")``.
+    unless ``validate`` is False. For lanes, a wall or a server, name it instead: ``paddock.make("gym:ID")``.
     """
     made = FromGym(env, render_mode)
     if render_mode is not None and made.render_mode != render_mode:
@@ -131,19 +120,23 @@ def from_gym(env: Any, *, render_mode: str | None = None, validate: bool = True)
             f"render_mode={render_mode!r}: {env} was made with render_mode={made.render_mode!r}, and keeps it. Pass "
             f"the mode where you make it."
         )
-    made.spec = _known_spec(env)
+    theirs = getattr(env, "spec", None)
+    if theirs is not None:
+        # By it ``paddock.make`` makes such an environment again, without wrappers that others put around it.
+        with suppress(InvalidSpec, InvalidId):
+            made.spec = _our_spec(theirs.id, theirs)
     return Guard(made, validate=validate)
 
 
 def spec_of(id: str) -> EnvSpec:
-    """Ours for an id that is registered in Gym; ``module:Id-v0`` imports that module first."""
-    theirs = _registered(id)
+    """Return our spec for an id that is registered in Gym; ``module:Id-v0`` imports that module first."""
+    theirs = _find_spec(id)
     module, _, _ = id.rpartition(":")
     return _our_spec(f"{module}:{theirs.id}" if module else theirs.id, theirs)
 
 
-def modern(metadata: Any) -> Info:
-    """Gym's metadata with the newer names of what it says."""
+def modernize_metadata(metadata: Any) -> Info:
+    """Return Gym's metadata under the newer names."""
     known = dict(metadata or {})
     modes = known.get("render_modes") or known.get("render.modes") or []
     fps = known.get("render_fps", known.get("video.frames_per_second"))
@@ -158,11 +151,11 @@ class Registered:
 
     @property
     def metadata(self) -> Info:
-        """What the environment's class says of itself, its render modes for one."""
-        return modern(getattr(self._creator(_registered(self.id)), "metadata", None))
+        """Return what the environment's class declares: its render modes, say."""
+        return modernize_metadata(getattr(self._creator(_find_spec(self.id)), "metadata", None))
 
     def __call__(self, **kwargs: Any) -> FromGym:
-        bare = copy(_registered(self.id))
+        bare = copy(_find_spec(self.id))
         # The guard does all three. Versions that do not know one of these do not mind it.
         bare.max_episode_steps, bare.order_enforce, bare.disable_env_checker = None, False, True
         creator = self._creator(bare)
@@ -170,7 +163,7 @@ class Registered:
         converted = getattr(bare, "apply_api_compatibility", False)
         if mode is not None and (converted or "render_mode" in _parameters(creator)):
             kwargs["render_mode"] = mode
-        with our_errors(library_family("gym", self.id), self.id):
+        with translate_errors(library_family("gym", self.id), self.id):
             env = bare.make(**kwargs)
         return FromGym(env, mode)
 
@@ -178,16 +171,8 @@ class Registered:
         if not isinstance(spec.entry_point, str):
             return spec.entry_point
         module, _, name = spec.entry_point.partition(":")
-        with our_errors(library_family("gym", self.id), self.id):
+        with translate_errors(library_family("gym", self.id), self.id):
             return getattr(importlib.import_module(module), name)
-
-
-def _of_five(observation: Any, reward: SupportsFloat, done: Any, info: Info) -> Step:
-    """Before 0.26 what ends an episode was one flag, and the time limit said in the info that it was the limit."""
-    if not done:
-        return observation, reward, False, False, info
-    truncated = bool(info.get("TimeLimit.truncated", False))
-    return observation, reward, not truncated, truncated, info
 
 
 def _bare(env: Any) -> Any:
@@ -195,14 +180,14 @@ def _bare(env: Any) -> Any:
 
 
 def _renders_by_mode(env: Any) -> bool:
-    """Whether ``render`` is told the mode; 0.25 hides the argument, and then the older name in the metadata says it."""
+    """Whether ``render`` takes the mode; 0.25 hides the argument, but then the metadata has the older name."""
     said = getattr(env, "metadata", None) or {}
     older = "render.modes" in said and "render_modes" not in said
     return older or "mode" in _parameters(getattr(_bare(env), "render", None))
 
 
-def _taken_by_reset(env: Any) -> frozenset[str]:
-    """The arguments that ``reset`` takes through all wrappers; the innermost names them, others may pass them on."""
+def _reset_parameters(env: Any) -> frozenset[str]:
+    """Return the arguments that ``reset`` takes through all wrappers: those of the innermost that others pass on."""
     inner = _bare(env)
     taken = set(_parameters(inner.reset))
     while env is not inner:
@@ -220,15 +205,6 @@ def _parameters(function: Any) -> dict[str, inspect.Parameter]:
         return {}
 
 
-def _known_spec(env: Any) -> EnvSpec | None:
-    """By which ``paddock.make`` makes such an environment again, without wrappers that others put around it."""
-    theirs = getattr(env, "spec", None)
-    try:
-        return None if theirs is None else _our_spec(theirs.id, theirs)
-    except (InvalidSpec, InvalidId):
-        return None
-
-
 def _our_spec(id: str, theirs: Any) -> EnvSpec:
     return EnvSpec(
         id,
@@ -240,10 +216,10 @@ def _our_spec(id: str, theirs: Any) -> EnvSpec:
     )
 
 
-def _registered(id: str) -> Any:
-    """Gym's spec; without a version the newest."""
+def _find_spec(id: str) -> Any:
+    """Return Gym's spec; without a version, the newest."""
     module, _, name = id.rpartition(":")
-    with our_errors(installed_family("gym", id), id):
+    with translate_errors(installed_family("gym", id), id):
         import gym
 
         if module:
@@ -252,3 +228,41 @@ def _registered(id: str) -> Any:
         known = registry if isinstance(registry, dict) else registry.env_specs
         versions = [int(match[2]) for one in known if (match := _ID.fullmatch(one)) and match[1] == name]
         return gym.spec(f"{name}-v{max(versions)}" if versions else name)
+
+
+def to_ours(space: Any) -> ours.Space[Any]:
+    """Return our space with the same members and dtype. Gym is not imported: the name of a space's class tells.
+
+    Versions differ in what a space has: ``start`` may be missing, say.
+    """
+    if _kind(space, "gymnasium") is not None:  # of a package that has moved on with its spaces alone
+        from paddock.sources.gymnasium_spaces import to_ours as newer_to_ours
+
+        return newer_to_ours(space)
+    match _kind(space, "gym"):
+        case "Box":
+            return ours.Box(space.low, space.high, space.shape, space.dtype)
+        case "Discrete":
+            return ours.Discrete(int(space.n), start=int(getattr(space, "start", 0)))
+        case "MultiDiscrete":
+            return ours.MultiDiscrete(space.nvec, dtype=space.dtype)
+        case "MultiBinary":
+            return ours.MultiBinary(space.n)
+        case "Tuple":
+            return ours.Tuple([to_ours(part) for part in space.spaces])
+        case "Dict":
+            return ours.Dict({key: to_ours(part) for key, part in space.spaces.items()}, sort_keys=False)
+        case "Text":
+            charset = "".join(space.character_list)
+            return ours.Text(space.max_length, min_length=space.min_length, charset=charset)
+        case "Sequence":
+            return ours.Sequence(to_ours(space.feature_space))
+    raise CustomSpaceError(
+        f"{type(space).__module__}.{type(space).__name__} has no counterpart in paddock. Build it from gym.spaces."
+    )
+
+
+def _kind(space: Any, library: str) -> str | None:
+    """Return the name of the library's own class that this is, or is derived from."""
+    found = (one for one in type(space).__mro__ if one.__module__.partition(".")[0] == library)
+    return next((one.__name__ for one in found), None)

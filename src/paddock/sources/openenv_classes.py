@@ -1,6 +1,7 @@
-"""Which classes are environments written for OpenEnv, and of which types their actions, observations and states are.
+"""Which classes are environments written for OpenEnv, and the types of their actions, observations and states.
 
-By what they have, not by what they inherit: the real package, ours and a copy of its base class look the same.
+They are recognised by what they have, not by what they inherit: the real package, ours and a copy look the same.
+Apart from ``sources.openenv``, whose imports take long, because ``make`` asks this of every class.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any
 from paddock.core.spec import EnvSpec
 from paddock.errors import InvalidSpec
 
-# Arguments of AsEnv that name code: no peer may set them, so they are never shown in an environment's spec.
+# Arguments of AsEnv that name code: no peer may set them, so an environment's spec never shows them.
 RECORD_CLASSES = ("action_cls", "observation_cls", "state_cls", "reset_observation_cls")
 _METHODS = ("reset", "step")
 
@@ -33,7 +34,7 @@ def is_openenv(found: Any) -> bool:
 
 
 def spec_of(module: str, name: str, found: Any) -> EnvSpec | None:
-    """A spec for the attribute ``name`` of a module, if that is such a class.
+    """Return a spec for the attribute ``name`` of a module, if that is such a class.
 
     Neither the order of calls nor actions are checked around it: OpenEnv leaves both to the environment.
     """
@@ -42,8 +43,8 @@ def spec_of(module: str, name: str, found: Any) -> EnvSpec | None:
     return EnvSpec(id=name, entry_point=f"{module}:{name}", order_enforce=False, disable_env_checker=True)
 
 
-def adapted(creator: Callable[..., Any], kwargs: dict[str, Any]) -> Callable[..., Any]:
-    """What makes an Env of such a class, or of a factory whose spec names its records' classes; else ``creator``."""
+def adapt_openenv(creator: Callable[..., Any], kwargs: dict[str, Any]) -> Callable[..., Any]:
+    """Return what makes an Env of such a class, or of a factory whose spec names its classes; else ``creator``."""
     factory = not inspect.isclass(creator) and all(isinstance(kwargs.get(name), str) for name in RECORD_CLASSES[:2])
     if not factory and not is_openenv(creator):
         return creator
@@ -53,12 +54,12 @@ def adapted(creator: Callable[..., Any], kwargs: dict[str, Any]) -> Callable[...
 
 
 def record_classes(env: Callable[..., Any]) -> tuple[Any, Any, Any]:
-    """The classes of actions, observations and states that a class declares; None where it does not say.
+    """Return the classes of actions, observations and states that a class declares; None for one that it does not.
 
     ``class Env(Environment[A, O, S])`` says it best; else the annotations of step and state do.
     """
     found: list[Any] = [None, None, None]
-    for base in _generic_bases(env):
+    for base in [base for cls in getattr(env, "__mro__", ()) for base in vars(cls).get("__orig_bases__", ())]:
         arguments = typing.get_args(base)
         if len(arguments) == 3:
             found = [one if _is_model(one) else None for one in arguments]
@@ -74,16 +75,12 @@ def record_classes(env: Callable[..., Any]) -> tuple[Any, Any, Any]:
 
 
 def tool_actions(env: type, action_cls: Any) -> dict[str, Any]:
-    """By their "type", the classes of the actions for tools, where an MCPEnvironment has no action class of its own."""
+    """Return the classes of tool actions, by "type", for an MCPEnvironment without an action class of its own."""
     base = next((cls for cls in env.__mro__ if cls.__name__ == "MCPEnvironment"), None)
     home = vars(sys.modules[base.__module__]) if base is not None else {}
     found = {"list_tools": home.get("ListToolsAction"), "call_tool": home.get("CallToolAction")}
     general = (home.get("Action"), *found.values())
     return found if None not in general and action_cls in general else {}
-
-
-def _generic_bases(env: Any) -> list[Any]:
-    return [base for cls in getattr(env, "__mro__", ()) for base in vars(cls).get("__orig_bases__", ())]
 
 
 def _hints(function: Any) -> dict[str, Any]:
@@ -99,19 +96,21 @@ def _is_model(cls: Any) -> bool:
     return inspect.isclass(cls) and hasattr(cls, "model_validate") and hasattr(cls, "model_json_schema")
 
 
-def required_class(found: Any, role: str, env: Any) -> Any:
-    """``found``, or InvalidSpec that says how to name the class."""
+def require_class(found: Any, role: str, env: Any) -> Any:
+    """Return ``found``, or raise InvalidSpec that says how to name the class."""
     if found is None:
         name = getattr(env, "__name__", repr(env))
         raise InvalidSpec(
-            f"{name} does not say of which class its {role}s are. Annotate step(self, action: MyAction) -> "
+            f"{name} does not name the class of its {role}s. Annotate step(self, action: MyAction) -> "
             f"MyObservation, inherit from Environment[MyAction, MyObservation, MyState], or pass {role}_cls=."
         )
     return found
 
 
-def accepted(function: Callable[..., Any], given: dict[str, Any]) -> dict[str, Any]:
-    """Those of the arguments that the function has a name for, or all if it takes any; OpenEnv drops the others too."""
+def known_arguments(function: Callable[..., Any], given: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments that the function has a name for, or all if it takes any. OpenEnv drops the others too."""
+    if not given:  # a step has none: reading the signature would take longer than most steps
+        return given
     parameters = inspect.signature(function).parameters.values()
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
         return given

@@ -1,12 +1,13 @@
 """OpenEnvServerEnv: an environment of an OpenEnv server as an Env. Observations are dicts, as AsEnv has them here.
 
-What the server says is bounded and made plain, and never checked against the observation's schema: OpenEnv's servers
-do not hold to it, many return another class from reset than from step.
+What the server says is bounded and made plain, but never checked against the observation's schema: OpenEnv's servers
+do not keep to it, and many return another class from reset than from step.
 """
 
 from __future__ import annotations
 
 import math
+import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -24,28 +25,29 @@ from paddock.errors import (
     SessionGone,
     Unreachable,
 )
-from paddock.hosting.openenv.about import KEY
-from paddock.hosting.openenv.blocking_line import BlockingLine
-from paddock.hosting.openenv.conversation import Line, ServerError, gone
-from paddock.hosting.remote_address import RemoteAddress
-from paddock.hosting.remote_refusal import explained
-from paddock.hosting.wall_rules import WallRules
-from paddock.hosting.wall_values import ValueCheck
+from paddock.hosting.judge import WallRules
+from paddock.hosting.openenv.client import BlockingLine, Line, ServerError, session_gone
+from paddock.hosting.openenv.http_bodies import OPENENV_KEY
+from paddock.hosting.remote_address import RemoteAddress, explain_break
+from paddock.hosting.untrusted import ValueCheck
+from paddock.hosting.websocket.endpoint import Endpoint, dial, seconds_left
+from paddock.hosting.websocket.events import UpgradeRefused
 from paddock.seeding import to_seed
-from paddock.sources.small_get import get
 from paddock.spaces import Space, Struct
 
 if TYPE_CHECKING:
     import ssl
 
+
 Record = dict[str, Any]
 
 _ANY_OBJECT: Record = {"type": "object", "additionalProperties": True}
-_FOR_EVER_S = 1e9
+_FOREVER_S = 1e9
+LARGEST_BYTES = 1 << 22  # of /schema
 
 
 class OpenEnvServerEnv(Env[Record, Any]):
-    """Connects when made. ``answer_s``: for one answer; after one that did not come only ``reset`` goes on.
+    """Connects when made. ``answer_s``: for one answer; after one that did not come, only ``reset`` works.
 
     Actions are dicts with the fields of the server's action class, or instances with a ``model_dump``.
     """
@@ -65,17 +67,21 @@ class OpenEnvServerEnv(Env[Record, Any]):
         self._address, self._rules = address, rules or WallRules()
         self._endpoint = address.endpoint(subprotocols=())
         self._settings = Line(
-            self._endpoint, connect_s, answer_s or _FOR_EVER_S, heartbeat_s, heartbeat_s, context=context
+            self._endpoint, connect_s, answer_s or _FOREVER_S, heartbeat_s, heartbeat_s, context=context
         )
         self._line: BlockingLine | None = None
         self._closed = False
-        schemas = self._schemas()
+        found: Any = None
+        with suppress(msgspec.DecodeError, RecursionError):
+            found = msgspec.json.decode(get(address.endpoint("/schema", subprotocols=()), connect_s, context))
+        found = found if isinstance(found, dict) else {}
+        schemas = {role: one for role, one in found.items() if isinstance(role, str) and isinstance(one, dict)}
         self.action_space = _space_of(schemas.get("action"), "Action")
         name = _title(schemas.get("observation"), "Observation")
         self.observation_space: Space[Any] = Struct.from_schema(_ANY_OBJECT, name)
         texts = {role: msgspec.json.encode(schema).decode() for role, schema in schemas.items()}
-        self.metadata = {"render_modes": [], KEY: {"schemas": texts}}
-        self._line = self._connected()
+        self.metadata = {"render_modes": [], OPENENV_KEY: {"schemas": texts}}
+        self._line = self._connect()
 
     def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Record, Info]:
         """``options`` are the environment's own arguments, ``episode_id`` too."""
@@ -83,7 +89,7 @@ class OpenEnvServerEnv(Env[Record, Any]):
         given = dict(options or {}) if seed is None else {**(options or {}), "seed": to_seed(seed)}
         if self._line is None or not self._line.usable():
             self._check_open()
-            self._line = self._connected()  # a new episode needs nothing of the old connection
+            self._line = self._connect()  # a new episode needs nothing of the old connection
         return self._outcome(self._ask("reset", given))[0], {}
 
     def step(self, action: Any) -> tuple[Record, float, bool, bool, Info]:
@@ -94,7 +100,7 @@ class OpenEnvServerEnv(Env[Record, Any]):
         return record, reward, terminated, truncated or (done and not terminated), {}
 
     def state(self) -> State:
-        """The episode as the server counts it, with all fields of its state."""
+        """Return the episode as the server counts it, with all fields of its state."""
         public = self._ask("state", None)
         episode_id, step_count = public.get("episode_id"), public.get("step_count")
         return State(
@@ -104,7 +110,7 @@ class OpenEnvServerEnv(Env[Record, Any]):
         )
 
     def episode(self) -> tuple[str | None, int | None]:
-        """The episode's id and the steps taken in it."""
+        """Return the episode's id and the steps taken in it."""
         now = self.state()
         return now.episode_id, now.step_count
 
@@ -126,7 +132,7 @@ class OpenEnvServerEnv(Env[Record, Any]):
             raise InvalidAction(str(error), action=action, space=self.action_space) from None
 
     def _outcome(self, data: Record) -> tuple[Record, float, bool]:
-        """The observation with what stands beside it on the wire, its reward and whether the episode is over."""
+        """Return the observation with what stands beside it on the wire, its reward and whether the episode is over."""
         observation, reward, done = data.get("observation"), data.get("reward"), data.get("done") is True
         fields = observation if isinstance(observation, dict) else {"value": observation}
         number = float(reward) if isinstance(reward, (int, float)) else 0.0
@@ -136,13 +142,17 @@ class OpenEnvServerEnv(Env[Record, Any]):
     def _ask(self, kind: str, data: Any) -> Record:
         self._check_open()
         if self._line is None:
-            raise gone(kind)
+            raise session_gone(kind)
         try:
             found = self._line.ask(kind, data)
         except ServerError as error:
             if error.ends:
                 self._line = None
-            raise _own(error) from None
+            if error.wire_code == "VALIDATION_ERROR":
+                raise InvalidAction(str(error)) from None
+            if error.ends:
+                raise SessionGone(str(error)) from None
+            raise EnvFailed(str(error), error_type=error.wire_code) from None
         except (PaddockError, OSError):
             self._line = None
             raise
@@ -154,31 +164,21 @@ class OpenEnvServerEnv(Env[Record, Any]):
 
     def _check_open(self) -> None:
         if self._closed:
-            raise ClosedEnvironmentError("This environment is closed. Make it anew.")
+            raise ClosedEnvironmentError("This environment is closed. Make a new one.")
 
-    def _connected(self) -> BlockingLine:
+    def _connect(self) -> BlockingLine:
         try:
             return BlockingLine(self._settings)
         except OSError as error:
-            said = explained(error, self._endpoint, first=True)
+            said = explain_break(error, self._endpoint, first=True)
             raise said or Unreachable(f"No connection to {self._address}: {error.strerror or error}") from None
-
-    def _schemas(self) -> dict[str, Record]:
-        """What ``/schema`` says, as far as it says something."""
-        settings = self._settings
-        endpoint = self._address.endpoint("/schema", subprotocols=())
-        found: Any = None
-        with suppress(msgspec.DecodeError, RecursionError):
-            found = msgspec.json.decode(get(endpoint, settings.connect_s, settings.context))
-        schemas = found if isinstance(found, dict) else {}
-        return {role: one for role, one in schemas.items() if isinstance(role, str) and isinstance(one, dict)}
 
     def __repr__(self) -> str:
         return f"OpenEnvServerEnv({self._address}, wire OpenEnv)"
 
 
 def _space_of(schema: Record | None, name: str) -> Space[Any]:
-    """The space of a schema; of one that says more than we understand, any object."""
+    """Return the space of a schema; any object for one that says more than we understand."""
     with suppress(InvalidSpace):
         if schema is not None:
             return Struct.from_schema(schema, _title(schema, name))
@@ -190,10 +190,32 @@ def _title(schema: Record | None, otherwise: str) -> str:
     return title[:100] if isinstance(title, str) and title.isidentifier() else otherwise
 
 
-def _own(error: ServerError) -> PaddockError:
-    """The error of ours that a server's is."""
-    if error.wire_code == "VALIDATION_ERROR":
-        return InvalidAction(str(error))
-    if error.ends:
-        return SessionGone(str(error))
-    return EnvFailed(str(error), error_type=error.wire_code)
+def get(endpoint: Endpoint, timeout_s: float, context: ssl.SSLContext | None = None) -> bytes:
+    """Return the body of the response to one GET, by a deadline; Unreachable or the refusal if there is none."""
+    from http.client import HTTPException, HTTPResponse  # when first used: few ever ask
+
+    lines = [f"GET {endpoint.path} HTTP/1.1", f"Host: {endpoint.host_header}", "Accept: application/json"]
+    if endpoint.authorization is not None:
+        lines.append(f"Authorization: {endpoint.authorization}")
+    request = "\r\n".join([*lines, "Connection: close", "", ""]).encode("ascii")
+    ends_s = time.monotonic() + timeout_s
+    try:
+        with dial(endpoint, ends_s, context) as sock:
+            sock.settimeout(seconds_left(ends_s))
+            sock.sendall(request)
+            response = HTTPResponse(sock, method="GET")
+            response.begin()
+            body = response.read(LARGEST_BYTES + 1)
+    except (OSError, HTTPException) as error:
+        said = explain_break(error, endpoint, first=True)
+        raise said or Unreachable(f"No answer from {endpoint.display_name}: {error}") from None
+    if response.status != 200:
+        refusal = UpgradeRefused(
+            f"{endpoint.display_name} answered {endpoint.path} with {response.status}.",
+            status=response.status,
+            body=body[:1000],
+        )
+        raise explain_break(refusal, endpoint, first=True) or refusal
+    if len(body) > LARGEST_BYTES:
+        raise Unreachable(f"{endpoint.display_name} answered {endpoint.path} with more than {LARGEST_BYTES} bytes.")
+    return body

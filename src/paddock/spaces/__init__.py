@@ -2,25 +2,29 @@
 
 ::
 
-    space.py                         the root class
-    box.py discrete.py ...           one file per space; box_bounds.py and box_sampling.py hold Box's arithmetic
-    read_ahead.py                    why Discrete.sample is fast
-    members.py                       whether a whole batch of values are members
-    parts.py                         the spaces inside a space
-    flatten.py batch.py equivalence.py    functions over spaces, open to spaces of your own through `.register`
-    json_form.py                     a space as JSON text, and back from strangers' text
-    json_guard.py json_fields.py     the bounded parser and the typed fields with paths behind it
-    json_value.py json_schema.py     a value as JSON data, and the JSON Schema of that
-    struct.py records/               typed records as a space: dataclasses, pydantic models, msgspec structs
-    conform.py                       an action made ready for its environment, or refused with a reason
+    space.py                      the root class
+    box.py discrete.py ...        one file per space
+    struct.py records/            typed records as a space: dataclasses, pydantic models, msgspec structs
+    batch.py flatten.py           functions over spaces, open to spaces of your own through `.register`
+    shared_memory.py              batches in memory that processes share
+    json_form.py                  a space as JSON text, and back from strangers' text
+    json_value.py json_schema.py  a value as JSON data, and the JSON Schema of that
+    conform.py                    an action made ready for its environment, or refused with a reason
 """
 
-from paddock.spaces.batch import batch_differing_spaces, batch_space, concatenate, create_empty_array, iterate
+from paddock.aliases import add_aliases
+from paddock.spaces.batch import (
+    batch_differing_spaces,
+    batch_space,
+    concatenate,
+    create_empty_array,
+    is_space_dtype_shape_equiv,
+    iterate,
+)
 from paddock.spaces.box import Box
 from paddock.spaces.conform import Nonconforming, conform
 from paddock.spaces.dict import Dict
 from paddock.spaces.discrete import Discrete
-from paddock.spaces.equivalence import is_space_dtype_shape_equiv
 from paddock.spaces.flatten import flatdim, flatten, flatten_space, unflatten
 from paddock.spaces.graph import Graph, GraphInstance
 from paddock.spaces.multi_binary import MultiBinary
@@ -62,3 +66,7 @@ __all__ = [
 ]
 
 from_json = Space.from_json
+
+# The module of Bound in 0.1.0: pickles of a Box whose bounds differ name it.
+ALIASES = {"box_bounds": {"paddock.spaces.box": "Bound"}}
+add_aliases(__name__, ALIASES)

@@ -29,8 +29,6 @@ from paddock.spaces.struct import Struct
 from paddock.spaces.text import Text
 from paddock.spaces.tuple import Tuple
 
-__all__ = ["batch_differing_spaces", "batch_space", "concatenate", "create_empty_array", "iterate", "row"]
-
 
 def _not_a_space(function: str, space: Any) -> InvalidSpace:
     return InvalidSpace(
@@ -249,7 +247,7 @@ def row(space: Space[Any], batch: Any, lane: int) -> Any:
 def concatenate(
     space: Space[Any], items: Iterable[Any], out: tuple[Any, ...] | Mapping[str, Any] | NDArray[Any] | None
 ) -> tuple[Any, ...] | dict[str, Any] | NDArray[Any]:
-    """Put members of ``space`` together into ``out``, which `create_empty_array` made, and return it.
+    """Put members of ``space`` into ``out``, which `create_empty_array` made, and return it.
 
     Returns another object where the batch is a tuple or dict; the arrays in it are those of ``out``.
     """
@@ -346,3 +344,150 @@ def _empty_one_of(space: OneOf, n: int = 1, fn: Callable[..., Any] = np.zeros) -
 @create_empty_array.register(Space)
 def _empty_any(space: Space[Any], n: int = 1, fn: Callable[..., Any] = np.zeros) -> None:
     return None
+
+
+@singledispatch
+def create_zero_array(space: Space[Any]) -> Any:
+    """The member nearest to zero: zero itself, or the bound next to it; in a composite space that of each part.
+
+    For a space class of your own: ``create_zero_array.register(Class)``.
+
+    >>> create_zero_array(Tuple([Box(2, 3, (1,)), Text(5, min_length=2, charset="xyz")]))
+    (array([2.], dtype=float32), 'xx')
+    """
+    if not isinstance(space, Space):
+        raise InvalidSpace(
+            f"The space provided to `create_zero_array` is not a gymnasium Space instance, type: {type(space)}, {space}"
+        )
+    raise CustomSpaceError(
+        f"Space of type `{type(space)}` doesn't have an registered `create_zero_array` function. "
+        f"Register `{type(space)}` for `create_zero_array` to support it."
+    )
+
+
+@create_zero_array.register(Box)
+def _zero_box(space: Box) -> NDArray[Any]:
+    return np.clip(np.zeros(space.shape, space.dtype), space.low, space.high)
+
+
+@create_zero_array.register(Discrete)
+def _zero_discrete(space: Discrete) -> Any:
+    return space.start
+
+
+@create_zero_array.register(MultiDiscrete)
+def _zero_multi_discrete(space: MultiDiscrete) -> NDArray[Any]:
+    return np.array(space.start, space.dtype)
+
+
+@create_zero_array.register(MultiBinary)
+def _zero_multi_binary(space: MultiBinary) -> NDArray[Any]:
+    return np.zeros(space.shape, space.dtype)
+
+
+@create_zero_array.register(Dict)
+def _zero_dict(space: Dict) -> dict[str, Any]:
+    return {key: create_zero_array(part) for key, part in space.spaces.items()}
+
+
+@create_zero_array.register(Tuple)
+def _zero_tuple(space: Tuple) -> tuple[Any, ...]:
+    return tuple(create_zero_array(part) for part in space.spaces)
+
+
+@create_zero_array.register(Text)
+def _zero_text(space: Text) -> str:
+    return space.characters[:1] * space.min_length
+
+
+@create_zero_array.register(Sequence)
+def _zero_sequence(space: Sequence) -> Any:
+    return create_zero_array(space.stacked_feature_space) if space.stack else ()
+
+
+@create_zero_array.register(OneOf)
+def _zero_one_of(space: OneOf) -> tuple[int, Any]:
+    return 0, create_zero_array(space.spaces[0])
+
+
+@create_zero_array.register(Graph)
+def _zero_graph(space: Graph) -> GraphInstance:
+    nodes = create_zero_array(batch_space(space.node_space, 1))
+    if space.edge_space is None:
+        return GraphInstance(nodes, None, None)
+    return GraphInstance(nodes, create_zero_array(batch_space(space.edge_space, 1)), np.zeros((1, 2), np.int64))
+
+
+@singledispatch
+def is_space_dtype_shape_equiv(space_1: Space[Any], space_2: Space[Any]) -> bool:
+    """Whether both spaces have the same class, shape and dtype, whatever their bounds: what lanes must agree on.
+
+    >>> is_space_dtype_shape_equiv(Box(0, 1, (2,)), Box(-5, 5, (2,)))
+    True
+    """
+    if isinstance(space_1, Space) and isinstance(space_2, Space):
+        raise CustomSpaceError(
+            f"`is_space_dtype_shape_equiv` has no rule for {type(space_1).__name__}; "
+            f"add one: is_space_dtype_shape_equiv.register({type(space_1).__name__}, your_function)"
+        )
+    raise InvalidSpace(f"Expected two spaces, got {type(space_1)} and {type(space_2)}")
+
+
+@is_space_dtype_shape_equiv.register(Box)
+@is_space_dtype_shape_equiv.register(Discrete)
+@is_space_dtype_shape_equiv.register(MultiDiscrete)
+@is_space_dtype_shape_equiv.register(MultiBinary)
+def _equivalent_arrays(space_1: Space[Any], space_2: Any) -> bool:
+    return type(space_1) is type(space_2) and space_1.shape == space_2.shape and space_1.dtype == space_2.dtype
+
+
+@is_space_dtype_shape_equiv.register(Text)
+def _equivalent_texts(space_1: Text, space_2: Any) -> bool:
+    return (
+        isinstance(space_2, Text)
+        and space_1.max_length == space_2.max_length
+        and space_1.character_set == space_2.character_set
+    )
+
+
+@is_space_dtype_shape_equiv.register(Dict)
+def _equivalent_dicts(space_1: Dict, space_2: Any) -> bool:
+    return (
+        isinstance(space_2, Dict)
+        and space_1.keys() == space_2.keys()
+        and all(is_space_dtype_shape_equiv(part, space_2[key]) for key, part in space_1.spaces.items())
+    )
+
+
+@is_space_dtype_shape_equiv.register(Tuple)
+@is_space_dtype_shape_equiv.register(OneOf)
+def _equivalent_tuples(space_1: Tuple | OneOf, space_2: Any) -> bool:
+    kind = Tuple if isinstance(space_1, Tuple) else OneOf
+    return (
+        isinstance(space_2, kind)
+        and len(space_1) == len(space_2)
+        and all(is_space_dtype_shape_equiv(*pair) for pair in zip(space_1.spaces, space_2.spaces, strict=True))
+    )
+
+
+@is_space_dtype_shape_equiv.register(Graph)
+def _equivalent_graphs(space_1: Graph, space_2: Any) -> bool:
+    if not (isinstance(space_2, Graph) and is_space_dtype_shape_equiv(space_1.node_space, space_2.node_space)):
+        return False
+    if space_1.edge_space is None or space_2.edge_space is None:
+        return space_1.edge_space is space_2.edge_space
+    return is_space_dtype_shape_equiv(space_1.edge_space, space_2.edge_space)
+
+
+@is_space_dtype_shape_equiv.register(Sequence)
+def _equivalent_sequences(space_1: Sequence, space_2: Any) -> bool:
+    return (
+        isinstance(space_2, Sequence)
+        and space_1.stack is space_2.stack
+        and is_space_dtype_shape_equiv(space_1.feature_space, space_2.feature_space)
+    )
+
+
+@is_space_dtype_shape_equiv.register(Struct)
+def _equivalent_structs(space_1: Struct, space_2: Any) -> bool:
+    return isinstance(space_2, Struct) and space_1 == space_2

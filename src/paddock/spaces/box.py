@@ -2,36 +2,33 @@
 
 from __future__ import annotations
 
+import functools
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from paddock.errors import InvalidBound, InvalidSpace
-from paddock.spaces.box_bounds import Bound, cast_bound, first, is_float_integer, repeat
-from paddock.spaces.box_sampling import BoxSampler
-from paddock.spaces.space import Space
+from paddock.spaces.space import ScalarT_co, Space
 
 if TYPE_CHECKING:
-    from typing_extensions import TypeVar
+    from typing_extensions import TypeIs
 
-    ScalarT_co = TypeVar("ScalarT_co", bound=np.generic, covariant=True, default=Any)
-else:
-    from typing import TypeVar
+Side = Literal["low", "high"]
 
-    ScalarT_co = TypeVar("ScalarT_co", bound=np.generic, covariant=True)
-
-__all__ = ["Box", "array_short_repr", "is_float_integer"]
-
-# What `_bind` computes from the bounds, and so no part of a pickle.
+# What `_bind` computes from the bounds, and so not part of a pickle.
 _DERIVED = (
     *("_low", "_high", "_span", "_pairs", "_check_low", "_check_high"),
     *("_sampler", "_low_repr", "_high_repr", "_hash"),
 )
 
-# Up to so many numbers are compared faster one by one in Python than by two calls of NumPy.
+# Up to this many numbers are compared faster one by one in Python than by two calls of NumPy.
 FEW = 16
+# The largest number that Generator.random returns: if this does not leave the interval, no draw does.
+_LARGEST_DRAW = 1.0 - 2.0**-53
+_EXACT = 2**53  # integers up to here are exact in float64
 
 
 class Box(Space[NDArray[ScalarT_co]]):
@@ -61,7 +58,19 @@ class Box(Space[NDArray[ScalarT_co]]):
         kind = np.dtype(dtype)
         if kind.kind not in "iufb":
             raise InvalidSpace(f"Invalid Box dtype ({kind}), must be an integer, floating, or bool dtype")
-        dims = _infer_shape(low, high) if shape is None else _check_shape(shape)
+        if shape is None:
+            dims = _infer_shape(low, high)
+        else:
+            if not isinstance(shape, Iterable):
+                raise InvalidSpace(f"Expected Box shape to be an iterable, actual type={type(shape)}")
+            shape = tuple(shape)
+            if not all(isinstance(dim, (int, np.integer)) for dim in shape):
+                raise InvalidSpace(
+                    f"Expected all Box shape elements to be integer, actual type={tuple(type(dim) for dim in shape)}"
+                )
+            if any(dim < 0 for dim in shape):
+                raise InvalidSpace(f"Expected all Box shape elements to be zero or more, actual shape={shape}")
+            dims = tuple(int(dim) for dim in shape)
         self._bind(cast_bound("low", low, dims, kind), cast_bound("high", high, dims, kind))
         low_first = self._span[0] > self._span[1] if self._span is not None else (self.low > self.high).any()
         if low_first:
@@ -72,7 +81,7 @@ class Box(Space[NDArray[ScalarT_co]]):
         super().__init__(dims, kind, seed)
 
     def _bind(self, low: Bound, high: Bound) -> None:
-        """Set the bounds and what `contains` needs of them."""
+        """Set the bounds and what follows from them."""
         self._low, self._high = low, high
         self._check_low, self._check_high = _needed_checks(low, high)
         self._span = (first(low.values).item(), first(high.values).item()) if low.uniform and high.uniform else None
@@ -95,12 +104,12 @@ class Box(Space[NDArray[ScalarT_co]]):
 
     @property
     def bounded_below(self) -> NDArray[np.bool_]:
-        """Where ``low`` was given as a finite number, read-only."""
+        """Where ``low`` is a finite number, read-only."""
         return self._low.bounded
 
     @property
     def bounded_above(self) -> NDArray[np.bool_]:
-        """Where ``high`` was given as a finite number, read-only."""
+        """Where ``high`` is a finite number, read-only."""
         return self._high.bounded
 
     @property
@@ -226,16 +235,16 @@ class Box(Space[NDArray[ScalarT_co]]):
             return False
         if self._span is not None and other._span is not None:
             return bool(self._span == other._span)
-        return _same_bound(self._low, other._low) and _same_bound(self._high, other._high)
+        return self._low.equals(other._low) and self._high.equals(other._high)
 
     def __hash__(self) -> int:
         if self._hash is None:
-            self._hash = hash(("Box", self._shape, self.dtype, _digest(self._low), _digest(self._high)))
+            self._hash = hash(("Box", self._shape, self.dtype, self._low.digest(), self._high.digest()))
         return self._hash
 
     def __getstate__(self) -> dict[str, Any]:
-        kept = {name: value for name, value in self.__dict__.items() if name not in _DERIVED}
-        return {**kept, "bounds": (_compact(self._low), _compact(self._high))}
+        fields = {name: value for name, value in self.__dict__.items() if name not in _DERIVED}
+        return {**fields, "bounds": (self._low.compact(), self._high.compact())}
 
     def __setstate__(self, state: Iterable[tuple[str, Any]] | Mapping[str, Any]) -> None:
         fields = dict(state)
@@ -244,14 +253,13 @@ class Box(Space[NDArray[ScalarT_co]]):
             shape = fields["_shape"]
         else:  # the fields of Gymnasium's pickles
             low, high = fields.pop("low"), fields.pop("high")
-            low = Bound(
-                low, fields.pop("bounded_below", -np.inf < low), False
-            )  # the oldest do not say which are bounded
+            # The oldest do not say which are bounded.
+            low = Bound(low, fields.pop("bounded_below", -np.inf < low), False)
             high = Bound(high, fields.pop("bounded_above", high < np.inf), False)
             shape = low.values.shape
         for name in ("low_repr", "high_repr"):
             fields.pop(name, None)
-        self._bind(_expand(low, shape), _expand(high, shape))
+        self._bind(low.expand(shape), high.expand(shape))
         super().__setstate__(fields)
 
 
@@ -262,47 +270,28 @@ def array_short_repr(arr: NDArray[Any]) -> str:
     return str(arr)
 
 
-def _check_shape(shape: Any) -> tuple[int, ...]:
-    if not isinstance(shape, Iterable):
-        raise InvalidSpace(f"Expected Box shape to be an iterable, actual type={type(shape)}")
-    dims = tuple(shape)
-    if not all(isinstance(dim, (int, np.integer)) for dim in dims):
-        raise InvalidSpace(
-            f"Expected all Box shape elements to be integer, actual type={tuple(type(dim) for dim in dims)}"
-        )
-    if any(dim < 0 for dim in dims):
-        raise InvalidSpace(f"Expected all Box shape elements to be zero or more, actual shape={dims}")
-    return tuple(int(dim) for dim in dims)
-
-
 def _infer_shape(low: Any, high: Any) -> tuple[int, ...]:
-    shapes = [_shape_of(bound) for bound in (low, high)]
-    if None in shapes:
-        raise InvalidBound(
-            "Box shape is not specified, therefore inferred from low and high. Expected low and high to be np.ndarray, "
-            f"integer, or float. Actual types low={type(low)}, high={type(high)}"
-        )
-    arrays = [shape for shape in shapes if shape != "number"]
-    if not arrays:
+    shapes = []
+    for bound in (low, high):
+        if isinstance(bound, (np.ndarray, list, tuple)):
+            try:
+                shapes.append(tuple(np.shape(bound)))
+            except ValueError as error:
+                raise InvalidBound(f"Box bound {bound} is not a regular list of numbers: {error}") from None
+        elif not is_float_integer(bound):
+            raise InvalidBound(
+                "Box shape is not specified, therefore inferred from low and high. Expected low and high to be "
+                f"np.ndarray, integer, or float. Actual types low={type(low)}, high={type(high)}"
+            )
+    if not shapes:
         return (1,)
-    if arrays[0] != arrays[-1]:
-        raise InvalidBound(f"Box low.shape and high.shape don't match, low.shape={arrays[0]}, high.shape={arrays[-1]}")
-    return arrays[0]  # type: ignore[return-value]
-
-
-def _shape_of(bound: Any) -> tuple[int, ...] | Literal["number"] | None:
-    if isinstance(bound, np.ndarray):
-        return tuple(bound.shape)
-    if isinstance(bound, (list, tuple)):
-        try:
-            return tuple(np.shape(bound))
-        except ValueError as error:
-            raise InvalidBound(f"Box bound {bound} is not a regular list of numbers: {error}") from None
-    return "number" if is_float_integer(bound) else None
+    if shapes[0] != shapes[-1]:
+        raise InvalidBound(f"Box low.shape and high.shape don't match, low.shape={shapes[0]}, high.shape={shapes[-1]}")
+    return shapes[0]
 
 
 def _needed_checks(low: Bound, high: Bound) -> tuple[NDArray[Any] | None, NDArray[Any] | None]:
-    """The bounds that `contains` has to compare with: not those which the dtype guarantees."""
+    """The bounds that `contains` has to compare with: not those that the dtype guarantees."""
     dtype = low.values.dtype
     least: Any
     most: Any
@@ -312,43 +301,293 @@ def _needed_checks(low: Bound, high: Bound) -> tuple[NDArray[Any] | None, NDArra
         least, most = False, True
     else:
         least, most = np.iinfo(dtype).min, np.iinfo(dtype).max
-    need_high = _differs(high, most)
+    need_high = high.differs_from(most)
     # One comparison must remain for floats: it is the one that refuses NaN.
-    need_low = _differs(low, least) or (dtype.kind == "f" and not need_high)
+    need_low = low.differs_from(least) or (dtype.kind == "f" and not need_high)
     return low.values if need_low else None, high.values if need_high else None
 
 
-def _differs(bound: Bound, limit: Any) -> bool:
-    return bool(first(bound.values) != limit) if bound.uniform else bool((bound.values != limit).any())
+def is_float_integer(var: object) -> TypeIs[float | np.floating[Any] | np.integer[Any]]:
+    """Whether ``var`` is one number, integer or float, but not a bool."""
+    return isinstance(var, (int, float, np.integer, np.floating)) and not isinstance(var, (bool, np.timedelta64))
 
 
-def _same_bound(one: Bound, other: Bound) -> bool:
-    return b"\0" not in (one.values == other.values).tobytes()
+class Bound(NamedTuple):
+    """One side of a Box."""
+
+    values: NDArray[Any]  # of the Box's shape and dtype, read-only
+    bounded: NDArray[np.bool_]  # where the side is finite; of the same shape, read-only
+    uniform: bool  # both arrays repeat one element in memory, so looking at the first is enough
+
+    def all_bounded(self) -> bool:
+        """Whether every element is finite on this side. Looks at one element where all are the same one."""
+        return bool(first(self.bounded)) if self.uniform else bool(self.bounded.all())
+
+    def differs_from(self, limit: Any) -> bool:
+        """Whether any element is not ``limit``."""
+        return bool(first(self.values) != limit) if self.uniform else bool((self.values != limit).any())
+
+    def equals(self, other: Bound) -> bool:
+        """Whether all elements are the same."""
+        return b"\0" not in (self.values == other.values).tobytes()
+
+    def digest(self) -> Any:
+        """Something hashable that equal bounds share, whether they are stored as one number or as an array."""
+        if self.values.size == 0:
+            return None
+        if self.uniform:
+            number = first(self.values).item()
+            return number, number, number
+        flat = self.values.reshape(-1)
+        return flat[0].item(), flat[flat.size // 2].item(), flat[-1].item()
+
+    def compact(self) -> tuple[Any, Any, bool]:
+        """The fields for a pickle: NumPy would write out every element of the views that `repeat` makes."""
+        if self.uniform:
+            return np.asarray(first(self.values)), np.asarray(first(self.bounded)), True
+        return self.values, self.bounded, False
+
+    def expand(self, shape: tuple[int, ...]) -> Bound:
+        """Undo `compact`."""
+        if self.uniform:
+            values = repeat(self.values, shape, self.values.dtype)
+            return Bound(values, repeat(self.bounded, shape, np.dtype(bool)), True)
+        self.values.flags.writeable = self.bounded.flags.writeable = False
+        return self
 
 
-def _digest(bound: Bound) -> Any:
-    """Something hashable that equal bounds share, whether they are stored as one number or as an array."""
-    if bound.values.size == 0:
-        return None
-    if bound.uniform:
-        number = first(bound.values).item()
-        return number, number, number
-    flat = bound.values.reshape(-1)
-    return flat[0].item(), flat[flat.size // 2].item(), flat[-1].item()
+def first(array: NDArray[Any]) -> Any:
+    """The first element, as a NumPy scalar."""
+    return array[(0,) * array.ndim]
 
 
-def _compact(bound: Bound) -> tuple[Any, Any, bool]:
-    """A bound for pickling: NumPy would write out every element of the views that `repeat` makes."""
-    if bound.uniform:
-        return np.asarray(first(bound.values)), np.asarray(first(bound.bounded)), True
-    return bound
+def repeat(value: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
+    """A read-only array of ``shape`` whose elements are all the same number in memory: any size costs nothing."""
+    number = np.array(value, dtype=dtype)
+    # Not np.broadcast_to: this is the same view, ten times faster to make.
+    view: NDArray[Any] = np.ndarray(shape, dtype, buffer=number, strides=(0,) * len(shape))
+    view.flags.writeable = False
+    return view
 
 
-def _expand(bound: Bound, shape: tuple[int, ...]) -> Bound:
-    if bound.uniform:
-        return Bound(
-            repeat(bound.values, shape, bound.values.dtype), repeat(bound.bounded, shape, np.dtype(bool)), True
+def cast_bound(side: Side, value: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Bound:
+    """``value`` as a Bound, or InvalidBound. The caller's array is neither kept nor changed."""
+    if is_float_integer(value):
+        if value != value:
+            raise InvalidBound(f"No {side} value can be equal to `np.nan`, {side}={value}")
+        bounded = _is_bounded(side, value)
+        number = _cast_finite(side, value, dtype) if bounded else _cast_infinite(side, value, dtype)
+        return _uniform(number, bool(bounded), shape, dtype)
+    if isinstance(value, (list, tuple)):
+        try:
+            value = np.asarray(value)
+        except (ValueError, OverflowError) as error:
+            raise InvalidBound(f"Box {side} is not a regular list of numbers: {error}") from None
+    elif not isinstance(value, np.ndarray):
+        raise InvalidBound(f"Box {side} must be a np.ndarray, integer, or float, actual type={type(value)}")
+    elif value.dtype.kind == "f" and dtype.kind == "f" and value.dtype.itemsize > dtype.itemsize:
+        warnings.warn(
+            f"Box {side}'s precision lowered by casting to {dtype}, current {side}.dtype={value.dtype}", stacklevel=3
         )
-    for array in bound[:2]:
-        array.flags.writeable = False
-    return bound
+    if value.dtype.kind not in "fiub":
+        raise InvalidBound(f"Box {side} must be a floating, integer, or bool dtype, actual dtype={value.dtype}")
+    if value.shape != shape:
+        raise InvalidBound(f"Box {side}.shape doesn't match provided shape, {side}.shape={value.shape}, shape={shape}")
+    if np.isnan(value).any():
+        raise InvalidBound(f"No {side} value can be equal to `np.nan`, {side}={value}")
+    return _cast_array(side, value, dtype)
+
+
+def _is_bounded(side: Side, value: Any) -> Any:
+    return value > -np.inf if side == "low" else value < np.inf
+
+
+def _cast_infinite(side: Side, value: Any, dtype: np.dtype[Any]) -> Any:
+    """The number that stands for "no bound" in this dtype."""
+    if dtype.kind == "f":
+        return value
+    if dtype.kind != "i":
+        sign = "-" if side == "low" else ""
+        raise InvalidBound(f"Box unsigned int dtype don't support `{sign}np.inf`, {side}={value}")
+    limits = np.iinfo(dtype)
+    return limits.min if side == "low" else limits.max
+
+
+def _cast_finite(side: Side, value: Any, dtype: np.dtype[Any]) -> Any:
+    if _outside(value, dtype):
+        least, most = _limits(dtype)
+        limit = f"min dtype={least}" if side == "low" else f"max dtype={most}"
+        raise InvalidBound(f"Box {side} is out of bounds of the dtype range, {side}={value}, {limit}")
+    return value
+
+
+def _limits(dtype: np.dtype[Any]) -> tuple[Any, Any]:
+    if dtype.kind == "b":
+        return 0, 1
+    if dtype.kind == "f":
+        limits = np.finfo(dtype)
+        return (limits.min, limits.max) if dtype.itemsize > 8 else (float(limits.min), float(limits.max))
+    return int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
+
+
+def _outside(value: Any, dtype: np.dtype[Any]) -> Any:
+    """Where ``value`` (a number or an array) can't be held by ``dtype``. An integer dtype can't hold infinity."""
+    least, most = _limits(dtype)
+    if dtype.kind == "f":
+        return (np.isfinite(value) if isinstance(value, np.ndarray) else abs(value) != np.inf) & (
+            (value < least) | (value > most)
+        )
+    # The largest 64 bit integers are not floats: as a float, the limit itself is already one too many.
+    too_much = value >= float(most) if _is_float(value) and float(most) > most else value > most
+    return (value < least) | too_much
+
+
+def _is_float(value: Any) -> bool:
+    return isinstance(value, (float, np.floating)) or (isinstance(value, np.ndarray) and value.dtype.kind == "f")
+
+
+def _cast_array(side: Side, value: NDArray[Any], dtype: np.dtype[Any]) -> Bound:
+    bounded = np.asarray(_is_bounded(side, value))
+    outside = _outside(value, dtype) & bounded
+    if outside.any():
+        _cast_finite(side, value[outside][0], dtype)
+    if bounded.all():
+        values = value.astype(dtype)
+    else:
+        stand_in = _cast_infinite(side, value[~bounded][0], dtype)
+        values = np.where(bounded, value, 0).astype(dtype)
+        values[~bounded] = stand_in
+    if values.size and bounded.all() == bounded.any() and dtype.itemsize <= 8:
+        # Bits, not values: 0.0 and -0.0 print differently.
+        bits = np.ascontiguousarray(values).reshape(-1).view(f"u{dtype.itemsize}")
+        if (bits == bits[0]).all():
+            return _uniform(first(values), bool(first(bounded)), values.shape, dtype)
+    values.flags.writeable = False
+    bounded.flags.writeable = False
+    return Bound(values, bounded, uniform=False)
+
+
+def _uniform(number: Any, bounded: bool, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Bound:
+    return Bound(repeat(number, shape, dtype), repeat(bounded, shape, np.dtype(bool)), uniform=0 not in shape)
+
+
+class BoxSampler:
+    """Draws members of one Box: the numbers that Gymnasium draws, in its order, with everything prepared beforehand.
+
+    Per element: uniform between two bounds, exponential from one bound, normal without bounds. Integers are floors of
+    the uniform draw up to ``high + 1``.
+    """
+
+    def __init__(
+        self,
+        low: NDArray[Any],
+        high: NDArray[Any],
+        below: NDArray[np.bool_],
+        above: NDArray[np.bool_],
+        *,
+        uniform: bool,
+    ) -> None:
+        self._shape, self._dtype = low.shape, low.dtype
+        self._is_float = low.dtype.kind == "f"
+        if uniform:  # one number stands for all elements
+            low, high, below, above = (np.asarray(array[(0,) * array.ndim]) for array in (low, high, below, above))
+        self._uniform = uniform
+        self._limits = (low, high)
+        # Adding zero turns -0.0 into 0.0: from 0.0 to -0.0 would be a negative range.
+        self._low, self._top = low.astype(np.float64) + 0.0, _top_of(high) + 0.0
+        with np.errstate(over="ignore", invalid="ignore"):
+            self._range = self._top - self._low
+        self._all_bounded, self._all_free = bool((below & above).all()), not (below | above).any()
+        self._groups = [
+            np.flatnonzero(kind) for kind in (~below & ~above, below & ~above, ~below & above, below & above)
+        ]
+        # Casting to an integer is the floor of what is not negative; casting to bool never is.
+        self._floors = low.dtype.kind == "b" or (not self._is_float and bool((self._low < 0).any()))
+        self._finite_range = bool(np.isfinite(self._range[below & above]).all())
+        self._clips = self._all_bounded and self._may_leave()
+
+    def draw(self, generator: np.random.Generator) -> NDArray[Any]:
+        """One member."""
+        if self._all_bounded:
+            values = self._draw_between(generator, self._low, self._top, self._range, self._shape)
+            if self._floors:
+                np.floor(values, values)
+            return self._cast_and_clip(values) if self._clips else values.astype(self._dtype)
+        if self._all_free and self._is_float:
+            return np.asarray(generator.standard_normal(self._shape)).astype(self._dtype)
+        return self._draw_mixed(generator)
+
+    def _draw_between(
+        self, generator: np.random.Generator, low: NDArray[Any], top: NDArray[Any], span: NDArray[Any], shape: Any
+    ) -> NDArray[np.float64]:
+        if self._finite_range and _uniform_is_plain():
+            draws = np.asarray(generator.random(shape))
+            draws *= span
+            draws += low
+            return draws
+        with np.errstate(over="ignore"):
+            if np.isfinite(span).all():
+                return np.asarray(generator.uniform(low, top, size=shape))
+        # The interval is wider than the largest float: Gymnasium raises OverflowError here.
+        draws = np.asarray(generator.random(shape))
+        return np.asarray(low * (1.0 - draws) + top * draws)
+
+    def _draw_mixed(self, generator: np.random.Generator) -> NDArray[Any]:
+        values = np.empty(self._shape)
+        flat = values.reshape(-1)
+        groups = [np.arange(flat.size) if self._uniform and len(group) else group for group in self._groups]
+        free, from_low, to_high, between = groups
+        low, top, span = (np.broadcast_to(a, self._shape).reshape(-1) for a in (self._low, self._top, self._range))
+        flat[free] = generator.standard_normal(len(free))
+        flat[from_low] = generator.standard_exponential(len(from_low)) + low[from_low]
+        flat[to_high] = -generator.standard_exponential(len(to_high)) + top[to_high]
+        if len(between):
+            flat[between] = self._draw_between(generator, low[between], top[between], span[between], between.shape)
+        if self._is_float:
+            return values.astype(self._dtype)
+        np.floor(values, values)
+        return self._cast_and_clip(values)
+
+    def _cast_and_clip(self, values: NDArray[np.float64]) -> NDArray[Any]:
+        """Cast, and bring back what rounding or a long tail has put outside."""
+        low, high = self._limits
+        if not self._is_float and self._dtype.kind != "b":
+            limits = np.iinfo(self._dtype)
+            # nextafter: the largest float that still fits, because the limit of a 64 bit integer is not a float.
+            most = float(limits.max) if limits.bits < 64 else np.nextafter(float(limits.max), 0.0)
+            np.clip(values, float(limits.min), most, out=values)
+        return np.asarray(np.clip(values.astype(self._dtype), low, high))
+
+    def _may_leave(self) -> bool:
+        """Whether rounding could put a draw outside the bounds."""
+        high = self._limits[1]
+        with np.errstate(over="ignore", invalid="ignore"):
+            last = self._low + self._range * _LARGEST_DRAW
+            if self._is_float:
+                return not bool((last.astype(self._dtype) <= high).all())
+        inexact = (np.abs(self._low) > _EXACT).any() or (np.abs(self._top) > _EXACT).any()
+        return bool(inexact or (np.floor(last) >= self._top).any())
+
+
+def _top_of(high: NDArray[Any]) -> NDArray[np.float64]:
+    """Where the uniform draw ends: ``high``, or one more for integers."""
+    if high.dtype.kind == "f":
+        return high.astype(np.float64)
+    wide = np.dtype(np.uint64 if high.dtype == np.uint64 else np.int64)
+    limit = np.iinfo(wide).max
+    whole = high.astype(wide)
+    top = (np.where(whole == limit, 0, whole) + wide.type(1)).astype(np.float64)
+    return np.where(whole == limit, float(limit), top)
+
+
+@functools.cache
+def _uniform_is_plain() -> bool:
+    """Whether ``Generator.uniform`` is ``low + (high - low) * random()`` to the last bit on this machine.
+
+    That form is several times faster. Where the C compiler fused the multiplication with the addition (it may on ARM),
+    the last bit can differ, and `BoxSampler` calls ``uniform`` itself.
+    """
+    low, high = np.linspace(-1 / 3, 0.1, 64), np.linspace(0.3, 7 / 3, 64)
+    drawn = np.random.Generator(np.random.PCG64(0)).uniform(low, high)
+    plain = low + (high - low) * np.random.Generator(np.random.PCG64(0)).random(64)
+    return bool((drawn == plain).all())

@@ -1,6 +1,6 @@
-"""Make an action ready for its environment, or say why not. Kinder than `contains` about dtypes, stricter about NaN.
+"""Make an action ready for its environment, or say why not. More lenient than `contains` on dtypes, stricter on NaN.
 
-Hot path: `make()` calls this at every step.
+Hot: the guard of `make()` calls this at every step.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from paddock.spaces.space import Space
 from paddock.spaces.struct import Struct
 from paddock.spaces.tuple import Tuple
 
-_FEW = 16  # up to so many elements a loop over Python floats beats two NumPy calls
+_FEW = 16  # up to this many elements a loop over Python floats beats two NumPy calls
 
 
 class Nonconforming(ValueError):
@@ -30,12 +30,12 @@ class Nonconforming(ValueError):
 
 
 def conform(space: Space[Any], value: Any, *, bounds: bool = True, path: str = "") -> Any:
-    """``value`` as the environment shall get it, or `Nonconforming`.
+    """``value`` as the environment should get it, or `Nonconforming`.
 
-    Box: any array or list of real numbers of the right shape; other dtypes are cast where no more than precision is
-    lost, an array of the right dtype comes back as the same object. ``bounds=False`` lets finite or infinite values
-    outside the bounds through, never NaN. Tuple, Dict and OneOf do this part by part. A Struct
-    makes a record of a dict with its fields. All other spaces ask `contains` and give the value back as it is.
+    A Box takes any array or list of real numbers of the right shape. Other dtypes are cast where no more than precision
+    is lost; an array of the right dtype comes back as the same object. ``bounds=False`` lets values outside the bounds
+    through, but never NaN. Tuple, Dict and OneOf do this part by part. A Struct makes a record of a dict with its
+    fields. All other spaces ask `contains` and return the value as it is.
     """
     if type(space) is Box:
         # The common case, first and with the fewest calls: an array of the right dtype.
@@ -49,7 +49,7 @@ def conform(space: Space[Any], value: Any, *, bounds: bool = True, path: str = "
 
 
 def _fits(space: Box, array: NDArray[Any], bounds: bool) -> bool:
-    """Whether an array of the space's shape and dtype has no NaN and, if asked, keeps the bounds."""
+    """Whether an array of the space's shape and dtype has no NaN and, with ``bounds``, is within them."""
     if bounds:
         return space._within(array)
     if space.dtype.kind != "f":
@@ -71,7 +71,7 @@ def _conform_box(space: Box, value: Any, bounds: bool, path: str) -> Any:
     except Nonconforming:
         raise
     except Exception:
-        raise Nonconforming(f"{_at(path)}{_show(value)} is no regular array of numbers for {_show(space)}") from None
+        raise Nonconforming(f"{_at(path)}{_show(value)} is not a regular array of numbers for {_show(space)}") from None
     if kind not in "biuf":
         raise Nonconforming(f"{_at(path)}{_show(value)} is not made of numbers, {_show(space)} expects {space.dtype}")
     if shape != space.shape:
@@ -87,7 +87,7 @@ def _cast(space: Box, value: Any, array: NDArray[Any], path: str) -> NDArray[Any
     target = space.dtype
     with np.errstate(all="ignore"):
         cast = array.astype(target)
-        # A float Box takes any real dtype. An integer Box takes integers that it can hold, and no floats.
+        # A float Box takes any real dtype. An integer Box takes the integers that it can hold, and no floats.
         lossless = target.kind == "f" or (array.dtype.kind != "f" and bool((cast == array).all()))
     if not lossless or (target.kind == "b" and array.dtype.kind != "b"):
         raise Nonconforming(
@@ -159,11 +159,11 @@ def _conform_struct(space: Struct, value: Any, bounds: bool, path: str) -> Any:
 
 def _conform_discrete(space: Discrete[Any], value: Any, bounds: bool, path: str) -> Any:
     if not space.contains(value):
-        raise Nonconforming(f"{_at(path)}{_show(value)} is not in {_show(space)}{_integer_wanted(space, value, path)}")
+        raise Nonconforming(f"{_at(path)}{_show(value)} is not in {_show(space)}{_how_to_fix(space, value, path)}")
     return value
 
 
-def _integer_wanted(space: Discrete[Any], value: Any, path: str) -> str:
+def _how_to_fix(space: Discrete[Any], value: Any, path: str) -> str:
     """How to get the integer out of a tensor, an array of one element or a float that holds one; else the range."""
     name = path if path and not path.startswith("[") else f"action{path}"
     with suppress(Exception):  # the value's own code may raise anything
@@ -200,7 +200,7 @@ _RULES: dict[type, Any] = {
 
 
 def _find_rule(kind: type) -> Any:
-    """The rule of the class that ``kind`` extends, unless it has an idea of its own of what its members are."""
+    """The rule of the class that ``kind`` extends, unless it has a ``contains`` of its own."""
     for parent in (Box, Discrete, Tuple, Dict, OneOf):
         if issubclass(kind, parent) and kind.contains is parent.contains:
             return _RULES[parent]

@@ -1,4 +1,4 @@
-"""Named spaces: a member is a dict with one member of each. A plain mapping is sorted by key, as Gymnasium does."""
+"""Named spaces: a member is a dict with one member of each. A plain mapping is sorted by key, as in Gymnasium."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from typing import Any, Generic
 import numpy as np
 
 from paddock.errors import InvalidSpace
-from paddock.spaces.space import SEED_LIMIT, Space, T_co, check_one_given, is_integer
+from paddock.spaces.space import SEED_LIMIT, Space, T_co, check_not_both, is_integer
 
 
 class Dict(Space[dict[str, Any]], Mapping[str, Space[Any]], Generic[T_co]):
     """Dicts with exactly the keys of ``spaces``, each value a member of its space. Itself a mapping of those spaces.
 
     Spaces come as a mapping, as pairs, or as keywords. The keys of a mapping are sorted unless ``sort_keys=False``, it
-    is an ``OrderedDict``, or they do not compare; pairs and keywords keep their order. The order decides how `flatten`
-    lays values out; equality ignores it.
+    is an ``OrderedDict``, or they do not compare; pairs and keywords keep their order. `flatten` lays values out in
+    that order; equality ignores it.
 
     >>> from paddock.spaces import Box, Discrete
     >>> Dict({"position": Box(-1, 1, (2,)), "color": Discrete(3)})
@@ -52,7 +52,7 @@ class Dict(Space[dict[str, Any]], Mapping[str, Space[Any]], Generic[T_co]):
         return all(space.is_np_flattenable for space in self.spaces.values())
 
     def seed(self, seed: int | dict[str, Any] | None = None) -> dict[str, Any]:
-        """Seed the subspaces: each anew (None), from one integer, or with one seed each (dict)."""
+        """Seed the subspaces: from entropy (None), from one integer, or with one seed each (dict)."""
         if seed is None:
             return {key: space.seed(None) for key, space in self.spaces.items()}
         if is_integer(seed):
@@ -76,7 +76,7 @@ class Dict(Space[dict[str, Any]], Mapping[str, Space[Any]], Generic[T_co]):
         """A random member. ``mask`` or ``probability``: a dict with one for each key, or None."""
         if mask is None and probability is None:
             return {key: space.sample() for key, space in self.spaces.items()}
-        check_one_given(mask, probability)
+        check_not_both(mask, probability)
         name, parts = ("mask", mask) if mask is not None else ("probability", probability)
         if not isinstance(parts, dict):
             raise InvalidSpace(f"Expected sample {name} to be a dict, actual type: {type(parts)}")

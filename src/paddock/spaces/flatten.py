@@ -14,22 +14,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from paddock.errors import CustomSpaceError, InvalidSpace
-from paddock.spaces.batch import concatenate, create_empty_array, iterate
+from paddock.spaces.batch import concatenate, create_empty_array, is_space_dtype_shape_equiv, iterate
 from paddock.spaces.box import Box
 from paddock.spaces.dict import Dict
 from paddock.spaces.discrete import Discrete
-from paddock.spaces.equivalence import is_space_dtype_shape_equiv
 from paddock.spaces.graph import Graph, GraphInstance
 from paddock.spaces.multi_binary import MultiBinary
 from paddock.spaces.multi_discrete import MultiDiscrete
 from paddock.spaces.oneof import OneOf
-from paddock.spaces.parts import parts
 from paddock.spaces.sequence import Sequence
 from paddock.spaces.space import Space
 from paddock.spaces.text import Text
 from paddock.spaces.tuple import Tuple
 
 __all__ = ["FlatType", "T", "flatdim", "flatten", "flatten_space", "is_space_dtype_shape_equiv", "unflatten"]
+
 
 T = TypeVar("T")
 FlatType: TypeAlias = NDArray[Any] | dict[str, Any] | tuple[Any, ...] | GraphInstance
@@ -374,3 +373,17 @@ def _flatten_space_sequence(space: Sequence) -> Sequence:
 def _flatten_space_graph(space: Graph) -> Graph:
     edges = None if space.edge_space is None else flatten_space(space.edge_space)
     return Graph(flatten_space(space.node_space), edges)
+
+
+def parts(space: Space[Any]) -> list[Space[Any]]:
+    """The spaces directly inside a space, in its order; empty for a simple one."""
+    match space:
+        case Dict():
+            return list(space.spaces.values())
+        case Tuple() | OneOf():
+            return list(space.spaces)
+        case Sequence():
+            return [space.feature_space]
+        case Graph():
+            return [space.node_space] if space.edge_space is None else [space.node_space, space.edge_space]
+    return []

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from paddock.errors import InvalidSpace
 from paddock.spaces.dict import Dict
-from paddock.spaces.members import count_members
-from paddock.spaces.space import SEED_LIMIT, Space, check_one_given, is_integer
+from paddock.spaces.sequence import count_members
+from paddock.spaces.space import SEED_LIMIT, Space, check_not_both, is_integer
 from paddock.spaces.tuple import Tuple
 
 
@@ -66,7 +66,7 @@ class Graph(Space[GraphInstance]):
         return None if self.edge_space is None else self._batch_of("edge", self.edge_space)
 
     def _batch_of(self, which: str, space: Space[Any]) -> Space[Any]:
-        # Made when first asked for: nested graphs would double in size with every level.
+        # Made on first use: nested graphs would double in size with every level.
         if which not in self._batched:
             from paddock.spaces.batch import batch_space
 
@@ -80,7 +80,7 @@ class Graph(Space[GraphInstance]):
     def seed(
         self, seed: int | tuple[int, int] | tuple[int, int, int] | None = None
     ) -> tuple[Any, Any] | tuple[Any, Any, Any]:
-        """Seed this space, nodes and edges: anew (None), from one integer, or with one seed each."""
+        """Seed this space, nodes and edges: from entropy (None), from one integer, or with one seed each."""
         parts = [self.node_space] if self.edge_space is None else [self.node_space, self.edge_space]
         subseeds: list[Any]
         if seed is None:
@@ -112,10 +112,9 @@ class Graph(Space[GraphInstance]):
         """
         if num_nodes <= 0:
             raise InvalidSpace(f"The number of nodes is expected to be greater than 0, actual value: {num_nodes}")
-        check_one_given(mask, probability)
-        name = "probability" if mask is None else "mask"
-        given = probability if mask is None else mask
-        for_nodes, for_edges = (None, None) if given is None else given
+        check_not_both(mask, probability)
+        name, narrowed = ("probability", probability) if mask is None else ("mask", mask)
+        for_nodes, for_edges = (None, None) if narrowed is None else narrowed
         if num_edges is None:
             num_edges = int(self.np_random.integers(num_nodes * (num_nodes - 1))) if num_nodes > 1 else 0
             if for_edges is not None:
@@ -124,10 +123,10 @@ class Graph(Space[GraphInstance]):
             raise InvalidSpace(f"Expects the number of edges to be greater than 0, actual value: {num_edges}")
         elif self.edge_space is None:
             warnings.warn(f"The number of edges is set ({num_edges}) but the edge space is None.", stacklevel=2)
-        nodes = _sample_batch(self.node_space, num_nodes, {} if given is None else {name: for_nodes})
+        nodes = _sample_batch(self.node_space, num_nodes, {} if narrowed is None else {name: for_nodes})
         if self.edge_space is None or num_edges == 0:
             return GraphInstance(nodes, None, None)
-        edges = _sample_batch(self.edge_space, num_edges, {} if given is None else {name: for_edges})
+        edges = _sample_batch(self.edge_space, num_edges, {} if narrowed is None else {name: for_edges})
         links = self.np_random.integers(low=0, high=num_nodes, size=(num_edges, 2), dtype=np.int32)
         return GraphInstance(nodes, edges, links)
 
@@ -203,7 +202,7 @@ def _are_links(links: Any, edge_count: int, node_count: int) -> bool:
 
 
 def _sample_batch(space: Space[Any], count: int, narrowed: dict[str, Any]) -> Any:
-    """A batch of ``count`` members. The stream of ``space`` moves on by what was drawn (in Gymnasium, by one draw)."""
+    """Draw a batch of ``count`` members. The stream of ``space`` advances by all draws (in Gymnasium, by one)."""
     from paddock.spaces.batch import batch_space
 
     batched = batch_space(space, count)
@@ -213,7 +212,7 @@ def _sample_batch(space: Space[Any], count: int, narrowed: dict[str, Any]) -> An
 
 
 def _continue_after(space: Space[Any], batched: Space[Any], count: int) -> None:
-    """Let ``space`` go on where its batched copy, which began with a copy of its stream, has stopped."""
+    """Let ``space`` go on where its batched copy, which started with a copy of its stream, has stopped."""
     if isinstance(space, Tuple) and isinstance(batched, Tuple):
         for part, batched_part in zip(space.spaces, batched.spaces, strict=True):
             _continue_after(part, batched_part, count)

@@ -1,6 +1,6 @@
 """A space as JSON text and back. Reading is safe for text from strangers: no code, no pickles, and everything bounded.
 
-The form is one object per space, ``{"paddock": 1, "type": "Discrete", "n": 4, "start": 0, "dtype": "int64"}``, the
+The form is one object per space, ``{"paddock": 1, "type": "Discrete", "n": 4, "start": 0, "dtype": "int64"}``, with the
 version only at the top. Bounds are one number where they are uniform, else a flat list in C order; infinity is the
 string ``"inf"``. The parts of a Dict are pairs, because their order matters and JSON objects have none.
 """
@@ -9,39 +9,56 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
-from typing import Any
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
 from paddock.errors import CustomSpaceError, InvalidSpace
-from paddock.spaces.box import Box
-from paddock.spaces.box_bounds import Bound, first
+from paddock.spaces.box import Bound, Box, first
 from paddock.spaces.dict import Dict
 from paddock.spaces.discrete import Discrete
 from paddock.spaces.graph import Graph
-from paddock.spaces.json_fields import NODE_LIMIT, Budget, Fields
-from paddock.spaces.json_guard import TEXT_LIMIT_BYTES, parse
 from paddock.spaces.multi_binary import MultiBinary
 from paddock.spaces.multi_discrete import MultiDiscrete
 from paddock.spaces.oneof import OneOf
-from paddock.spaces.records.known import known_record
 from paddock.spaces.sequence import Sequence
 from paddock.spaces.space import Space
-from paddock.spaces.struct import Struct
+from paddock.spaces.struct import Struct, known_record
 from paddock.spaces.text import Text
 from paddock.spaces.tuple import Tuple
 
 VERSION = 1
 NAME_LIMIT = 200
+DEPTH_LIMIT = 32
+NODE_LIMIT = 4096
+ELEMENT_LIMIT = 2**26
+CHARACTER_LIMIT = 2**20
+AXIS_LIMIT = 32
+TEXT_LIMIT_BYTES = 16 * 2**20
+# A space of the largest allowed number of nodes needs fewer brackets than this, and nests less deep.
+BRACKET_LIMIT = 40_000
+NESTING_LIMIT = 128
 
 INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 NUMBERS = (*INTEGERS, "float16", "float32", "float64", "bool")
 
+_INFINITE = {"inf": math.inf, "-inf": -math.inf}
+_STRINGS = re.compile(r'"[^"]*"?')
+_SURROGATES = re.compile("[\ud800-\udfff]")
+_NOT_STRUCTURE = re.compile(r'[^][{}"]+')
+_DROPPED = {code: None for code in range(128) if chr(code) not in '[]{}"'}
+_TYPES = {
+    kind.__name__: kind
+    for kind in (Box, Discrete, MultiDiscrete, MultiBinary, Text, Tuple, Dict, Sequence, Graph, OneOf, Struct)
+}
+
 
 def to_json(space: Space[Any]) -> str:
-    """``space`` as text that `from_json` reads. What could not be read back is an error here already."""
+    """``space`` as text that `from_json` reads. A space that could not be read back is an error already here."""
     text = json.dumps({"paddock": VERSION, **_write(space, "$", Budget())}, allow_nan=False, separators=(",", ":"))
     if len(text) > TEXT_LIMIT_BYTES:
         raise InvalidSpace(f"$: the JSON form of this space is longer than {TEXT_LIMIT_BYTES} bytes")
@@ -69,14 +86,52 @@ def read_form(data: Any, path: str) -> Space[Any]:
 
 
 def _write(space: Space[Any], path: str, budget: Budget) -> dict[str, Any]:
-    rule = _WRITERS.get(type(space))
-    if rule is None:
+    if type(space) not in _TYPES.values():
         raise CustomSpaceError(
             f"{path}: {type(space).__name__} is a space class of your own, which has no JSON form; build it of "
-            f"{', '.join(kind.__name__ for kind in _WRITERS)}"
+            f"{', '.join(_TYPES)}"
         )
     with budget.enter(path):
-        return {"type": type(space).__name__, **rule(space, path, budget)}
+        return {"type": type(space).__name__, **_write_fields(space, path, budget)}
+
+
+def _write_fields(space: Space[Any], path: str, budget: Budget) -> dict[str, Any]:
+    match space:
+        case Box():
+            budget.spend(space.shape, f"{path}.shape")
+            low, high = _write_bound(space._low, "-inf"), _write_bound(space._high, "inf")
+            return {"low": low, "high": high, "shape": list(space.shape), "dtype": _write_dtype(space.dtype, path)}
+        case Discrete():
+            return {"n": int(space.n), "start": int(space.start), "dtype": _write_dtype(space.dtype, path)}
+        case MultiDiscrete():
+            budget.spend(space.shape, f"{path}.nvec")
+            nvec, start = space.nvec.reshape(-1).tolist(), space.start.reshape(-1).tolist()
+            return {"nvec": nvec, "start": start, "shape": list(space.shape), "dtype": _write_dtype(space.dtype, path)}
+        case MultiBinary():
+            budget.spend(space.shape, f"{path}.n")
+            return {"n": space.n if isinstance(space.n, int) else list(space.n)}
+        case Text():
+            budget.spend((space.max_length,), f"{path}.max_length")
+            charset = budget.check_text("".join(space.character_list), f"{path}.charset")
+            return {"min_length": space.min_length, "max_length": space.max_length, "charset": charset}
+        case Tuple() | OneOf():
+            return {"spaces": [_write(part, f"{path}.spaces[{i}]", budget) for i, part in enumerate(space.spaces)]}
+        case Dict():
+            pairs = []
+            for i, (key, part) in enumerate(space.spaces.items()):
+                place = f"{path}.spaces[{i}]"
+                if not isinstance(key, str):
+                    raise InvalidSpace(f"{place}[0]: the key {key!r} is not a str, so the Dict has no JSON form")
+                budget.check_text(key, f"{place}[0]")
+                pairs.append([key, _write(part, f"{place}[1]", budget)])
+            return {"spaces": pairs, "sort_keys": bool(space.sort_keys)}
+        case Sequence():
+            return {"space": _write(space.feature_space, f"{path}.space", budget), "stack": bool(space.stack)}
+        case Graph():
+            edges = None if space.edge_space is None else _write(space.edge_space, f"{path}.edge_space", budget)
+            return {"node_space": _write(space.node_space, f"{path}.node_space", budget), "edge_space": edges}
+    assert isinstance(space, Struct)  # the last of _TYPES
+    return {"name": budget.check_text(space.name, f"{path}.name"), "schema": space.schema}
 
 
 def _write_dtype(dtype: Any, path: str) -> str:
@@ -84,16 +139,6 @@ def _write_dtype(dtype: Any, path: str) -> str:
     if not dtype.isnative or dtype.name not in NUMBERS:
         raise InvalidSpace(f"{path}.dtype: {dtype!r} has no JSON form, expected one of {', '.join(NUMBERS)}")
     return str(dtype.name)
-
-
-def _write_box(space: Box, path: str, budget: Budget) -> dict[str, Any]:
-    budget.spend(space.shape, f"{path}.shape")
-    return {
-        "low": _write_bound(space._low, "-inf"),
-        "high": _write_bound(space._high, "inf"),
-        "shape": list(space.shape),
-        "dtype": _write_dtype(space.dtype, path),
-    }
 
 
 def _write_bound(bound: Bound, infinity: str) -> Any:
@@ -112,67 +157,14 @@ def _write_number(value: Any, bounded: bool, infinity: str) -> Any:
     return int(value)
 
 
-def _write_discrete(space: Discrete, path: str, budget: Budget) -> dict[str, Any]:
-    return {"n": int(space.n), "start": int(space.start), "dtype": _write_dtype(space.dtype, path)}
-
-
-def _write_multi_discrete(space: MultiDiscrete, path: str, budget: Budget) -> dict[str, Any]:
-    budget.spend(space.shape, f"{path}.nvec")
-    return {
-        "nvec": space.nvec.reshape(-1).tolist(),
-        "start": space.start.reshape(-1).tolist(),
-        "shape": list(space.shape),
-        "dtype": _write_dtype(space.dtype, path),
-    }
-
-
-def _write_multi_binary(space: MultiBinary, path: str, budget: Budget) -> dict[str, Any]:
-    budget.spend(space.shape, f"{path}.n")
-    return {"n": space.n if isinstance(space.n, int) else list(space.n)}
-
-
-def _write_text(space: Text, path: str, budget: Budget) -> dict[str, Any]:
-    budget.spend((space.max_length,), f"{path}.max_length")
-    charset = budget.check_text("".join(space.character_list), f"{path}.charset")
-    return {"min_length": space.min_length, "max_length": space.max_length, "charset": charset}
-
-
-def _write_spaces(space: Tuple | OneOf, path: str, budget: Budget) -> dict[str, Any]:
-    return {"spaces": [_write(part, f"{path}.spaces[{i}]", budget) for i, part in enumerate(space.spaces)]}
-
-
-def _write_dict(space: Dict, path: str, budget: Budget) -> dict[str, Any]:
-    pairs = []
-    for i, (key, part) in enumerate(space.spaces.items()):
-        if not isinstance(key, str):
-            raise InvalidSpace(f"{path}.spaces[{i}][0]: the key {key!r} is not a str, so the Dict has no JSON form")
-        budget.check_text(key, f"{path}.spaces[{i}][0]")
-        pairs.append([key, _write(part, f"{path}.spaces[{i}][1]", budget)])
-    return {"spaces": pairs, "sort_keys": bool(space.sort_keys)}
-
-
-def _write_sequence(space: Sequence, path: str, budget: Budget) -> dict[str, Any]:
-    return {"space": _write(space.feature_space, f"{path}.space", budget), "stack": bool(space.stack)}
-
-
-def _write_graph(space: Graph, path: str, budget: Budget) -> dict[str, Any]:
-    edges = None if space.edge_space is None else _write(space.edge_space, f"{path}.edge_space", budget)
-    return {"node_space": _write(space.node_space, f"{path}.node_space", budget), "edge_space": edges}
-
-
-def _write_struct(space: Struct, path: str, budget: Budget) -> dict[str, Any]:
-    return {"name": budget.check_text(space.name, f"{path}.name"), "schema": space.schema}
-
-
 def _read(data: Any, path: str, budget: Budget) -> Space[Any]:
     fields = Fields(data, path)
     kind = fields.text("type")
-    rule = _READERS.get(kind)
-    if rule is None:
-        raise InvalidSpace(f"{path}.type: unknown space {kind[:40]!r}, expected one of {', '.join(_READERS)}")
+    if kind not in _TYPES:
+        raise InvalidSpace(f"{path}.type: unknown space {kind[:40]!r}, expected one of {', '.join(_TYPES)}")
     with budget.enter(path):
         try:
-            space = rule(fields, budget)
+            space = _read_fields(kind, fields, budget)
         except InvalidSpace as error:
             # What a constructor says has no path yet.
             raise error if str(error).startswith("$") else InvalidSpace(f"{path}: {error}") from None
@@ -180,86 +172,54 @@ def _read(data: Any, path: str, budget: Budget) -> Space[Any]:
     return space
 
 
-def _read_box(fields: Fields, budget: Budget) -> Box:
-    dtype = np.dtype(fields.one_of("dtype", NUMBERS))
-    shape = fields.shape("shape")
-    budget.spend(shape, fields.at("shape"))
-    low, high = (_read_bound(fields, name, shape, dtype) for name in ("low", "high"))
-    return Box(low, high, shape, dtype)
-
-
-def _read_bound(fields: Fields, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
-    data = fields.take(name)
-    if not isinstance(data, list):
-        return fields.number(data, name, integer=dtype.kind != "f")
-    if len(data) != math.prod(shape):
-        raise InvalidSpace(f"{fields.at(name)}: expected {math.prod(shape)} numbers for the shape, got {len(data)}")
-    numbers = [fields.number(item, f"{name}[{i}]", integer=dtype.kind != "f") for i, item in enumerate(data)]
-    return _to_array(numbers, fields.at(name), dtype).reshape(shape)
-
-
-def _to_array(numbers: list[Any], path: str, dtype: np.dtype[Any]) -> NDArray[Any]:
-    """An array that Box casts to ``dtype`` itself, with its own checks; floats are cast here, silently."""
-    if dtype.kind != "f" and any(type(number) is float for number in numbers):
-        # Infinity among integers needs a float array, so the integers must be floats as well.
-        if any(type(number) is int and abs(number) > 2**53 for number in numbers):
-            raise InvalidSpace(f"{path}: integers beyond 2**53 can't stand beside infinity")
-        return np.array(numbers, dtype=np.float64)
-    wide_dtype = {"f": np.float64, "u": np.uint64}.get(dtype.kind, np.int64)
-    try:
-        wide: NDArray[Any] = np.array(numbers, dtype=wide_dtype)
-    except OverflowError:
-        raise InvalidSpace(f"{path}: a number is out of bounds of {dtype}") from None
-    if dtype.kind != "f":
-        return wide
-    with np.errstate(over="ignore"):
-        cast = wide.astype(dtype)
-    if (np.isinf(cast) != np.isinf(wide)).any():
-        raise InvalidSpace(f"{path}: a number is out of bounds of {dtype}")
-    return cast
-
-
-def _read_discrete(fields: Fields, budget: Budget) -> Discrete:
-    return Discrete(
-        fields.integer("n"), start=fields.integer("start"), dtype=np.dtype(fields.one_of("dtype", INTEGERS))
-    )
-
-
-def _read_multi_discrete(fields: Fields, budget: Budget) -> MultiDiscrete:
-    dtype = np.dtype(fields.one_of("dtype", INTEGERS))
-    shape = fields.shape("shape")
-    budget.spend(shape, fields.at("shape"))
-    # Always lists: a count that stands for millions of elements would make a short text take much memory.
-    nvec, start = (
-        np.array(fields.integers(name, math.prod(shape), np.iinfo(dtype)), dtype=dtype).reshape(shape)
-        for name in ("nvec", "start")
-    )
-    return MultiDiscrete(nvec, dtype=dtype, start=start)
-
-
-def _read_multi_binary(fields: Fields, budget: Budget) -> MultiBinary:
-    n = fields.integer("n") if not fields.is_list("n") else fields.shape("n")
-    budget.spend((n,) if isinstance(n, int) else n, fields.at("n"))
-    return MultiBinary(n)
-
-
-def _read_text(fields: Fields, budget: Budget) -> Text:
-    longest = fields.integer("max_length")
-    budget.spend((longest,), fields.at("max_length"))
-    charset = budget.check_text(fields.text("charset"), fields.at("charset"))
-    return Text(longest, min_length=fields.integer("min_length"), charset=charset)
-
-
-def _read_parts(fields: Fields, budget: Budget) -> list[Space[Any]]:
-    return [_read(part, f"{fields.at('spaces')}[{i}]", budget) for i, part in enumerate(fields.list("spaces"))]
-
-
-def _read_tuple(fields: Fields, budget: Budget) -> Tuple:
-    return Tuple(_read_parts(fields, budget))
-
-
-def _read_one_of(fields: Fields, budget: Budget) -> OneOf:
-    return OneOf(_read_parts(fields, budget))
+def _read_fields(kind: str, fields: Fields, budget: Budget) -> Space[Any]:
+    match kind:
+        case "Box":
+            dtype = np.dtype(fields.one_of("dtype", NUMBERS))
+            shape = fields.shape("shape")
+            budget.spend(shape, fields.at("shape"))
+            low, high = (_read_bound(fields, name, shape, dtype) for name in ("low", "high"))
+            return Box(low, high, shape, dtype)
+        case "Discrete":
+            n, start = fields.integer("n"), fields.integer("start")
+            return Discrete(n, start=start, dtype=np.dtype(fields.one_of("dtype", INTEGERS)))
+        case "MultiDiscrete":
+            dtype = np.dtype(fields.one_of("dtype", INTEGERS))
+            shape = fields.shape("shape")
+            budget.spend(shape, fields.at("shape"))
+            # Always lists: a count that stands for millions of elements would make a short text take much memory.
+            nvec, starts = (
+                np.array(fields.integers(name, math.prod(shape), np.iinfo(dtype)), dtype=dtype).reshape(shape)
+                for name in ("nvec", "start")
+            )
+            return MultiDiscrete(nvec, dtype=dtype, start=starts)
+        case "MultiBinary":
+            sizes = fields.shape("n") if fields.is_list("n") else fields.integer("n")
+            budget.spend((sizes,) if isinstance(sizes, int) else sizes, fields.at("n"))
+            return MultiBinary(sizes)
+        case "Text":
+            longest = fields.integer("max_length")
+            budget.spend((longest,), fields.at("max_length"))
+            charset = budget.check_text(fields.text("charset"), fields.at("charset"))
+            return Text(longest, min_length=fields.integer("min_length"), charset=charset)
+        case "Tuple" | "OneOf":
+            items = enumerate(fields.list("spaces"))
+            parts = [_read(part, f"{fields.at('spaces')}[{i}]", budget) for i, part in items]
+            return Tuple(parts) if kind == "Tuple" else OneOf(parts)
+        case "Dict":
+            return _read_dict(fields, budget)
+        case "Sequence":
+            feature = _read(fields.take("space"), fields.at("space"), budget)
+            return Sequence(feature, stack=fields.boolean("stack"))
+        case "Graph":
+            nodes = _read(fields.take("node_space"), fields.at("node_space"), budget)
+            edges = fields.take("edge_space")
+            return Graph(nodes, None if edges is None else _read(edges, fields.at("edge_space"), budget))
+    name = fields.text("name")[:NAME_LIMIT]
+    space = Struct.from_schema(fields.take("schema"), name)
+    known = known_record(name)
+    typed: Struct[Any] = space if known is None else Struct(known)
+    return typed if typed.schema == space.schema else space
 
 
 def _read_dict(fields: Fields, budget: Budget) -> Dict:
@@ -270,53 +230,266 @@ def _read_dict(fields: Fields, budget: Budget) -> Dict:
             raise InvalidSpace(f"{path}: expected a pair of a key and a space")
         key = budget.check_text(pair[0], f"{path}[0]")
         if key in spaces:
-            raise InvalidSpace(f"{path}[0]: the key {key[:40]!r} stands twice")
+            raise InvalidSpace(f"{path}[0]: the key {key[:40]!r} occurs twice")
         spaces[key] = _read(pair[1], f"{path}[1]", budget)
     return Dict(list(spaces.items()), sort_keys=fields.boolean("sort_keys"))
 
 
-def _read_sequence(fields: Fields, budget: Budget) -> Sequence:
-    return Sequence(_read(fields.take("space"), fields.at("space"), budget), stack=fields.boolean("stack"))
+def _read_bound(fields: Fields, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+    """A number, or an array that Box casts to ``dtype`` with its own checks; floats are cast here, silently."""
+    data, path, whole = fields.take(name), fields.at(name), dtype.kind != "f"
+    if not isinstance(data, list):
+        return fields.number(data, name, integer=whole)
+    if len(data) != math.prod(shape):
+        raise InvalidSpace(f"{path}: expected {math.prod(shape)} numbers for the shape, got {len(data)}")
+    numbers = [fields.number(item, f"{name}[{i}]", integer=whole) for i, item in enumerate(data)]
+    if whole and any(type(number) is float for number in numbers):
+        # Infinity among integers needs a float array, so the integers must be floats as well.
+        if any(type(number) is int and abs(number) > 2**53 for number in numbers):
+            raise InvalidSpace(f"{path}: integers beyond 2**53 can't stand beside infinity")
+        return np.array(numbers, dtype=np.float64).reshape(shape)
+    try:
+        wide: NDArray[Any] = np.array(numbers, dtype={"f": np.float64, "u": np.uint64}.get(dtype.kind, np.int64))
+    except OverflowError:
+        raise InvalidSpace(f"{path}: a number is out of bounds of {dtype}") from None
+    if whole:
+        return wide.reshape(shape)
+    with np.errstate(over="ignore"):
+        cast = wide.astype(dtype)
+    if (np.isinf(cast) != np.isinf(wide)).any():
+        raise InvalidSpace(f"{path}: a number is out of bounds of {dtype}")
+    return cast.reshape(shape)
 
 
-def _read_graph(fields: Fields, budget: Budget) -> Graph:
-    nodes = _read(fields.take("node_space"), fields.at("node_space"), budget)
-    edges = fields.take("edge_space")
-    return Graph(nodes, None if edges is None else _read(edges, fields.at("edge_space"), budget))
+class Budget:
+    """Counts depth, spaces and elements of the whole text, and refuses what is beyond the limits."""
+
+    def __init__(self) -> None:
+        self._depth = self._nodes = self._elements = 0
+
+    @contextmanager
+    def enter(self, path: str) -> Iterator[None]:
+        """Count one space, and one level while its parts are handled."""
+        self._depth += 1
+        self._nodes += 1
+        if self._depth > DEPTH_LIMIT:
+            raise InvalidSpace(f"{path}: spaces are nested deeper than {DEPTH_LIMIT} levels")
+        if self._nodes > NODE_LIMIT:
+            raise InvalidSpace(f"{path}: more than {NODE_LIMIT} spaces")
+        yield
+        self._depth -= 1
+
+    def spend(self, shape: tuple[int, ...], path: str) -> None:
+        """Count the elements of a value of that shape."""
+        self._elements += math.prod(max(size, 1) for size in shape)
+        if self._elements > ELEMENT_LIMIT:
+            raise InvalidSpace(f"{path}: values of this space have more than {ELEMENT_LIMIT} elements")
+
+    @staticmethod
+    def check_text(text: str, path: str) -> str:
+        """``text``, after checking that it is Unicode and not too long."""
+        if len(text) > CHARACTER_LIMIT:
+            raise InvalidSpace(f"{path}: longer than {CHARACTER_LIMIT} characters")
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise InvalidSpace(f"{path}: a lone surrogate at {error.start} is not Unicode text") from None
+        return text
 
 
-def _read_struct(fields: Fields, budget: Budget) -> Struct:
-    name = fields.text("name")[:NAME_LIMIT]
-    space = Struct.from_schema(fields.take("schema"), name)
-    known = known_record(name)
-    typed: Struct[Any] = space if known is None else Struct(known)
-    return typed if typed.schema == space.schema else space
+class Fields:
+    """The fields of one JSON object, taken one by one; a field left over at the end is an error.
+
+    Every error begins with the field's path.
+    """
+
+    def __init__(self, data: Any, path: str) -> None:
+        if isinstance(data, Repeated):
+            raise InvalidSpace(f"{path}: the key {data.key[:40]!r} occurs twice")
+        if not isinstance(data, dict):
+            raise InvalidSpace(f"{path}: expected an object that describes a space, got {_kind(data)}")
+        self._left, self._path = dict(data), path
+
+    def at(self, name: str) -> str:
+        """The path of the field."""
+        return f"{self._path}.{name}"
+
+    def take(self, name: str) -> Any:
+        """The field as it is."""
+        if name not in self._left:
+            raise InvalidSpace(f"{self.at(name)}: this field is missing")
+        return self._left.pop(name)
+
+    def check_nothing_left(self) -> None:
+        """Refuse a field that was not taken: a reader of another version may give it a meaning."""
+        for name in self._left:
+            raise InvalidSpace(f"{self.at(name[:40])}: unknown field")
+
+    def is_list(self, name: str) -> bool:
+        """Whether the field is there and a list."""
+        return isinstance(self._left.get(name), list)
+
+    def integer(self, name: str) -> int:
+        """An integer, not true or false."""
+        value = self.take(name)
+        if type(value) is not int or value.bit_length() > 64:
+            raise InvalidSpace(f"{self.at(name)}: expected an integer, got {_kind(value)}")
+        return value
+
+    def text(self, name: str) -> str:
+        """A string."""
+        value = self.take(name)
+        if not isinstance(value, str):
+            raise InvalidSpace(f"{self.at(name)}: expected a string, got {_kind(value)}")
+        return value
+
+    def boolean(self, name: str) -> bool:
+        """A true or false."""
+        value = self.take(name)
+        if not isinstance(value, bool):
+            raise InvalidSpace(f"{self.at(name)}: expected true or false, got {_kind(value)}")
+        return value
+
+    def list(self, name: str) -> list[Any]:
+        """A list."""
+        value = self.take(name)
+        if not isinstance(value, list):
+            raise InvalidSpace(f"{self.at(name)}: expected a list, got {_kind(value)}")
+        return value
+
+    def one_of(self, name: str, choices: tuple[str, ...]) -> str:
+        """One of these strings."""
+        value = self.text(name)
+        if value not in choices:
+            raise InvalidSpace(f"{self.at(name)}: expected one of {', '.join(choices)}, got {value[:40]!r}")
+        return value
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """The sizes of some axes."""
+        sizes = self.list(name)
+        if len(sizes) > AXIS_LIMIT:
+            raise InvalidSpace(f"{self.at(name)}: more than {AXIS_LIMIT} axes")
+        for i, size in enumerate(sizes):
+            if type(size) is not int or size < 0:
+                raise InvalidSpace(f"{self.at(name)}[{i}]: expected an integer of zero or more, got {_kind(size)}")
+        return tuple(sizes)
+
+    def integers(self, name: str, count: int, limits: Any) -> Any:
+        """A list of exactly ``count`` integers from ``limits.min`` to ``limits.max``."""
+        numbers = self.list(name)
+        if len(numbers) != count:
+            raise InvalidSpace(f"{self.at(name)}: expected {count} integers for the shape, got {len(numbers)}")
+        for i, number in enumerate(numbers):
+            if type(number) is not int or not limits.min <= number <= limits.max:
+                raise InvalidSpace(f"{self.at(name)}[{i}]: expected an integer of {limits.dtype}, got {_kind(number)}")
+        return numbers
+
+    def number(self, value: Any, name: str, *, integer: bool) -> int | float:
+        """``value`` as a bound: a number (with ``integer`` only whole ones), or infinity by name."""
+        if isinstance(value, str) and value in _INFINITE:
+            return _INFINITE[value]
+        if (type(value) is int and value.bit_length() <= 1024) or (type(value) is float and not integer):
+            return value
+        expected = "an integer" if integer else "a number"
+        raise InvalidSpace(f'{self.at(name)}: expected {expected}, "inf" or "-inf", got {_kind(value)}')
 
 
-_WRITERS: dict[type, Callable[[Any, str, Budget], dict[str, Any]]] = {
-    Box: _write_box,
-    Discrete: _write_discrete,
-    MultiDiscrete: _write_multi_discrete,
-    MultiBinary: _write_multi_binary,
-    Text: _write_text,
-    Tuple: _write_spaces,
-    Dict: _write_dict,
-    Sequence: _write_sequence,
-    Graph: _write_graph,
-    OneOf: _write_spaces,
-    Struct: _write_struct,
-}
+def _kind(value: Any) -> str:
+    """What a JSON value is, short enough for a message."""
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    if isinstance(value, (int, float)):
+        return f"{value:.6g}" if isinstance(value, float) or abs(value) < 2**60 else "a huge integer"
+    if isinstance(value, str):
+        return repr(value[:40])
+    return "a list" if isinstance(value, list) else "an object"
 
-_READERS: dict[str, Callable[[Fields, Budget], Space[Any]]] = {
-    "Box": _read_box,
-    "Discrete": _read_discrete,
-    "MultiDiscrete": _read_multi_discrete,
-    "MultiBinary": _read_multi_binary,
-    "Text": _read_text,
-    "Tuple": _read_tuple,
-    "Dict": _read_dict,
-    "Sequence": _read_sequence,
-    "Graph": _read_graph,
-    "OneOf": _read_one_of,
-    "Struct": _read_struct,
-}
+
+class Repeated(dict[str, Any]):
+    """An object in which a key occurs twice. Not refused at once, so that the reader can say where it is."""
+
+    key = ""
+
+
+def parse(text: str | bytes, *, object_limit: int) -> Any:
+    """Parse JSON text from strangers, or raise InvalidSpace.
+
+    Sizes are checked before anything is built, so refusing costs little time and memory. Stricter than ``json.loads``:
+    NaN and Infinity, numbers too large for a float, and repeated keys are refused.
+    """
+    if not isinstance(text, (str, bytes, bytearray)):
+        raise InvalidSpace(f"$: the JSON form of a space is str or bytes, got {type(text).__name__}")
+    if len(text) > TEXT_LIMIT_BYTES:
+        raise InvalidSpace(f"$: the text is longer than {TEXT_LIMIT_BYTES} bytes")
+    opening = ("[", "{") if isinstance(text, str) else (b"[", b"{")
+    if sum(map(text.count, opening)) > BRACKET_LIMIT:  # type: ignore[arg-type]
+        raise InvalidSpace(f"$: the text has more than {BRACKET_LIMIT} lists and objects")
+    plain = _decode(text)
+    _check_nesting(plain)
+    try:
+        return json.loads(
+            plain, object_pairs_hook=_Objects(object_limit).read, parse_float=_float, parse_constant=_constant
+        )
+    except InvalidSpace:
+        raise
+    except json.JSONDecodeError as error:
+        raise InvalidSpace(f"$: the text is not JSON: {error.msg} at character {error.pos}") from None
+    except (ValueError, RecursionError) as error:  # an integer of thousands of digits
+        raise InvalidSpace(f"$: the text is not acceptable JSON: {error}") from None
+
+
+def _decode(text: str | bytes | bytearray) -> str:
+    if isinstance(text, str):
+        lone = None if text.isascii() else _SURROGATES.search(text)
+        if lone is None:
+            return text
+        raise InvalidSpace(f"$: the text is not UTF-8: a lone surrogate at character {lone.start()}")
+    try:
+        return str(text, "utf-8")
+    except UnicodeDecodeError as error:
+        raise InvalidSpace(f"$: the text is not UTF-8: {error.reason} at byte {error.start}") from None
+
+
+def _check_nesting(text: str) -> None:
+    """Refuse deep nesting before the parser, which calls itself for every level, sees it."""
+    # Escapes go first, so that every quote left begins or ends a string.
+    plain = text.replace("\\\\", "").replace('\\"', "") if "\\" in text else text
+    structure = plain.translate(_DROPPED) if plain.isascii() else _NOT_STRUCTURE.sub("", plain)
+    # Two quotes side by side are an empty string, or two strings with no bracket between: gone, nothing else changes.
+    depth = 0
+    for bracket in _STRINGS.sub("", structure.replace('""', "")):
+        depth += 1 if bracket in "[{" else -1
+        if depth > NESTING_LIMIT:
+            raise InvalidSpace(f"$: the text is nested deeper than {NESTING_LIMIT} levels")
+        if depth < 0:
+            return  # not JSON, as the parser will say
+
+
+class _Objects:
+    """Makes the objects of one text and counts them, so that too many are refused before more is built."""
+
+    def __init__(self, limit: int) -> None:
+        self._left = self._limit = limit
+
+    def read(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        self._left -= 1
+        if self._left < 0:
+            raise InvalidSpace(f"$: more than {self._limit} spaces")
+        found = dict(pairs)
+        if len(found) == len(pairs):
+            return found
+        repeated = Repeated(found)
+        met: set[str] = set()
+        repeated.key = next(key for key, _ in pairs if key in met or met.add(key))  # type: ignore[func-returns-value]
+        return repeated
+
+
+def _float(digits: str) -> float:
+    value = float(digits)
+    if not math.isfinite(value):
+        raise InvalidSpace(f'$: the number {digits[:40]} is too large for a float; infinity is the string "inf"')
+    return value
+
+
+def _constant(name: str) -> NoReturn:
+    raise InvalidSpace(f'$: {name} is not JSON; infinity is the string "inf" or "-inf"')

@@ -1,4 +1,4 @@
-"""The JSON Schema (draft 2020-12) of a space's values, in the form that `value_to_json` gives.
+"""The JSON Schema (draft 2020-12) of a space's values, in the form that `value_to_json` writes.
 
 Large arrays with differing bounds are described by their extremes, so a schema may admit values that
 `value_from_json` refuses; it never refuses a member.
@@ -22,7 +22,6 @@ from paddock.spaces.json_value import check_keys
 from paddock.spaces.multi_binary import MultiBinary
 from paddock.spaces.multi_discrete import MultiDiscrete
 from paddock.spaces.oneof import OneOf
-from paddock.spaces.records.hoist import Whole, hoist
 from paddock.spaces.sequence import Sequence
 from paddock.spaces.space import Space
 from paddock.spaces.struct import Struct
@@ -30,6 +29,7 @@ from paddock.spaces.text import Text
 from paddock.spaces.tuple import Tuple
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
+DEFINITIONS = "#/$defs/"
 
 # Beyond this many elements (characters), differing bounds (the character set) are not spelled out one by one.
 DETAIL_LIMIT = 1024
@@ -56,7 +56,7 @@ def describe(space: Space[Any]) -> Schema:
 def _box(space: Box) -> Schema:
     if space._low.uniform and space._high.uniform:
         corner = (0,) * len(space.shape)
-        return _nested(_number(space.low[corner], space.high[corner]), space.shape)
+        return _nest_in_arrays(_number(space.low[corner], space.high[corner]), space.shape)
     return _arrays(space.low, space.high)
 
 
@@ -67,20 +67,20 @@ def _multi_discrete(space: MultiDiscrete) -> Schema:
 
 @describe.register(MultiBinary)
 def _multi_binary(space: MultiBinary) -> Schema:
-    return _nested({"enum": [0, 1]}, space.shape)
+    return _nest_in_arrays({"enum": [0, 1]}, space.shape)
 
 
 def _arrays(low: NDArray[Any], high: NDArray[Any]) -> Schema:
     if low.size == 0:
-        return _nested({}, low.shape)
+        return _nest_in_arrays({}, low.shape)
     if low.size > DETAIL_LIMIT:
-        return _nested(_number(low.min(), high.max()), low.shape)
+        return _nest_in_arrays(_number(low.min(), high.max()), low.shape)
     if low.ndim == 0:
         return _number(low[()], high[()])
     return _list_of([_arrays(*pair) for pair in zip(np.asarray(low), np.asarray(high), strict=True)])
 
 
-def _nested(leaf: Schema, shape: tuple[int, ...]) -> Schema:
+def _nest_in_arrays(leaf: Schema, shape: tuple[int, ...]) -> Schema:
     for size in reversed(shape):
         leaf = {"type": "array", "items": leaf, "minItems": size, "maxItems": size}
     return leaf
@@ -123,13 +123,10 @@ def _text(space: Text) -> Schema:
     if not characters:
         schema["maxLength"] = 0
     elif len(characters) <= PATTERN_LIMIT:
-        schema["pattern"] = f"^[{''.join(_in_class(char) for char in characters)}]*$"
+        # In the spelling that all dialects of regular expressions share.
+        escaped = [char if char.isalnum() or ord(char) > 0xFFFF else f"\\u{ord(char):04x}" for char in characters]
+        schema["pattern"] = f"^[{''.join(escaped)}]*$"
     return schema
-
-
-def _in_class(char: str) -> str:
-    """A character for a regular expression's brackets, in the spelling that all dialects share."""
-    return char if char.isalnum() or ord(char) > 0xFFFF else f"\\u{ord(char):04x}"
 
 
 @describe.register(Tuple)
@@ -178,3 +175,41 @@ def _object(properties: dict[str, Schema]) -> Schema:
         "required": list(properties),
         "additionalProperties": False,
     }
+
+
+class Whole(dict[str, Any]):
+    """A schema with definitions of its own. Not told by its keys: a field of a Dict may be called ``$defs`` too."""
+
+
+def hoist(schema: Schema) -> Schema:
+    """``schema`` with the definitions of all its parts at its top, where references are looked up.
+
+    Names that clash get a number.
+    """
+    top: Schema = {}
+
+    def find_name(name: str, definition: Any) -> str:
+        free, number = name, 2
+        while free in top and top[free] != definition:
+            free, number = f"{name}_{number}", number + 1
+        top.setdefault(free, definition)
+        return free
+
+    def lift(part: Any, names: dict[str, str]) -> Any:
+        if isinstance(part, list):
+            return [lift(item, names) for item in part]
+        if not isinstance(part, dict):
+            return part
+        if isinstance(part, Whole):
+            own = part.get("$defs", {})
+            names = {name: find_name(name, definition) for name, definition in own.items()}
+            top.update({names[name]: lift(definition, names) for name, definition in own.items()})
+            part = {key: item for key, item in part.items() if key != "$defs"}
+        found = {key: lift(item, names) for key, item in part.items()}
+        reference = found.get("$ref")
+        if isinstance(reference, str) and (name := reference.removeprefix(DEFINITIONS)) in names:
+            found["$ref"] = DEFINITIONS + names[name]
+        return found
+
+    lifted: Schema = lift(schema, {})
+    return {**lifted, "$defs": top} if top else lifted

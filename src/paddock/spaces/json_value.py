@@ -32,14 +32,14 @@ _INFINITE = {"inf": math.inf, "-inf": -math.inf}
 
 
 def value_to_json(space: Space[Any], x: Any) -> Any:
-    """``x`` as JSON data; InvalidSpace where it is no member."""
+    """``x`` as JSON data; InvalidSpace if it is not a member."""
     if not space.contains(x):
         raise InvalidSpace(f"$: {x!r:.200} is not in {space!r:.200}")
     return encode(space, x)
 
 
 def value_from_json(space: Space[Any], data: Any) -> Any:
-    """The member that ``data`` describes; InvalidSpace, with the path, where it describes none."""
+    """The member that ``data`` describes; InvalidSpace, with the path, if it describes none."""
     return decode(space, data, "$")
 
 
@@ -300,10 +300,13 @@ def _floats(leaves: list[Any], space: Any, path: str) -> NDArray[Any]:
         numbers = [_INFINITE.get(leaf, leaf) if isinstance(leaf, str) else leaf for leaf in leaves]
     for i, (leaf, number) in enumerate(zip(leaves, numbers, strict=True)):
         # Infinity has a name in JSON; a float that is infinite came from somewhere else, and NaN is never a member.
-        if type(number) not in (int, float) or (number is leaf and not _is_finite(number)):
-            _refuse(
-                _at(path, np.unravel_index(i, space.shape) if space.shape else ()), 'a number, "inf" or "-inf"', leaf
-            )
+        try:
+            fits = type(number) in (int, float) and (number is not leaf or math.isfinite(number))
+        except OverflowError:  # an integer beyond the floats
+            fits = False
+        if not fits:
+            place = np.unravel_index(i, space.shape) if space.shape else ()
+            _refuse(_at(path, place), 'a number, "inf" or "-inf"', leaf)
     wide = np.array(numbers, dtype=np.float64)
     with np.errstate(over="ignore"):
         cast = wide.astype(space.dtype)
@@ -312,13 +315,6 @@ def _floats(leaves: list[Any], space: Any, path: str) -> NDArray[Any]:
         place = np.unravel_index(grown[0], space.shape) if space.shape else ()
         _refuse(_at(path, place), f"a number of {space.dtype}", wide[grown[0]].item())
     return cast
-
-
-def _is_finite(number: Any) -> bool:
-    try:
-        return math.isfinite(number)
-    except OverflowError:  # an integer beyond the floats
-        return False
 
 
 def _at(path: str, place: Any) -> str:

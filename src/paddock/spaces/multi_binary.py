@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from paddock.errors import InvalidProbability, InvalidSpace
-from paddock.spaces.space import Space, check_one_given, is_integer
+from paddock.spaces.space import Space, check_not_both, is_integer
 
 
 class MultiBinary(Space[NDArray[np.int8]]):
@@ -57,7 +57,7 @@ class MultiBinary(Space[NDArray[np.int8]]):
         mask: int8 of this shape, 0 and 1 fix an element, 2 leaves it random. probability: float64 of this shape, how
         likely each element is a 1.
         """
-        check_one_given(mask, probability)
+        check_not_both(mask, probability)
         if probability is not None:
             self._check(probability, np.float64, "probability", InvalidProbability)
             if not ((probability >= 0) & (probability <= 1)).all():

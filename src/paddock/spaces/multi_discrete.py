@@ -5,23 +5,14 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Mapping
 from collections.abc import Sequence as AbstractSequence
-from typing import TYPE_CHECKING, Any, Generic, Literal
+from typing import Any, Generic, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from paddock.errors import InvalidSpace
 from paddock.spaces.discrete import Discrete, check_mask, check_probability
-from paddock.spaces.space import MaskNDArray, Space, check_one_given
-
-if TYPE_CHECKING:
-    from typing_extensions import TypeVar
-
-    IntegerT_co = TypeVar("IntegerT_co", bound=np.integer[Any], covariant=True, default=Any)
-else:
-    from typing import TypeVar
-
-    IntegerT_co = TypeVar("IntegerT_co", bound=np.integer, covariant=True)
+from paddock.spaces.space import IntegerT_co, MaskNDArray, Space, check_not_both
 
 
 class MultiDiscrete(Space[NDArray[IntegerT_co]], Generic[IntegerT_co]):
@@ -84,7 +75,7 @@ class MultiDiscrete(Space[NDArray[IntegerT_co]], Generic[IntegerT_co]):
         mask: per element an int8[n] with 1 where a value may be chosen, all 0 gives ``start``; nested tuples for more
         axes. probability: likewise float64[n] with sum 1.
         """
-        check_one_given(mask, probability)
+        check_not_both(mask, probability)
         if mask is not None:
             return np.array(self._sample_masked(mask, self.nvec, self.start, "mask"), dtype=self.dtype)
         if probability is not None:

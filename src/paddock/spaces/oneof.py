@@ -33,7 +33,7 @@ class OneOf(Space[tuple[int, T_co]]):
         return all(space.is_np_flattenable for space in self.spaces)
 
     def seed(self, seed: int | tuple[int, ...] | None = None) -> tuple[Any, ...]:
-        """Seed this space and the subspaces: anew (None), from one integer, or with one seed each, this space first."""
+        """Seed this space and the subspaces: from entropy (None), one integer, or a tuple of seeds, own seed first."""
         if seed is None:
             return (super().seed(None), *(space.seed(None) for space in self.spaces))
         if is_integer(seed):

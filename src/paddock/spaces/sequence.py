@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from paddock.errors import InvalidSpace
-from paddock.spaces.members import count_members
-from paddock.spaces.space import SEED_LIMIT, Space, check_one_given, is_integer
+from paddock.spaces.box import Box
+from paddock.spaces.discrete import Discrete
+from paddock.spaces.space import SEED_LIMIT, Space, check_not_both, is_integer
 
 
 class Sequence(Space["tuple[Any, ...] | Any"]):
@@ -42,7 +43,7 @@ class Sequence(Space["tuple[Any, ...] | Any"]):
         """The feature space with a leading axis; only for ``stack=True``."""
         if not self.stack:
             raise AttributeError("stacked_feature_space: this Sequence has stack=False")
-        # Made when first asked for: nested ones would double in size with every level.
+        # Made on first use: nested ones would double in size with every level.
         if self._stacked is None:
             from paddock.spaces.batch import batch_space
 
@@ -54,13 +55,13 @@ class Sequence(Space["tuple[Any, ...] | Any"]):
         return False
 
     def seed(self, seed: int | tuple[int, int] | None = None) -> tuple[Any, Any]:
-        """Seed this space and the feature space: anew (None), from one integer, or with one seed each."""
+        """Seed this space and the feature space: from entropy (None), from one integer, or with one seed each."""
         if seed is None:
             return super().seed(None), self.feature_space.seed(None)
         if is_integer(seed):
             own = super().seed(seed)  # type: ignore[arg-type]
             subseed = int(self.np_random.integers(SEED_LIMIT))
-            super().seed(own)  # so that one integer and the tuple of both seeds begin the same stream
+            super().seed(own)  # so that one integer and the tuple of both seeds start the same stream
             return own, self.feature_space.seed(subseed)
         if not isinstance(seed, (tuple, list)):
             raise InvalidSpace(f"Expected None, int, tuple of ints, actual type: {type(seed)}")
@@ -80,7 +81,7 @@ class Sequence(Space["tuple[Any, ...] | Any"]):
         mask, probability: (length, what the feature space takes), where length is None, an integer, or an array of
         integers to choose from.
         """
-        check_one_given(mask, probability)
+        check_not_both(mask, probability)
         narrowed: dict[str, Any] = {}
         length_mask = None
         if mask is not None:
@@ -167,3 +168,39 @@ class Sequence(Space["tuple[Any, ...] | Any"]):
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_stacked": None}
+
+
+def count_members(space: Space[Any], items: Any, batched: Callable[[], Space[Any]]) -> int | None:
+    """How many elements the batch ``items`` has, or None if one of them is not a member of ``space``. Never raises.
+
+    ``batched`` returns the space that ``iterate`` needs; it is called only on the slow way, element by element.
+    """
+    if type(items) is np.ndarray and items.ndim:
+        if len(items) == 0:
+            return 0
+        answer = _check_array(space, items)
+        if answer is not None:
+            return len(items) if answer else None
+    from paddock.spaces.batch import iterate
+
+    try:
+        len(items)  # an iterator would be used up by the question, or never end
+        parts = list(iterate(batched(), items))
+    except Exception:
+        return None
+    return len(parts) if all(space.contains(part) for part in parts) else None
+
+
+def _check_array(space: Space[Any], items: NDArray[Any]) -> bool | None:
+    """Whether an array consists of members, or None where there is no quick answer."""
+    # Exact types: a subclass may define its members in its own way.
+    if type(space) is Box and items.ndim > 1:
+        return items.shape[1:] == space.shape and space._within(items)
+    if type(space) is Discrete and items.dtype.kind in "iu":
+        return (
+            items.ndim == 1
+            and bool(np.can_cast(items.dtype, space.n.dtype))
+            and b"\0" not in (items >= space._first).tobytes()
+            and b"\0" not in (items < space._end).tobytes()
+        )
+    return None

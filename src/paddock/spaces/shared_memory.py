@@ -1,4 +1,4 @@
-"""Batches in memory that processes share. What is read is a view: the next write of a lane changes it.
+"""Batches in memory that processes share. Reading returns views, which the next write changes.
 
 Spaces of your own register rules here. Sequence, Graph and Struct have none: their members have no fixed size.
 """
@@ -83,7 +83,7 @@ def _create_text(space: Text, n: int = 1, ctx: Any = multiprocessing) -> Any:
 
 @create_shared_memory.register(OneOf)
 def _create_one_of(space: OneOf, n: int = 1, ctx: Any = multiprocessing) -> tuple[Any, ...]:
-    """The alternative that each lane has taken, then room for each alternative in every lane."""
+    """The index of each lane's alternative, then room for each alternative in every lane."""
     chosen = ctx.Array(np.dtype(np.int64).char, n)
     return (chosen, *(create_shared_memory(part, n=n, ctx=ctx) for part in space.spaces))
 
@@ -100,7 +100,7 @@ def _create_nothing(space: Graph | Sequence | Struct, n: int = 1, ctx: Any = mul
 
 @singledispatch
 def read_from_shared_memory(space: Space[Any], shared_memory: Any, n: int = 1) -> Any:
-    """The batch of ``n`` members that was written. Arrays are views; copy what must not change."""
+    """Read the batch of ``n`` members. Arrays are views; copy what must not change."""
     raise _no_rule("read_from_shared_memory", space)
 
 
@@ -141,7 +141,7 @@ def _read_one_of(space: OneOf, shared_memory: Any, n: int = 1) -> tuple[tuple[np
 
 @singledispatch
 def write_to_shared_memory(space: Space[Any], index: int, value: Any, shared_memory: Any) -> None:
-    """Put ``value``, a member, into lane ``index``. The lock is not taken: each lane has one writer."""
+    """Write ``value``, a member, into lane ``index``. Takes no lock: each lane has one writer."""
     raise _no_rule("write_to_shared_memory", space)
 
 

@@ -14,14 +14,18 @@ from paddock import seeding
 from paddock.errors import InvalidSpace
 
 if TYPE_CHECKING:
-    # Only type checkers know TypeVar defaults on Python 3.10; they let people write plain `Space`.
+    # Only type checkers know TypeVar defaults on Python 3.10; they let you write plain `Space`.
     from typing_extensions import TypeVar
 
     T_co = TypeVar("T_co", covariant=True, default=Any)
+    ScalarT_co = TypeVar("ScalarT_co", bound=np.generic, covariant=True, default=Any)
+    IntegerT_co = TypeVar("IntegerT_co", bound=np.integer[Any], covariant=True, default=Any)
 else:
     from typing import TypeVar
 
     T_co = TypeVar("T_co", covariant=True)
+    ScalarT_co = TypeVar("ScalarT_co", bound=np.generic, covariant=True)
+    IntegerT_co = TypeVar("IntegerT_co", bound=np.integer, covariant=True)
 
 MaskNDArray: TypeAlias = npt.NDArray[np.int8]
 
@@ -30,7 +34,7 @@ SEED_LIMIT = 2**31 - 1
 
 
 class _ForPydantic:
-    """A hook of pydantic that a space has where it annotates a field, and its class, as a type, has not."""
+    """A hook of pydantic for spaces, which annotate fields; their classes don't have it."""
 
     def __init__(self, function: str) -> None:
         self._function = function
@@ -44,7 +48,7 @@ class _ForPydantic:
 
 
 class _Plain:
-    """Gives spaces the memory layout of any class, so that Python lets other bases be added (``core.kinship``)."""
+    """Gives spaces the memory layout of any class, so that Python lets other bases be added (``core/env.py``)."""
 
 
 class Space(_Plain, Generic[T_co]):
@@ -79,7 +83,7 @@ class Space(_Plain, Generic[T_co]):
 
     @property
     def np_random(self) -> np.random.Generator:
-        """The generator behind ``sample``; seeded from the system's entropy when nobody has seeded it."""
+        """The generator behind ``sample``; seeded from the system's entropy unless ``seed`` was called."""
         if self._np_random is None:
             self.seed()
         if self._np_random is None:  # seed() of a Tuple or Dict without a seed reaches only the subspaces
@@ -88,12 +92,12 @@ class Space(_Plain, Generic[T_co]):
         return self._np_random
 
     def _copy_np_random(self) -> np.random.Generator:
-        """A generator of its own that stands where `np_random` stands; nobody gets hold of ours."""
+        """A copy of the generator in its present state, so that ours is never shared."""
         return deepcopy(self.np_random)
 
     @property
     def shape(self) -> tuple[int, ...] | None:
-        """The shape of the values, or None where they are no arrays."""
+        """The shape of the values, or None where they are not arrays."""
         return self._shape
 
     @property
@@ -106,7 +110,7 @@ class Space(_Plain, Generic[T_co]):
         raise NotImplementedError
 
     def seed(self, seed: int | None = None) -> int | Any:
-        """Begin the random stream anew and say which seed was used; a composite space seeds its subspaces too."""
+        """Start a new random stream and return the seed that was used; a composite space seeds its subspaces too."""
         self._np_random, used = seeding.np_random(seed)
         return used
 
@@ -127,15 +131,15 @@ class Space(_Plain, Generic[T_co]):
             setattr(self, name, value)
 
     def to_jsonable(self, sample_n: Iterable[T_co]) -> list[Any] | Any:
-        """A batch of members as data for ``json.dumps`` (Gymnasium's form; `value_to_json` is the exact one)."""
+        """A batch of members as data for ``json.dumps``, in Gymnasium's form; `value_to_json` is the exact one."""
         return list(sample_n)
 
     def from_jsonable(self, sample_n: list[Any]) -> list[Any]:
-        """The batch of members that `to_jsonable` was given."""
+        """The batch of members that `to_jsonable` wrote."""
         return sample_n
 
     def to_json(self) -> str:
-        """The space as JSON text: versioned, and free of code. The random stream is no part of it."""
+        """The space as JSON text: versioned, free of code, and without the random stream."""
         from paddock.spaces.json_form import to_json
 
         return to_json(self)
@@ -159,20 +163,20 @@ class Space(_Plain, Generic[T_co]):
         return json_schema(self)
 
     def value_to_json(self, x: Any) -> Any:
-        """One member as JSON data; exact, with the strings ``"inf"`` and ``"-inf"`` for what JSON has no number."""
+        """One member as JSON data; exact, with the strings ``"inf"`` and ``"-inf"`` for infinity."""
         from paddock.spaces.json_value import value_to_json
 
         return value_to_json(self, x)
 
     def value_from_json(self, data: Any) -> Any:
-        """The member that `value_to_json` was given; anything else is an InvalidSpace that names the place."""
+        """The member that `value_to_json` wrote; anything else is an InvalidSpace that names the place."""
         from paddock.spaces.json_value import value_from_json
 
         return value_from_json(self, data)
 
 
-def check_one_given(mask: Any, probability: Any) -> None:
-    """Refuse a draw that is narrowed in both ways."""
+def check_not_both(mask: Any, probability: Any) -> None:
+    """Refuse a sample with both a mask and probabilities."""
     if mask is not None and probability is not None:
         raise InvalidSpace(
             "Only one of `mask` or `probability` can be provided, "

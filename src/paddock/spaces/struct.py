@@ -1,11 +1,14 @@
 """Typed records: a member is an instance of a dataclass, a pydantic model or a msgspec struct whose fields are valid.
 
-A Struct that was read from JSON has no class at hand: its members are dicts with the same fields.
+A Struct that was read from JSON has no class: its members are dicts with the same fields.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import cache, reduce
+from importlib import import_module
+from operator import or_
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
@@ -14,11 +17,28 @@ from paddock.errors import InvalidSpace, InvalidValue
 from paddock.spaces.space import Space, T_co
 
 if TYPE_CHECKING:
-    from paddock.spaces.records.hoist import Schema
+    from paddock.spaces.json_schema import Schema
     from paddock.spaces.records.kinds import Kind
 
-# Code of the class's own may refuse what its schema allows.
+
+# The class's own code may refuse what its schema allows.
 SAMPLE_TRIES = 100
+# paddock's own records, which both ends of a wire know: they arrive as records, all others as dicts of their fields.
+# A name from elsewhere chooses among these classes and nothing else. It ends in a number: raise it when a field
+# changes, and an end with other fields takes the record for one that it does not know.
+# By text: they live in layers above this one, and are loaded when the first one arrives.
+_HOMES = {
+    "agentic.CallTool.1": ("paddock.agentic.messages", "CallTool"),
+    "agentic.ListTools.1": ("paddock.agentic.messages", "ListTools"),
+    "agentic.Say.1": ("paddock.agentic.messages", "Say"),
+    "agentic.Observation.1": ("paddock.agentic.messages", "Observation"),
+}
+_NAMES = {home: name for name, home in _HOMES.items()}
+# The names that their Structs have in JSON.
+_UNIONS = {
+    "Observation": ("agentic.Observation.1",),
+    "CallTool | ListTools | Say": ("agentic.CallTool.1", "agentic.ListTools.1", "agentic.Say.1"),
+}
 
 
 class Struct(Space[T_co]):
@@ -52,18 +72,15 @@ class Struct(Space[T_co]):
     @overload  # a union has no type that a checker could say here
     def __init__(self: Struct[Any], record: Any, seed: int | np.random.Generator | None = None) -> None: ...
     def __init__(self, record: Any, seed: int | np.random.Generator | None = None) -> None:
-        from paddock.spaces.records.unions import members_of
+        from paddock.spaces.records.kinds import members_of
 
         self._set_up(members_of(record))
         super().__init__(None, None, seed)
 
     def _set_up(self, records: tuple[Any, ...], name: str = "", schema: Schema | None = None) -> None:
-        """Of classes, or of no class and a schema."""
-        from paddock.spaces.records.compile import compile_schema
-        from paddock.spaces.records.kinds import Untyped, kind_of
-        from paddock.spaces.records.quick import Quick
-        from paddock.spaces.records.tidy import tidy
-        from paddock.spaces.records.unions import UnionKind
+        """Prepare for these classes, or for a schema without a class."""
+        from paddock.spaces.records.kinds import Quick, UnionKind, Untyped, kind_of
+        from paddock.spaces.records.schema import compile_schema, tidy
 
         if schema is not None:
             self._kind: Kind = Untyped(schema)
@@ -111,7 +128,7 @@ class Struct(Space[T_co]):
             return self._make(self._kind.open(value), None) if made is None else made  # type: ignore[no-any-return]
         if made is not None:
             return value  # type: ignore[no-any-return]
-        from paddock.spaces.records.likeness import difference
+        from paddock.spaces.records.fields import difference
 
         place = difference(self._make(*self._kind.take_apart(value)), value)
         if place is not None:
@@ -130,7 +147,7 @@ class Struct(Space[T_co]):
         return self._kind.make(self._read(data, kept, plain=False))
 
     def _read(self, data: Any, kept: list[Any] | None, *, plain: bool) -> Any:
-        from paddock.spaces.records.walk import Mismatch, Walk
+        from paddock.spaces.records.nodes import Mismatch, Walk
 
         try:
             return self._node.read(data, Walk(plain=plain, kept=kept))
@@ -139,24 +156,24 @@ class Struct(Space[T_co]):
             raise InvalidValue(f"{path or self.name or 'value'}: {mismatch.reason}", path=path) from None
 
     def contains(self, x: Any) -> bool:
-        """Whether ``x`` is an instance of the class itself, no subclass, with valid fields. Never raises."""
+        """Whether ``x`` is an instance of the class itself, not of a subclass, with valid fields. Never raises."""
         try:
             if self.records:
                 return type(x) in self.records and self.validate(x) is x
-            from paddock.spaces.records.likeness import difference
+            from paddock.spaces.records.fields import difference
 
             return isinstance(x, dict) and difference(self.validate(x), x) is None
         except Exception:
             return False
 
     def sample(self, mask: None = None, probability: None = None) -> T_co:
-        """A random member, as far as the types tell what one is; a class that refuses all of them is an InvalidSpace.
+        """A random member, as far as the types say what one is; a class that refuses all of them is an InvalidSpace.
 
         Takes no mask.
         """
         if mask is not None or probability is not None:
             raise InvalidSpace(f"Struct has no mask or probability for its samples, got {mask or probability!r:.100}")
-        from paddock.spaces.records.walk import Draw
+        from paddock.spaces.records.nodes import Draw
 
         reason: object = None
         for _ in range(SAMPLE_TRIES):
@@ -182,7 +199,7 @@ class Struct(Space[T_co]):
 
     @property
     def schema(self) -> dict[str, Any]:
-        """The JSON Schema as the JSON form of the space has it: what we know of it, closed to unknown fields."""
+        """The JSON Schema in the JSON form of the space: the keywords we know, closed to unknown fields."""
         return self._schema
 
     def __repr__(self) -> str:
@@ -199,7 +216,7 @@ class Struct(Space[T_co]):
     def __deepcopy__(self, memo: dict[int, Any]) -> Struct[T_co]:
         from copy import deepcopy
 
-        # The nodes are shared: nothing in them changes but streams that are seeded anew for every sample.
+        # The nodes are shared: nothing in them changes but streams, which every sample seeds again.
         copied: Struct[T_co] = Struct.__new__(type(self))
         copied.__dict__.update(self.__dict__)
         copied._np_random = deepcopy(self._np_random, memo)
@@ -211,3 +228,25 @@ class Struct(Space[T_co]):
     def __setstate__(self, state: Any) -> None:
         super().__setstate__(state)
         self._set_up(self.records, self.name, None if self.records else self._schema)
+
+
+def known_name(cls: type) -> str | None:
+    """The name of a class on the wire, or None if the other end need not know it."""
+    return _NAMES.get((cls.__module__, cls.__qualname__))
+
+
+@cache
+def _class(name: str) -> Any:
+    module, attribute = _HOMES[name]
+    return getattr(import_module(module), attribute)
+
+
+def known_class(name: str) -> Any:
+    """The class of that name; None for any other."""
+    return _class(name) if name in _HOMES else None
+
+
+def known_record(name: str) -> Any:
+    """The class or union of a Struct of that name; None for any other."""
+    classes = map(_class, _UNIONS.get(name, ()))
+    return reduce(or_, classes) if name in _UNIONS else None

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from paddock.errors import InvalidProbability, InvalidSpace
-from paddock.spaces.space import Space, check_one_given, is_integer
+from paddock.spaces.space import Space, check_not_both, is_integer
 
 alphanumeric: frozenset[str] = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789")
 
@@ -96,13 +96,13 @@ class Text(Space[str]):
         mask: (length or None, int8[len(charset)] or None). probability: (length or None, float64[len(charset)] or None)
         with sum 1. No possible character gives ``""`` where that is a member, and is an error where not.
         """
-        check_one_given(mask, probability)
+        check_not_both(mask, probability)
         length: Any = None
         weights: Any = None
         if mask is not None:
-            length, weights = self._check_mask(mask)
+            length, weights = self._check(mask, "mask")
         elif probability is not None:
-            length, weights = self._check_probability(probability)
+            length, weights = self._check(probability, "probability")
         if length is None:
             length = self.np_random.integers(self.min_length, self.max_length + 1)
         if not self._char_list or (weights is not None and not weights.any()):
@@ -119,34 +119,14 @@ class Text(Space[str]):
         # Not through an array of characters, as Gymnasium does: NumPy drops "\0" at the end of strings.
         return "".join([self._char_list[index] for index in chosen.tolist()])
 
-    def _check_mask(self, mask: Any) -> tuple[Any, Any]:
-        length, allowed = self._check_pair(mask, np.int8, "mask", InvalidSpace)
-        if allowed is not None:
-            if not ((allowed == 0) | (allowed == 1)).all():
-                raise InvalidSpace(f"Expects all mask values to 0 or 1, actual values: {allowed}")
-            if allowed.any():
-                allowed = allowed / np.sum(allowed)
-        return length, allowed
-
-    def _check_probability(self, probability: Any) -> tuple[Any, Any]:
-        length, weights = self._check_pair(probability, np.float64, "probability", InvalidProbability)
-        if weights is not None:
-            if not ((weights >= 0) & (weights <= 1)).all():
-                raise InvalidProbability(
-                    f"Expects all probability mask values to be within 0 and 1, actual values: {weights}"
-                )
-            if not np.isclose(np.sum(weights), 1):
-                raise InvalidProbability(
-                    f"Expects the sum of the probability mask to be 1, actual sum: {np.sum(weights)}"
-                )
-        return length, weights
-
-    def _check_pair(self, pair: Any, dtype: Any, what: str, error: type[InvalidSpace]) -> tuple[Any, Any]:
+    def _check(self, pair: Any, what: str) -> tuple[Any, Any]:
+        """The length and the weights of the characters, each or None, of a ``mask`` or a ``probability``."""
+        error, dtype = (InvalidSpace, np.int8) if what == "mask" else (InvalidProbability, np.float64)
         if not isinstance(pair, tuple):
             raise error(f"Expects the `{what}` type to be a tuple, actual type: {type(pair)}")
         if len(pair) != 2:
             raise error(f"Expects the `{what}` length to be two, actual length: {len(pair)}")
-        length, chars = pair
+        length, weights = pair
         if length is not None:
             if not is_integer(length):
                 raise error(f"Expects the Text sample length to be an integer, actual type: {type(length)}")
@@ -155,16 +135,25 @@ class Text(Space[str]):
                     f"Expects the Text sample length be between {self.min_length} and {self.max_length}, "
                     f"actual length: {length}"
                 )
-        if chars is not None:
-            if not isinstance(chars, np.ndarray):
-                raise error(f"Expects the Text sample `{what}` to be an np.ndarray, actual type: {type(chars)}")
-            if chars.dtype != dtype:
-                raise error(f"Expects the Text sample `{what}` to be type {dtype}, actual dtype: {chars.dtype}")
-            if chars.shape != (len(self._char_list),):
-                raise error(
-                    f"expects the Text sample `{what}` to be {(len(self._char_list),)}, actual shape: {chars.shape}"
-                )
-        return length, chars
+        if weights is None:
+            return length, None
+        if not isinstance(weights, np.ndarray):
+            raise error(f"Expects the Text sample `{what}` to be an np.ndarray, actual type: {type(weights)}")
+        if weights.dtype != dtype:
+            raise error(f"Expects the Text sample `{what}` to be type {dtype}, actual dtype: {weights.dtype}")
+        if weights.shape != (len(self._char_list),):
+            raise error(
+                f"expects the Text sample `{what}` to be {(len(self._char_list),)}, actual shape: {weights.shape}"
+            )
+        if what == "mask":
+            if not ((weights == 0) | (weights == 1)).all():
+                raise error(f"Expects all mask values to 0 or 1, actual values: {weights}")
+            return length, weights / np.sum(weights) if weights.any() else weights
+        if not ((weights >= 0) & (weights <= 1)).all():
+            raise error(f"Expects all probability mask values to be within 0 and 1, actual values: {weights}")
+        if not np.isclose(np.sum(weights), 1):
+            raise error(f"Expects the sum of the probability mask to be 1, actual sum: {np.sum(weights)}")
+        return length, weights
 
     def contains(self, x: Any) -> bool:
         """Whether ``x`` is a string of allowed length and characters. Never raises."""

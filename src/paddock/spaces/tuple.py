@@ -9,7 +9,7 @@ from typing import Any, overload
 import numpy as np
 
 from paddock.errors import InvalidSpace
-from paddock.spaces.space import SEED_LIMIT, Space, T_co, check_one_given, is_integer
+from paddock.spaces.space import SEED_LIMIT, Space, T_co, check_not_both, is_integer
 
 
 class Tuple(Space[tuple[T_co, ...]], AbstractSequence[Any]):
@@ -31,7 +31,7 @@ class Tuple(Space[tuple[T_co, ...]], AbstractSequence[Any]):
         return all(space.is_np_flattenable for space in self.spaces)
 
     def seed(self, seed: int | AbstractSequence[int] | None = None) -> tuple[Any, ...]:
-        """Seed the subspaces: each anew (None), from one integer, or with one seed each (list or tuple)."""
+        """Seed the subspaces: from entropy (None), from one integer, or with one seed each (list or tuple)."""
         if seed is None:
             return tuple(space.seed(None) for space in self.spaces)
         if is_integer(seed):
@@ -115,7 +115,7 @@ def check_spaces(spaces: Any) -> tuple[Space[Any], ...]:
 
 def check_parts(mask: Any, probability: Any, count: int) -> tuple[str, tuple[Any, ...]]:
     """Which of the two was given, and its value, after checking that it is one tuple of ``count`` parts."""
-    check_one_given(mask, probability)
+    check_not_both(mask, probability)
     name, parts = ("mask", mask) if mask is not None else ("probability", probability)
     if not isinstance(parts, tuple):
         raise InvalidSpace(f"Expected type of `{name}` to be tuple, actual type: {type(parts)}")

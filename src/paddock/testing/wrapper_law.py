@@ -1,6 +1,6 @@
 """check_wrapper: n lanes with a wrapper are exactly n single environments with it, in every autoreset mode.
 
-Lanes must get out of phase for the proof to mean something: give them episodes that end, at different times.
+The proof means something only if lanes get out of phase: use environments whose episodes end, at different times.
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ from paddock.core.lane import Lane
 from paddock.core.vector_env import AutoresetMode, VectorEnv
 from paddock.errors import CheckFailed
 from paddock.spaces.batch import concatenate, create_empty_array
-from paddock.wrappers.rows import members
-from paddock.wrappers.told import info_of
+from paddock.wrappers.lanes import info_of, split
 
 Array = np.ndarray[Any, Any]
 
@@ -35,8 +34,8 @@ def check_wrapper(
 
     ``make_single(i)`` makes lane i alone, in its wrapper; ``make_vector(mode)`` makes the lanes and puts the vector
     wrapper around them. Actions are random, and now and then lanes are reset one by one. Observations, rewards, flags
-    and infos are compared, numbers within ``tolerance``; infos named in ``ignore`` are not. Under SAME_STEP what is
-    told of an episode's end may be at top level, too.
+    and infos are compared, numbers within ``tolerance``; infos named in ``ignore`` are not. Under SAME_STEP the info of
+    an episode's end may be at top level too.
 
     >>> from paddock.wrappers import ClipReward, vector
     >>> import paddock
@@ -69,7 +68,9 @@ class _Comparison:
 
     def run(self, steps: int, seed: int) -> None:
         try:
-            self._compare_spaces()
+            single = self.lanes[0].env
+            self._compare("observation_space", [self.vector.single_observation_space], [single.observation_space])
+            self._compare("action_space", [self.vector.single_action_space], [single.action_space])
             self._drive(steps, seed)
         finally:
             self.vector.close()
@@ -93,7 +94,7 @@ class _Comparison:
             over = self._step([actions.sample() for _ in self.lanes])
             ends += int(over.sum())
         if not ends:
-            raise CheckFailed(f"{self.mode.name}: no episode ended in {steps} steps, so nothing is shown. Pass more.")
+            raise CheckFailed(f"{self.mode.name}: no episode ended in {steps} steps, so nothing is proved. Pass more.")
 
     def _reset(self, lanes: Array, seed: int | None) -> None:
         options = None if lanes.all() else {"reset_mask": lanes}
@@ -101,9 +102,9 @@ class _Comparison:
         infos: list[Info] = [{} for _ in self.lanes]
         for lane in np.flatnonzero(lanes).tolist():
             self.last[lane], infos[lane] = self.lanes[lane].reset(seed=seeds[lane])
-        observations, told = self.vector.reset(seed=seed, options=options)
+        observations, vector_infos = self.vector.reset(seed=seed, options=options)
         self._compare("observation of reset", self._each(observations), self.last)
-        self._compare_infos(told, infos)
+        self._compare_infos(vector_infos, infos)
 
     def _step(self, actions: list[Any]) -> Array:
         results = [lane.step(action) for lane, action in zip(self.lanes, actions, strict=True)]
@@ -119,12 +120,7 @@ class _Comparison:
         return np.array([result[2] or result[3] for result in results], np.bool_)
 
     def _each(self, observations: Any) -> list[Any]:
-        return members(self.vector.single_observation_space, observations, len(self.lanes))
-
-    def _compare_spaces(self) -> None:
-        single = self.lanes[0].env
-        self._compare("observation_space", [self.vector.single_observation_space], [single.observation_space])
-        self._compare("action_space", [self.vector.single_action_space], [single.action_space])
+        return split(self.vector.single_observation_space, observations, len(self.lanes))
 
     def _compare(self, what: str, found: Any, expected: list[Any]) -> None:
         for lane, (one, other) in enumerate(zip(found, expected, strict=True)):
@@ -133,8 +129,8 @@ class _Comparison:
                 raise CheckFailed(f"{where}: {what} is {one!r}, in the single environment {other!r}.")
 
     def _compare_infos(self, infos: Info, expected: list[Info]) -> None:
-        found = [self._told(info_of(infos, lane)) for lane in range(len(self.lanes))]
-        wanted = [self._told(info) for info in expected]
+        found = [self._without_ignored(info_of(infos, lane)) for lane in range(len(self.lanes))]
+        wanted = [self._without_ignored(info) for info in expected]
         for one, other in zip(found, wanted, strict=True):
             last = other.get("final_info", {})
             for key in (one.keys() - other.keys()) & last.keys():
@@ -142,9 +138,9 @@ class _Comparison:
                     del one[key]
         self._compare("info", found, wanted)
 
-    def _told(self, info: Info) -> Info:
+    def _without_ignored(self, info: Info) -> Info:
         return {
-            key: self._told(value) if isinstance(value, dict) and key != "final_obs" else value
+            key: self._without_ignored(value) if isinstance(value, dict) and key != "final_obs" else value
             for key, value in info.items()
             if key not in self.ignore
         }

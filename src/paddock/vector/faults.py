@@ -1,6 +1,6 @@
-"""What becomes of lanes that fail: told by raising, begun anew, or frozen. The other lanes never notice.
+"""What becomes of lanes that fail: raise, restart or mask. The other lanes never notice.
 
-A caller's mistake (an action outside its space, a step before reset) is no fault of the lane and always raises.
+A caller's mistake (an action outside its space, a step before reset) is not a fault of the lane and always raises.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from paddock.errors import (
 )
 from paddock.seeding import derived_seed
 
-_BEGINNINGS = 5  # a lane that fails to begin so often in a row will not begin the next time either
+_BEGINNINGS = 5  # a lane that fails to begin this often in a row will not begin the next time either
 
 # Errors that an environment, or the layer around it, raises because of what the caller asked for.
 _CALLERS = (
@@ -45,53 +45,57 @@ _CALLERS = (
 
 
 class Faults:
-    """The record of ``num_envs`` lanes. ``anew`` are those whose next step begins an episode in a new environment."""
+    """The record of ``num_envs`` lanes.
+
+    ``restarting``: lanes whose next step begins an episode in a new environment. ``frozen``: lanes that no longer step.
+    """
 
     def __init__(self, on_fault: OnFault, num_envs: int) -> None:
         if on_fault not in get_args(OnFault):
             raise InvalidLanes(f"on_fault={on_fault!r}; expected 'raise', 'restart' or 'mask'.")
         self.on_fault = on_fault
-        self.anew: set[int] = set()
+        self.restarting: set[int] = set()
         self.frozen: set[int] = set()
         self._seeds: list[int | None] = [None] * num_envs
         self._count = [0] * num_envs
         self._beginnings = [0] * num_envs
         self._raised: dict[int, Exception] = {}  # by lane
 
-    def seeded(self, lane: int, seed: int | None, *, lost: bool = False) -> int | None:
-        """The caller resets this lane; a frozen one is live again. The seed to begin with: a lane that was lost or
-        has failed gets its next one where the caller gives none, because its own random stream is gone.
+    def choose_seed(self, lane: int, seed: int | None, *, lost: bool = False) -> int | None:
+        """Choose the seed for a reset by the caller; a frozen lane is live again.
+
+        A lane that was lost or has failed gets its next seed if the caller gives none: its own random stream is gone.
         """
         self.frozen.discard(lane)
         if lost:
             self._count[lane] += 1
-            self.anew.add(lane)
+            self.restarting.add(lane)
         if seed is not None:
             self._seeds[lane], self._count[lane] = seed, 0
             return seed
-        return self.next_seed(lane) if lane in self.anew else None
+        return self.next_seed(lane) if lane in self.restarting else None
 
     def next_seed(self, lane: int) -> int | None:
-        """The seed for beginning anew: derived from the lane's last one, so that a run with faults repeats too."""
+        """The seed for a restart: derived from the lane's last one, so that a run with faults repeats too."""
         seed = self._seeds[lane]
         return None if seed is None else derived_seed(seed, self._count[lane])
 
-    def begun(self, lane: int) -> None:
-        """The lane has an episode again."""
-        self.anew.discard(lane)
+    def mark_begun(self, lane: int) -> None:
+        """Note that the lane has an episode again."""
+        self.restarting.discard(lane)
         self.frozen.discard(lane)
         self._beginnings[lane] = 0
 
     def report(
         self, lane: int, error: PaddockError, *, beginning: bool = False, raised: Exception | None = None
     ) -> Info:
-        """Take note of a fault, ``beginning`` if it was in a reset; what the lane's info says about it.
+        """Note a fault, ``beginning`` if it was in a reset. Returns what the lane's info says about it.
 
-        Where the policy raises it is ``error``, or ``raised`` in its place.
+        Where the policy is to raise, it raises ``raised``, or else ``error``.
         """
         self._count[lane] += 1
-        self._beginnings[lane] += beginning or lane in self.anew
-        self.anew.add(lane)
+        self._beginnings[lane] += beginning or lane in self.restarting
+        self.restarting.add(lane)
         if self.on_fault == "mask":
             self.frozen.add(lane)
         if self.on_fault == "raise" or self._beginnings[lane] >= _BEGINNINGS:
@@ -100,29 +104,29 @@ class Faults:
         return {"lane_error": f"{error.code}{kind}: {error}"}
 
     def tries_again(self, lane: int) -> bool:
-        """Whether a reset that failed is to be tried again at once."""
+        """Whether to retry a failed reset at once."""
         return self.on_fault == "restart" and self._beginnings[lane] < _BEGINNINGS
 
     def take_back(self, lane: int) -> None:
-        """What was reported of this lane has reached nobody, and will be reported again."""
-        self.anew.discard(lane)
+        """Undo a report that no caller has seen; it will be reported again."""
+        self.restarting.discard(lane)
         self.frozen.discard(lane)
         self._raised.pop(lane, None)
 
     def mistake(self, lane: int, error: Exception) -> None:
-        """Take note of a mistake of the caller's: raised, and the lane goes on as before."""
+        """Note a mistake of the caller: it is raised, and the lane goes on as before."""
         self._raised.setdefault(lane, error)
 
     def to_raise(self, lanes: Iterable[int]) -> tuple[int, Exception] | None:
-        """The first of these lanes with an error that is to be raised, and the error; None without one."""
+        """The first of these lanes that has an error to raise, and that error; None if there is none."""
         if not self._raised:
             return None
         return next(((lane, self._raised.pop(lane)) for lane in lanes if lane in self._raised), None)
 
-    def raise_what_was_reported(self) -> None:
-        """Raise the first error that is to be raised, once every lane has its result."""
+    def raise_reported(self) -> None:
+        """Raise the first error to raise. Call it once every lane has its result."""
         if self._raised:
-            first = min(self._raised, key=lambda lane: (collateral(self._raised[lane]), lane))
+            first = min(self._raised, key=lambda lane: (is_collateral(self._raised[lane]), lane))
             error = self._raised[first]
             self._raised.clear()
             raise error
@@ -134,11 +138,11 @@ class Faults:
         return mask
 
 
-def collateral(error: BaseException) -> bool:
-    """Whether the lane was only lost with another one that shares its worker: then that one's error says more."""
+def is_collateral(error: BaseException) -> bool:
+    """Whether the lane was only lost together with another that shares its worker: that one's error says more."""
     return isinstance(error, WorkerLost) and error.cause == "ended"
 
 
 def is_fault(error: BaseException) -> bool:
-    """Whether the lane is to blame, not its caller."""
+    """Whether the lane is to blame, rather than its caller."""
     return not isinstance(error, _CALLERS)

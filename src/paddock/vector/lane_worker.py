@@ -1,4 +1,4 @@
-"""LaneWorker: one worker process and the lanes in it. It sends and keeps count; what replies mean is for the engine."""
+"""LaneWorker: one worker process and the lanes in it. It sends requests and keeps count; ProcessLanes reads replies."""
 
 from __future__ import annotations
 
@@ -10,43 +10,36 @@ from itertools import pairwise
 from typing import Any, Literal
 
 from paddock.core.env import Info
-from paddock.errors import (
-    BadFrame,
-    DeadlineExceeded,
-    EnvironmentViolation,
-    NotTransferable,
-    PaddockError,
-    WorkerLost,
-)
+from paddock.errors import BadFrame, DeadlineExceeded, EnvironmentViolation, NotTransferable, PaddockError, WorkerLost
 from paddock.hosting import messages as m
 from paddock.hosting.block import Block
-from paddock.hosting.failure import failed
+from paddock.hosting.failures import to_failed
 from paddock.hosting.frames import SameFrame
+from paddock.hosting.judge import WallRules
 from paddock.hosting.process_channel import ProcessChannel
-from paddock.hosting.rows import Layout, fill, put_exactly
-from paddock.hosting.wall_rules import WallRules
+from paddock.spaces.rows import Layout, fill, put_exactly
 
 OpenChannel = Callable[[], ProcessChannel]
 Kind = Literal["make", "attach", "reset", "step", "ask"]
-Heard = tuple[Kind, Sequence[int], m.Reply]
+Answer = tuple[Kind, Sequence[int], m.Reply]  # what was asked, of which rows, and the reply
 
 _MAKE_S = 60.0  # making may take longer than a step: imports, downloads
 
 
 @dataclass
 class Job:
-    """What a worker is to do next: rows to step or to reset, or one request for each row. A step resets first."""
+    """What a worker does next: step rows, reset rows, or send one request per row. A step resets first."""
 
     kind: Literal["reset", "step", "ask"]
     rows: Sequence[int]
-    actions: list[Any] | None = None  # step: one a row; None if they lie in the block already
+    actions: list[Any] | None = None  # step: one per row; None if they are in the block already
     resets: dict[int, tuple[int | None, Info | None]] = field(default_factory=dict)  # row: seed and options
     requests: Sequence[m.Request] = ()
 
 
 @dataclass(frozen=True)
 class _Sent:
-    """A request and the rows that it is about; neither for sharing memory."""
+    """A request and the rows that it is about; no request and no rows for "attach"."""
 
     kind: Kind
     rows: Sequence[int]
@@ -57,7 +50,7 @@ _ATTACH = _Sent("attach", ())
 
 
 class LaneWorker:
-    """The lanes from ``first`` on, one for each of ``makes``. Rows are their numbers within this worker."""
+    """The lanes from ``first`` on, one for each of ``makes``. A row is a lane's number within this worker."""
 
     def __init__(
         self,
@@ -74,7 +67,7 @@ class LaneWorker:
         self._makes, self._open_channel, self._autoreset = makes, open_channel, autoreset
         self._deadline_s = deadline_s
         self._start_s = max(deadline_s or 0.0, _MAKE_S) if wall is None else wall.start_s
-        # One that is not believed can't buy time by saying that it has come to the next row.
+        # An untrusted worker can't buy time by claiming that it has come to the next row.
         self._times_rows = wall is None
         self._layouts: tuple[Layout, Layout] | None = None
         self._awake_s = 0.0
@@ -84,7 +77,7 @@ class LaneWorker:
         self._every_row_frame = SameFrame(self._every_row)
         self.block: Block | None = None
         self.jobs: deque[Job] = deque()
-        self.broken: set[int] = set()  # rows whose environment must be made anew before it is used
+        self.broken: set[int] = set()  # rows whose environment must be made again before it is used
         self.lost = True
         self.start()
 
@@ -117,11 +110,11 @@ class LaneWorker:
 
     @property
     def busy(self) -> bool:
-        """Whether replies are owed, those that nobody wants any more among them."""
+        """Whether replies are owed, abandoned ones included."""
         return not self.lost and (self.channel.busy or bool(self._unsent))
 
     def run(self, job: Job) -> None:
-        """Take a job on; ``send_next`` sends its requests."""
+        """Queue a job's requests; ``send_next`` sends them."""
         for row, (seed, options) in job.resets.items():
             if row in self.broken:
                 self._make(row)
@@ -145,20 +138,20 @@ class LaneWorker:
         return m.Step(list(rows), actions)
 
     def keep_copies(self) -> None:
-        """Of what waits to be sent: the caller may write into its arrays before its turn comes."""
+        """Copy what waits to be sent: the caller may write into its arrays before its turn comes."""
         for job in self.jobs:
-            job.actions, job.requests = owned(job.actions), owned(job.requests)
-            job.resets = {row: (seed, owned(options)) for row, (seed, options) in job.resets.items()}
+            job.actions, job.requests = copy_if_possible(job.actions), copy_if_possible(job.requests)
+            job.resets = {row: (seed, copy_if_possible(options)) for row, (seed, options) in job.resets.items()}
         self._unsent = deque(
-            sent if sent.kind in ("make", "attach") else replace(sent, request=owned(sent.request))
+            sent if sent.kind in ("make", "attach") else replace(sent, request=copy_if_possible(sent.request))
             for sent in self._unsent
         )
 
-    def send_next(self) -> Heard | None:
+    def send_next(self) -> Answer | None:
         """Send the next request, unless a reply is owed. WorkerLost if the process is gone.
 
         One at a time: if both ends wrote more than a socket holds, each would wait for the other to read. A request
-        that can't cross is answered here, by NotTransferable, and the process never hears of it.
+        that can't cross is answered here with NotTransferable and never reaches the process.
         """
         while self._unsent and not self.channel.busy:
             self._last = sent = self._unsent.popleft()
@@ -169,7 +162,7 @@ class LaneWorker:
                 else:
                     self.channel.send(sent.request)
             except (NotTransferable, BadFrame) as error:
-                return sent.kind, sent.rows, failed(error)
+                return sent.kind, sent.rows, to_failed(error)
         return None
 
     def fill_actions(self, batch: Any, num_envs: int) -> bool:
@@ -184,24 +177,24 @@ class LaneWorker:
 
     @property
     def last_request(self) -> m.Request | None:
-        """What the reply that arrives next answers."""
+        """The request that the next reply answers."""
         return self._last.request
 
-    def arrived(self) -> Heard | None:
-        """The next reply that is here and wanted, with what it answers. WorkerLost if the process is gone."""
-        reply = self.channel.arrived()
+    def poll(self) -> Answer | None:
+        """The next wanted reply that is here, with what it answers; never waits. WorkerLost if the process is gone."""
+        reply = self.channel.poll()
         return None if reply is None else (self._last.kind, self._last.rows, reply)
 
-    def forget(self) -> None:
-        """Let the reply to what was asked be thrown away when it comes, and drop what was not asked yet."""
+    def abandon_pending(self) -> None:
+        """Throw away the reply to what was asked when it comes, and drop what was not asked yet."""
         self.jobs.clear()
         self._unsent = deque(sent for sent in self._unsent if sent.kind in ("make", "attach"))
         if self.channel.busy and self._last.kind == "make":
-            self.broken.update(self._last.rows)  # nobody will hear whether it succeeded
-        self.channel.forget()
+            self.broken.update(self._last.rows)  # its reply, which would say whether it succeeded, is thrown away
+        self.channel.abandon_pending()
 
     def expires_s(self) -> float | None:
-        """When the deadline of what it works on now is over, by time.monotonic; None without a deadline."""
+        """When the deadline of its current request is over, by time.monotonic; None without a deadline."""
         if self._deadline_s is None or self.lost or not self.channel.busy:
             return None
         heard = self.channel.heard_s
@@ -210,25 +203,25 @@ class LaneWorker:
         if self._last.kind != "step" or self.block is None:
             return heard + self._deadline_s
         row, since = self.block.running()
-        # The worker's word counts only within what its rows can take together.
+        # What the worker claims counts only within what its rows can take together.
         latest = heard + self._deadline_s * (len(self._last.rows) if self._times_rows else 1)
         return latest if row is None else min(max(since, heard) + self._deadline_s, latest)
 
-    def end_overdue(self) -> dict[int, PaddockError]:
-        """End the process because of its deadline. The error of each lane: one was too slow, the others lost theirs."""
+    def kill_overdue(self) -> dict[int, PaddockError]:
+        """Kill the process because its deadline is over. Returns the error of each lane."""
         limit_s = self._start_s if self._last.kind in ("make", "attach") else self._deadline_s
-        culprit = self._at_work()
-        self.channel.lose(f"was ended: no answer within {limit_s} s", cause="timeout")
+        culprit = self._working_row()
+        self.channel.kill(f"was ended: no answer within {limit_s} s", cause="timeout")
         return self._errors(culprit, DeadlineExceeded(f"no answer within {limit_s} s.{self.channel.last_output()}"))
 
-    def end_because(self, row: int, error: PaddockError) -> dict[int, PaddockError]:
-        """End the process because of what it said of this row. The error of each lane."""
-        self.channel.lose(f"was ended: lane {self.lanes[row]}: {error}", cause=getattr(error, "cause", "ended"))
+    def kill_because(self, row: int, error: PaddockError) -> dict[int, PaddockError]:
+        """Kill the process because of what it said about this row. Returns the error of each lane."""
+        self.channel.kill(f"was ended: lane {self.lanes[row]}: {error}", cause=getattr(error, "cause", "ended"))
         return self._errors(row, error)
 
-    def lose(self, cause: WorkerLost) -> dict[int, PaddockError]:
-        """Take the process as gone. The error of each lane."""
-        return self._errors(self._at_work(), cause)
+    def mark_lost(self, cause: WorkerLost) -> dict[int, PaddockError]:
+        """Note that the process is gone. Returns the error of each lane."""
+        return self._errors(self._working_row(), cause)
 
     def _errors(self, culprit: int | None, cause: PaddockError) -> dict[int, PaddockError]:
         self.lost, self.block = True, None
@@ -244,8 +237,8 @@ class LaneWorker:
                 errors[lane] = WorkerLost(shared, lane=lane)
         return errors
 
-    def _at_work(self) -> int | None:
-        """The row that the process works on, if it works on one; in a step that is the worker's word."""
+    def _working_row(self) -> int | None:
+        """The row that the process works on, if any; during a step that is the worker's own claim."""
         if self.lost or not self.channel.busy:
             return None
         if self._last.kind != "step":
@@ -271,23 +264,23 @@ def _of_lane(error: PaddockError, lane: int) -> PaddockError:
     return DeadlineExceeded(text, lane=lane)
 
 
-def owned(value: Any) -> Any:
-    """A copy, where there can be one."""
+def copy_if_possible(value: Any) -> Any:
+    """A deep copy; the value itself if it can't be copied."""
     try:
         return deepcopy(value)
-    except Exception:  # an argument of the user's own class: it goes as it is
+    except Exception:  # an argument of the user's own class: sent as it is
         return value
 
 
-def shares(lanes: int, workers: int) -> list[tuple[int, int]]:
-    """The first lane and the number of lanes of each worker, as even as can be."""
+def split_lanes(lanes: int, workers: int) -> list[tuple[int, int]]:
+    """The first lane and the number of lanes of each worker, as even as possible."""
     workers = min(workers, lanes)
     bounds = [lanes * number // workers for number in range(workers + 1)]
     return [(first, end - first) for first, end in pairwise(bounds)]
 
 
 def by_worker(worker_of: Sequence[LaneWorker], lanes: Sequence[int]) -> list[tuple[LaneWorker, list[int]]]:
-    """The workers of these lanes, each with the rows that are meant."""
+    """The workers of these lanes, each with the rows in question."""
     chosen: dict[int, tuple[LaneWorker, list[int]]] = {}
     for lane in lanes:
         worker = worker_of[lane]

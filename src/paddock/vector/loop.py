@@ -9,18 +9,14 @@ from typing import Any, Generic
 import numpy as np
 
 from paddock.core.env import ActType, Env, Info, ObsType
-from paddock.core.lane import Lane
-from paddock.core.lane_arguments import ended, held_lanes, lane_seeds, one_a_lane, reset_mask
+from paddock.core.lane import Lane, lane_seeds, masked_lanes, reset_mask, reset_needed, value_per_lane
 from paddock.core.spec import EnvSpec
 from paddock.core.state import State, state
 from paddock.core.vector_env import AutoresetMode, OnFault, VectorEnv
 from paddock.errors import ClosedEnvironmentError, EnvFailed, PaddockError
 from paddock.spaces import Space
 from paddock.vector.faults import Faults, is_fault
-from paddock.vector.lane_actions import lane_actions
-from paddock.vector.lane_observations import LaneObservations
-from paddock.vector.lane_snapshots import opened_lanes, sealed_lanes
-from paddock.vector.lane_spaces import lane_spaces
+from paddock.vector.lanes import LaneObservations, lane_actions, lane_spaces, open_lanes, seal_lanes
 
 Array = np.ndarray[Any, Any]
 
@@ -75,7 +71,7 @@ class SyncVectorEnv(VectorEnv[ObsType, ActType, Array], Generic[ObsType, ActType
 
     @property
     def lane_spec(self) -> EnvSpec | None:
-        """What makes one lane again; ``spec`` makes all of them, and only who made them knows it."""
+        """What makes one lane again; ``spec`` makes all of them, and only the code that made them knows it."""
         return self._lanes[0].env.spec
 
     def reset(self, *, seed: int | Sequence[int | None] | None = None, options: Info | None = None) -> tuple[Any, Info]:
@@ -85,9 +81,9 @@ class SyncVectorEnv(VectorEnv[ObsType, ActType, Array], Generic[ObsType, ActType
         infos: Info = {}
         self._held = frozenset()
         for lane in np.flatnonzero(mask).tolist():
-            seed_now = self._faults.seeded(lane, seeds[lane])
+            seed_now = self._faults.choose_seed(lane, seeds[lane])
             infos = self._add_info(infos, self._reset_lane(lane, seed_now, options), lane)
-        self._faults.raise_what_was_reported()
+        self._faults.raise_reported()
         self._begun = True
         return self._observations.batch(), self._with_live(infos)
 
@@ -96,7 +92,7 @@ class SyncVectorEnv(VectorEnv[ObsType, ActType, Array], Generic[ObsType, ActType
         self._sent = lane_actions(self.action_space, actions, self.num_envs)
 
     def hold(self, lanes: Array) -> None:
-        self._held = held_lanes(lanes, self.num_envs)
+        self._held = masked_lanes(lanes, self.num_envs)
 
     def recv(self) -> tuple[Any, Array, Array, Array, Info]:
         self._check_open()
@@ -104,7 +100,7 @@ class SyncVectorEnv(VectorEnv[ObsType, ActType, Array], Generic[ObsType, ActType
         if self.autoreset_mode is AutoresetMode.DISABLED:
             self._check_none_has_ended(held)
         infos = self._step_lanes(sent, held)
-        self._faults.raise_what_was_reported()
+        self._faults.raise_reported()
         return (
             self._observations.batch(),
             self._rewards.copy(),
@@ -126,42 +122,35 @@ class SyncVectorEnv(VectorEnv[ObsType, ActType, Array], Generic[ObsType, ActType
         return infos
 
     def _check_none_has_ended(self, held: frozenset[int]) -> None:
-        """Before anyone moves: a step of lanes of which one has ended is the caller's mistake, and loses nothing."""
+        """Raise before any lane moves: stepping a lane that has ended is the caller's mistake, and loses nothing."""
         for number, lane in enumerate(self._lanes):
-            over = lane.ended or number in self._faults.anew
+            over = lane.ended or number in self._faults.restarting
             if over and number not in self._faults.frozen and number not in held:
-                raise ended(number)
+                raise reset_needed(number)
 
     def _step_lane(self, number: int, action: Any) -> Info:
-        if number in self._faults.anew:
-            return self._step_failed_lane(number)
         try:
+            if number in self._faults.restarting:
+                if number not in self._faults.frozen:
+                    return self._restart(number, self._faults.next_seed(number), None)
+                self._put_nothing(number)
+                return {}
             observation, reward, terminated, truncated, info = self._lanes[number].step(action)
             self._observations.put(number, observation)
         except Exception as error:
-            return self._failed(number, error)
+            return self._record_failure(number, error)
         self._rewards[number], self._terminations[number], self._truncations[number] = reward, terminated, truncated
         return info
-
-    def _step_failed_lane(self, number: int) -> Info:
-        """A lane that failed earlier: frozen, or begun anew in a new environment."""
-        if number in self._faults.frozen:
-            self._put_nothing(number)
-            return {}
-        try:
-            return self._begin_anew(number, self._faults.next_seed(number), None)
-        except Exception as error:
-            return self._failed(number, error)
 
     def _reset_lane(self, number: int, seed: int | None, options: Info | None) -> Info:
         while True:
             try:
-                if number in self._faults.anew:
-                    return self._begin_anew(number, seed, options)
+                if number in self._faults.restarting:
+                    return self._restart(number, seed, options)
                 observation, info = self._lanes[number].reset(seed=seed, options=options)
                 self._observations.put(number, observation)
             except Exception as error:
-                info = self._failed(number, error, beginning=True)
+                info = self._record_failure(number, error, beginning=True)
                 if not (is_fault(error) and self._faults.tries_again(number)):
                     return info
                 seed = self._faults.next_seed(number)
@@ -169,23 +158,28 @@ class SyncVectorEnv(VectorEnv[ObsType, ActType, Array], Generic[ObsType, ActType
                 self._put_nothing(number)
                 return info
 
-    def _begin_anew(self, number: int, seed: int | None, options: Info | None) -> Info:
+    def _restart(self, number: int, seed: int | None, options: Info | None) -> Info:
+        """Begin an episode in a new environment."""
         self._replace_env(number)
         observation, info = self._lanes[number].reset(seed=seed, options=options)
         self._observations.put(number, observation)
         self._put_nothing(number)
-        self._faults.begun(number)
+        self._faults.mark_begun(number)
         return info
 
     def _replace_env(self, number: int) -> None:
-        with suppress(Exception):  # it failed before: what it says now is of no use
+        with suppress(Exception):  # it failed before: another error says nothing new
             self._lanes[number].env.close()
         self._lanes[number] = Lane(self.env_fns[number](), self.autoreset_mode)
 
-    def _failed(self, number: int, error: Exception, *, beginning: bool = False) -> Info:
-        """What the info says of a lane that raised. What is to be raised is, when the other lanes have moved too."""
+    def _record_failure(self, number: int, error: Exception, *, beginning: bool = False) -> Info:
+        """Note that a lane raised; returns what its info says. Its error is raised once the other lanes have moved."""
         if not is_fault(error):
-            self._faults.mistake(number, _with_lane(error, number))
+            if isinstance(error, PaddockError) and error.args and isinstance(error.args[0], str):
+                if not error.args[0].startswith("lane "):
+                    error.args = (f"lane {number}: {error.args[0]}", *error.args[1:])
+                error.lane = number  # type: ignore[attr-defined]
+            self._faults.mistake(number, error)
             self._put_nothing(number)
             return {}
         self._put_nothing(number, truncated=True)
@@ -198,7 +192,7 @@ class SyncVectorEnv(VectorEnv[ObsType, ActType, Array], Generic[ObsType, ActType
         return self._faults.report(number, cause, beginning=beginning, raised=own)
 
     def _put_nothing(self, number: int, *, truncated: bool = False) -> None:
-        """No step was made: reward 0, and the observation stays what it was."""
+        """Record that no step was made: reward 0, and the observation stays what it was."""
         self._rewards[number], self._terminations[number], self._truncations[number] = 0.0, False, truncated
 
     def _with_live(self, infos: Info) -> Info:
@@ -216,25 +210,25 @@ class SyncVectorEnv(VectorEnv[ObsType, ActType, Array], Generic[ObsType, ActType
     def snapshot(self) -> bytes:
         """All lanes as bytes, for ``restore`` of lanes made alike; each environment must have a ``snapshot``."""
         self._check_open()
-        return sealed_lanes(self._begun, [lane.snapshot() for lane in self._lanes])
+        return seal_lanes(self._begun, [lane.snapshot() for lane in self._lanes])
 
     def restore(self, snapshot: bytes) -> None:
         """Go on from a snapshot; anything else is refused. The observations come with the next step."""
         self._check_open()
-        begun, each = opened_lanes(snapshot, self.num_envs)
+        begun, each = open_lanes(snapshot, self.num_envs)
         for number, one in enumerate(each):
-            if number in self._faults.anew:
+            if number in self._faults.restarting:
                 self._replace_env(number)
             self._lanes[number].restore(one)
-            self._faults.begun(number)
+            self._faults.mark_begun(number)
         self._begun = begun
 
     def _check_open(self) -> None:
         if self.closed:
-            raise ClosedEnvironmentError("These lanes are closed. Make them anew.")
+            raise ClosedEnvironmentError("These lanes are closed. Make them again.")
 
     def look_at_lanes(self) -> None:
-        """To be called after a change to ``envs`` from outside; for lanes that go other ways if they are alike."""
+        """Call this after changing ``envs`` from outside: some lanes are stepped together only while they are alike."""
 
     def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
         """Each lane's attribute, called with the arguments if it is callable."""
@@ -246,8 +240,8 @@ class SyncVectorEnv(VectorEnv[ObsType, ActType, Array], Generic[ObsType, ActType
         return self.call(name)
 
     def set_attr(self, name: str, values: list[Any] | tuple[Any, ...] | Any) -> None:
-        """Set an attribute in every lane: one value for all, or a list or tuple with one a lane."""
-        for env, value in zip(self.envs, one_a_lane(values, self.num_envs), strict=True):
+        """Set an attribute in every lane: one value for all, or a list or tuple with one per lane."""
+        for env, value in zip(self.envs, value_per_lane(values, self.num_envs), strict=True):
             env.set_wrapper_attr(name, value)
 
     @property  # type: ignore[misc]
@@ -272,12 +266,3 @@ class SyncVectorEnv(VectorEnv[ObsType, ActType, Array], Generic[ObsType, ActType
             spaces.observation_space,
         )
         self.single_action_space, self.action_space = spaces.single_action_space, spaces.action_space
-
-
-def _with_lane(error: Exception, lane: int) -> Exception:
-    """The same error, saying which lane it is about where that is ours to say."""
-    if isinstance(error, PaddockError) and error.args and isinstance(error.args[0], str):
-        if not error.args[0].startswith("lane "):
-            error.args = (f"lane {lane}: {error.args[0]}", *error.args[1:])
-        error.lane = lane  # type: ignore[attr-defined]
-    return error

@@ -1,38 +1,140 @@
-"""ProcessLanes: the engine under vector environments in worker processes. Requests go out by worker, results come back
-by lane, and whoever fails is reported without holding up the others.
+"""ProcessLanes: the engine under vector environments in worker processes.
+
+Requests go out per worker, results come back per lane, and a lane that fails is reported without holding up the
+others. A worker writes its shared memory at any time: results are copied into LaneResults before anything uses them.
 """
 
 from __future__ import annotations
 
+import multiprocessing
 import os
+import select
 import time
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterable, Sequence
 from typing import Any
+
+import numpy as np
 
 from paddock.core.env import Info
 from paddock.core.vector_env import AutoresetMode, OnFault
-from paddock.errors import PaddockError, WorkerLost
+from paddock.errors import BadFrame, DeadlineExceeded, PaddockError, WorkerLost
 from paddock.hosting import messages as m
-from paddock.hosting.rows import layout
-from paddock.hosting.wall_rules import WallRules
+from paddock.hosting.block import Block
+from paddock.hosting.client import read_description
+from paddock.hosting.failures import to_error, to_failed
+from paddock.hosting.frames import milliseconds
+from paddock.hosting.judge import WallRules
+from paddock.hosting.process_channel import FLOOD_S
 from paddock.spaces import Space
-from paddock.vector.faults import collateral
-from paddock.vector.lane_outcomes import LaneOutcomes
-from paddock.vector.lane_wall import Breach, LaneWall
-from paddock.vector.lane_worker import Job, LaneWorker, OpenChannel, by_worker, shares
-from paddock.vector.timed_out import TimedOut
-from paddock.vector.worker_poll import WorkerPoll
+from paddock.spaces.rows import layout
+from paddock.vector.faults import Faults, is_collateral, is_fault
+from paddock.vector.judge import Breach, LaneJudge, notes_by_row, observation_and_info
+from paddock.vector.lane_worker import Job, Kind, LaneWorker, OpenChannel, by_worker, split_lanes
+from paddock.vector.lanes import LaneObservations
+
+Array = np.ndarray[Any, Any]
 
 # About as long as a quick caller takes from one step to the next. Only where each worker can have a core.
 _AWAKE_S = 200e-6
-# Deadlines are looked at this often, or when the soonest one is over; looking takes microseconds, as a step may.
-_LOOK_S = 0.05
+# How often deadlines are checked, unless one is over sooner: the check takes microseconds, and so may a step.
+_CHECK_S = 0.05
+# What NumPy raises for an observation that does not fit its space: a fault of the lane.
+_UNFIT = (ValueError, TypeError, KeyError, IndexError)
 
 
-class ProcessLanes(LaneOutcomes):
-    """Lanes in ``workers`` processes. After ``collect`` the arrays and dicts hold each lane's newest result.
+class TimedOut(DeadlineExceeded, multiprocessing.TimeoutError):
+    """The caller's time limit for lanes was over before they answered; late answers are thrown away."""
 
-    ``makes`` says what each lane is, for the ``build`` of the worker's Host. With ``wall`` workers are not believed.
+    code = "TIMED_OUT"
+    session_alive = True
+
+
+class LaneResults:
+    """Each lane's newest result. rewards: float64[n]; terminations, truncations: bool[n]; infos by lane, if any.
+
+    A lane is ``waiting`` from the moment something is asked of it until its result is here, then ``ready`` until
+    ``take`` hands it out.
+    """
+
+    observations: LaneObservations  # set by ``make_room``
+
+    def __init__(self, num_envs: int, *, tracks_ends: bool) -> None:
+        self.num_envs = num_envs
+        self.rewards: Array = np.zeros(num_envs, dtype=np.float64)
+        self.terminations: Array = np.zeros(num_envs, dtype=np.bool_)
+        self.truncations: Array = np.zeros(num_envs, dtype=np.bool_)
+        self.tracks_ends = tracks_ends
+        self.over: Array = np.zeros(num_envs, dtype=np.bool_)  # lanes whose episode has ended, if that is tracked
+        self.infos: dict[int, Info] = {}
+        self.resetting: dict[int, Info | None] = {}  # lanes that the caller resets, with the options
+        self.waiting: set[int] = set()
+        self.ready: deque[int] = deque()
+        self.untaken: dict[int, PaddockError] = {}  # faults of lanes that are ready and not yet taken
+
+    def make_room(self, observation_space: Space[Any], *, copy: bool) -> None:
+        """Allocate the observations, now that their space is known."""
+        self.observations = LaneObservations(observation_space, self.num_envs, copy=copy)
+
+    def put_part(self, part: slice, block: Block) -> None:
+        """Copy a step of all lanes of one worker. Hot."""
+        self.observations.put_part(part, block.observations)
+        self.rewards[part] = block.rewards
+        # Compared and not copied: a byte that is neither 0 nor 1 is not a bool.
+        np.not_equal(block.terminations, 0, out=self.terminations[part])
+        np.not_equal(block.truncations, 0, out=self.truncations[part])
+        if self.tracks_ends:
+            np.logical_or(self.terminations[part], self.truncations[part], out=self.over[part])
+
+    def put_row(self, lane: int, block: Block, row: int, *observation: Any) -> None:
+        """Copy a step of one lane; pass its observation if it is not in the block. NumPy raises if it does not fit."""
+        if observation:
+            self.observations.put(lane, observation[0])
+        else:
+            self.observations.put_row(lane, block.observations, row)
+        self.rewards[lane] = block.rewards[row]
+        self.terminations[lane], self.truncations[lane] = block.terminations[row] != 0, block.truncations[row] != 0
+        self.over[lane] = self.terminations[lane] or self.truncations[lane]
+
+    def put_nothing(self, lane: int, *, truncated: bool = False) -> None:
+        """Record that no step was made: reward 0, and the observation stays what it was."""
+        self.rewards[lane], self.terminations[lane], self.truncations[lane] = 0.0, False, truncated
+        self.over[lane] |= truncated
+
+    def finish(self, lane: int, info: Info | None = None) -> None:
+        """Move the lane from waiting to ready. ``info`` adds to what its info says already."""
+        if info:
+            self.infos[lane] = {**self.infos[lane], **info} if lane in self.infos else info
+        self.resetting.pop(lane, None)
+        self.waiting.discard(lane)
+        self.ready.append(lane)
+
+    def skip(self, lanes: Iterable[int]) -> None:
+        """Let these lanes do nothing in this step."""
+        for lane in lanes:
+            self.infos.pop(lane, None)
+            self.put_nothing(lane)
+            self.finish(lane)
+
+    def take(self, count: int) -> list[int]:
+        """Hand out the lanes that have been ready longest; their results are the caller's now."""
+        taken = [self.ready.popleft() for _ in range(count)]
+        if self.untaken:
+            for lane in taken:
+                self.untaken.pop(lane, None)
+        return taken
+
+    def clear_pending(self) -> None:
+        """Drop everything that was asked or is ready."""
+        for pending in (self.untaken, self.resetting, self.waiting, self.ready, self.infos):
+            pending.clear()
+
+
+class ProcessLanes:
+    """Lanes in ``workers`` processes. After ``collect``, ``results`` holds each lane's newest result.
+
+    ``makes`` says what each lane is, for the ``build`` of the worker's Host. With ``wall`` every reply is judged before
+    anything is made of it, so that a lie leaves nothing half done.
     """
 
     def __init__(
@@ -47,19 +149,22 @@ class ProcessLanes(LaneOutcomes):
         max_concurrency: int | None,
         wall: WallRules | None = None,
     ) -> None:
-        super().__init__(
-            len(makes),
-            on_fault=on_fault,
-            tracks_ends=autoreset == AutoresetMode.DISABLED.value,
-            wall=None if wall is None else LaneWall(wall, len(makes)),
-        )
+        self.num_envs = len(makes)
+        self.results = LaneResults(self.num_envs, tracks_ends=autoreset == AutoresetMode.DISABLED.value)
+        self.faults = Faults(on_fault, self.num_envs)
+        self.answers: dict[int, Any] = {}  # by lane: a value, or the error to raise
+        self._judge = None if wall is None else LaneJudge(wall, self.num_envs)
+        self._descriptions: dict[int, m.Description] = {}
+        self._request_kind: type[m.Request] | None = None  # of what lanes are asked, if it is neither reset nor step
+        self._unmade: dict[int, PaddockError] = {}  # lanes whose environment could not be made
+        self._unreported: dict[int, PaddockError] = {}  # lanes that were lost while no call waited for them
         self._deadline_s, self._max_concurrency = deadline_s, max_concurrency
-        self._look_s = 0.0  # when to look at deadlines at the latest, by time.monotonic
-        self._nap_s = min(_LOOK_S, deadline_s or _LOOK_S)
+        self._check_by_s = 0.0  # when to check deadlines at the latest, by time.monotonic
+        self._nap_s = min(_CHECK_S, deadline_s or _CHECK_S)
         self._poll = WorkerPoll()
         self.workers: list[LaneWorker] = []
         try:
-            for first, count in shares(self.num_envs, workers):
+            for first, count in split_lanes(self.num_envs, workers):
                 part = makes[first : first + count]
                 worker = LaneWorker(
                     first, part, open_channel=open_channel, autoreset=autoreset, deadline_s=deadline_s, wall=wall
@@ -73,12 +178,12 @@ class ProcessLanes(LaneOutcomes):
         self._worker_of = [worker for worker in self.workers for _ in worker.lanes]
 
     def describe(self) -> list[m.Description]:
-        """What each lane's environment is, once all are made. An environment that can't be made is raised."""
-        while len(self.descriptions) < self.num_envs:
+        """Wait until every environment is made, and return what each is. Raises if one can't be made."""
+        while len(self._descriptions) < self.num_envs:
             if self._unmade or self._unreported:
-                raise min({**self._unmade, **self._unreported}.values(), key=collateral)
+                raise min({**self._unmade, **self._unreported}.values(), key=is_collateral)
             self._wait(None)
-        return [self.descriptions[lane] for lane in range(self.num_envs)]
+        return [self._descriptions[lane] for lane in range(self.num_envs)]
 
     def adopt(
         self,
@@ -88,67 +193,72 @@ class ProcessLanes(LaneOutcomes):
         copy: bool,
         declared: Sequence[Space[Any]] = (),
     ) -> None:
-        """The spaces of a lane are known: share memory for them. ``declared``: what each lane said that it observes."""
-        self.make_room(observation_space, copy=copy)
-        if self._wall is not None:
-            self._wall.adopt(declared, observation_space, self.workers)
+        """Share memory for these spaces of one lane. ``declared``: the observation space that each lane declared."""
+        self.results.make_room(observation_space, copy=copy)
+        if self._judge is not None:
+            self._judge.adopt(declared, observation_space, self.workers)
         awake_s = _AWAKE_S if len(self.workers) <= (os.cpu_count() or 1) else 0.0
         for worker in self.workers:
             worker.attach(layout(observation_space), layout(action_space), awake_s=awake_s)
             self._send_next(worker)
 
+    # Asking
+
     def begin_reset(self, lanes: Sequence[int], seeds: Sequence[int | None], options: Info | None) -> None:
-        """Begin an episode in these lanes; a seed for each lane of the batch. Under "restart" it is tried again."""
-        self._hear_all(0.0)  # a worker that died meanwhile is no fault of this reset
-        self._asked = None
+        """Begin an episode in these lanes, with a seed for each lane of the batch. Under "restart" it is retried."""
+        self._read_all(0.0)  # a worker that died meanwhile is not a fault of this reset
+        self._request_kind = None
         for worker, rows in by_worker(self._worker_of, lanes):
             resets: dict[int, tuple[int | None, Info | None]] = {}
             for row in rows:
                 lane = worker.lanes[row]
-                self.infos.pop(lane, None)
+                self.results.infos.pop(lane, None)
                 lost = self._unreported.pop(lane, None) is not None
-                resets[row] = self.faults.seeded(lane, seeds[lane], lost=lost), options
-                self.resetting[lane] = options
+                resets[row] = self.faults.choose_seed(lane, seeds[lane], lost=lost), options
+                self.results.resetting[lane] = options
             self._submit(worker, Job("reset", (), resets=resets))
 
     def begin_step_of_all(self, actions: Any) -> bool:
-        """The short way for the common case: nobody fails, is busy or is held back. False if it does not apply."""
-        if self.faults.anew or self._unreported or self.waiting or self.ready or self._max_concurrency is not None:
+        """The fast way for the common case: no lane fails, is busy or is held back. False if it does not apply."""
+        results = self.results
+        if self.faults.restarting or self._unreported or results.waiting or results.ready:
+            return False
+        if self._max_concurrency is not None:
             return False
         for worker in self.workers:
             if worker.busy or worker.lost:
                 return False
         if not all(worker.fill_actions(actions, self.num_envs) for worker in self.workers):
             return False
-        self._asked = None
-        self.infos.clear()  # left behind if an error was raised instead of the results
+        self._request_kind = None
+        results.infos.clear()  # left behind if an error was raised instead of the results
         try:
-            self.waiting.update(range(self.num_envs))
+            results.waiting.update(range(self.num_envs))
             for worker in self.workers:
                 try:
                     worker.step_every_row()
                 except WorkerLost as error:
-                    self._lose(worker, error)
+                    self._report_lost(worker, error)
         except BaseException as error:
-            self.forget_if_interrupted(error)
+            self.abandon_if_interrupted(error)
             raise
         return True
 
     def begin_step(self, lanes: Sequence[int], actions: Sequence[Any]) -> None:
-        """Step these lanes, an action each. Lanes that failed begin anew instead, frozen ones do nothing."""
-        self._asked = None
+        """Step these lanes, one action each. A lane that failed begins a new episode instead; a frozen one skips."""
+        self._request_kind = None
         action_of = dict(zip(lanes, actions, strict=True))
         for worker, rows in by_worker(self._worker_of, lanes):
             resets: dict[int, tuple[int | None, Info | None]] = {}
             steps: list[int] = []
             for row in rows:
                 lane = worker.lanes[row]
-                self.infos.pop(lane, None)
+                self.results.infos.pop(lane, None)
                 if lane in self.faults.frozen:
-                    self.rest([lane])
+                    self.results.skip([lane])
                 elif lane in self._unreported:
                     self._fault(lane, self._unreported.pop(lane))
-                elif lane in self.faults.anew:
+                elif lane in self.faults.restarting:
                     resets[row] = self.faults.next_seed(lane), None
                 else:
                     steps.append(row)
@@ -157,156 +267,328 @@ class ProcessLanes(LaneOutcomes):
                 self._submit(worker, Job("step", steps, chosen, resets))
 
     def begin_ask(self, requests: dict[int, m.Request]) -> None:
-        """One request for each of these lanes; ``answers`` will have the values."""
-        self._hear_all(0.0)
-        self._asked = type(next(iter(requests.values())))
+        """Send one request to each of these lanes; ``answers`` will have the values."""
+        self._read_all(0.0)
+        self._request_kind = type(next(iter(requests.values())))
         self.answers.clear()
         for worker, rows in by_worker(self._worker_of, list(requests)):
-            asked = [row for row in rows if not self._answer_for(worker.lanes[row])]
-            if asked:
-                self._submit(worker, Job("ask", asked, requests=[requests[worker.lanes[row]] for row in asked]))
+            wanted = [row for row in rows if not self._answer_without_env(worker.lanes[row])]
+            if wanted:
+                self._submit(worker, Job("ask", wanted, requests=[requests[worker.lanes[row]] for row in wanted]))
 
-    def _answer_for(self, lane: int) -> bool:
+    def _answer_without_env(self, lane: int) -> bool:
         """Answer for a lane that has no environment to ask: one that was lost, or has no episode to show."""
-        if self._asked is m.Restore:  # a restored lane needs no environment but a new one
+        if self._request_kind is m.Restore:  # a restored lane needs no environment but a new one
             return False
         if lane in self._unreported:
             self._fault(lane, self._unreported.pop(lane))
             return True
-        if self._asked is m.Render and lane in self.faults.anew:
+        if self._request_kind is m.Render and lane in self.faults.restarting:
             self.answers[lane] = None
-            self.now_ready(lane)
+            self.results.finish(lane)
             return True
         return False
 
-    def collect(self, count: int, timeout: float | None = None) -> None:
-        """Wait until ``count`` lanes are ready. TimedOut after ``timeout`` seconds, and all is forgotten."""
-        ends_s = None if timeout is None else time.monotonic() + timeout
-        try:
-            while len(self.ready) < count:
-                for worker in self.workers:
-                    if worker.jobs:
-                        self._run_jobs(worker)
-                if len(self.ready) < count and not self._wait(ends_s):
-                    late = sorted(self.waiting)
-                    self.forget()
-                    raise TimedOut(f"lanes {late} did not answer within {timeout} s.", lane=late[0])
-        except BaseException as error:
-            self.forget_if_interrupted(error)
-            raise
-
-    def forget(self) -> None:
-        """Nobody waits any more; results that still come are thrown away, never taken for newer ones."""
-        for worker in self.workers:
-            worker.forget()
-        for lane in self.untaken:
-            self.faults.take_back(lane)
-        self._unreported.update(self.untaken)  # faults are not forgotten: the next step tells of them
-        for left in (self.untaken, self.resetting, self.waiting, self.ready, self.infos, self.answers):
-            left.clear()
-
-    def forget_if_interrupted(self, error: BaseException) -> None:
-        """What Ctrl-C leaves half done is forgotten, so that the next call begins from something known."""
-        if not isinstance(error, Exception):
-            self.forget()
-
-    def close(self, grace_s: float) -> None:
-        """Let every environment close, together for at most ``grace_s`` seconds; then end what still runs."""
-        by_s = time.monotonic() + grace_s
-        for worker in self.workers:
-            worker.begin_close()
-        for worker in self.workers:
-            worker.end_close(by_s)
-
     def _submit(self, worker: LaneWorker, job: Job) -> None:
         try:
-            self.waiting.update(worker.lanes[row] for row in (*job.rows, *job.resets))
+            self.results.waiting.update(worker.lanes[row] for row in (*job.rows, *job.resets))
             worker.jobs.append(job)
             self._run_jobs(worker)
             if worker.busy:
                 worker.keep_copies()
         except BaseException as error:
-            self.forget_if_interrupted(error)
+            self.abandon_if_interrupted(error)
             raise
 
     def _run_jobs(self, worker: LaneWorker) -> None:
-        while worker.jobs and not worker.busy and self._may_run():
+        limit = self._max_concurrency
+        while worker.jobs and not worker.busy and (limit is None or sum(one.busy for one in self.workers) < limit):
             try:
                 if worker.lost:
                     worker.start()
                     self._poll.watch(worker)
                 worker.run(worker.jobs.popleft())
             except WorkerLost as error:
-                self._lose(worker, error)
+                self._report_lost(worker, error)
             self._send_next(worker)
-
-    def _may_run(self) -> bool:
-        return self._max_concurrency is None or sum(one.busy for one in self.workers) < self._max_concurrency
 
     def _send_next(self, worker: LaneWorker) -> None:
         try:
             while not worker.lost and (refused := worker.send_next()) is not None:
-                self._take_in(worker, *refused)
+                self._dispatch(worker, *refused)
         except WorkerLost as error:
-            self._lose(worker, error)
+            self._report_lost(worker, error)
+
+    # Collecting
+
+    def collect(self, count: int, timeout: float | None = None) -> None:
+        """Wait until ``count`` lanes are ready. After ``timeout`` seconds, abandon what is pending: TimedOut."""
+        ready = self.results.ready
+        ends_s = None if timeout is None else time.monotonic() + timeout
+        try:
+            while len(ready) < count:
+                for worker in self.workers:
+                    if worker.jobs:
+                        self._run_jobs(worker)
+                if len(ready) < count and not self._wait(ends_s):
+                    late = sorted(self.results.waiting)
+                    self.abandon_pending()
+                    raise TimedOut(f"lanes {late} did not answer within {timeout} s.", lane=late[0])
+        except BaseException as error:
+            self.abandon_if_interrupted(error)
+            raise
 
     def _wait(self, ends_s: float | None) -> bool:
-        """Take in what arrives next. False if the time ``ends_s`` came first."""
+        """Read what arrives next. False if the time ``ends_s`` came first."""
         timeout_s = None if self._deadline_s is None else self._nap_s
         if ends_s is not None:
             left_s = max(0.0, ends_s - time.monotonic())
             timeout_s = left_s if timeout_s is None else min(timeout_s, left_s)
-        heard = self._hear_all(timeout_s)
+        came = self._read_all(timeout_s)
         if self._deadline_s is not None:
             now_s = time.monotonic()
-            if not heard or now_s >= self._look_s:
-                self._end_overdue(now_s)
-        return heard or ends_s is None or time.monotonic() < ends_s
+            if not came or now_s >= self._check_by_s:
+                self._kill_overdue(now_s)
+        return came or ends_s is None or time.monotonic() < ends_s
 
-    def _hear_all(self, timeout_s: float | None) -> bool:
+    def _read_all(self, timeout_s: float | None) -> bool:
         heard = self._poll.wait(timeout_s)
         for worker, gone in heard.items():
-            self._hear(worker)
+            self._read_replies(worker)
             if gone and not worker.lost:  # what it wrote has been read; its socket may live on in a child of its own
-                self._lose(worker, worker.channel.lose())
+                self._report_lost(worker, worker.channel.kill())
         return bool(heard)
 
-    def _hear(self, worker: LaneWorker) -> None:
+    def _read_replies(self, worker: LaneWorker) -> None:
         try:
-            while (heard := worker.arrived()) is not None:
-                self._take_in(worker, *heard)
+            while (answer := worker.poll()) is not None:
+                self._dispatch(worker, *answer)
                 if worker.busy:
                     self._send_next(worker)
                 if not worker.busy:  # it owes nothing, or is gone: no need to ask the system for more
                     return
         except WorkerLost as error:
-            self._lose(worker, error)
+            self._report_lost(worker, error)
         except Breach as breach:
-            self._report(worker, worker.end_because(breach.row, breach.error))
-        except Exception as error:  # BadFrame, or a reply so odd that nobody thought of it
-            self._lose(worker, worker.channel.lose(f"broke the protocol: {error}", cause="protocol"))
-        self._send_next(worker)  # also after a reply that nobody wanted
+            self._report(worker, worker.kill_because(breach.row, breach.error))
+        except Exception as error:  # BadFrame, or a reply odder than anything expected here
+            self._report_lost(worker, worker.channel.kill(f"broke the protocol: {error}", cause="protocol"))
+        self._send_next(worker)  # also after a reply that was abandoned
 
-    def _end_overdue(self, now_s: float) -> None:
-        """End those whose deadline is over; look again when the next one may be, but not after every step."""
-        soonest_s = now_s + min(_LOOK_S, self._deadline_s or _LOOK_S)
+    def _dispatch(self, worker: LaneWorker, kind: Kind, rows: Sequence[int], reply: m.Reply) -> None:
+        if self._judge is not None:
+            reply = self._judge.check_reply(worker, kind, rows, reply)
+        if kind == "step":
+            self._finish_steps(worker, rows, reply)
+        elif kind == "reset":
+            self._finish_reset(worker.lanes[rows[0]], reply)
+        elif kind == "ask":
+            lane = worker.lanes[rows[0]]
+            if isinstance(reply, m.Failed):
+                self.answers[lane] = self._error(reply, lane)
+            else:
+                self.answers[lane] = reply.value
+                if self._request_kind is m.Restore:  # it has an episode again, whatever it was before
+                    self._unreported.pop(lane, None)
+                    self.faults.mark_begun(lane)
+            self.results.finish(lane)
+        elif kind == "make":
+            lane = worker.lanes[rows[0]]
+            if isinstance(reply, m.Failed):
+                worker.broken.add(rows[0])
+                self._unmade[lane] = self._error(reply, lane)
+            else:
+                self._unmade.pop(lane, None)
+                self._descriptions[lane] = reply.value if self._judge is not None else read_description(reply.value)
+        elif isinstance(reply, m.Failed):  # the one to "attach": without shared memory no lane can step
+            raise BadFrame(f"attach failed: {reply.message}")
+
+    def _finish_reset(self, lane: int, reply: m.Reply) -> None:
+        unmade = self._unmade.pop(lane, None)
+        if isinstance(reply, m.Failed):
+            self._fail(lane, unmade or self._error(reply, lane))
+            return
+        observation, info = observation_and_info(reply.value)
+        try:
+            self.results.observations.put(lane, observation)
+        except _UNFIT as error:
+            self._fault(lane, to_error(to_failed(error), lane=lane))
+            return
+        self.results.put_nothing(lane)
+        self.results.over[lane] = False
+        self.faults.mark_begun(lane)
+        self.results.finish(lane, info)
+
+    def _finish_steps(self, worker: LaneWorker, rows: Sequence[int], reply: m.Reply) -> None:
+        if isinstance(reply, m.Failed):
+            for row in rows:
+                self._fail(worker.lanes[row], self._error(reply, worker.lanes[row]))
+            return
+        block: Block | None = worker.block if self._judge is None else self._judge.rows_of(worker)
+        assert block is not None
+        results, notes = self.results, reply.value
+        loose = block.observations is None
+        if notes is None and len(rows) == block.rows and not loose:
+            results.put_part(worker.part, block)
+            results.waiting.difference_update(worker.lanes)
+            results.ready.extend(worker.lanes)
+            return
+        noted = notes_by_row([] if notes is None else notes, rows, loose=loose)
+        for row in rows:
+            lane = worker.lanes[row]
+            info, *observation = noted.get(row, ({},))
+            if isinstance(info, m.Failed):
+                self._fail(lane, self._error(info, lane))
+                continue
+            try:
+                results.put_row(lane, block, row, *observation)
+            except _UNFIT as error:
+                self._fault(lane, to_error(to_failed(error), lane=lane))
+            else:
+                results.finish(lane, info)
+
+    # What fails
+
+    def _error(self, reply: m.Failed, lane: int) -> PaddockError:
+        return to_error(reply, lane=lane) if self._judge is None else self._judge.error(reply, lane)
+
+    def _fail(self, lane: int, error: PaddockError) -> None:
+        if is_fault(error):
+            self._fault(lane, error)
+        else:
+            self.faults.mistake(lane, error)
+            self.results.put_nothing(lane)
+            self.results.finish(lane)
+
+    def _fault(self, lane: int, error: PaddockError) -> None:
+        worker, results = self._worker_of[lane], self.results
+        row = lane - worker.lanes[0]
+        worker.broken.add(row)
+        self.answers[lane] = error
+        if self._request_kind is not None and self.faults.on_fault != "raise":
+            # The caller who asked gets the error. The next step reports the end of the episode.
+            if lane not in self.faults.restarting:
+                self._unreported[lane] = error
+            results.finish(lane)
+            return
+        info = self.faults.report(lane, error, beginning=lane in results.resetting)
+        if lane in results.resetting and self.faults.tries_again(lane):
+            results.infos[lane] = info
+            again = self.faults.next_seed(lane), results.resetting[lane]
+            worker.jobs.append(Job("reset", (), resets={row: again}))
+            return
+        results.untaken[lane] = error
+        results.put_nothing(lane, truncated=True)
+        results.finish(lane, info)
+
+    def _kill_overdue(self, now_s: float) -> None:
+        """Kill workers whose deadline is over; check again when the next one may be, but not after every step."""
+        soonest_s = now_s + min(_CHECK_S, self._deadline_s or _CHECK_S)
         for worker in self.workers:
             expires_s = worker.expires_s()
             if expires_s is None:
                 continue
             if now_s >= expires_s:
-                self._report(worker, worker.end_overdue())
+                self._report(worker, worker.kill_overdue())
             else:
                 soonest_s = min(soonest_s, expires_s)
-        self._look_s, self._nap_s = soonest_s, soonest_s - now_s
+        self._check_by_s, self._nap_s = soonest_s, soonest_s - now_s
 
-    def _lose(self, worker: LaneWorker, error: WorkerLost) -> None:
-        self._report(worker, worker.lose(error))
+    def _report_lost(self, worker: LaneWorker, error: WorkerLost) -> None:
+        self._report(worker, worker.mark_lost(error))
 
     def _report(self, worker: LaneWorker, errors: dict[int, PaddockError]) -> None:
         self._poll.unwatch(worker)
         for lane, error in errors.items():
-            if lane in self.waiting:
+            if lane in self.results.waiting:
                 self._fault(lane, error)
-            elif lane not in self.faults.anew:  # one that begins anew anyway has nothing to lose
+            elif lane not in self.faults.restarting:  # one that restarts anyway has nothing to lose
                 self._unreported[lane] = error
+
+    # Ending
+
+    def abandon_pending(self) -> None:
+        """Stop waiting: results that still come are thrown away, never taken for newer ones."""
+        for worker in self.workers:
+            worker.abandon_pending()
+        for lane in self.results.untaken:
+            self.faults.take_back(lane)
+        self._unreported.update(self.results.untaken)  # faults are not forgotten: the next step reports them
+        self.results.clear_pending()
+        self.answers.clear()
+
+    def abandon_if_interrupted(self, error: BaseException) -> None:
+        """Abandon what Ctrl-C left half done, so that the next call begins from a known state."""
+        if not isinstance(error, Exception):
+            self.abandon_pending()
+
+    def close(self, grace_s: float) -> None:
+        """Let every environment close, all within ``grace_s`` seconds; then kill what still runs."""
+        by_s = time.monotonic() + grace_s
+        for worker in self.workers:
+            worker.begin_close()
+        for worker in self.workers:
+            worker.end_close(by_s)
+
+
+class WorkerPoll:
+    """Waits for workers that have written or ended. By poll: select refuses descriptors from 1,024 on.
+
+    Reads what workers print on the way, at a limited rate: a worker that floods must wait, not this process. Unwatch
+    a worker that is gone: the system uses its descriptors' numbers again.
+    """
+
+    def __init__(self) -> None:
+        self._poll = select.poll()
+        # By descriptor: the worker, and whether it is the process's own; None for what is printed.
+        self._by_fd: dict[int, tuple[LaneWorker, bool | None]] = {}
+        self._resting: dict[int, float] = {}  # outputs that are not watched until this time of time.monotonic
+
+    def watch(self, worker: LaneWorker) -> None:
+        """Watch its channel, process and output until ``unwatch``."""
+        for fd, role in ((worker.fd, False), (worker.process_fd, True), (worker.output_fd, None)):
+            if fd is not None:
+                self._by_fd[fd] = worker, role
+                self._poll.register(fd, select.POLLIN)
+
+    def unwatch(self, worker: LaneWorker) -> None:
+        """Stop watching; safe for a worker that is not watched."""
+        for fd in (worker.fd, worker.process_fd, worker.output_fd):
+            if fd is not None and self._by_fd.get(fd, (None, False))[0] is worker:
+                del self._by_fd[fd]
+                if self._resting.pop(fd, None) is None:
+                    self._poll.unregister(fd)
+
+    def wait(self, timeout_s: float | None) -> dict[LaneWorker, bool]:
+        """The workers that have written, or whose process has ended (True).
+
+        Empty after ``timeout_s`` seconds, and when something was only printed.
+        """
+        if self._resting:
+            timeout_s = self._watch_rested(timeout_s)
+        events = self._poll.poll(milliseconds(timeout_s))
+        heard: dict[LaneWorker, bool] = {}
+        for fd, event in events:
+            worker, gone = self._by_fd[fd]
+            if gone is not None:
+                heard[worker] = heard.get(worker, False) or gone
+                continue
+            self._poll.unregister(fd)
+            worker.channel.drain(event)
+            if worker.channel.output_fd == fd:
+                self._resting[fd] = time.monotonic() + FLOOD_S
+            else:  # nothing more can come, and the number may be another's soon
+                del self._by_fd[fd]
+        return heard
+
+    def _watch_rested(self, timeout_s: float | None) -> float | None:
+        """Watch outputs again that have rested; returns how long to wait at most."""
+        now = time.monotonic()
+        for fd, until in list(self._resting.items()):
+            if until <= now:
+                del self._resting[fd]
+                self._poll.register(fd, select.POLLIN)
+        if not self._resting:
+            return timeout_s
+        soonest = min(self._resting.values()) - now
+        return soonest if timeout_s is None else min(timeout_s, soonest)

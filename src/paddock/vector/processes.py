@@ -1,24 +1,24 @@
-"""ProcessVectorEnv: lanes in worker processes, several to each, with arrays in shared memory.
+"""ProcessVectorEnv: lanes in worker processes, several per worker, with arrays in shared memory.
 
-One wake-up a worker and step, and no pickle from a worker to this process. Lanes fail alone: see ``faults``.
+Each step wakes each worker once, and nothing from a worker is unpickled here. Lanes fail alone: see ``faults``.
+AsyncVectorEnv is the same with Gymnasium's surface.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from enum import Enum
 from functools import partial
-from typing import Any, Generic
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
 from paddock.core.env import ActType, Env, Info, ObsType
-from paddock.core.infos import add_info
-from paddock.core.lane_arguments import ended, held_lanes, lane_seeds, one_a_lane, reset_mask
-from paddock.core.snapshot import opened
+from paddock.core.lane import lane_seeds, masked_lanes, reset_mask, reset_needed, value_per_lane
 from paddock.core.spec_json import decode_spec
-from paddock.core.state import State
-from paddock.core.vector_env import AutoresetMode, OnFault, VectorEnv
+from paddock.core.state import State, open_snapshot
+from paddock.core.vector_env import AutoresetMode, OnFault, VectorEnv, add_info
 from paddock.errors import (
     AlreadyPendingCallError,
     ClosedEnvironmentError,
@@ -28,19 +28,15 @@ from paddock.errors import (
     ResetNeeded,
 )
 from paddock.hosting import messages as m
-from paddock.hosting.client import described_spaces
+from paddock.hosting.client import read_spaces
 from paddock.hosting.factories import dumps
-from paddock.hosting.launch import Launcher, start_fresh
-from paddock.hosting.process_channel import CLOSE_GRACE_S, ProcessChannel
-from paddock.hosting.wall_description import checked_spaces, checked_spec
-from paddock.hosting.wall_rules import WallRules
-from paddock.hosting.wall_spaces import check_size
-from paddock.hosting.walled_channel import CLOSE_S, WalledChannel
+from paddock.hosting.judge import WallRules, check_spaces, check_spec
+from paddock.hosting.launch import Launcher, start_by, start_fresh
+from paddock.hosting.process_channel import CLOSE_GRACE_S, CLOSE_S, ProcessChannel, WalledChannel
+from paddock.hosting.untrusted import check_size
 from paddock.spaces import Space
-from paddock.vector.lane_actions import lane_actions
-from paddock.vector.lane_snapshots import opened_lanes, sealed_lanes
-from paddock.vector.lane_spaces import lane_spaces
-from paddock.vector.process_lanes import ProcessLanes
+from paddock.vector.lanes import lane_actions, lane_spaces, open_lanes, seal_lanes
+from paddock.vector.process_lanes import ProcessLanes, TimedOut
 
 Array = np.ndarray[Any, Any]
 Factory = Callable[[], Env[Any, Any]]
@@ -48,15 +44,15 @@ Result = tuple[Any, Array, Array, Array, Info]
 
 
 class ProcessVectorEnv(VectorEnv[ObsType, ActType, Array], Generic[ObsType, ActType]):
-    """n environments, made by ``env_fns`` in ``workers`` processes (as many as cores, unless told otherwise).
+    """n environments, made by ``env_fns`` in ``workers`` processes (by default as many as cores).
 
     ``on_fault`` says what becomes of a lane that raises, dies or takes longer than ``deadline_s`` for a step: "raise",
     "restart" or "mask", see ``faults``. ``max_concurrency``: how many workers may be busy at the same time.
     ``batch_size`` < n: ``recv`` returns the first lanes that are ready, ``info["env_id"]`` says which, and
     ``send(actions, env_id)`` steps those. ``launcher`` starts a worker process.
-    With ``wall`` the workers are not believed: what breaks the rules ends the worker and is an EnvironmentViolation of
-    that lane. Then ``env_fns`` are what Make takes, plain data instead of functions, and ``deadline_s`` is the rules'.
-    rewards: float64[n]; terminations, truncations: bool[n].
+    With ``wall`` the workers are not trusted: a worker that breaks the rules is killed, and the lane fails with an
+    EnvironmentViolation. Then ``env_fns`` are what Make takes, plain data instead of functions, and the rules give the
+    deadline. rewards: float64[n]; terminations, truncations: bool[n].
     """
 
     def __init__(
@@ -80,10 +76,12 @@ class ProcessVectorEnv(VectorEnv[ObsType, ActType, Array], Generic[ObsType, ActT
         self.num_envs = len(env_fns)
         self.copy, self.observation_mode = copy, observation_mode
         self.autoreset_mode = AutoresetMode(autoreset_mode)
-        self.batch_size = _batch_size(batch_size, self.num_envs)
+        if batch_size is not None and (type(batch_size) is not int or not 1 <= batch_size <= self.num_envs):
+            raise InvalidLanes(f"batch_size={batch_size!r}: expected 1 to {self.num_envs}, the number of lanes.")
+        self.batch_size = self.num_envs if batch_size is None else batch_size
         self._begun = False
         self._held: frozenset[int] = frozenset()
-        self._pending: str | None = None  # "reset" or "call"; steps are known by their lanes
+        self._pending: str | None = None  # "reset" or "call"; for steps see which lanes are waiting
         self._rules = wall
         deadline_s = _positive("deadline_s", deadline_s) or (None if wall is None else wall.call_s)
         self._lanes = ProcessLanes(
@@ -112,9 +110,9 @@ class ProcessVectorEnv(VectorEnv[ObsType, ActType, Array], Generic[ObsType, ActT
         self.observation_space, self.action_space = chosen.observation_space, chosen.action_space
         self.metadata = {**described[0].metadata, "autoreset_mode": self.autoreset_mode}
         self.render_mode = described[0].render_mode
-        # What makes one lane again. Not `spec`: that one makes all of them, and only who made them knows it.
+        # What makes one lane again. Not `spec`: that makes all of them, and only the code that made them knows it.
         if self._rules is not None:
-            self.lane_spec = checked_spec(described[0])
+            self.lane_spec = check_spec(described[0])
             for name in ("observation_space", "action_space"):
                 single = getattr(self, f"single_{name}")
                 check_size(single, name, limit=self._rules.lanes_bytes, count=self.num_envs)
@@ -125,10 +123,10 @@ class ProcessVectorEnv(VectorEnv[ObsType, ActType, Array], Generic[ObsType, ActT
 
     def _spaces_of(self, lane: int, described: m.Description) -> tuple[Space[Any], Space[Any]]:
         if self._rules is not None:
-            return checked_spaces(described, self._rules)
+            return check_spaces(described, self._rules)
         if described.observation_space is not None and described.action_space is not None:
-            return described_spaces(described)
-        # A space of the user's own class has no form on the wire. The factory is ours, so ask an environment here.
+            return read_spaces(described)
+        # A space of the user's own class has no form on the wire. The factory is trusted, so make an environment here.
         make = self.env_fns[lane]
         assert callable(make)
         env = make()
@@ -142,7 +140,7 @@ class ProcessVectorEnv(VectorEnv[ObsType, ActType, Array], Generic[ObsType, ActT
             self._begin_reset(seed, options)
             return self._end_reset(None)
         except BaseException as error:
-            self._lanes.forget_if_interrupted(error)
+            self._lanes.abandon_if_interrupted(error)
             raise
 
     def async_reset(self, *, seed: int | Sequence[int | None] | None = None, options: Info | None = None) -> None:
@@ -154,11 +152,11 @@ class ProcessVectorEnv(VectorEnv[ObsType, ActType, Array], Generic[ObsType, ActT
             self.send(actions, env_id)
             return self.recv()
         except BaseException as error:
-            self._lanes.forget_if_interrupted(error)
+            self._lanes.abandon_if_interrupted(error)
             raise
 
     def send(self, actions: Any, env_id: Any = None) -> None:
-        """Begin a step, of all lanes or of those in ``env_id`` with an action each."""
+        """Begin a step of all lanes, or of those in ``env_id`` with one action each."""
         self._check_free("step", other_steps=True)
         if not self._begun:
             raise ResetNeeded("Cannot step lanes before reset(): call reset() first.")
@@ -168,7 +166,8 @@ class ProcessVectorEnv(VectorEnv[ObsType, ActType, Array], Generic[ObsType, ActT
             self._check_none_has_ended(lanes, standing)
         if env_id is None and not standing and self._lanes.begin_step_of_all(actions):
             return
-        busy = [lane for lane in lanes if lane in self._lanes.waiting or lane in self._lanes.ready]
+        results = self._lanes.results
+        busy = [lane for lane in lanes if lane in results.waiting or lane in results.ready]
         if busy:
             raise AlreadyPendingCallError(f"lane {busy[0]}: its last step has not been received yet.", "step")
         pairs = dict(zip(lanes, lane_actions(self.action_space, actions, len(lanes)), strict=True))
@@ -176,10 +175,10 @@ class ProcessVectorEnv(VectorEnv[ObsType, ActType, Array], Generic[ObsType, ActT
         for lane in held:
             del pairs[lane]
         self._lanes.begin_step(list(pairs), list(pairs.values()))
-        self._lanes.rest(held)
+        results.skip(held)
 
     def hold(self, lanes: Array) -> None:
-        self._held = held_lanes(lanes, self.num_envs)
+        self._held = masked_lanes(lanes, self.num_envs)
 
     def recv(self) -> Result:
         return self._end_step(None)
@@ -188,66 +187,66 @@ class ProcessVectorEnv(VectorEnv[ObsType, ActType, Array], Generic[ObsType, ActT
         seeds = lane_seeds(seed, self.num_envs)
         mask, options = reset_mask(options, self.num_envs, begun=self._begun)
         if self.batch_size < self.num_envs and self._pending is None and mask.all():
-            self._lanes.forget()  # lanes that are still under way begin anew like the others
+            self._lanes.abandon_pending()  # lanes that are still under way begin a new episode like the others
         self._check_free("reset")
         self._held = frozenset()
         self._lanes.begin_reset(np.flatnonzero(mask).tolist(), seeds, options)
 
     def _end_reset(self, timeout: float | None) -> tuple[Any, Info]:
-        lanes, self._pending = self._lanes, None
-        count = len(lanes.waiting) + len(lanes.ready)
-        lanes.collect(count, timeout)
-        lanes.take(count)
-        infos = self._infos(range(self.num_envs))  # taken even if something is raised: they are of this reset
-        lanes.faults.raise_what_was_reported()
+        results, self._pending = self._lanes.results, None
+        count = len(results.waiting) + len(results.ready)
+        self._lanes.collect(count, timeout)
+        results.take(count)
+        infos = self._take_infos(range(self.num_envs))  # even if something is raised: they belong to this reset
+        self._lanes.faults.raise_reported()
         self._begun = True
-        return lanes.observations.batch(), infos
+        return results.observations.batch(), infos
 
     def _end_step(self, timeout: float | None) -> Result:
-        lanes, count = self._lanes, self.batch_size
-        if len(lanes.waiting) + len(lanes.ready) < count:
-            under_way = len(lanes.waiting) + len(lanes.ready)
+        results, faults, count = self._lanes.results, self._lanes.faults, self.batch_size
+        under_way = len(results.waiting) + len(results.ready)
+        if under_way < count:
             raise NoAsyncCallError(
-                f"recv() brings back {count} lanes and {under_way} are under way. Call send(actions) first.", "recv"
+                f"recv() returns {count} lanes and {under_way} are under way. Call send(actions) first.", "recv"
             )
-        lanes.collect(count, timeout)
-        chosen = lanes.take(count)
+        self._lanes.collect(count, timeout)
+        chosen = results.take(count)
         self._begun = True
         if count == self.num_envs:
-            infos = self._infos(range(count))
-            lanes.faults.raise_what_was_reported()
+            infos = self._take_infos(range(count))
+            faults.raise_reported()
             return (
-                lanes.observations.batch(),
-                lanes.rewards.copy(),
-                lanes.terminations.copy(),
-                lanes.truncations.copy(),
+                results.observations.batch(),
+                results.rewards.copy(),
+                results.terminations.copy(),
+                results.truncations.copy(),
                 infos,
             )
-        failed = lanes.faults.to_raise(chosen)
+        failed = faults.to_raise(chosen)
         if failed is not None:  # the others' results wait for the next recv
-            lanes.ready.extendleft(lane for lane in reversed(chosen) if lane != failed[0])
-            self._infos([failed[0]])
+            results.ready.extendleft(lane for lane in reversed(chosen) if lane != failed[0])
+            self._take_infos([failed[0]])
             raise failed[1]
-        infos = self._infos(chosen)
+        infos = self._take_infos(chosen)
         infos["env_id"] = numbers = np.array(chosen)
         return (
-            lanes.observations.some(chosen),
-            lanes.rewards[numbers],
-            lanes.terminations[numbers],
-            lanes.truncations[numbers],
+            results.observations.some(chosen),
+            results.rewards[numbers],
+            results.terminations[numbers],
+            results.truncations[numbers],
             infos,
         )
 
-    def _infos(self, chosen: Sequence[int]) -> Info:
-        """The infos of these lanes as one dict; each is given out once."""
-        lanes = self._lanes
+    def _take_infos(self, chosen: Sequence[int]) -> Info:
+        """The infos of these lanes as one dict; each is handed out once."""
+        by_lane, faults = self._lanes.results.infos, self._lanes.faults
         infos: Info = {}
-        if lanes.infos:
+        if by_lane:
             for place, lane in enumerate(chosen):
-                if (info := lanes.infos.pop(lane, None)) is not None:
+                if (info := by_lane.pop(lane, None)) is not None:
                     infos = add_info(infos, info, place, len(chosen))
-        if lanes.faults.on_fault == "mask":
-            infos["_live"] = lanes.faults.live()[list(chosen)]
+        if faults.on_fault == "mask":
+            infos["_live"] = faults.live()[list(chosen)]
         return infos
 
     def _check_open(self) -> None:
@@ -255,23 +254,24 @@ class ProcessVectorEnv(VectorEnv[ObsType, ActType, Array], Generic[ObsType, ActT
             raise ClosedEnvironmentError(f"Trying to operate on `{type(self).__name__}`, after a call to `close()`.")
 
     def _check_free(self, what: str, *, other_steps: bool = False) -> None:
-        """That nothing else is under way; with ``other_steps`` lanes may be, for ``send`` to look at one by one."""
+        """Raise if something else is under way. With ``other_steps``, ``send`` checks lane by lane instead."""
         self._check_open()
-        pending = self._pending or ("step" if not other_steps and (self._lanes.waiting or self._lanes.ready) else None)
+        results = self._lanes.results
+        pending = self._pending or ("step" if not other_steps and (results.waiting or results.ready) else None)
         if pending is not None:
             raise AlreadyPendingCallError(
-                f"Calling `{what}` while waiting for a pending call to `{pending}` to complete. Bring that one back "
+                f"Calling `{what}` while waiting for a pending call to `{pending}` to complete. Receive that one "
                 f"first (recv() or {pending}_wait()), or close().",
                 pending,
             )
 
     def _check_none_has_ended(self, lanes: Sequence[int], standing: frozenset[int]) -> None:
-        """Before anyone moves: a step of lanes of which one has ended is the caller's mistake, and loses nothing."""
-        faults = self._lanes.faults
+        """Raise before any lane moves: stepping a lane that has ended is the caller's mistake, and loses nothing."""
+        faults, ended_lanes = self._lanes.faults, self._lanes.results.over
         for lane in lanes:
-            over = self._lanes.over[lane] or lane in faults.anew
+            over = ended_lanes[lane] or lane in faults.restarting
             if over and lane not in faults.frozen and lane not in standing:
-                raise ended(lane)
+                raise reset_needed(lane)
 
     def render(self) -> tuple[Any, ...]:
         return self._ask([m.Render(row) for row in self._rows()])
@@ -281,13 +281,13 @@ class ProcessVectorEnv(VectorEnv[ObsType, ActType, Array], Generic[ObsType, ActT
 
     def snapshot(self) -> bytes:
         """All lanes as bytes, for ``restore`` of lanes made alike, here or in a loop."""
-        return sealed_lanes(self._begun, self._ask([m.Snapshot(row) for row in self._rows()]))
+        return seal_lanes(self._begun, self._ask([m.Snapshot(row) for row in self._rows()]))
 
     def restore(self, snapshot: bytes) -> None:
         """Go on from a snapshot; anything else is refused. The observations come with the next step."""
-        begun, each = opened_lanes(snapshot, self.num_envs)
+        begun, each = open_lanes(snapshot, self.num_envs)
         self._ask([m.Restore(row, one) for row, one in zip(self._rows(), each, strict=True)])
-        self._lanes.over[:] = [opened("lane", one, bool)[0] for one in each]
+        self._lanes.results.over[:] = [open_snapshot("lane", one, bool)[0] for one in each]
         self._begun = begun
 
     def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
@@ -299,8 +299,8 @@ class ProcessVectorEnv(VectorEnv[ObsType, ActType, Array], Generic[ObsType, ActT
         return self.call(name)
 
     def set_attr(self, name: str, values: list[Any] | tuple[Any, ...] | Any) -> None:
-        """Set an attribute in every lane: one value for all, or a list or tuple with one a lane."""
-        each = one_a_lane(values, self.num_envs)
+        """Set an attribute in every lane: one value for all, or a list or tuple with one per lane."""
+        each = value_per_lane(values, self.num_envs)
         self._ask([m.Call(row, name, [one], how="set") for row, one in zip(self._rows(), each, strict=True)])
 
     def _rows(self) -> list[int]:
@@ -312,7 +312,7 @@ class ProcessVectorEnv(VectorEnv[ObsType, ActType, Array], Generic[ObsType, ActT
             self._begin_ask(requests)
             return self._end_ask(None)
         except BaseException as error:
-            self._lanes.forget_if_interrupted(error)
+            self._lanes.abandon_if_interrupted(error)
             raise
 
     def _begin_ask(self, requests: Sequence[m.Request]) -> None:
@@ -322,9 +322,9 @@ class ProcessVectorEnv(VectorEnv[ObsType, ActType, Array], Generic[ObsType, ActT
     def _end_ask(self, timeout: float | None) -> tuple[Any, ...]:
         self._pending = None
         self._lanes.collect(self.num_envs, timeout)
-        self._lanes.take(self.num_envs)
+        self._lanes.results.take(self.num_envs)
         answers, self._lanes.answers = self._lanes.answers, {}
-        self._lanes.faults.raise_what_was_reported()
+        self._lanes.faults.raise_reported()
         for answer in answers.values():
             if isinstance(answer, PaddockError):
                 raise answer
@@ -342,7 +342,7 @@ class ProcessVectorEnv(VectorEnv[ObsType, ActType, Array], Generic[ObsType, ActT
     def close_extras(  # type: ignore[override]
         self, timeout: float | None = None, terminate: bool = False
     ) -> None:
-        """Let the environments close, for at most ``timeout`` seconds (5 by default, 1 behind a wall); then end every
+        """Let the environments close, within ``timeout`` seconds (5 by default, 1 behind a wall); then kill every
         process.
         """
         usual = CLOSE_GRACE_S if self._rules is None else CLOSE_S
@@ -350,12 +350,12 @@ class ProcessVectorEnv(VectorEnv[ObsType, ActType, Array], Generic[ObsType, ActT
 
 
 def _makes(env_fns: Sequence[Factory | dict[str, Any]], *, plain: bool) -> list[dict[str, Any]]:
-    """What Make takes for each lane. A function can't cross a wall: it would be code."""
+    """What Make takes for each lane. A function would be code, and code can't cross a wall."""
     if not plain:
         return [{"factory": factory} for factory in env_fns]
     for lane, what in enumerate(env_fns):
         if not isinstance(what, dict):
-            raise InvalidLanes(f"lane {lane}: behind a wall an environment is made of plain data, got {what!r:.80}.")
+            raise InvalidLanes(f"lane {lane}: behind a wall an environment is made from plain data, got {what!r:.80}.")
     return list(env_fns)  # type: ignore[arg-type]
 
 
@@ -368,23 +368,15 @@ def _open(launcher: Launcher, wall: WallRules | None, deadline_s: float | None) 
 def _lane_numbers(env_id: Any, num_envs: int) -> list[int]:
     numbers = np.asarray(env_id)
     if numbers.ndim != 1 or numbers.dtype.kind not in "iu" or len(set(numbers.tolist())) != len(numbers):
-        raise InvalidLanes(f"env_id={env_id!r}: expected different lane numbers, one an action.")
+        raise InvalidLanes(f"env_id={env_id!r}: expected different lane numbers, one per action.")
     if len(numbers) and not (numbers.min() >= 0 and numbers.max() < num_envs):
         raise InvalidLanes(f"env_id={env_id!r}: there are {num_envs} lanes, numbered from 0.")
     return numbers.tolist()  # type: ignore[no-any-return]
 
 
-def _batch_size(batch_size: int | None, num_envs: int) -> int:
-    if batch_size is None:
-        return num_envs
-    if type(batch_size) is not int or not 1 <= batch_size <= num_envs:
-        raise InvalidLanes(f"batch_size={batch_size!r}: expected 1 to {num_envs}, the number of lanes.")
-    return batch_size
-
-
 def _at_least_one(name: str, value: int | None) -> int | None:
     if value is not None and (type(value) is not int or value < 1):
-        raise InvalidLanes(f"{name}={value!r}: expected a count, at least 1.")
+        raise InvalidLanes(f"{name}={value!r}: expected a whole number, at least 1.")
     return value
 
 
@@ -392,3 +384,115 @@ def _positive(name: str, value: float | None) -> float | None:
     if value is not None and not (isinstance(value, (int, float)) and value > 0):
         raise InvalidLanes(f"{name}={value!r}: expected a positive number of seconds.")
     return value
+
+
+T = TypeVar("T")
+
+
+class AsyncState(Enum):
+    """What an AsyncVectorEnv waits for."""
+
+    DEFAULT = "default"
+    WAITING_RESET = "reset"
+    WAITING_STEP = "step"
+    WAITING_CALL = "call"
+
+
+class AsyncVectorEnv(ProcessVectorEnv[ObsType, ActType]):
+    """ProcessVectorEnv with Gymnasium's surface: one process per lane, unless ``workers`` says otherwise.
+
+    ``context`` is multiprocessing's start method; the default forks on Linux, so that workers know what this process
+    has registered. ``shared_memory`` has no effect: values of fixed size are always shared, others travel in frames.
+    ``worker`` (Gymnasium's loop over a pipe of pickles) is refused: nothing is pickled on the way back. After a
+    timeout, and after a lane has failed, the environment goes on; see ``faults``.
+    """
+
+    def __init__(
+        self,
+        env_fns: Sequence[Callable[[], Env[Any, Any]]],
+        shared_memory: bool = True,
+        copy: bool = True,
+        context: str | None = None,
+        daemon: bool = True,
+        worker: Callable[..., None] | None = None,
+        observation_mode: str | tuple[Space[Any], Space[Any]] = "same",
+        autoreset_mode: str | AutoresetMode = AutoresetMode.NEXT_STEP,
+        max_concurrency: int | None = None,
+        *,
+        workers: int | None = None,
+        on_fault: OnFault = "raise",
+        deadline_s: float | None = None,
+        batch_size: int | None = None,
+    ) -> None:
+        if worker is not None:
+            raise InvalidLanes(
+                "worker= is a loop over Gymnasium's pickles, which paddock's processes do not read. "
+                "Put what it does into the environment or into a wrapper."
+            )
+        self.shared_memory = shared_memory
+        super().__init__(
+            env_fns,
+            workers=len(env_fns) if workers is None else workers,
+            copy=copy,
+            observation_mode=observation_mode,
+            autoreset_mode=autoreset_mode,
+            on_fault=on_fault,
+            deadline_s=deadline_s,
+            max_concurrency=max_concurrency,
+            batch_size=batch_size,
+            launcher=start_by(context, daemon=daemon),
+        )
+
+    @property
+    def processes(self) -> list[Any]:
+        """The worker processes, as multiprocessing knows them."""
+        return [worker.channel.child.process for worker in self._lanes.workers if worker.channel.child is not None]
+
+    @property
+    def _state(self) -> AsyncState:
+        if self._pending is not None:
+            return AsyncState(self._pending)
+        results = self._lanes.results
+        return AsyncState.WAITING_STEP if results.waiting or results.ready else AsyncState.DEFAULT
+
+    def reset_async(self, seed: int | Sequence[int | None] | None = None, options: Info | None = None) -> None:
+        """Begin a reset; ``reset_wait`` returns its result."""
+        self._begin_reset(seed, options)
+        self._pending = "reset"
+
+    def reset_wait(self, timeout: int | float | None = None) -> tuple[Any, Info]:
+        """The result of ``reset_async``. multiprocessing.TimeoutError after ``timeout`` seconds."""
+        self._check_waiting(AsyncState.WAITING_RESET, "reset_async", "reset_wait")
+        return self._in_time(self._end_reset, timeout, "reset")
+
+    def step_async(self, actions: Any) -> None:
+        """Begin a step; ``step_wait`` returns its result."""
+        self._check_free("step")
+        self.send(actions)
+
+    def step_wait(self, timeout: int | float | None = None) -> Result:
+        """The result of ``step_async``. multiprocessing.TimeoutError after ``timeout`` seconds."""
+        self._check_waiting(AsyncState.WAITING_STEP, "step_async", "step_wait")
+        return self._in_time(self._end_step, timeout, "step")
+
+    def call_async(self, name: str, /, *args: Any, **kwargs: Any) -> None:
+        """Begin a call of each lane's attribute; ``call_wait`` returns the results."""
+        self._begin_ask([m.Call(row, name, list(args), kwargs) for row in self._rows()])
+        self._pending = "call"
+
+    def call_wait(self, timeout: int | float | None = None) -> tuple[Any, ...]:
+        """The results of ``call_async``. multiprocessing.TimeoutError after ``timeout`` seconds."""
+        self._check_waiting(AsyncState.WAITING_CALL, "call_async", "call_wait")
+        return self._in_time(self._end_ask, timeout, "call")
+
+    def _check_waiting(self, state: AsyncState, begin: str, end: str) -> None:
+        self._check_open()
+        if self._state is not state:
+            raise NoAsyncCallError(f"Calling `{end}` without any prior call to `{begin}`.", state.value)
+
+    def _in_time(self, receive: Callable[[float | None], T], timeout: float | None, what: str) -> T:
+        try:
+            return receive(timeout)
+        except TimedOut as error:
+            text = f"The call to `{what}_wait` has timed out after {timeout} seconds: {error}"
+            raise TimedOut(text, lane=error.lane) from None

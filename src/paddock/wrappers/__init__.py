@@ -1,44 +1,44 @@
 """Wrappers: what changes the data between agent and environment. ``wrappers.vector`` has them for n lanes.
 
-The names load when first used: most programs need few of them.
+Names load when first used: most programs need few of them.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from paddock.aliases import add_aliases
+
 if TYPE_CHECKING:
     from paddock.wrappers import vector
-    from paddock.wrappers.array_conversion import ArrayConversion, JaxToNumpy, JaxToTorch, NumpyToTorch, TorchToNumpy
+    from paddock.wrappers.action import ClipAction, StickyAction, TransformAction
+    from paddock.wrappers.arrays import ArrayConversion, JaxToNumpy, JaxToTorch, NumpyToTorch, TorchToNumpy
     from paddock.wrappers.atari import AtariPreprocessing
-    from paddock.wrappers.autoreset import Autoreset
-    from paddock.wrappers.delay import DelayObservation
     from paddock.wrappers.discretize import DiscretizeAction, DiscretizeObservation
-    from paddock.wrappers.filter_observation import FilterObservation
-    from paddock.wrappers.flatten_observation import FlattenObservation
-    from paddock.wrappers.frame_stack import FrameStackObservation
-    from paddock.wrappers.guard import Guard
-    from paddock.wrappers.logic import ALL, Lanes, Logic, Wrapped
+    from paddock.wrappers.episode import Autoreset, RecordEpisodeStatistics
+    from paddock.wrappers.guard import Guard, OrderEnforcing, PassiveEnvChecker, TimeLimit
+    from paddock.wrappers.history import DelayObservation, FrameStackObservation, TimeAwareObservation
+    from paddock.wrappers.lanes import ALL, Lanes, draw_in_lanes
+    from paddock.wrappers.logic import Logic, Memory, Wrapped
     from paddock.wrappers.many_lanes import ManyLanes, ManyLanesAction, ManyLanesObservation, ManyLanesReward
     from paddock.wrappers.noise import AddWhiteNoise, ObstructView
-    from paddock.wrappers.normalize_observation import NormalizeObservation
-    from paddock.wrappers.normalize_reward import NormalizeReward
+    from paddock.wrappers.normalize import NormalizeObservation, NormalizeReward
+    from paddock.wrappers.observation import (
+        DtypeObservation,
+        FilterObservation,
+        FlattenObservation,
+        ReshapeObservation,
+        TransformObservation,
+    )
     from paddock.wrappers.one_lane import OneLane, OneLaneAction, OneLaneObservation, OneLaneReward
-    from paddock.wrappers.order_enforcing import OrderEnforcing
-    from paddock.wrappers.passive_checker import PassiveEnvChecker
-    from paddock.wrappers.pixels import GrayscaleObservation, ResizeObservation
-    from paddock.wrappers.record_video import RecordVideo
-    from paddock.wrappers.render_observation import AddRenderObservation
+    from paddock.wrappers.pixels import AddRenderObservation, GrayscaleObservation, ResizeObservation
     from paddock.wrappers.rendering import HumanRendering, RenderCollection
     from paddock.wrappers.repeat import MaxAndSkipObservation, RepeatAction
     from paddock.wrappers.rescale import RescaleAction, RescaleObservation
-    from paddock.wrappers.reshape_observation import DtypeObservation, ReshapeObservation
     from paddock.wrappers.reward import ClipReward, TransformReward
-    from paddock.wrappers.statistics import RecordEpisodeStatistics
-    from paddock.wrappers.sticky_action import StickyAction
-    from paddock.wrappers.time_aware import TimeAwareObservation
-    from paddock.wrappers.time_limit import TimeLimit
-    from paddock.wrappers.transform_action import ClipAction, TransformAction
-    from paddock.wrappers.transform_observation import TransformObservation
+    from paddock.wrappers.video import RecordVideo
+
+ALIASES = {"memory": {"paddock.wrappers.logic": "Memory"}}
+add_aliases(__name__, ALIASES)
 
 __all__ = [
     "ALL",
@@ -68,6 +68,7 @@ __all__ = [
     "ManyLanesObservation",
     "ManyLanesReward",
     "MaxAndSkipObservation",
+    "Memory",
     "NormalizeObservation",
     "NormalizeReward",
     "NumpyToTorch",
@@ -94,47 +95,37 @@ __all__ = [
     "TransformObservation",
     "TransformReward",
     "Wrapped",
+    "draw_in_lanes",
     "vector",
 ]
 
 _NAMES = {
-    "array_conversion": ("ArrayConversion", "JaxToNumpy", "JaxToTorch", "NumpyToTorch", "TorchToNumpy"),
-    "atari": ("AtariPreprocessing",),
-    "autoreset": ("Autoreset",),
-    "delay": ("DelayObservation",),
-    "discretize": ("DiscretizeAction", "DiscretizeObservation"),
-    "filter_observation": ("FilterObservation",),
-    "flatten_observation": ("FlattenObservation",),
-    "frame_stack": ("FrameStackObservation",),
-    "guard": ("Guard",),
-    "logic": ("ALL", "Lanes", "Logic", "Wrapped"),
-    "many_lanes": ("ManyLanes", "ManyLanesAction", "ManyLanesObservation", "ManyLanesReward"),
-    "noise": ("AddWhiteNoise", "ObstructView"),
-    "normalize_observation": ("NormalizeObservation",),
-    "normalize_reward": ("NormalizeReward",),
-    "one_lane": ("OneLane", "OneLaneAction", "OneLaneObservation", "OneLaneReward"),
-    "order_enforcing": ("OrderEnforcing",),
-    "passive_checker": ("PassiveEnvChecker",),
-    "pixels": ("GrayscaleObservation", "ResizeObservation"),
-    "record_video": ("RecordVideo",),
-    "render_observation": ("AddRenderObservation",),
-    "rendering": ("HumanRendering", "RenderCollection"),
-    "repeat": ("MaxAndSkipObservation", "RepeatAction"),
-    "rescale": ("RescaleAction", "RescaleObservation"),
-    "reshape_observation": ("DtypeObservation", "ReshapeObservation"),
-    "reward": ("ClipReward", "TransformReward"),
-    "statistics": ("RecordEpisodeStatistics",),
-    "sticky_action": ("StickyAction",),
-    "time_aware": ("TimeAwareObservation",),
-    "time_limit": ("TimeLimit",),
-    "transform_action": ("ClipAction", "TransformAction"),
-    "transform_observation": ("TransformObservation",),
+    "action": "ClipAction StickyAction TransformAction",
+    "arrays": "ArrayConversion JaxToNumpy JaxToTorch NumpyToTorch TorchToNumpy",
+    "atari": "AtariPreprocessing",
+    "discretize": "DiscretizeAction DiscretizeObservation",
+    "episode": "Autoreset RecordEpisodeStatistics",
+    "guard": "Guard OrderEnforcing PassiveEnvChecker TimeLimit",
+    "history": "DelayObservation FrameStackObservation TimeAwareObservation",
+    "lanes": "ALL Lanes draw_in_lanes",
+    "logic": "Logic Memory Wrapped",
+    "many_lanes": "ManyLanes ManyLanesAction ManyLanesObservation ManyLanesReward",
+    "noise": "AddWhiteNoise ObstructView",
+    "normalize": "NormalizeObservation NormalizeReward",
+    "observation": "DtypeObservation FilterObservation FlattenObservation ReshapeObservation TransformObservation",
+    "one_lane": "OneLane OneLaneAction OneLaneObservation OneLaneReward",
+    "pixels": "AddRenderObservation GrayscaleObservation ResizeObservation",
+    "rendering": "HumanRendering RenderCollection",
+    "repeat": "MaxAndSkipObservation RepeatAction",
+    "rescale": "RescaleAction RescaleObservation",
+    "reward": "ClipReward TransformReward",
+    "video": "RecordVideo",
 }
-_HOMES = {name: module for module, names in _NAMES.items() for name in names}
+_HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("vector",):
+    if name == "vector":
         return import_module(f"{__name__}.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,7 +1,7 @@
-"""Atari frames as agents are given them since Machado et al. (2018): no-ops first, frames skipped, pooled, small, grey.
+"""AtariPreprocessing, after Machado et al. (2018): no-ops first; frames skipped, pooled, small and grey.
 
-It reads the screen from the emulator itself (``env.unwrapped.ale``), so it must stand on an ALE environment whose own
-frame skip is off. An episode that ends within the skipped frames is seen at its end, not at the window before.
+It reads the screen from the emulator itself (``env.unwrapped.ale``), so it needs an ALE environment whose own frame
+skip is off. Of an episode that ends within the skipped frames it shows the end, not the window before.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from typing import Any, SupportsFloat
 import numpy as np
 
 from paddock.core.env import Env, Info
-from paddock.core.snapshot import opened, sealed
+from paddock.core.state import open_snapshot, seal_snapshot
 from paddock.core.wrapper import Wrapper
 from paddock.errors import InvalidBound, InvalidSpace, InvalidSpec
 from paddock.spaces import Box
-from paddock.wrappers.memory import Memory, packed, unpacked
+from paddock.wrappers.logic import Memory, pack_memory, unpack_memory
 from paddock.wrappers.pixels import opencv
 
 
@@ -31,8 +31,8 @@ class Screens(Memory):
 class AtariPreprocessing(Wrapper[Any, Any, Any, Any]):
     """Preprocessing of an ALE environment, without frame stacking.
 
-    * ``noop_max``: an episode begins with 1 to so many no-ops, drawn from the environment's random stream; 0 for none.
-    * ``frame_skip``: an action is held for so many frames; what is seen is the larger of the last two, pixel by pixel.
+    * ``noop_max``: an episode begins with 1 to ``noop_max`` no-ops, drawn from the environment's random stream.
+    * ``frame_skip``: frames per action; the agent sees the larger of the last two, pixel by pixel.
     * ``screen_size``: width and height, or one number for both.
     * ``terminal_on_life_loss``: losing a life ends the episode.
     * ``grayscale_obs``: one channel, without an axis unless ``grayscale_newaxis``.
@@ -61,10 +61,14 @@ class AtariPreprocessing(Wrapper[Any, Any, Any, Any]):
             grayscale_newaxis=grayscale_newaxis,
             scale_obs=scale_obs,
         )
-        _check_skip(env, frame_skip)
-        _check_noops(env, noop_max)
+        _check_arguments(env, frame_skip, noop_max)
         self.noop_max, self.frame_skip = noop_max, frame_skip
-        self.screen_size = _both_sides(screen_size)
+        sides: Any = (screen_size, screen_size) if isinstance(screen_size, int) else screen_size
+        if not isinstance(sides, (list, tuple)) or len(sides) != 2:  # a list is a tuple that has been through JSON
+            sides = (0, 0)
+        if not all(type(side) is int and side > 0 for side in sides):
+            raise InvalidBound(f"Expect the `screen_size` to be positive, actually: {screen_size}")
+        self.screen_size = (sides[0], sides[1])
         self.terminal_on_life_loss, self.scale_obs = terminal_on_life_loss, scale_obs
         self.grayscale_obs, self.grayscale_newaxis = grayscale_obs, grayscale_newaxis
         if not isinstance(env.observation_space, Box):
@@ -105,15 +109,15 @@ class AtariPreprocessing(Wrapper[Any, Any, Any, Any]):
         if self.noop_max > 0:
             noops = int(self.env.unwrapped.np_random.integers(1, self.noop_max + 1))
         for _ in range(noops):
-            _, _, terminated, truncated, told = self.env.step(0)
-            info = {**info, **told}
+            _, _, terminated, truncated, latest = self.env.step(0)
+            info = {**info, **latest}
             if terminated or truncated:
                 _, info = self.env.reset(seed=seed, options=options)
         memory = self._memory
         memory.lives, memory.game_over = self.ale.lives(), False
-        self._read(memory.newest)
+        self._read_screen(memory.newest)
         memory.before.fill(0)
-        return self._seen(), info
+        return self._observe(), info
 
     def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, Info]:
         memory, total, last = self._memory, 0.0, self.frame_skip - 1
@@ -127,37 +131,37 @@ class AtariPreprocessing(Wrapper[Any, Any, Any, Any]):
             if terminated or truncated:
                 break
             if frame == last - 1:
-                self._read(memory.before)
+                self._read_screen(memory.before)
         if frame < last:
             memory.before.fill(0)  # the screen before the end was not read: each would take the time of a frame
-        self._read(memory.newest)
-        return self._seen(), total, terminated, truncated, info
+        self._read_screen(memory.newest)
+        return self._observe(), total, terminated, truncated, info
 
-    def _read(self, screen: np.ndarray[Any, Any]) -> None:
+    def _read_screen(self, screen: np.ndarray[Any, Any]) -> None:
         if self.grayscale_obs:
             self.ale.getScreenGrayscale(screen)
         else:
             self.ale.getScreenRGB(screen)
 
-    def _seen(self) -> np.ndarray[Any, Any]:
+    def _observe(self) -> np.ndarray[Any, Any]:
         cv2, memory = opencv(), self._memory
         pooled = np.maximum(memory.newest, memory.before) if self.frame_skip > 1 else memory.newest
-        seen: np.ndarray[Any, Any] = cv2.resize(pooled, self.screen_size, interpolation=cv2.INTER_AREA)
+        frame: np.ndarray[Any, Any] = cv2.resize(pooled, self.screen_size, interpolation=cv2.INTER_AREA)
         if self.scale_obs:
-            seen = np.asarray(seen, np.float32) / np.float32(255)
-        return seen[..., None] if self.grayscale_obs and self.grayscale_newaxis else seen
+            frame = np.asarray(frame, np.float32) / np.float32(255)
+        return frame[..., None] if self.grayscale_obs and self.grayscale_newaxis else frame
 
     def snapshot(self) -> bytes:
-        return sealed("atari_preprocessing", packed(self._memory), self.env.snapshot())
+        return seal_snapshot("atari_preprocessing", pack_memory(self._memory), self.env.snapshot())
 
     def restore(self, snapshot: bytes) -> None:
-        data, inner = opened("atari_preprocessing", snapshot, dict[str, Any])
-        values = unpacked(self._memory, data)
+        data, inner = open_snapshot("atari_preprocessing", snapshot, dict[str, Any])
+        values = unpack_memory(self._memory, data)
         self.env.restore(inner)
         vars(self._memory).update(values)
 
 
-def _check_skip(env: Env[Any, Any], frame_skip: int) -> None:
+def _check_arguments(env: Env[Any, Any], frame_skip: int, noop_max: int) -> None:
     if frame_skip <= 0:
         raise InvalidBound(f"Expect the `frame_skip` to be positive, actually: {frame_skip}")
     own = getattr(env.unwrapped, "_frameskip", None)
@@ -166,18 +170,7 @@ def _check_skip(env: Env[Any, Any], frame_skip: int) -> None:
             "Disable frame-skipping in the original env. Otherwise, more than one frame-skip will happen as through "
             f"this wrapper. Its frame skip is {own!r}: make it with frameskip=1."
         )
-
-
-def _check_noops(env: Env[Any, Any], noop_max: int) -> None:
     if noop_max < 0:
         raise InvalidBound(f"Expect the `noop_max` to be non-negative, actually: {noop_max}")
     if noop_max > 0 and (first := env.unwrapped.get_action_meanings()[0]) != "NOOP":  # type: ignore[attr-defined]
         raise InvalidSpec(f"When noop_max > 0, the first action meaning must be 'NOOP', not {first!r}.")
-
-
-def _both_sides(size: Any) -> tuple[int, int]:
-    """Width and height; a list, as JSON has it, is as good as a tuple."""
-    sides = (size, size) if isinstance(size, int) else tuple(size) if isinstance(size, (list, tuple)) else ()
-    if len(sides) != 2 or not all(type(side) is int and side > 0 for side in sides):
-        raise InvalidBound(f"Expect the `screen_size` to be positive, actually: {size}")
-    return sides

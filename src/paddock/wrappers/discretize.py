@@ -1,13 +1,13 @@
 """A finite Box cut into bins: observations as the number of a bin, actions as the middle of one.
 
-With ``multidiscrete`` a number for each dimension, else one number for all, the last dimension counting fastest.
+With ``multidiscrete`` there is one number per dimension, otherwise one for all: the last dimension counts fastest.
 """
 
 from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from dataclasses import InitVar, dataclass
+from dataclasses import InitVar, dataclass, field
 from operator import index
 from typing import Any
 
@@ -16,16 +16,16 @@ import numpy as np
 from paddock.core.env import Env
 from paddock.errors import InvalidAction, InvalidSpace
 from paddock.spaces import Box, Discrete, MultiDiscrete, Space
-from paddock.wrappers.fitted import FittedAction, FittedObservation
-from paddock.wrappers.transform_action import TransformAction
-from paddock.wrappers.transform_observation import TransformObservation
+from paddock.wrappers.action import TransformAction
+from paddock.wrappers.logic import ActionMap, ObservationMap
+from paddock.wrappers.observation import TransformObservation
 
 Array = np.ndarray[Any, Any]
 Bins = int | tuple[int, ...]
 
 
 class Grid:
-    """The bins of a Box, dimension by dimension; ``bins``: how many, one number for all or one for each."""
+    """The bins of a Box, dimension by dimension; ``bins`` is how many: one number for all, or one per dimension."""
 
     def __init__(self, what: str, box: Any, bins: Bins, multidiscrete: bool) -> None:
         if not isinstance(box, Box):
@@ -36,17 +36,22 @@ class Grid:
                 f"Discretization requires {what} space to be finite. Found: low={self.low}, high={self.high}"
             )
         self.box, self.multidiscrete = box, multidiscrete
-        self.counts = _counts(bins, int(self.low.size), what)
+        counts = [bins] * int(self.low.size) if isinstance(bins, (int, np.integer)) else list(bins)
+        if len(counts) != self.low.size:
+            raise InvalidSpace(f"bins must match {what} dimensions: expected {self.low.size}, got {len(counts)}")
+        if not all(isinstance(n, (int, np.integer)) and not isinstance(n, bool) and n > 0 for n in counts):
+            raise InvalidSpace(f"bins must be positive integers, got {bins}")
+        self.counts = [int(n) for n in counts]
         self.edges = [
             np.linspace(low, high, count + 1) for low, high, count in zip(self.low, self.high, self.counts, strict=True)
         ]
-        # How far apart two bins of a dimension are in the one number for all.
+        # How far apart neighbouring bins of a dimension are in the one number for all.
         self.strides = [math.prod(self.counts[i + 1 :]) for i in range(len(self.counts))]
         self.size = math.prod(self.counts)
         self.space: Space[Any] = MultiDiscrete(np.array(self.counts)) if multidiscrete else Discrete(self.size)
 
     def numbers(self, value: Any) -> list[int]:
-        """The bin of each dimension that a member of ``space`` means; ValueError, TypeError if it is none."""
+        """The bin per dimension that a member of ``space`` stands for; ValueError or TypeError for other values."""
         if self.multidiscrete:
             found = [index(number) for number in value]
             if len(found) != len(self.counts) or any(not 0 <= n < c for n, c in zip(found, self.counts, strict=True)):
@@ -58,32 +63,21 @@ class Grid:
         return [flat // stride % count for stride, count in zip(self.strides, self.counts, strict=True)]
 
 
-def _counts(bins: Any, dims: int, what: str) -> list[int]:
-    counts = [bins] * dims if isinstance(bins, (int, np.integer)) else list(bins)
-    if len(counts) != dims:
-        raise InvalidSpace(f"bins must match {what} dimensions: expected {dims}, got {len(counts)}")
-    if not all(isinstance(n, (int, np.integer)) and not isinstance(n, bool) and n > 0 for n in counts):
-        raise InvalidSpace(f"bins must be positive integers, got {bins}")
-    return [int(n) for n in counts]
-
-
-class _Cut(FittedObservation):
-    grid: Grid
-    columns: list[tuple[list[float], int]]  # of each dimension the edges between bins, and the stride
-
-
 @dataclass(frozen=True)
-class DiscretizeSeen(_Cut):
+class DiscretizeObservationLogic(ObservationMap):
     """The bin that an observation lies in; beyond the bounds, the outermost."""
 
     bins: Bins
     multidiscrete: bool
-    around: InitVar[Space[Any]]
+    grid: Grid = field(init=False, repr=False, compare=False)
+    # Per dimension the edges between bins, and the stride.
+    columns: list[tuple[list[float], int]] = field(init=False, repr=False, compare=False)
+    space: InitVar[Space[Any]]
 
-    def __post_init__(self, around: Space[Any]) -> None:
-        grid = Grid("observation", around, self.bins, self.multidiscrete)
+    def __post_init__(self, space: Space[Any]) -> None:
+        grid = Grid("observation", space, self.bins, self.multidiscrete)
         columns = [(edges[1:-1].tolist(), stride) for edges, stride in zip(grid.edges, grid.strides, strict=True)]
-        self._fit(around, grid.space, grid=grid, columns=columns)
+        self._set_spaces(space, grid.space, grid=grid, columns=columns)
 
     def one(self, value: Any) -> Any:
         # Python's bisect over Python's floats: exact, at a fraction of NumPy's price for a handful of numbers.
@@ -107,33 +101,30 @@ class DiscretizeSeen(_Cut):
         return flat
 
 
-class _Middles(FittedAction):
-    grid: Grid
-    centers: list[Array]
-    middles: list[list[float]]  # the centers as Python's floats
-
-
 @dataclass(frozen=True)
-class DiscretizeTaken(_Middles):
+class DiscretizeActionLogic(ActionMap):
     """The middle of the bin that an action names."""
 
     bins: Bins
     multidiscrete: bool
-    around: InitVar[Space[Any]]
+    grid: Grid = field(init=False, repr=False, compare=False)
+    centers: list[Array] = field(init=False, repr=False, compare=False)
+    middles: list[list[float]] = field(init=False, repr=False, compare=False)  # the centers as Python's floats
+    space: InitVar[Space[Any]]
 
-    def __post_init__(self, around: Space[Any]) -> None:
-        grid = Grid("action", around, self.bins, self.multidiscrete)
+    def __post_init__(self, space: Space[Any]) -> None:
+        grid = Grid("action", space, self.bins, self.multidiscrete)
         centers = [0.5 * (edges[:-1] + edges[1:]) for edges in grid.edges]
-        self._fit(grid.space, around, grid=grid, centers=centers, middles=[center.tolist() for center in centers])
+        self._set_spaces(grid.space, space, grid=grid, centers=centers, middles=[center.tolist() for center in centers])
 
     def one(self, value: Any) -> Any:
         try:
             numbers = self.grid.numbers(value)
         except (TypeError, ValueError):
-            # Not left to the environment: what that would get is the middle of some bin, and valid.
-            raise InvalidAction(f"{value!r} is outside {self.given}.", action=value, space=self.given) from None
+            # Not left to the environment: it would get the middle of some bin, which is valid.
+            raise InvalidAction(f"{value!r} is outside {self.source}.", action=value, space=self.source) from None
         chosen = [middles[number] for middles, number in zip(self.middles, numbers, strict=True)]
-        return np.array(chosen, self.wanted.dtype).reshape(self.wanted.shape)
+        return np.array(chosen, self.target.dtype).reshape(self.target.shape)
 
     def rows(self, values: Any) -> Any:
         grid, values = self.grid, np.asarray(values)
@@ -142,31 +133,31 @@ class DiscretizeTaken(_Middles):
             lane = int(np.flatnonzero(bad.reshape(len(values), -1).any(axis=1))[0])
             what = values[lane]
             raise InvalidAction(
-                f"lane {lane}: {what} is outside {self.given}.", action=what, space=self.given, lane=lane
+                f"lane {lane}: {what} is outside {self.source}.", action=what, space=self.source, lane=lane
             )
         if self.multidiscrete:
             columns = list(values.T)
         else:
             columns = [values // stride % count for stride, count in zip(grid.strides, grid.counts, strict=True)]
         chosen = [center[column] for center, column in zip(self.centers, columns, strict=True)]
-        return np.stack(chosen, axis=1).astype(self.wanted.dtype).reshape(len(values), *grid.box.shape)
+        return np.stack(chosen, axis=1).astype(self.target.dtype).reshape(len(values), *grid.box.shape)
 
 
 class DiscretizeObservation(TransformObservation):
-    """A Box observation as the number of its bin; ``bins`` for each dimension, or one number for all."""
+    """A Box observation as the number of its bin; ``bins`` per dimension, or one number for all."""
 
-    _logic: DiscretizeSeen
+    _logic: DiscretizeObservationLogic
 
     def __init__(self, env: Env[Any, Any], bins: Bins, multidiscrete: bool = False) -> None:
-        logic = DiscretizeSeen(bins, multidiscrete, env.observation_space)
-        self._look_through(env, logic)
+        logic = DiscretizeObservationLogic(bins, multidiscrete, env.observation_space)
+        self._use(env, logic)
         grid = logic.grid
         self.low, self.high, self.multidiscrete = grid.low, grid.high, multidiscrete
         self.bins, self.n_dims = np.array(grid.counts), len(grid.counts)
         self.bin_edges = [edges[1:-1] for edges in grid.edges]
 
     def revert_observation(self, obs: Any) -> tuple[Array, Array]:
-        """The bounds of the bin ``obs``: what it has been is between them."""
+        """The bounds of the bin ``obs``: the observation was between them."""
         grid = self._logic.grid
         numbers = list(zip(grid.edges, grid.numbers(obs), strict=True))
         lows, highs = [edges[n] for edges, n in numbers], [edges[n + 1] for edges, n in numbers]
@@ -176,11 +167,11 @@ class DiscretizeObservation(TransformObservation):
 class DiscretizeAction(TransformAction):
     """A Box of actions as the numbers of its bins; the environment gets the middle of one."""
 
-    _logic: DiscretizeTaken
+    _logic: DiscretizeActionLogic
 
     def __init__(self, env: Env[Any, Any], bins: Bins, multidiscrete: bool = False) -> None:
-        logic = DiscretizeTaken(bins, multidiscrete, env.action_space)
-        self._act_through(env, logic)
+        logic = DiscretizeActionLogic(bins, multidiscrete, env.action_space)
+        self._use(env, logic)
         grid = logic.grid
         self.low, self.high, self.multidiscrete = grid.low, grid.high, multidiscrete
         self.bins, self.n_dims = np.array(grid.counts), len(grid.counts)

@@ -1,67 +1,73 @@
-"""The shells for vector environments, and the one place where wrappers know autoreset.
+"""The shells that make a Logic a VectorWrapper, and the one place where wrappers handle autoreset.
 
 In a step a lane *moves*, *begins* (NEXT_STEP: it ended before; SAME_STEP: it ends and begins in the same step) or is
-*held*. A logic is told of exactly the lanes that it concerns, as if each were a single environment.
+*held*. A logic hears of exactly the lanes that it concerns, as if each were a single environment.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from paddock.core.env import Info
-from paddock.core.snapshot import opened, sealed
-from paddock.core.vector_env import AutoresetMode, VectorEnv
+from paddock.core.problem import warn_user
+from paddock.core.state import open_snapshot, seal_snapshot
+from paddock.core.vector_env import AutoresetMode, VectorEnv, add_info
 from paddock.core.vector_wrapper import (
     VectorActionWrapper,
     VectorObservationWrapper,
     VectorRewardWrapper,
     VectorWrapper,
 )
-from paddock.core.warning import warn_user
 from paddock.errors import InvalidMetadata
-from paddock.spaces.batch import batch_space, create_empty_array
-from paddock.wrappers.each_lane import for_lanes
-from paddock.wrappers.logic import ALL, Logic, Step, Wrapped
-from paddock.wrappers.memory import Memory, packed, unpacked
-from paddock.wrappers.rows import copied, gather, members, numbers, put, some, take
-from paddock.wrappers.told import Told, joined
-from paddock.wrappers.zero_array import create_zero_array
+from paddock.spaces.batch import batch_space, create_empty_array, create_zero_array
+from paddock.wrappers.lanes import (
+    ALL,
+    LaneInfos,
+    Lanes,
+    any_true,
+    copy_batch,
+    gather,
+    lane_numbers,
+    merge_infos,
+    put,
+    split,
+    take,
+)
+from paddock.wrappers.logic import First, Logic, Memory, Step, Wrapped, overrides, pack_memory, unpack_memory
 
 Array = np.ndarray[Any, Any]
 SomeLanes: TypeAlias = "slice | Array"
-Part: TypeAlias = "tuple[SomeLanes, Any, Any]"  # lanes, their rows as given, and as seen
-NOBODY = np.zeros(0, np.intp)
+Part: TypeAlias = "tuple[SomeLanes, Any, Any]"  # lanes, their rows from the environment, and as the agent sees them
+NO_LANES = np.zeros(0, np.intp)
 
 
 class ManyLanes(VectorWrapper[Any, Any, Any, Any, Array]):
-    """Lanes seen through ``logic``: n lanes with it are n single environments with it, in every autoreset mode."""
+    """Runs ``logic`` around lanes: n lanes with it are n single environments with it, in every autoreset mode."""
 
     def __init__(self, env: VectorEnv[Any, Any, Array], logic: Logic) -> None:
         super().__init__(env)
         wrapped = Wrapped.many(env)
-        self._logic, parts = for_lanes(logic, wrapped)
+        self._logic = logic if logic.batched(wrapped) else EachLane(logic)
         self._memory = self._logic.memory(wrapped)
-        self._acts, self._observes, self._rewards = "act" in parts, "observe" in parts, "reward" in parts
-        self._steps = bool({"begin", "advance"} & parts)
+        self._acts, self._observes, self._rewards = (overrides(logic, part) for part in ("act", "observe", "reward"))
+        self._steps = overrides(logic, "begin", "advance")
         self._looks, self._forgets = logic.looks, logic.forgets and logic is self._logic
         self._mode = autoreset_mode_of(env)
-        remembers = self._memory is not None
-        asks = self._rewards or self._steps or (self._acts and remembers)  # where episodes begin
-        self._tracks = asks and self._mode is AutoresetMode.NEXT_STEP
-        self._given = wrapped.observation_space
-        self._adopt_spaces(wrapped)
+        needs_begins = self._rewards or self._steps or (self._acts and self._memory is not None)
+        self._tracks = needs_begins and self._mode is AutoresetMode.NEXT_STEP
+        self._inner_space = wrapped.observation_space
+        lanes = self.num_envs
+        if (target := self._logic.observation_space(wrapped)) is not wrapped.observation_space:
+            self.single_observation_space, self.observation_space = target, batch_space(target, lanes)
+        if (offered := self._logic.action_space(wrapped)) is not wrapped.action_space:
+            self.single_action_space, self.action_space = offered, batch_space(offered, lanes)
         self._ended: Array | None = None  # bool[n], NEXT_STEP: lanes whose next step begins an episode
         self._held: Array | None = None  # bool[n]: lanes that the next step leaves alone
-        self._seen: Any = None  # what the agent saw last, for lanes that a reset or a step leaves alone
-
-    def _adopt_spaces(self, wrapped: Wrapped) -> None:
-        lanes = self.num_envs
-        if (seen := self._logic.observation_space(wrapped)) is not wrapped.observation_space:
-            self.single_observation_space, self.observation_space = seen, batch_space(seen, lanes)
-        if (taken := self._logic.action_space(wrapped)) is not wrapped.action_space:
-            self.single_action_space, self.action_space = taken, batch_space(taken, lanes)
+        self._last_seen: Any = None  # what the agent saw last, for lanes that a reset or a step leaves alone
 
     def hold(self, lanes: Array) -> None:
         self.env.hold(lanes)
@@ -73,41 +79,43 @@ class ManyLanes(VectorWrapper[Any, Any, Any, Any, Array]):
         self._held = None
         lanes: SomeLanes = ALL
         if mask is not None and not mask.all():
-            lanes = numbers(mask)
+            lanes = lane_numbers(mask)
             self._ended = None if self._ended is None else self._ended & ~mask
         else:
             self._ended = None
         if self._observes:
-            observations = self._looked(observations, lanes)
+            observations = self._observe_lanes(observations, lanes)
         if self._steps:
-            seen = observations if self._looks else None
-            rows = seen if isinstance(lanes, slice) else self._rows(seen, lanes)
-            firsts, told = self._logic.begin(self._memory, lanes, (rows, Told(self.num_envs)))
-            observations = self._placed(observations, (lanes, rows, firsts))
-            infos = {**infos, **told}
+            visible = observations if self._looks else None
+            rows = visible if isinstance(lanes, slice) else self._rows(visible, lanes)
+            firsts, added = self._logic.begin(self._memory, lanes, (rows, LaneInfos(self.num_envs)))
+            observations = self._place(observations, (lanes, rows, firsts))
+            infos = {**infos, **added}
         self._remember(observations)
         return observations, infos
 
     # On the way in: actions.
 
     def _on_the_way_in(self, actions: Any) -> Any:
-        return self._acted(actions) if self._acts else actions
+        return self._act(actions) if self._acts else actions
 
-    def _acted(self, actions: Any) -> Any:
+    def _act(self, actions: Any) -> Any:
         if self._memory is None:
             return self._logic.act(None, ALL, actions)
-        offered, wanted = self.single_action_space, self.env.single_action_space
+        offered, expected = self.single_action_space, self.env.single_action_space
         if isinstance(actions, list) and offered.shape is not None:
             actions = np.asarray(actions, offered.dtype)
-        still = _union(self._ended, self._held)
-        if still is None:
+        resting = _union(self._ended, self._held)
+        if resting is None:
             return self._logic.act(self._memory, ALL, actions)
-        # What lanes get that begin or are held is ignored, but it must be an action.
-        same = offered is wanted
-        whole = copied(offered, actions) if same else gather(wanted, [create_zero_array(wanted)] * self.num_envs)
-        if not len(moving := numbers(~still)):
+        # Lanes that begin or are held ignore what they get, but it must be an action.
+        if offered is expected:
+            whole = copy_batch(offered, actions)
+        else:
+            whole = gather(expected, [create_zero_array(expected)] * self.num_envs)
+        if not len(moving := lane_numbers(~resting)):
             return whole
-        return put(wanted, whole, moving, self._logic.act(self._memory, moving, take(offered, actions, moving)))
+        return put(expected, whole, moving, self._logic.act(self._memory, moving, take(offered, actions, moving)))
 
     # On the way out: observations, rewards, infos.
 
@@ -116,216 +124,212 @@ class ManyLanes(VectorWrapper[Any, Any, Any, Any, Array]):
         self._held = None
         begun = ended if ended is None or held is None else ended & ~held
         if self._tracks:
-            over = result[2] | result[3] if some(result[2]) or some(result[3]) else None
+            over = result[2] | result[3] if any_true(result[2]) or any_true(result[3]) else None
             waiting = None if ended is None or held is None else ended & held
             self._ended = _union(over, waiting)
         if self._observes:
-            result = self._look(result, held)
+            result = self._observe_step(result, held)
         if self._rewards:
-            result = self._reward(result, _union(begun, held))
+            result = self._reward_step(result, _union(begun, held))
         if self._steps:
-            result = self._advance(result, begun, held)
+            result = self._advance_step(result, begun, held)
         self._remember(result[0])
         return result
 
-    def _look(self, result: Step, held: Array | None) -> Step:
+    def _observe_step(self, result: Step, held: Array | None) -> Step:
         observations, rewards, terminations, truncations, infos = result
-        lanes = self._began_again(infos)
+        lanes = self._lanes_restarted(infos)
         if len(lanes):
-            rows = self._logic.observe(self._memory, lanes, self._last_of(infos, lanes))
-            infos = {**infos, "final_obs": self._as_finals(rows, lanes)}
-        moved = ALL if held is None else numbers(~held)
-        return self._looked(observations, moved), rewards, terminations, truncations, infos
+            rows = self._logic.observe(self._memory, lanes, self._final_rows(infos, lanes))
+            infos = {**infos, "final_obs": self._to_finals(rows, lanes)}
+        moved = ALL if held is None else lane_numbers(~held)
+        return self._observe_lanes(observations, moved), rewards, terminations, truncations, infos
 
-    def _looked(self, observations: Any, lanes: SomeLanes) -> Any:
+    def _observe_lanes(self, observations: Any, lanes: SomeLanes) -> Any:
         if isinstance(lanes, slice) or self._memory is None:
-            return self._observed(observations)
-        rows = take(self._given, observations, lanes)
-        return self._placed(observations, (lanes, rows, self._logic.observe(self._memory, lanes, rows)))
+            return self._observe_all(observations)
+        rows = take(self._inner_space, observations, lanes)
+        return self._place(observations, (lanes, rows, self._logic.observe(self._memory, lanes, rows)))
 
-    def _observed(self, observations: Any) -> Any:
+    def _observe_all(self, observations: Any) -> Any:
         return self._logic.observe(self._memory, ALL, observations)
 
-    def _reward(self, result: Step, resting: Array | None) -> Step:
+    def _reward_step(self, result: Step, resting: Array | None) -> Step:
         observations, rewards, terminations, truncations, infos = result
-        changed = self._rewarded(rewards) if resting is None else self._rewarded_but(rewards, numbers(resting))
+        changed = self._reward_all(rewards) if resting is None else self._reward_except(rewards, lane_numbers(resting))
         return observations, changed, terminations, truncations, infos
 
-    def _rewarded_but(self, rewards: Array, resting: Array) -> Array:
-        # No step was taken there: a single environment gives no reward when it is reset. Looked up before the
-        # function is called, which may write to what it gets, and put into a copy of what it returns.
-        given = rewards[resting]
-        changed: Array = np.array(self._rewarded(rewards))
-        changed[resting] = given
+    def _reward_except(self, rewards: Array, resting: Array) -> Array:
+        # No step was taken there: a single environment gives no reward when it is reset. Read before the function is
+        # called, which may write to what it gets, and put into a copy of what it returns.
+        unchanged = rewards[resting]
+        changed: Array = np.array(self._reward_all(rewards))
+        changed[resting] = unchanged
         return changed
 
-    def _rewarded(self, rewards: Array) -> Array:
+    def _reward_all(self, rewards: Array) -> Array:
         return self._logic.reward(self._memory, ALL, rewards)  # type: ignore[no-any-return]
 
-    def _advance(self, result: Step, begun: Array | None, held: Array | None) -> Step:
-        """Lanes that moved advance, with the last observation of those that ended; then episodes begin."""
+    def _advance_step(self, result: Step, begun: Array | None, held: Array | None) -> Step:
+        """Advance the lanes that moved, with the last observation of those that ended; then begin episodes."""
         observations, rewards, terminations, truncations, infos = result
-        again = self._began_again(infos)
-        last = seen = observations if self._looks else None
+        again = self._lanes_restarted(infos)
+        last = visible = observations if self._looks else None
         if len(again) and self._looks:
-            last = put(self._given, copied(self._given, observations), again, self._last_of(infos, again))
+            space = self._inner_space
+            last = put(space, copy_batch(space, observations), again, self._final_rows(infos, again))
         parts: list[Part] = []
         resting = None if held is None and self._forgets else _union(begun, held)
         if resting is None:
-            seen, rewards, _, _, told = self._logic.advance(
-                self._memory, ALL, (last, rewards, terminations, truncations, Told(self.num_envs))
+            visible, rewards, _, _, added = self._logic.advance(
+                self._memory, ALL, (last, rewards, terminations, truncations, LaneInfos(self.num_envs))
             )
-            parts.append((ALL, last, seen))
-            infos = self._with_told(infos, told, again)
-        elif len(moved := numbers(~resting)):
+            parts.append((ALL, last, visible))
+            infos = self._add_infos(infos, added, again)
+        elif len(moved := lane_numbers(~resting)):
             rows = self._rows(last, moved)
             earned, flags = rewards.take(moved), (terminations.take(moved), truncations.take(moved))
-            part, gained, _, _, told = self._logic.advance(
-                self._memory, moved, (rows, earned, *flags, Told(self.num_envs))
+            part, gained, _, _, added = self._logic.advance(
+                self._memory, moved, (rows, earned, *flags, LaneInfos(self.num_envs))
             )
             parts.append((moved, rows, part))
-            rewards = rewards if gained is earned else _with_rows(rewards, moved, gained)
-            infos = self._with_told(infos, told, again)
-            seen = self._placed(last, parts[0]) if len(again) and part is not rows else last
-        if len(again) and seen is not last:
-            infos = {**infos, "final_obs": self._as_finals(take(self.single_observation_space, seen, again), again)}
-        beginning = again if begun is None else numbers(begun)
+            if gained is not earned:
+                rewards = rewards.copy()
+                rewards[moved] = gained
+            infos = self._add_infos(infos, added, again)
+            visible = self._place(last, parts[0]) if len(again) and part is not rows else last
+        if len(again) and visible is not last:
+            infos = {**infos, "final_obs": self._to_finals(take(self.single_observation_space, visible, again), again)}
+        beginning = again if begun is None else lane_numbers(begun)
         if len(beginning):
             rows = self._rows(observations, beginning)
-            firsts, told = self._logic.begin(self._memory, beginning, (rows, Told(self.num_envs)))
+            firsts, added = self._logic.begin(self._memory, beginning, (rows, LaneInfos(self.num_envs)))
             parts.append((beginning, rows, firsts))
-            if told:
-                infos = joined(infos, told, np.isin(np.arange(self.num_envs), beginning))
-        return self._placed(observations, *parts), rewards, terminations, truncations, infos
+            if added:
+                infos = merge_infos(infos, added, np.isin(np.arange(self.num_envs), beginning))
+        return self._place(observations, *parts), rewards, terminations, truncations, infos
 
     def _rows(self, observations: Any, lanes: Array) -> Any:
-        return take(self._given, observations, lanes) if self._looks else None
+        return take(self._inner_space, observations, lanes) if self._looks else None
 
-    def _placed(self, observations: Any, *parts: Part) -> Any:
-        """All lanes: the rows of these parts (lanes, as given, as seen), and what was seen last of the others."""
-        if not parts and self._seen is not None:  # all are held
-            return copied(self.single_observation_space, self._seen)
-        for _, given, seen in parts:
-            if seen is not given:
+    def _place(self, observations: Any, *parts: Part) -> Any:
+        """The observations of all lanes: those of these parts, and of the others what the agent saw last."""
+        if not parts and self._last_seen is not None:  # all are held
+            return copy_batch(self.single_observation_space, self._last_seen)
+        for _, inner, visible in parts:
+            if visible is not inner:
                 break
         else:
             return observations
-        space, (first, given, seen) = self.single_observation_space, parts[0]
+        space, (first, inner, visible) = self.single_observation_space, parts[0]
         if not isinstance(first, slice):
-            whole = copied(space, self._seen)
-        elif len(parts) > 1 and seen is given:
-            whole = copied(space, seen)
+            whole = copy_batch(space, self._last_seen)
+        elif len(parts) > 1 and visible is inner:
+            whole = copy_batch(space, visible)
         else:
-            whole = seen
+            whole = visible
         for lanes, _, rows in parts:
             if not isinstance(lanes, slice):
                 whole = put(space, whole, lanes, rows)
         return whole
 
-    def _began_again(self, infos: Info) -> Array:
-        """The lanes that ended and began in this step, which only SAME_STEP has."""
+    def _lanes_restarted(self, infos: Info) -> Array:
+        """The lanes that ended and began in this step; only SAME_STEP has any."""
         if self._mode is not AutoresetMode.SAME_STEP or "_final_obs" not in infos:
-            return NOBODY
-        return numbers(infos["_final_obs"])
+            return NO_LANES
+        return lane_numbers(infos["_final_obs"])
 
-    def _last_of(self, infos: Info, lanes: Array) -> Any:
-        return gather(self._given, [infos["final_obs"][lane] for lane in lanes.tolist()])
+    def _final_rows(self, infos: Info, lanes: Array) -> Any:
+        return gather(self._inner_space, [infos["final_obs"][lane] for lane in lanes.tolist()])
 
-    def _as_finals(self, rows: Any, lanes: Array) -> Array:
+    def _to_finals(self, rows: Any, lanes: Array) -> Array:
         finals = np.full(self.num_envs, None, object)
-        for lane, member in zip(lanes.tolist(), members(self.single_observation_space, rows, len(lanes)), strict=True):
+        for lane, member in zip(lanes.tolist(), split(self.single_observation_space, rows, len(lanes)), strict=True):
             finals[lane] = member
         return finals
 
-    def _with_told(self, infos: Info, told: Info, again: Array) -> Info:
-        """What was told of lanes that moved; of those that began anew it is in ``final_info`` as well."""
-        if not told:
+    def _add_infos(self, infos: Info, added: Info, again: Array) -> Info:
+        """Add infos about lanes that moved; for those that began again they go into ``final_info`` as well."""
+        if not added:
             return infos
         if len(again):
             ended = np.zeros(self.num_envs, np.bool_)
             ended[again] = True
-            final = joined(infos.get("final_info", {}), told, ended)
+            final = merge_infos(infos.get("final_info", {}), added, ended)
             infos = {**infos, "final_info": final, "_final_info": infos.get("_final_info", ended)}
-        return {**infos, **told}
+        return {**infos, **added}
 
     def _remember(self, observations: Any) -> None:
         if self._memory is None or not (self._looks or self._observes):
             return
-        # A caller who resets lanes one by one may have written to what it got: there, and only there, keep a copy.
+        # A caller that resets lanes one by one may have written to what it got: there, and only there, keep a copy.
         own = self._mode is AutoresetMode.DISABLED
-        self._seen = copied(self.single_observation_space, observations) if own else observations
+        self._last_seen = copy_batch(self.single_observation_space, observations) if own else observations
 
     def snapshot(self) -> bytes:
         inner: bytes = super().snapshot()
         if self._memory is None and not self._tracks:
             return inner
-        known = packed(_Known(ended=self._ended, seen=self._seen))
-        return sealed(type(self._logic).__name__, (known, packed(self._memory)), inner)
+        own = pack_memory(Memory(ended=self._ended, seen=self._last_seen))
+        return seal_snapshot(self._logic.layer, (own, pack_memory(self._memory)), inner)
 
     def restore(self, snapshot: bytes) -> None:
         if self._memory is None and not self._tracks:
             return super().restore(snapshot)
         kind = tuple[dict[str, Any], dict[str, Any]]
-        (known, data), inner = opened(type(self._logic).__name__, snapshot, kind)
-        lanes = self.num_envs
-        seen = create_empty_array(self.single_observation_space, n=lanes)
-        shell, values = (
-            unpacked(_Known(ended=np.zeros(lanes, np.bool_), seen=seen), known),
-            unpacked(self._memory, data),
-        )
+        (own, data), inner = open_snapshot(self._logic.layer, snapshot, kind)
+        empty = create_empty_array(self.single_observation_space, n=self.num_envs)
+        own = unpack_memory(Memory(ended=np.zeros(self.num_envs, np.bool_), seen=empty), own)
+        values = unpack_memory(self._memory, data)
         super().restore(inner)
-        self._ended, self._held, self._seen = shell["ended"], None, shell["seen"]
+        self._ended, self._held, self._last_seen = own["ended"], None, own["seen"]
         if self._memory is not None:
             vars(self._memory).update(values)
         return None
 
 
-class _Known(Memory):
-    """What the shell itself knows: which lanes have ended, and what was seen last."""
-
-
 class ManyLanesObservation(ManyLanes, VectorObservationWrapper[Any, Any, Any, Array]):
-    """A logic that writes ``observe``; ``observations`` is its hook.
+    """For a logic that writes ``observe``; users may override ``observations``.
 
-    The hook gets whole batches only. A wrapper that remembers also sees some lanes by themselves, after partial resets
-    and at the end of episodes: to change one of those, change its logic.
+    That hook gets whole batches only. A wrapper that remembers also sees some lanes by themselves, after partial resets
+    and at the end of episodes: to change what it does there, change its logic.
     """
 
-    def _look(self, result: Step, held: Array | None) -> Step:
-        hook_of_a_user = not type(self).observations.__module__.startswith("paddock.")
-        if self._memory is None and hook_of_a_user and len(self._began_again(result[4])):
+    def _observe_step(self, result: Step, held: Array | None) -> Step:
+        users_hook = not type(self).observations.__module__.startswith("paddock.")
+        if self._memory is None and users_hook and len(self._lanes_restarted(result[4])):
             observations, *rest, infos = result
             infos = {**infos, "final_obs": self._changed_finals(observations, infos)}
             return self.observations(observations), *rest, infos
-        return super()._look(result, held)
+        return super()._observe_step(result, held)
 
-    def _observed(self, observations: Any) -> Any:
+    def _observe_all(self, observations: Any) -> Any:
         return self.observations(observations)
 
     def observations(self, observations: Any) -> Any:
-        """The batch that the agent sees in place of ``observations``; row i is lane i's."""
+        """The batch that the agent sees instead of ``observations``; row i is lane i's."""
         return self._logic.observe(self._memory, ALL, observations)
 
 
 class ManyLanesAction(ManyLanes, VectorActionWrapper[Any, Any, Any, Array]):
-    """A logic that writes ``act``; ``actions`` is its hook."""
+    """For a logic that writes ``act``; users may override ``actions``."""
 
     def _on_the_way_in(self, actions: Any) -> Any:
         return self.actions(actions)
 
     def actions(self, actions: Any) -> Any:
-        """The batch that the lanes get in place of ``actions``."""
-        return self._acted(actions)
+        """The batch that the lanes get instead of ``actions``."""
+        return self._act(actions)
 
 
 class ManyLanesReward(ManyLanes, VectorRewardWrapper[Any, Any, Array]):
-    """A logic that writes ``reward``; ``rewards`` is its hook."""
+    """For a logic that writes ``reward``; users may override ``rewards``."""
 
-    def _rewarded(self, rewards: Array) -> Array:
+    def _reward_all(self, rewards: Array) -> Array:
         return self.rewards(rewards)  # type: ignore[no-any-return]
 
     def rewards(self, rewards: Any) -> Any:
-        """The rewards that the agent sees in place of ``rewards``."""
+        """The rewards that the agent sees instead of ``rewards``."""
         return self._logic.reward(self._memory, ALL, rewards)
 
 
@@ -335,14 +339,8 @@ def _union(one: Array | None, other: Array | None) -> Array | None:
     return one | other
 
 
-def _with_rows(whole: Array, lanes: Any, rows: Array) -> Array:
-    changed: Array = whole.copy()
-    changed[lanes] = rows
-    return changed
-
-
 def autoreset_mode_of(env: VectorEnv[Any, Any, Any]) -> AutoresetMode:
-    """How the lanes begin anew, as their metadata say."""
+    """How lanes that ended begin again, from the metadata."""
     mode = env.metadata.get("autoreset_mode")
     if mode is None:
         warn_user(f"Vector environment ({env}) is missing `autoreset_mode` metadata key; NEXT_STEP is assumed.")
@@ -350,3 +348,162 @@ def autoreset_mode_of(env: VectorEnv[Any, Any, Any]) -> AutoresetMode:
     if getattr(mode, "value", None) not in {one.value for one in AutoresetMode}:
         raise InvalidMetadata(f"env.metadata['autoreset_mode'] is {mode!r}; expected an AutoresetMode.")
     return AutoresetMode(mode.value)
+
+
+# The shells for logics without memory. Hot: they do without what ManyLanes keeps track of.
+
+
+class StatelessObservation(ManyLanesObservation):
+    """Changes the observations of all lanes alike; under SAME_STEP the last ones in ``final_obs`` too."""
+
+    def __init__(self, env: VectorEnv[Any, Any, Any], logic: Logic) -> None:
+        super().__init__(env, logic)
+        self._shortcut: Callable[[Any], Any] = self.observations  # see HookFunction
+
+    def hold(self, lanes: np.ndarray[Any, Any]) -> None:
+        self.env.hold(lanes)
+
+    def step(self, actions: Any) -> Step:
+        result = self.env.step(actions)
+        observations, rewards, terminations, truncations, infos = result
+        if "_final_obs" in infos:
+            return self._observe_step(result, None)
+        return self._shortcut(observations), rewards, terminations, truncations, infos
+
+    def send(self, actions: Any) -> None:
+        self.env.send(actions)
+
+    def recv(self) -> Step:
+        return self._observe_step(self.env.recv(), None)
+
+
+class StatelessAction(ManyLanesAction):
+    """Changes the actions of all lanes alike, including those that lanes will ignore."""
+
+    def __init__(self, env: VectorEnv[Any, Any, Any], logic: Logic) -> None:
+        super().__init__(env, logic)
+        self._shortcut: Callable[[Any], Any] = self.actions
+
+    def hold(self, lanes: np.ndarray[Any, Any]) -> None:
+        self.env.hold(lanes)
+
+    def actions(self, actions: Any) -> Any:
+        return self._logic.act(None, ALL, actions)
+
+    def step(self, actions: Any) -> Step:
+        return self.env.step(self._shortcut(actions))
+
+    def send(self, actions: Any) -> None:
+        self.env.send(self._shortcut(actions))
+
+    def recv(self) -> Step:
+        return self.env.recv()
+
+
+class StatelessReward(ManyLanesReward):
+    """Changes the rewards of all lanes but those that begin or are held: no step was taken there, and 0 stays 0."""
+
+    def __init__(self, env: VectorEnv[Any, Any, Any], logic: Logic) -> None:
+        super().__init__(env, logic)
+        self._shortcut: Callable[[Any], Any] = self.rewards
+
+    def step(self, actions: Any) -> Step:
+        result = self.env.step(actions)
+        if self._held is not None:
+            return self._on_the_way_out(result)
+        observations, rewards, terminations, truncations, infos = result
+        begun, self._ended = self._ended, None
+        if self._tracks and (any_true(terminations) or any_true(truncations)):
+            self._ended = terminations | truncations
+        changed = self._shortcut(rewards) if begun is None else self._reward_except(rewards, lane_numbers(begun))
+        return observations, changed, terminations, truncations, infos
+
+    def send(self, actions: Any) -> None:
+        self.env.send(actions)
+
+    def recv(self) -> Step:
+        return self._on_the_way_out(self.env.recv())
+
+
+class EachMemory(Memory):
+    """One memory per lane, and the spaces of one lane on both sides of the wrapper."""
+
+    each: tuple[Any, ...]
+    _wrapped: Wrapped
+    _observation_space: Any
+    _action_space: Any
+
+    def numbers(self, lanes: Lanes) -> list[int]:
+        """The numbers of these lanes."""
+        numbers: list[int] = np.arange(len(self.each))[lanes].tolist()
+        return numbers
+
+    def of(self, lanes: Lanes) -> list[Any]:
+        """The memories of these lanes."""
+        return [self.each[lane] for lane in self.numbers(lanes)]
+
+
+class EachLane(Logic):
+    """Runs a logic that is written for one lane only lane by lane. Slow, and right for every space."""
+
+    def __init__(self, logic: Logic) -> None:
+        self.logic = logic
+
+    def observation_space(self, wrapped: Wrapped) -> Any:
+        return self.logic.observation_space(wrapped)
+
+    def action_space(self, wrapped: Wrapped) -> Any:
+        return self.logic.action_space(wrapped)
+
+    def memory(self, wrapped: Wrapped) -> Any:
+        assert wrapped.lanes is not None, "one lane needs no rows"
+        one = replace(wrapped, lanes=None)
+        return EachMemory(
+            each=tuple(self.logic.memory(one) for _ in range(wrapped.lanes)),
+            _wrapped=wrapped,
+            _observation_space=self.logic.observation_space(wrapped),
+            _action_space=self.logic.action_space(wrapped),
+        )
+
+    def act(self, memory: Any, lanes: Lanes, action: Any) -> Any:
+        return self._map(memory.of(lanes), self.logic.act, action, memory._action_space, memory._wrapped.action_space)
+
+    def observe(self, memory: Any, lanes: Lanes, observation: Any) -> Any:
+        spaces = memory._wrapped.observation_space, memory._observation_space
+        return self._map(memory.of(lanes), self.logic.observe, observation, *spaces)
+
+    def reward(self, memory: Any, lanes: Lanes, reward: Any) -> Any:
+        changed = [self.logic.reward(one, None, reward[row]) for row, one in enumerate(memory.of(lanes))]
+        return np.array(changed, np.float64)
+
+    def begin(self, memory: Any, lanes: Lanes, first: First) -> First:
+        memories = memory.of(lanes)
+        observations = self._split(memory, first[0], len(memories))
+        firsts = [self.logic.begin(one, None, (observations[row], {})) for row, one in enumerate(memories)]
+        for lane, (_, info) in zip(memory.numbers(lanes), firsts, strict=True):
+            add_info(first[1], info, lane, len(memory.each))
+        return self._gather(memory, [observation for observation, _ in firsts]), first[1]
+
+    def advance(self, memory: Any, lanes: Lanes, step: Step) -> Step:
+        memories = memory.of(lanes)
+        observations, rewards, terminated, truncated, infos = step
+        visible = []
+        gained = np.zeros(len(memories), np.float64)
+        each = self._split(memory, observations, len(memories))
+        for row, (lane, one) in enumerate(zip(memory.numbers(lanes), memories, strict=True)):
+            single: Step = each[row], rewards[row], bool(terminated[row]), bool(truncated[row]), {}
+            observation, gained[row], _, _, info = self.logic.advance(one, None, single)
+            visible.append(observation)
+            add_info(infos, info, lane, len(memory.each))
+        return self._gather(memory, visible), gained, terminated, truncated, infos
+
+    def _split(self, memory: Any, observations: Any, count: int) -> list[Any]:
+        looks = self.logic.looks
+        return split(memory._wrapped.observation_space, observations, count) if looks else [None] * count
+
+    def _gather(self, memory: Any, observations: list[Any]) -> Any:
+        return gather(memory._observation_space, observations) if self.logic.looks else None
+
+    def _map(self, memories: list[Any], change: Callable[..., Any], rows: Any, source: Any, target: Any) -> Any:
+        each = zip(memories, split(source, rows, len(memories)), strict=True)
+        return gather(target, [change(one, None, value) for one, value in each])

@@ -1,7 +1,7 @@
 """White noise on rendered frames, pixel by pixel or in patches.
 
-The draws come from the environment's own random stream, as in Gymnasium: a seed decides them, but rendering moves
-it on.
+The draws come from the environment's own random stream, as in Gymnasium: a seed decides them, but rendering advances
+the stream.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ import numpy as np
 from paddock.core.env import ActType, Env, ObsType
 from paddock.core.wrapper import Wrapper
 from paddock.errors import CheckFailed, InvalidBound, InvalidProbability
-from paddock.wrappers.shown import of_logic
+from paddock.wrappers.logic import of_logic
 
 Array = np.ndarray[Any, Any]
 _COLOURS = 3
-_MANY_PATCHES = 500  # from here on painting one by one takes longer
+_MANY_PATCHES = 500  # beyond this painting them one by one takes longer
 _GREY = 255 * np.array([0.2989, 0.5870, 0.1140])  # what each colour adds to a grey
 
 
@@ -36,11 +36,11 @@ class WhiteNoise:
                 f"Received {self.probability_of_noise_per_pixel}"
             )
 
-    def disturbed(self, frame: Any, random: np.random.Generator) -> Array:
+    def disturb(self, frame: Any, random: np.random.Generator) -> Array:
         """A copy of the frame with noise, uint8[height, width, 3]."""
-        shape = _checked(frame).shape
+        shape = _check_frame(frame).shape
         noise = _noise(shape, random, self.is_noise_grayscale)
-        return _replaced(frame, random.random(shape[:2]) < self.probability_of_noise_per_pixel, noise)
+        return _replace(frame, random.random(shape[:2]) < self.probability_of_noise_per_pixel, noise)
 
 
 @dataclass(frozen=True)
@@ -61,18 +61,18 @@ class Obstructions:
 
     @property
     def obstruction_centers_ratio(self) -> float:
-        """Patches a pixel."""
+        """Patches per pixel."""
         return self.obstructed_pixels_ratio / self.obstruction_width**2
 
-    def disturbed(self, frame: Any, random: np.random.Generator) -> Array:
+    def disturb(self, frame: Any, random: np.random.Generator) -> Array:
         """A copy of the frame with patches of noise, uint8[height, width, 3]."""
-        height, width, _ = shape = _checked(frame).shape
+        height, width, _ = shape = _check_frame(frame).shape
         pixels = height * width
         centres = random.integers(0, pixels, int(pixels * self.obstruction_centers_ratio))
-        covered = self._covered(centres, height, width)
-        return _replaced(frame, covered, _noise(shape, random, self.is_noise_grayscale))
+        covered = self._patch_mask(centres, height, width)
+        return _replace(frame, covered, _noise(shape, random, self.is_noise_grayscale))
 
-    def _covered(self, centres: Array, height: int, width: int) -> Array:
+    def _patch_mask(self, centres: Array, height: int, width: int) -> Array:
         """bool[height, width]: the pixels under a patch."""
         before = self.obstruction_width // 2
         after = self.obstruction_width - before
@@ -80,14 +80,14 @@ class Obstructions:
         top, bottom = np.maximum(rows - before, 0), np.minimum(rows + after, height)
         left, right = np.maximum(columns - before, 0), np.minimum(columns + after, width)
         if len(centres) > _MANY_PATCHES:
-            return _filled((top, bottom), (left, right), height, width)
+            return _fill((top, bottom), (left, right), height, width)
         covered = np.zeros((height, width), np.bool_)
         for t, b, l, r in zip(top.tolist(), bottom.tolist(), left.tolist(), right.tolist(), strict=True):
             covered[t:b, l:r] = True
         return covered
 
 
-def _filled(rows: tuple[Array, Array], columns: tuple[Array, Array], height: int, width: int) -> Array:
+def _fill(rows: tuple[Array, Array], columns: tuple[Array, Array], height: int, width: int) -> Array:
     """The same in one pass over the frame, however many patches there are.
 
     A patch adds 1 from its top left on and takes it back past its edges; sums along both axes fill it in.
@@ -101,7 +101,7 @@ def _filled(rows: tuple[Array, Array], columns: tuple[Array, Array], height: int
     return edges[:height, :width] > 0
 
 
-def _checked(frame: Any) -> Array:
+def _check_frame(frame: Any) -> Array:
     if isinstance(frame, np.ndarray) and frame.dtype == np.uint8 and frame.ndim == 3 and frame.shape[2] == _COLOURS:
         return frame
     what = f"{frame.dtype}{list(frame.shape)}" if isinstance(frame, np.ndarray) else type(frame)
@@ -118,7 +118,7 @@ def _noise(shape: tuple[int, ...], random: np.random.Generator, grey: bool) -> A
     return greys
 
 
-def _replaced(frame: Array, where: Array, noise: Array) -> Array:
+def _replace(frame: Array, where: Array, noise: Array) -> Array:
     wide = np.repeat(where, _COLOURS, axis=1).reshape(frame.shape)  # NumPy chooses faster along an axis that is there
     return np.where(wide, noise, frame)
 
@@ -126,8 +126,8 @@ def _replaced(frame: Array, where: Array, noise: Array) -> Array:
 Noise = WhiteNoise | Obstructions
 
 
-class _Disturbed(Wrapper[ObsType, ActType, ObsType, ActType]):
-    """``render`` with noise. A list of frames is disturbed frame by frame."""
+class _NoisyRender(Wrapper[ObsType, ActType, ObsType, ActType]):
+    """Adds noise to what ``render`` returns; a list of frames gets it frame by frame."""
 
     def __init__(self, env: Env[ObsType, ActType], noise: Noise) -> None:
         super().__init__(env)
@@ -137,14 +137,14 @@ class _Disturbed(Wrapper[ObsType, ActType, ObsType, ActType]):
     def render(self) -> Any:
         frame = self.env.render()
         if isinstance(frame, list):
-            return [self._logic.disturbed(one, self.np_random) for one in frame]
-        return self._logic.disturbed(frame, self.np_random)
+            return [self._logic.disturb(one, self.np_random) for one in frame]
+        return self._logic.disturb(frame, self.np_random)
 
 
-class AddWhiteNoise(_Disturbed[ObsType, ActType]):
+class AddWhiteNoise(_NoisyRender[ObsType, ActType]):
     """Replaces each pixel of what is rendered by noise, with a probability; grey noise with ``is_noise_grayscale``.
 
-    Observations have it where AddRenderObservation makes them of what is rendered.
+    Observations have it too where AddRenderObservation makes them.
     """
 
     probability_of_noise_per_pixel: float = of_logic()
@@ -156,7 +156,7 @@ class AddWhiteNoise(_Disturbed[ObsType, ActType]):
         super().__init__(env, WhiteNoise(probability_of_noise_per_pixel, is_noise_grayscale))
 
 
-class ObstructView(_Disturbed[ObsType, ActType]):
+class ObstructView(_NoisyRender[ObsType, ActType]):
     """Hides patches of what is rendered behind noise: ``obstructed_pixels_ratio`` of it, in squares of a width."""
 
     obstruction_centers_ratio: float = of_logic()

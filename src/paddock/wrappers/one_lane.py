@@ -1,6 +1,6 @@
-"""The shells for single environments: a logic in one Python frame of its own. Hot: nothing here may cost time.
+"""The shells that make a Logic a Wrapper of one environment. Hot: each adds one Python frame per step.
 
-``OneLane`` runs begin and advance; the other three give their logic the base class and the hook that users know.
+``OneLane`` runs ``begin`` and ``advance``; the other three give their logic Gymnasium's base class and its hook.
 """
 
 from __future__ import annotations
@@ -8,28 +8,27 @@ from __future__ import annotations
 from typing import Any, SupportsFloat
 
 from paddock.core.env import Env, Info
-from paddock.core.snapshot import opened, sealed
+from paddock.core.state import open_snapshot, seal_snapshot
 from paddock.core.wrapper import ActionWrapper, ObservationWrapper, RewardWrapper, Wrapper
-from paddock.wrappers.logic import Logic, Wrapped, arguments, writes
-from paddock.wrappers.memory import packed, unpacked
+from paddock.wrappers.logic import Logic, Wrapped, overrides, pack_memory, spec_arguments, unpack_memory
 
 
 class OneLane(Wrapper[Any, Any, Any, Any]):
-    """``env`` seen through ``logic``: its ``begin`` and ``advance``."""
+    """Runs the ``begin`` and ``advance`` of ``logic`` around ``env``."""
 
     def __init__(self, env: Env[Any, Any], logic: Logic) -> None:
         super().__init__(env)
         wrapped = Wrapped.one(env)
         self._logic = logic
         self._memory = logic.memory(wrapped)
-        self._advances = writes(logic, "advance")
-        if (recorded := arguments(logic)) is not None:
-            self._record_arguments(**recorded)
+        self._advances = overrides(logic, "advance")
+        if (arguments := spec_arguments(logic)) is not None:
+            self._record_arguments(**arguments)
         # Unless they differ, the spaces stay the environment's, which may change them later.
         if (seen := logic.observation_space(wrapped)) is not wrapped.observation_space:
             self.observation_space = seen
-        if (taken := logic.action_space(wrapped)) is not wrapped.action_space:
-            self.action_space = taken
+        if (offered := logic.action_space(wrapped)) is not wrapped.action_space:
+            self.action_space = offered
 
     def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Any, Info]:
         return self._logic.begin(self._memory, None, self.env.reset(seed=seed, options=options))
@@ -40,20 +39,20 @@ class OneLane(Wrapper[Any, Any, Any, Any]):
     def snapshot(self) -> bytes:
         if self._memory is None:
             return self.env.snapshot()
-        return sealed(type(self._logic).__name__, packed(self._memory), self.env.snapshot())
+        return seal_snapshot(self._logic.layer, pack_memory(self._memory), self.env.snapshot())
 
     def restore(self, snapshot: bytes) -> None:
         if self._memory is None:
             return self.env.restore(snapshot)
-        data, inner = opened(type(self._logic).__name__, snapshot, dict[str, Any])
-        values = unpacked(self._memory, data)
+        data, inner = open_snapshot(self._logic.layer, snapshot, dict[str, Any])
+        values = unpack_memory(self._memory, data)
         self.env.restore(inner)
         vars(self._memory).update(values)
         return None
 
 
 class OneLaneObservation(OneLane, ObservationWrapper[Any, Any, Any]):
-    """A logic that writes ``observe``; users may override ``observation``."""
+    """For a logic that writes ``observe``; users may override ``observation``."""
 
     def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Any, Info]:
         observation, info = self.env.reset(seed=seed, options=options)
@@ -64,24 +63,24 @@ class OneLaneObservation(OneLane, ObservationWrapper[Any, Any, Any]):
         return self.observation(observation), reward, terminated, truncated, info
 
     def observation(self, observation: Any) -> Any:
-        """The observation that the agent sees in place of ``observation``."""
+        """The observation that the agent sees instead of ``observation``."""
         return self._logic.observe(self._memory, None, observation)
 
 
 class OneLaneAction(OneLane, ActionWrapper[Any, Any, Any]):
-    """A logic that writes ``act``, and ``begin`` and ``advance`` if it needs them; users may override ``action``."""
+    """For a logic that writes ``act``, perhaps with ``begin`` and ``advance``; users may override ``action``."""
 
     def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, Info]:
         result = self.env.step(self.action(action))
         return self._logic.advance(self._memory, None, result) if self._advances else result
 
     def action(self, action: Any) -> Any:
-        """The action that the environment gets in place of ``action``."""
+        """The action that the environment gets instead of ``action``."""
         return self._logic.act(self._memory, None, action)
 
 
 class OneLaneReward(OneLane, RewardWrapper[Any, Any]):
-    """A logic that writes ``reward``; users may override ``reward``."""
+    """For a logic that writes ``reward``; users may override ``reward``."""
 
     def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Any, Info]:
         return self.env.reset(seed=seed, options=options)
@@ -91,5 +90,5 @@ class OneLaneReward(OneLane, RewardWrapper[Any, Any]):
         return observation, self.reward(reward), terminated, truncated, info
 
     def reward(self, reward: SupportsFloat) -> SupportsFloat:
-        """The reward that the agent sees in place of ``reward``."""
+        """The reward that the agent sees instead of ``reward``."""
         return self._logic.reward(self._memory, None, reward)  # type: ignore[no-any-return]

@@ -1,4 +1,4 @@
-"""One action for several steps of the environment, seen as one step. A window of steps ends with its episode.
+"""One action for several steps of the environment, seen as one. A window of steps ends with its episode.
 
 Lanes end at different moments: those that are done are held (``VectorEnv.hold``) while the others finish.
 """
@@ -13,19 +13,19 @@ import numpy as np
 from paddock.core.env import Env, Info
 from paddock.core.vector_env import AutoresetMode, VectorEnv
 from paddock.errors import InvalidBound, InvalidSpace
-from paddock.wrappers.logic import First, Lanes, Logic, Step, Wrapped
+from paddock.wrappers.lanes import Lanes, any_true, merge_infos
+from paddock.wrappers.logic import First, Logic, Memory, Step, Wrapped, of_logic
 from paddock.wrappers.many_lanes import ManyLanes
-from paddock.wrappers.memory import Memory
 from paddock.wrappers.one_lane import OneLane
-from paddock.wrappers.rows import some
-from paddock.wrappers.shown import of_logic
-from paddock.wrappers.told import joined
 
 Array = np.ndarray[Any, Any]
 
 
 class Window(Logic):
-    """``times`` steps with one action: rewards add up, all else is the last step's. ``pools``: so are observations."""
+    """``times`` steps with one action: rewards add up, all else is the last step's.
+
+    With ``pools`` the observation is, element by element, the larger of the last two.
+    """
 
     times: int
     pools = False
@@ -64,7 +64,7 @@ class MaxAndSkip(Window):
     def memory(self, wrapped: Wrapped) -> Any:
         if wrapped.observation_space.shape is None:
             raise InvalidSpace(f"The observation space must have the shape attribute: {wrapped.observation_space}.")
-        return Memory()  # nothing to keep, but of lanes that are left alone it matters what was seen
+        return Memory()  # nothing to remember, but ManyLanes then keeps what the agent saw of held lanes
 
     def begin(self, memory: Any, lanes: Lanes, first: First) -> First:
         observation, info = first
@@ -101,82 +101,79 @@ class WindowOfOneLane(OneLane):
 
 
 class WindowOfManyLanes(ManyLanes):
-    """A window of steps of n lanes, in each as long as its episode lets it be."""
+    """A window of steps of n lanes, in each until its episode ends."""
 
     _logic: Window
 
     def __init__(self, env: VectorEnv[Any, Any, Array], window: Window) -> None:
         super().__init__(env, window)
-        self._nobody = np.zeros(self.num_envs, np.bool_)
+        self._no_lanes = np.zeros(self.num_envs, np.bool_)
         self._tracks = self._mode is AutoresetMode.NEXT_STEP
 
     def step(self, actions: Any) -> Step:
-        held = self._nobody if self._held is None else self._held
-        begun = self._nobody if self._ended is None else self._ended & ~held
-        done, terminations, truncations = held, self._nobody, self._nobody
+        held = self._no_lanes if self._held is None else self._held
+        begun = self._no_lanes if self._ended is None else self._ended & ~held
+        done, terminations, truncations = held, self._no_lanes, self._no_lanes
         total, frames = np.zeros(self.num_envs), _LastTwo()
         infos: Info = {}
         for time in range(1, self._logic.times + 1):
-            if time > 1 and some(done):
+            if time > 1 and any_true(done):
                 if done.all():
                     break
                 self.env.hold(done)
-            observations, rewards, terminated, truncated, told = self.env.step(actions)
+            observations, rewards, terminated, truncated, latest = self.env.step(actions)
             moved = ~done
             total = total + rewards
             terminations, truncations = terminations | terminated, truncations | truncated
             if self._logic.pools:
-                told = self._with_frame(frames, observations, moved, told)
+                latest = self._add_frame(frames, observations, moved, latest)
             done = done | terminated | truncated | begun
             leaving = moved if time == self._logic.times else moved & done
-            if some(leaving):
-                infos = told if leaving.all() else joined(infos, told, leaving)
+            if any_true(leaving):
+                infos = latest if leaving.all() else merge_infos(infos, latest, leaving)
         if self._logic.pools:
-            observations = self._pooled(frames, observations, begun, held)
+            # A first observation is shown as it is, that of a held lane as it was shown before.
+            pooled, first = frames.pool(), frames.restarted | begun
+            pooled[first] = observations[first]
+            if held.any():
+                pooled[held] = self._last_seen[held]
+            observations = pooled
         if self._tracks:
-            waiting = self._nobody if self._ended is None else self._ended & held
+            waiting = self._no_lanes if self._ended is None else self._ended & held
             self._ended = terminations | truncations | waiting
         self._held = None
         self._remember(observations)
         return observations, total, terminations, truncations, infos
 
-    def _with_frame(self, frames: _LastTwo, observations: Array, moved: Array, told: Info) -> Info:
-        lanes = self._began_again(told)
+    def _add_frame(self, frames: _LastTwo, observations: Array, moved: Array, infos: Info) -> Info:
+        """Add these observations, the last ones of episodes that ended; infos with pooled ``final_obs``."""
+        lanes = self._lanes_restarted(infos)
         latest = observations.copy()
         if len(lanes):
-            latest[lanes] = self._last_of(told, lanes)
+            latest[lanes] = self._final_rows(infos, lanes)
         frames.add(latest, moved)
-        frames.fresh[lanes] = True
-        return {**told, "final_obs": self._as_finals(frames.pooled()[lanes], lanes)} if len(lanes) else told
-
-    def _pooled(self, frames: _LastTwo, observations: Array, begun: Array, held: Array) -> Array:
-        # A first observation is shown as it is, one that the lane was held at as it was shown before.
-        seen = frames.pooled()
-        first = frames.fresh | begun
-        seen[first] = observations[first]
-        if held.any():
-            seen[held] = self._seen[held]
-        return seen
+        frames.restarted[lanes] = True
+        return {**infos, "final_obs": self._to_finals(frames.pool()[lanes], lanes)} if len(lanes) else infos
 
 
 class _LastTwo:
-    """The last two observations of each lane within a window; ``fresh``: lanes that have begun anew since."""
+    """The last two observations of each lane within a window; ``restarted``: lanes that have begun again since."""
 
     before: Array
     last: Array
-    fresh: Array
+    restarted: Array
 
     def add(self, latest: Array, moved: Array) -> None:
         if not hasattr(self, "last"):
             self.before = self.last = latest
-            self.fresh = np.zeros(len(moved), np.bool_)
+            self.restarted = np.zeros(len(moved), np.bool_)
             return
         rows = moved.reshape(-1, *(1,) * (latest.ndim - 1))
         self.before = np.where(rows, self.last, self.before)
         self.last = np.where(rows, latest, self.last)
 
-    def pooled(self) -> Array:
-        """The larger of the two, element by element; of a window of one the only one."""
+    def pool(self) -> Array:
+        """The larger of the two, element by element; in a window of one, the only one."""
         larger: Array = np.maximum(self.before, self.last)
         return larger
 

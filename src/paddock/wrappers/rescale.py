@@ -1,6 +1,6 @@
 """A Box stretched to other bounds, for observations one way and for actions the other.
 
-Rounding may carry a value past the bound that it should meet: there it is put back, so members stay members.
+Rounding may carry a value past the bound that it should meet. It is put back there, so members stay members.
 """
 
 from __future__ import annotations
@@ -10,21 +10,27 @@ from dataclasses import InitVar, dataclass
 from typing import Any
 
 import numpy as np
-from numpy import add, divide, multiply, ndarray, subtract  # by name: hot, and `np.` is a lookup more
+from numpy import (
+    add,  # by name: hot, and `np.` is a lookup more
+    divide,  # by name: hot, and `np.` is a lookup more
+    multiply,  # by name: hot, and `np.` is a lookup more
+    ndarray,  # by name: hot, and `np.` is a lookup more
+    subtract,  # by name: hot, and `np.` is a lookup more
+)
 
 from paddock.core.env import Env
 from paddock.errors import InvalidBound
 from paddock.spaces import Box, Space
-from paddock.wrappers.fitted import FittedAction, FittedObservation
-from paddock.wrappers.transform_action import TransformAction
-from paddock.wrappers.transform_observation import TransformObservation
+from paddock.wrappers.action import TransformAction
+from paddock.wrappers.logic import ActionMap, ObservationMap
+from paddock.wrappers.observation import TransformObservation
 
 Array = np.ndarray[Any, Any]
 Limit = float | Array
 
 
 class Stretch:
-    """``gradient * x + intercept`` of a Box's members, and the way back. Sides without a bound are moved at most."""
+    """``gradient * x + intercept`` of a Box's members, and the way back. A side without a bound is only shifted."""
 
     def __init__(self, box: Box, new_min: Limit, new_max: Limit) -> None:
         if not isinstance(box, Box):
@@ -39,15 +45,15 @@ class Stretch:
         if not np.all(least <= most):
             raise InvalidBound(f"Expected new_min to be less than or equal to new_max, got {least} and {most}")
         self.box, self.target = box, Box(least.astype(box.dtype), most.astype(box.dtype), box.shape, box.dtype)
-        self.whole = box.dtype.kind in "iub"  # no slope fits such a dtype: floats inside, rounded at the end
+        self.whole = box.dtype.kind in "iub"  # a slope needs floats: compute with them and round at the end
         self.gradient, self.intercept = _line(box, least, most, np.dtype(np.float64) if self.whole else box.dtype)
         # Both ways are monotone, so where the bounds stay within bounds everything between them does.
         with np.errstate(all="ignore"):
             sure = not self.whole and _keeps(box, self.target, self._raw(box.low), self._raw(box.high))
             ends = self._raw_back(self.target.low), self._raw_back(self.target.high)
             sure_back = not self.whole and _keeps(self.target, box, *ends)
-        # The dtype for which nothing has to be put back; None: always look.
-        some = box.shape != ()  # NumPy computes a scalar from arrays without an axis, and there is no room in one
+        # The dtype for which nothing has to be put back; None: always check.
+        some = box.shape != ()  # NumPy makes scalars of arrays without an axis, and a scalar can't be written to
         self._sure = box.dtype if sure and some else None
         self._sure_back = box.dtype if sure_back and some else None
 
@@ -93,7 +99,7 @@ def _line(box: Box, least: Array, most: Array, dtype: np.dtype[Any]) -> tuple[Ar
     low, high = (np.array(bound, dtype) for bound in (box.low, box.high))
     both = np.isfinite(least) & np.isfinite(most)
     gradient, intercept = np.ones(box.shape, dtype), np.zeros(box.shape, dtype)
-    # The widest float there is: the span of a Box may not fit its dtype.
+    # The widest float: the span of a Box may not fit its dtype.
     span = high[both].astype(np.longdouble) - low[both].astype(np.longdouble)
     wide = span > 0
     gradient[both] = np.divide(most[both] - least[both], span, out=np.zeros_like(span), where=wide)
@@ -116,50 +122,50 @@ def rescale_box(box: Box, new_min: Limit, new_max: Limit) -> tuple[Box, Callable
 
 
 @dataclass(frozen=True)
-class RescaleSeen(FittedObservation):
+class RescaleObservationLogic(ObservationMap):
     """Observations between ``min_obs`` and ``max_obs``."""
 
     min_obs: Limit
     max_obs: Limit
-    around: InitVar[Space[Any]]
+    space: InitVar[Space[Any]]
 
-    def __post_init__(self, around: Space[Any]) -> None:
-        if not isinstance(around, Box):
-            raise InvalidBound(f"RescaleObservation requires a Box observation space, got {type(around)}")
-        stretch = Stretch(around, self.min_obs, self.max_obs)
-        # Bound as they are: a method that calls them would be a frame more in every step.
-        self._fit(around, stretch.target, one=stretch.forward, rows=stretch.forward)
+    def __post_init__(self, space: Space[Any]) -> None:
+        if not isinstance(space, Box):
+            raise InvalidBound(f"RescaleObservation requires a Box observation space, got {type(space)}")
+        stretch = Stretch(space, self.min_obs, self.max_obs)
+        # The bound methods themselves: a method that calls them would be one more frame per step.
+        self._set_spaces(space, stretch.target, one=stretch.forward, rows=stretch.forward)
 
 
 @dataclass(frozen=True)
-class RescaleTaken(FittedAction):
+class RescaleActionLogic(ActionMap):
     """Actions between ``min_action`` and ``max_action``."""
 
     min_action: Limit
     max_action: Limit
-    around: InitVar[Space[Any]]
+    space: InitVar[Space[Any]]
 
-    def __post_init__(self, around: Space[Any]) -> None:
-        if not isinstance(around, Box):
-            raise InvalidBound(f"RescaleAction requires a Box action space, got {type(around)}")
-        stretch = Stretch(around, self.min_action, self.max_action)
+    def __post_init__(self, space: Space[Any]) -> None:
+        if not isinstance(space, Box):
+            raise InvalidBound(f"RescaleAction requires a Box action space, got {type(space)}")
+        stretch = Stretch(space, self.min_action, self.max_action)
         if np.any(stretch.gradient == 0) or np.any(stretch.target.low == stretch.target.high):
             raise InvalidBound(
                 f"Min action ({self.min_action}) must be strictly smaller than max action ({self.max_action}), and so "
-                f"must the bounds of {around}: the rescaling has no inverse where they are equal"
+                f"must the bounds of {space}: the rescaling has no inverse where they are equal"
             )
-        self._fit(stretch.target, around, one=stretch.backward, rows=stretch.backward)
+        self._set_spaces(stretch.target, space, one=stretch.backward, rows=stretch.backward)
 
 
 class RescaleObservation(TransformObservation):
     """Observations stretched from the Box's bounds to ``min_obs`` and ``max_obs``: numbers, or arrays of its shape."""
 
     def __init__(self, env: Env[Any, Any], min_obs: Limit, max_obs: Limit) -> None:
-        self._look_through(env, RescaleSeen(min_obs, max_obs, env.observation_space))
+        self._use(env, RescaleObservationLogic(min_obs, max_obs, env.observation_space))
 
 
 class RescaleAction(TransformAction):
     """Actions between ``min_action`` and ``max_action``, stretched to the Box's bounds."""
 
     def __init__(self, env: Env[Any, Any], min_action: Limit, max_action: Limit) -> None:
-        self._act_through(env, RescaleTaken(min_action, max_action, env.action_space))
+        self._use(env, RescaleActionLogic(min_action, max_action, env.action_space))

@@ -1,4 +1,4 @@
-"""Rewards changed one by one. A step that begins an episode has no reward to change, so its 0 stays 0."""
+"""Rewards changed one by one. A step that begins an episode has no reward to change: its 0 stays 0."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import numpy as np
 
 from paddock.core.env import Env, Info
 from paddock.errors import InvalidBound
-from paddock.wrappers.logic import Lanes, Logic
+from paddock.wrappers.lanes import Lanes
+from paddock.wrappers.logic import Logic, func_of
 from paddock.wrappers.one_lane import OneLaneReward
-from paddock.wrappers.straight import func_of
 
 Bound = float | np.ndarray[Any, Any] | None
 
@@ -42,9 +42,9 @@ class Clip(Logic):
             raise InvalidBound(f"Min reward ({low}) must be smaller than max reward ({high})")
 
     def reward(self, memory: Any, lanes: Lanes, reward: Any) -> Any:
-        return self.clipped(reward) if lanes is None else np.clip(reward, self.min_reward, self.max_reward)
+        return self.clip_one(reward) if lanes is None else np.clip(reward, self.min_reward, self.max_reward)
 
-    def clipped(self, reward: Any) -> Any:
+    def clip_one(self, reward: Any) -> Any:
         """One reward within the bounds: np.clip's answer, in a fraction of its time."""
         low, high = self.min_reward, self.max_reward
         if isinstance(low, np.ndarray) or isinstance(high, np.ndarray):
@@ -60,7 +60,7 @@ class TransformReward(OneLaneReward):
     """The agent sees ``func(reward)``."""
 
     func: Callable[[Any], Any] = func_of("reward")
-    _straight: Callable[[Any], Any]
+    _shortcut: Callable[[Any], Any]
 
     def __init__(self, env: Env[Any, Any], func: Callable[[SupportsFloat], SupportsFloat]) -> None:
         super().__init__(env, Transform(func))
@@ -68,7 +68,7 @@ class TransformReward(OneLaneReward):
 
     def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, Info]:
         observation, reward, terminated, truncated, info = self.env.step(action)
-        return observation, self._straight(reward), terminated, truncated, info
+        return observation, self._shortcut(reward), terminated, truncated, info
 
     def reward(self, reward: SupportsFloat) -> SupportsFloat:
         return self.func(reward)  # type: ignore[no-any-return]
@@ -80,4 +80,4 @@ class ClipReward(TransformReward):
     def __init__(self, env: Env[Any, Any], min_reward: Bound = None, max_reward: Bound = None) -> None:
         clip = Clip(min_reward, max_reward)
         OneLaneReward.__init__(self, env, clip)
-        self.func = clip.clipped
+        self.func = clip.clip_one

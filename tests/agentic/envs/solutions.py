@@ -4,7 +4,6 @@ import ast
 import inspect
 import threading
 
-_OURS = ("paddock", "random")
 _ALONE = threading.Lock()  # Python 3.11 can't parse in several threads: "AST constructor recursion depth mismatch"
 
 
@@ -23,13 +22,20 @@ def nearly(problem, arguments):
 
 
 def _source(module):
-    """What the module defines, without the families and what they need."""
+    """The answers that the module defines and the constants that they need, without the families around them."""
     with _ALONE:
         tree = ast.parse(inspect.getsource(module))
-        return ast.unparse(ast.Module([node for node in tree.body if not _is_ours(node)], []))
+        kept = [node for node in tree.body if _is_needed(node)]
+        for node in kept:
+            if isinstance(node, ast.FunctionDef):
+                node.decorator_list.clear()
+        return ast.unparse(ast.Module(kept, []))
 
 
-def _is_ours(node):
+def _is_needed(node):
     if isinstance(node, ast.ImportFrom):
-        return node.module.split(".")[0] in _OURS
-    return isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "FAMILIES"
+        return node.module in ("__future__", "collections", "itertools")
+    if isinstance(node, (ast.Assign, ast.AnnAssign)):
+        target = node.target if isinstance(node, ast.AnnAssign) else node.targets[0]
+        return target.id.startswith("_")
+    return isinstance(node, ast.FunctionDef)

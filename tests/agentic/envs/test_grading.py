@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paddock.agentic.envs.coding.grading import passed, same
 from paddock.agentic.envs.coding.inside import encoded
+from paddock.agentic.envs.python_code import compare, same
 
 PLAIN = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -25,12 +25,12 @@ def test_what_the_workspace_encodes_is_json(value):
 def test_an_answer_is_right_if_it_is_what_was_expected(value):
     line = b"=" + encoded(value).encode()
     if len(line) < 10_000:
-        assert passed([line], [value]) == [True]
+        assert compare([line], [value]) == [True]
 
 
 @given(st.binary(max_size=200))
 def test_no_bytes_break_the_grader(line):
-    assert passed([line], [[1, 2]]) in ([True], [False])
+    assert compare([line], [[1, 2]]) in ([True], [False])
 
 
 @pytest.mark.parametrize(
@@ -57,19 +57,19 @@ def test_no_bytes_break_the_grader(line):
     ],
 )
 def test_anything_else_is_wrong(answer, wanted):
-    assert passed([answer], [wanted]) == [False]
+    assert compare([answer], [wanted]) == [False]
 
 
 def test_answers_that_did_not_come_are_wrong_and_further_ones_do_not_count():
-    assert passed([b"=1"], [1, 2]) == [True, False]
-    assert passed([b"=1", b"=2", b"=3"], [1, 2]) == [True, True]
+    assert compare([b"=1"], [1, 2]) == [True, False]
+    assert compare([b"=1", b"=2", b"=3"], [1, 2]) == [True, True]
 
 
 def test_a_float_may_be_nearly_right():
     assert same(0.30000000000000004, 0.3)
     assert same(2, 2.0)
     assert not same(0.31, 0.3)
-    assert passed([b"=1" + b"0" * 400], [0.3]) == [False]
+    assert compare([b"=1" + b"0" * 400], [0.3]) == [False]
 
 
 @pytest.mark.parametrize("value", [{1, 2}, b"x", object(), {1: 2}, 1j, type("T", (int,), {})(3)])

@@ -8,9 +8,7 @@ from hypothesis import strategies as st
 
 import paddock
 from paddock.agentic import CallTool, Say
-from paddock.agentic.envs.wordle import GUESSES, Wordle, answers_of
-from paddock.agentic.envs.wordle_marks import marks, shown
-from paddock.agentic.envs.wordle_words import ALSO_ALLOWED, ANSWERS
+from paddock.agentic.envs.wordle import ALSO_ALLOWED, ANSWERS, GUESSES, Wordle, answers_of, format_marks, mark_guess
 from paddock.testing import check_env
 
 WORDS = st.text("abc", min_size=5, max_size=5)
@@ -32,12 +30,12 @@ WORDS = st.text("abc", min_size=5, max_size=5)
     ],
 )
 def test_marks_of_known_games(guess, answer, expected):
-    assert shown(marks(guess, answer)) == expected
+    assert format_marks(mark_guess(guess, answer)) == expected
 
 
 @given(WORDS, WORDS)
 def test_a_letter_is_marked_as_often_as_the_answer_has_it(guess, answer):
-    found = marks(guess, answer)
+    found = mark_guess(guess, answer)
     coloured = Counter(letter for letter, mark in zip(guess, found, strict=True) if mark != "grey")
     assert coloured == Counter(guess) & Counter(answer)
     assert all((mark == "green") == (one == other) for mark, one, other in zip(found, guess, answer, strict=True))
@@ -45,7 +43,7 @@ def test_a_letter_is_marked_as_often_as_the_answer_has_it(guess, answer):
 
 @given(WORDS, WORDS)
 def test_yellows_are_given_from_the_left(guess, answer):
-    found = marks(guess, answer)
+    found = mark_guess(guess, answer)
     for letter in set(guess):
         not_green = [mark for one, mark in zip(guess, found, strict=True) if one == letter and mark != "green"]
         assert not_green == sorted(not_green, reverse=True), "yellow stands before grey"

@@ -2,6 +2,7 @@
 
 import asyncio
 import inspect
+import threading
 
 from paddock.agentic.rubrics import ExponentialDiscountingTrajectoryRubric, Rubric
 
@@ -58,3 +59,26 @@ def ask(rubric, action="a", observation=None):
     """The rubric's score, waited for."""
     given = rubric(action, observation)
     return asyncio.run(given) if inspect.iscoroutine(given) else given
+
+
+class Blocked(Rubric):
+    """Waits until it is let go."""
+
+    def __init__(self):
+        self.go = threading.Event()
+        self.ended = threading.Event()
+
+    def forward(self, action, observation):
+        self.go.wait(60)
+        self.ended.set()
+        return 1.0
+
+
+class Endless(Rubric):
+    cancelled = False
+
+    async def forward(self, action, observation):
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.cancelled = True

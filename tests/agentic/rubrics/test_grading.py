@@ -8,11 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paddock.agentic.helper_thread import HelperThread
 from paddock.agentic.rubrics import Gate, Grade, LLMJudge, Rubric, RubricDict, Sequential, Timeout, WeightedSum, grade
+from paddock.agentic.timed_thread import TimedThread
 from paddock.errors import EpisodeFailed, GradingFailed
-from tests.agentic.rubrics.parts import Fixed, Later, Raising, RaisingLater, Seen, Won
-from tests.agentic.rubrics.test_timeout import Blocked, Endless
+from tests.agentic.rubrics.parts import Blocked, Endless, Fixed, Later, Raising, RaisingLater, Seen, Won
 
 BOTH = pytest.mark.parametrize("make", [Fixed, Later])
 
@@ -227,7 +226,7 @@ def test_late_by_its_own_timeout_is_named_too():
 
 
 def test_while_a_late_grading_runs_no_other_begins_on_its_thread():
-    blocked, other, thread = Blocked(), Fixed(1), HelperThread()
+    blocked, other, thread = Blocked(), Fixed(1), TimedThread()
     with pytest.raises(GradingFailed):
         grade(blocked, "a", None, timeout_s=0.01, thread=thread)
     with pytest.raises(GradingFailed, match="an earlier call has not returned yet"):
@@ -250,7 +249,7 @@ def test_coroutines_of_one_thread_share_a_loop():
             loops.append(asyncio.get_running_loop())
             return 1.0
 
-    thread = HelperThread()
+    thread = TimedThread()
     grade(Where(), "a", None, thread=thread)
     grade(Where(), "a", None, thread=thread)
     thread.close()
@@ -271,7 +270,7 @@ def test_own_thread_of_a_grading_is_gone_afterwards():
 
 
 def test_interrupt_while_waiting_is_no_grading_failure(monkeypatch):
-    class Interrupted(HelperThread):
+    class Interrupted(TimedThread):
         def run(self, function, timeout_s=None):
             raise KeyboardInterrupt
 
@@ -295,7 +294,7 @@ def test_every_grading_ends_in_a_finite_score_or_in_a_failure(shape):
             return RaisingLater() if depth % 2 else Raising()
         return Later(shape) if depth % 2 else Fixed(shape)
 
-    rubric, thread = build(shape), HelperThread()
+    rubric, thread = build(shape), TimedThread()
     names = {name for name, _ in rubric.named_rubrics()}
     try:
         told = grade(rubric, "a", None, timeout_s=60, thread=thread)

@@ -49,6 +49,7 @@ PARTS = {
 }
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("isolation", [None, "sandbox"])
 def test_provenance_of_each_score_is_in_info(fresh_registry, isolation):
     paddock.register("talk/Talk-v0", f"{__name__}:Talk")
@@ -84,6 +85,7 @@ def test_each_environment_has_a_rubric_of_its_own_that_begins_anew_with_each_epi
     two.close()
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("isolation", [None, "sandbox"])
 def test_failed_grading_is_no_reward_at_all_and_a_reset_goes_on(fresh_registry, isolation):
     paddock.register("talk/Broken-v0", f"{__name__}:Broken")

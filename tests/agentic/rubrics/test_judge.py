@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from paddock.agentic.rubrics import LLMJudge, WeightedSum
-from paddock.agentic.rubrics.score import NoScore
+from paddock.agentic.rubrics.rubric import NoScore
 from paddock.errors import InvalidRubric
 from tests.agentic.rubrics.parts import ask
 

@@ -6,6 +6,8 @@ import paddock.agentic.rubrics as ours
 from tests.agentic.rubrics.twin import SEEDS
 from tests.peers import run_with_peer
 
+pytestmark = pytest.mark.peers
+
 
 @pytest.fixture(scope="module")
 def answers():

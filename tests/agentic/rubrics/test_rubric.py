@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from paddock.agentic.rubrics import Gate, LLMJudge, Rubric, Sequential, WeightedSum
-from paddock.agentic.rubrics.score import NoScore
+from paddock.agentic.rubrics.rubric import NoScore
 from paddock.errors import InvalidRubric
 from tests.agentic.rubrics.parts import Fixed, Later, Raising, ask
 

@@ -1,37 +1,13 @@
 """A rubric that must answer in time."""
 
 import asyncio
-import threading
 
 import pytest
 
 from paddock.agentic.rubrics import Rubric, Sequential, Timeout, WeightedSum
-from paddock.agentic.rubrics.timeout import Late
+from paddock.agentic.rubrics.combinators import Late
 from paddock.errors import InvalidRubric
-from tests.agentic.rubrics.parts import Fixed, Later, Raising, RaisingLater, ask
-
-
-class Blocked(Rubric):
-    """Waits until it is let go."""
-
-    def __init__(self):
-        self.go = threading.Event()
-        self.ended = threading.Event()
-
-    def forward(self, action, observation):
-        self.go.wait(60)
-        self.ended.set()
-        return 1.0
-
-
-class Endless(Rubric):
-    cancelled = False
-
-    async def forward(self, action, observation):
-        try:
-            await asyncio.Event().wait()
-        finally:
-            self.cancelled = True
+from tests.agentic.rubrics.parts import Blocked, Endless, Fixed, Later, Raising, RaisingLater, ask
 
 
 @pytest.fixture

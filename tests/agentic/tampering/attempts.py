@@ -457,7 +457,7 @@ except OSError:
         """
 sys.path.insert(0, "<source>")
 try:
-    from paddock.agentic.envs.coding.problems import PROBLEMS
+    from paddock.agentic.envs.python_code import PROBLEMS
     answer = PROBLEMS["test"][<index>].answer
 except Exception:
     answer = lambda arguments: "wrong"

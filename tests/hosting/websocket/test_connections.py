@@ -93,6 +93,7 @@ def test_unix_socket_carries_both(tmp_path):
         asyncio.run(talk(endpoint))
 
 
+@pytest.mark.process
 def test_tls_carries_both_and_a_certificate_that_nobody_vouches_for_is_refused(tmp_path):
     on_server, on_client = certificate(tmp_path)
 
@@ -198,6 +199,7 @@ def test_read_ends_at_its_deadline_or_at_the_tick():
         connection.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("in_handshake", [True, False])
 def test_bytes_that_come_one_at_a_time_move_no_deadline(in_handshake):
     over = threading.Event()
@@ -224,6 +226,7 @@ def test_bytes_that_come_one_at_a_time_move_no_deadline(in_handshake):
     thread.join()
 
 
+@pytest.mark.slow
 def test_write_that_nobody_takes_ends_at_its_deadline():
     over = threading.Event()
     endpoint, thread = answering(lambda head: head, lambda peer: over.wait(30))

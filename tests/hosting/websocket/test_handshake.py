@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paddock.hosting.websocket.endpoint import Endpoint
+from paddock.hosting.websocket.endpoint import Endpoint, Handshake, basic, bearer
 from paddock.hosting.websocket.events import UpgradeRefused
-from paddock.hosting.websocket.handshake import Handshake, basic, bearer
 
 KEY = "dGhlIHNhbXBsZSBub25jZQ=="  # of RFC 6455, 1.3
 ACCEPT = "s3pPLMBiTxaQ9kYGzzhZRbK+xOo="
@@ -118,7 +117,7 @@ def test_redirect_is_not_followed():
 
 @pytest.mark.parametrize("data", [b"SSH-2.0-OpenSSH_9.2\r\n", b"HTTP/1.0 101 x\r\n\r\n", b"HTTP/1.1 1 x\r\n\r\n", b"x"])
 def test_what_is_no_http_is_refused_at_once(data):
-    with pytest.raises(UpgradeRefused, match="no HTTP"):
+    with pytest.raises(UpgradeRefused, match="is not HTTP"):
         handshake().feed(data)
 
 

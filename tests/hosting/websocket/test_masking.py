@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from paddock.hosting.websocket.masking import BINARY, PING, TEXT, FrameWriter, masked
+from paddock.hosting.websocket.connection import BINARY, PING, TEXT, FrameWriter, mask
 
 
 def slowly_masked(payload, key):
@@ -40,8 +40,8 @@ def test_frame_of_any_size_is_its_payload_under_its_key(size, random):
 
 @given(st.binary(max_size=500), st.binary(min_size=4, max_size=4))
 def test_mask_is_the_rfcs_and_takes_itself_off(payload, key):
-    assert masked(payload, key) == slowly_masked(payload, key)
-    assert masked(masked(payload, key), key) == payload
+    assert mask(payload, key) == slowly_masked(payload, key)
+    assert mask(mask(payload, key), key) == payload
 
 
 def test_keys_differ_from_frame_to_frame_past_the_first_supply():
@@ -57,8 +57,7 @@ def test_views_and_bytearrays_are_payloads_too():
         assert slowly_masked(hidden, key) == bytes(form)
 
 
-def test_first_byte_says_kind_and_whether_more_follows():
+def test_first_byte_says_the_kind_and_that_nothing_follows():
     writer = FrameWriter()
     assert bytes(writer.frame(TEXT, b"x"))[0] == 0x81
-    assert bytes(writer.frame(TEXT, b"x", fin=False))[0] == 0x01
     assert bytes(writer.frame(0, b"x"))[0] == 0x80

@@ -6,10 +6,27 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from paddock.hosting.websocket.connection import BUFFER_BYTES, MessageReader
 from paddock.hosting.websocket.events import Binary, Closed, Ping, Pong, Text, WebSocketError
-from paddock.hosting.websocket.reading import BUFFER_BYTES, MessageReader
 
 LARGE = bytes(range(256)) * 400  # more than the small buffer
+
+
+class FedReader(MessageReader):
+    def feed(self, data):
+        """All events in these bytes, which come as a socket would bring them."""
+        events, rest = [], memoryview(data)
+        while True:
+            while (event := self.next()) is not None:
+                events.append(event)
+            if not rest:
+                return events
+            buffer = self.buffer()
+            count = min(len(buffer), len(rest))
+            buffer[:count] = rest[:count]
+            if (alone := self.received(count)) is not None:
+                events.append(alone)
+            rest = rest[count:]
 
 
 def frame(opcode, payload=b"", *, fin=True, long_form=None):
@@ -50,7 +67,7 @@ def test_events_do_not_depend_on_how_the_bytes_are_cut(messages, data):
     expected = [one for _, events in messages for one in (events if isinstance(events, list) else [events])]
     places = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=8)))
     split = data.draw(st.sampled_from([None, lambda beginning: 20, lambda beginning: 1 << 40]))
-    reader = MessageReader(split=split)
+    reader = FedReader(split=split)
     events = []
     for begin, end in zip([0, *places], [*places, len(stream)], strict=True):
         events += reader.feed(stream[begin:end])
@@ -58,26 +75,26 @@ def test_events_do_not_depend_on_how_the_bytes_are_cut(messages, data):
 
 
 def test_byte_by_byte_is_the_same_too():
-    reader = MessageReader(split=lambda beginning: 24)
+    reader = FedReader(split=lambda beginning: 24)
     stream = frame(2, b"small") + frame(2, LARGE) + frame(8, b"\x03\xe8bye")
     events = [event for place in range(len(stream)) for event in reader.feed(stream[place : place + 1])]
     assert plain(events) == [Binary(b"small"), Binary(LARGE), Closed(1000, "bye")]
 
 
 def test_large_message_comes_in_two_parts_where_asked():
-    (event,) = MessageReader(split=lambda beginning: 20 + beginning[0]).feed(frame(2, LARGE))
+    (event,) = FedReader(split=lambda beginning: 20 + beginning[0]).feed(frame(2, LARGE))
     assert (event.data, event.rest) == (LARGE[:20], LARGE[20:])
     assert not event.rest.readonly
 
 
 def test_small_message_comes_whole():
-    (event,) = MessageReader(split=lambda beginning: 2).feed(frame(2, b"abcd"))
+    (event,) = FedReader(split=lambda beginning: 2).feed(frame(2, b"abcd"))
     assert (event.data, event.rest) == (b"abcd", None)
 
 
 def test_fragments_are_one_message_and_may_be_large():
     stream = frame(2, LARGE, fin=False) + frame(0, b"", fin=False) + frame(0, LARGE)
-    assert plain(MessageReader(split=lambda beginning: 20).feed(stream)) == [Binary(LARGE + LARGE)]
+    assert plain(FedReader(split=lambda beginning: 20).feed(stream)) == [Binary(LARGE + LARGE)]
 
 
 @pytest.mark.parametrize(
@@ -106,21 +123,21 @@ def test_fragments_are_one_message_and_may_be_large():
 def test_broken_protocol_is_an_error_with_the_code_for_the_peer(stream, code):
     limit = 1000 if code == 1009 else 1 << 20
     with pytest.raises(WebSocketError) as caught:
-        MessageReader(max_bytes=limit).feed(stream)
+        FedReader(max_bytes=limit).feed(stream)
     assert caught.value.close_code == code
 
 
 def test_nothing_is_read_after_a_close():
-    assert MessageReader().feed(frame(8) + frame(2, b"late")) == [Closed(1005)]
+    assert FedReader().feed(frame(8) + frame(2, b"late")) == [Closed(1005)]
 
 
 @given(st.binary(max_size=400))
 def test_any_bytes_are_events_or_a_websocket_error(data):
-    reader = MessageReader(max_bytes=1 << 16, split=lambda beginning: 20)
+    reader = FedReader(max_bytes=1 << 16, split=lambda beginning: 20)
     with contextlib.suppress(WebSocketError):
         reader.feed(data)
 
 
 def test_announced_gigabytes_take_no_memory():
     with pytest.raises(WebSocketError):
-        MessageReader().feed(bytes([0x82, 127]) + (1 << 40).to_bytes(8, "big") + bytes(40))
+        FedReader().feed(bytes([0x82, 127]) + (1 << 40).to_bytes(8, "big") + bytes(40))

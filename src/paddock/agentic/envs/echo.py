@@ -1,4 +1,4 @@
-"""paddock/Echo: the agent is told a word and is to echo it. One step, and a reward that tells near from far."""
+"""paddock/Echo: the agent repeats a word. One step, and a reward that tells near misses from far ones."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ from typing import Any
 
 import msgspec
 
-from paddock.agentic.actions import Say
 from paddock.agentic.env import ToolEnv
-from paddock.agentic.observations import GradedObservation
+from paddock.agentic.messages import Say
 from paddock.agentic.rubrics import Rubric
-from paddock.agentic.task import Task
-from paddock.agentic.tasks import Tasks
+from paddock.agentic.rubrics.rubric import GradedObservation
+from paddock.agentic.tasks import Task, Tasks
 from paddock.agentic.tools import tool
 from paddock.errors import InvalidSpec
 
@@ -20,13 +19,13 @@ _WORDS = ("hello", "paddock", "river", "stone", "cloud", "apple", "seven", "gree
 
 
 class Likeness(Rubric):
-    """1 for the task's word, less for what is like it, 0 for what has none of its letters in its place.
+    """1 for the task's word, less for a similar one, 0 if no letter is in its place.
 
-    Every letter that comes right is worth something: there is no hill beside the highest one to be stuck on.
+    Every letter that comes right is worth something, so there are no local optima to get stuck in.
     """
 
     def forward(self, action: Any, observation: GradedObservation) -> float:
-        """The share of letters that are right, of the longer of the two."""
+        """Return the share of right letters, of the longer of the two words."""
         if observation.error is not None:
             return 0.0
         said = action.text if isinstance(action, Say) else str(action.arguments.get("message", ""))
@@ -35,7 +34,7 @@ class Likeness(Rubric):
 
 
 class Echoed(Rubric):
-    """Likeness in a turn, as its part of the episode: the rewards of all turns sum to at most 1."""
+    """Likeness divided by the number of turns, so that the rewards of an episode sum to at most 1."""
 
     def __init__(self, turns: int) -> None:
         super().__init__()
@@ -72,7 +71,7 @@ class Echo(ToolEnv):
 
     def __init__(self, turns: int = 1) -> None:
         if type(turns) is not int or turns < 1:
-            raise InvalidSpec(f"turns={turns!r}: expected after how many echoes an episode ends, at least 1.")
+            raise InvalidSpec(f"turns={turns!r}: expected the number of echoes in an episode, at least 1.")
         self._turns, self._left = turns, 0
         self.rubric = Echoed(turns)
 
@@ -80,7 +79,7 @@ class Echo(ToolEnv):
         self._left = self._turns
 
     def listen(self, text: str) -> str:
-        return self._echoed(text)
+        return self._echo(text)
 
     @tool
     def echo_message(self, message: str) -> str:
@@ -89,7 +88,7 @@ class Echo(ToolEnv):
         Args:
             message: what to say.
         """
-        return self._echoed(message)
+        return self._echo(message)
 
     @tool
     def echo_with_length(self, message: str) -> Length:
@@ -98,9 +97,9 @@ class Echo(ToolEnv):
         Args:
             message: what to say.
         """
-        return Length(self._echoed(message), len(message))
+        return Length(self._echo(message), len(message))
 
-    def _echoed(self, message: str) -> str:
+    def _echo(self, message: str) -> str:
         self._left -= 1
         if self._left <= 0:
             self.finish()

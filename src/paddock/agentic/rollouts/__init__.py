@@ -1,8 +1,7 @@
-"""Many episodes at once, with what came of each: ``rollout`` and the Rollouts that it returns. Errors stay errors."""
+"""Many episodes at once: ``rollout`` and the Rollouts that it returns. A failure is never a reward of 0."""
 
-from paddock.agentic.rollouts.result import Failure, Rollout, Rollouts
+from paddock.agentic.rollouts.episode import Turn
+from paddock.agentic.rollouts.results import Estimate, Failure, Rollout, Rollouts
 from paddock.agentic.rollouts.run import rollout
-from paddock.agentic.rollouts.statistics import Estimate
-from paddock.agentic.rollouts.turn import Turn
 
 __all__ = ["Estimate", "Failure", "Rollout", "Rollouts", "Turn", "rollout"]

@@ -1,6 +1,6 @@
-"""Rollouts as a table of Rich. Names and errors are words of strangers: they are made plain before they are shown.
+"""Rollouts as a table of Rich. Names and errors come from other people's code, so they are made safe to print.
 
-Equal errors stand above the table once, with their count; a row has no more than its error's code.
+Equal errors are listed once above the table, with their count; a row has only its error's code.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 from rich.text import Text
 
-from paddock.sandbox.plain_text import brief
+from paddock.sandbox.plain_text import shorten
 
 if TYPE_CHECKING:
-    from paddock.agentic.rollouts.result import Rollout, Rollouts
+    from paddock.agentic.rollouts.results import Rollout, Rollouts
 
 _COLUMNS = ("task", "attempt", "return", "steps", "turns", "seconds", "ended")
-_DROPPABLE = ("seconds", "turns", "attempt", "steps")  # where the screen is narrow, in this order
-_CELL = 80
-_ERROR_LINE = 200
-_MOST_ERRORS = 5
+_DROPPABLE = ("seconds", "turns", "attempt", "steps")  # on a narrow screen, in this order
+_CELL_CHARS = 80
+_ERROR_CHARS = 200
+_MAX_ERRORS = 5
 
 
 class PrintableTable(Table):
@@ -37,7 +37,7 @@ class PrintableTable(Table):
         narrow = copy(self)
         narrow.title = None
         for name in _DROPPABLE:
-            # Measured as if there were room for every cell: on a narrow screen Rich would break words to fit.
+            # Measured without a limit: on a narrow screen Rich would break words to fit.
             if console.measure(narrow, options=options.update(max_width=10_000)).maximum <= options.max_width:
                 break
             narrow.columns = [column for column in narrow.columns if column.header != name]
@@ -53,7 +53,7 @@ class PrintableTable(Table):
 
 
 def table_of(rollouts: Rollouts, rows: int) -> Table:
-    """The figures and errors of all above a row for each of the first rollouts, and how many more there are."""
+    """Make a table of the first rollouts, with the figures and errors of all above it."""
     table = PrintableTable(_title(rollouts), _errors(rollouts))
     for name in _COLUMNS:
         table.add_column(name, justify="left" if name in ("task", "ended") else "right", overflow="fold")
@@ -78,26 +78,26 @@ def _title(rollouts: Rollouts) -> str:
 
 
 def _errors(rollouts: Rollouts) -> list[str]:
-    """A line for each error that differs, the most frequent first."""
+    """Return a line for each different error, the most frequent first."""
     failures = [rollout.error for rollout in rollouts if rollout.error is not None]
-    kinds = Counter(_line(f"{failure.code}: {failure.message}", _ERROR_LINE) for failure in failures).most_common()
-    lines = [f"{count:,} x {text}" for text, count in kinds[:_MOST_ERRORS]]
-    others = sum(count for _, count in kinds[_MOST_ERRORS:])
+    kinds = Counter(_line(f"{failure.code}: {failure.message}", _ERROR_CHARS) for failure in failures).most_common()
+    lines = [f"{count:,} x {text}" for text, count in kinds[:_MAX_ERRORS]]
+    others = sum(count for _, count in kinds[_MAX_ERRORS:])
     return [*lines, f"{others:,} x another error"] if others else lines
 
 
 def _line(text: str, limit: int) -> str:
-    return brief(text, limit).replace("\n", " ")
+    return shorten(text, limit).replace("\n", " ")
 
 
 def _cells(rollout: Rollout) -> list[str]:
     total = rollout.total_return
     return [
-        _line(rollout.name, _CELL),
+        _line(rollout.name, _CELL_CHARS),
         str(rollout.attempt),
         "" if total is None else f"{total:,.3f}",
         str(rollout.steps),
         str(rollout.turns),
         f"{rollout.seconds:.1f}",
-        _line(rollout.ended if rollout.error is None else rollout.error.code, _CELL),
+        _line(rollout.ended if rollout.error is None else rollout.error.code, _CELL_CHARS),
     ]

@@ -1,4 +1,4 @@
-"""Rubric: gives an action and what came of it a score. Rubrics are made of rubrics, as modules of a network are.
+"""Rubric: scores an action and its outcome. Rubrics are made of rubrics, as neural networks are made of modules.
 
 A call returns a number, or a coroutine of one if the rubric or any of its parts has to wait. Names and behaviour are
 those of OpenEnv's RFC 004.
@@ -6,24 +6,30 @@ those of OpenEnv's RFC 004.
 
 from __future__ import annotations
 
+import copy
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
+from asyncio import CancelledError
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass
+from difflib import get_close_matches
+from inspect import isawaitable
+from numbers import Real
 from typing import Any, ClassVar, TypeAlias
 
-from paddock.agentic.rubrics.hooks import HookHandle, Hooks
-from paddock.agentic.rubrics.ledger import current_ledger
-from paddock.agentic.rubrics.score import finite
-from paddock.agentic.rubrics.settling import Steps, settled
-from paddock.agentic.rubrics.state import load_state, state_of
-from paddock.errors import InvalidRubric
-
-Score: TypeAlias = "float | Coroutine[Any, Any, float]"
+from paddock.agentic.messages import Observation
+from paddock.agentic.rubrics.maybe_async import Steps, maybe_async
+from paddock.agentic.tasks import Task
+from paddock.agentic.timed_thread import TimedThread, TookTooLong
+from paddock.core.problem import kind
+from paddock.errors import GradingFailed, InvalidRubric
 
 
 class Rubric(ABC):
-    """Write ``forward``; a rubric that is assigned to an attribute is a child, with that name.
+    """Write ``forward``. A rubric that is assigned to an attribute becomes a child of that name.
 
-    A list or dict of rubrics in an attribute is no child: take RubricList and RubricDict for those.
+    Rubrics in a list or dict do not: use RubricList and RubricDict for those.
 
     >>> class Short(Rubric):
     ...     def forward(self, action, observation):
@@ -33,44 +39,45 @@ class Rubric(ABC):
     """
 
     state_fields: ClassVar[tuple[str, ...]] = ()
-    """Attributes that belong in ``state_dict``, beside those of the classes above."""
+    """Attributes that belong in ``state_dict``, besides those of the base classes."""
     replayable: bool = True
-    """Whether the same action and observation always give the same score. A judge that is a model says no."""
+    """Whether the same action and observation always give the same score. For a judge that is a model, False."""
     last_score: float | None
-    """What the last call gave."""
+    """The score of the last call."""
 
-    # Not in __init__: a subclass that has its own and forgets super().__init__() works all the same.
+    # Not in __init__: a subclass whose own forgets super().__init__() works all the same.
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
-        """An instance without children and hooks."""
-        made = super().__new__(cls)
-        vars(made).update(last_score=None, _children={}, _forward_hooks=Hooks(), _forward_pre_hooks=Hooks())
-        return made
+        """Make an instance without children and hooks."""
+        rubric = super().__new__(cls)
+        vars(rubric).update(last_score=None, _children={}, _forward_hooks=Hooks(), _forward_pre_hooks=Hooks())
+        return rubric
 
     @abstractmethod
     def forward(self, action: Any, observation: Any) -> float | Awaitable[float]:
-        """The score. May be ``async``, and may return what an async child's call returned without awaiting it."""
+        """Return the score. May be ``async``, and may return the coroutine of an async child without awaiting it."""
 
-    # Any: a number, or a coroutine of one. Who calls it knows which, and should not have to tell the type checker.
+    # Any: a number, or a coroutine of one. Callers know which, and should not have to tell the type checker.
     def __call__(self, action: Any, observation: Any) -> Any:
-        """Hooks, ``forward``, hooks. What they raise comes through as it is; ``grade`` makes GradingFailed of it."""
-        return settled(self._scoring(action, observation))
+        """Call hooks, ``forward``, hooks. Their exceptions pass unchanged; ``grade`` makes them GradingFailed."""
+        return self._run_forward(action, observation)
 
-    def _scoring(self, action: Any, observation: Any) -> Steps[float]:
+    @maybe_async
+    def _run_forward(self, action: Any, observation: Any) -> Steps[float]:
         ledger = current_ledger()
-        with ledger.asking(self):
+        with ledger.run(self):
             for before in self._forward_pre_hooks:
                 yield before(self, action, observation)
-            score = finite((yield self.forward(action, observation)))
-            object.__setattr__(self, "last_score", score)  # no child: there is nothing to look for
+            score = to_score((yield self.forward(action, observation)))
+            object.__setattr__(self, "last_score", score)  # not self.last_score: it can't be a child
             for after in self._forward_hooks:
                 yield after(self, action, observation, score)
-            ledger.enter(self, score)
+            ledger.add_score(self, score)
         return score
 
     # ── Hooks ──
 
     def register_forward_hook(self, hook: Callable[[Rubric, Any, Any, float], Any]) -> HookHandle:
-        """Call ``hook(rubric, action, observation, score)`` after ``forward``. It may be async, and can't change it."""
+        """Call ``hook(rubric, action, observation, score)`` after ``forward``. It may be async."""
         return self._forward_hooks.add(hook)
 
     def register_forward_pre_hook(self, hook: Callable[[Rubric, Any, Any], Any]) -> HookHandle:
@@ -97,7 +104,7 @@ class Rubric(ABC):
         self._children.pop(name, None)
 
     def _adopt(self, name: Any, child: Any) -> None:
-        """A child without an attribute; for classes that are given their children by others."""
+        """Add a child without an attribute, for classes that take rubrics as arguments."""
         own = type(self).__name__
         if not isinstance(child, Rubric):
             raise InvalidRubric(f"A part of {own} must be a Rubric; got {type(child).__name__}.")
@@ -108,34 +115,34 @@ class Rubric(ABC):
         self._children[name] = child
 
     def children(self) -> Iterator[Rubric]:
-        """The children, in the order in which they were assigned."""
+        """Iterate over the children, in the order of their assignment."""
         yield from self._children.values()
 
     def named_children(self) -> Iterator[tuple[str, Rubric]]:
-        """The children with their names."""
+        """Iterate over the children with their names."""
         yield from self._children.items()
 
     def rubrics(self) -> Iterator[Rubric]:
-        """All descendants, each before its own children."""
+        """Iterate over all descendants, each before its own children."""
         for _, rubric in self.named_rubrics():
             yield rubric
 
     def named_rubrics(self, prefix: str = "") -> Iterator[tuple[str, Rubric]]:
-        """All descendants with their dotted names, which begin with ``prefix``."""
+        """Iterate over all descendants with their dotted names, which begin with ``prefix``."""
         for name, child in self._children.items():
             full = f"{prefix}.{name}" if prefix else name
             yield full, child
             yield from child.named_rubrics(full)
 
     def get_rubric(self, path: str) -> Rubric:
-        """The descendant of this dotted name."""
-        found = self
+        """Return the descendant with this dotted name."""
+        rubric = self
         for name in path.split("."):
-            if name not in found._children:
+            if name not in rubric._children:
                 names = ", ".join(name for name, _ in self.named_rubrics()) or "none"
                 raise InvalidRubric(f"{type(self).__name__} has no part {path!r}. There are: {names}.")
-            found = found._children[name]
-        return found
+            rubric = rubric._children[name]
+        return rubric
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(f'{name}={child!r}' for name, child in self._children.items())})"
@@ -143,17 +150,425 @@ class Rubric(ABC):
     # ── State ──
 
     def reset(self) -> None:
-        """An episode begins: forget what was seen of the last one. Calls the children's; so should yours."""
+        """Begin an episode: forget the last one. Calls the children's ``reset``; so should yours."""
         for child in self._children.values():
             child.reset()
 
     def state_dict(self) -> dict[str, Any]:
-        """Configuration for a checkpoint, descendants included: ``{"gate.threshold": 0.5}``."""
-        return state_of(self)
+        """Return the configuration for a checkpoint, descendants included: ``{"gate.threshold": 0.5}``.
+
+        That is what the rubric was set up with, not what it has seen.
+        """
+        state = {name: copy.deepcopy(getattr(self, name)) for name in _state_fields(self)}
+        for name, child in self.named_children():
+            state.update({f"{name}.{key}": value for key, value in child.state_dict().items()})
+        return state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take back what ``state_dict`` gave. A key that it does not have is an error."""
-        load_state(self, state)
+        """Restore what ``state_dict`` returned. A missing key leaves its value as it is, as in OpenEnv.
+
+        An unknown key or a wrong value is an error, and then nothing changes.
+        """
+        if not isinstance(state, Mapping):
+            raise InvalidRubric(f"A state is a dict, as state_dict() returns it; got {type(state).__name__}.")
+        before = self.state_dict()  # of a subclass too, which may add keys of its own
+        for key in state:
+            if key not in before:
+                close = get_close_matches(str(key)[:80], before, n=1)
+                hint = f" Did you mean {close[0]!r}?" if close else ""
+                known = f"There are: {', '.join(before)}." if before else "It has no state."
+                raise InvalidRubric(
+                    f"{type(self).__name__} has no state {str(key)[:80]!r}.{hint} {known} Nothing was changed."
+                )
+        try:
+            _assign_state(self, state)
+        except Exception:
+            _assign_state(self, before)
+            raise
 
 
 _METHODS = frozenset(dir(Rubric))
+
+
+# What a rubric sees.
+
+
+class GradedObservation(Observation, kw_only=True):
+    """What a rubric gets. It never leaves the worker that holds the environment: ``task`` has the hidden answers.
+
+    ``info`` is the info of this step. Traces keep it, so a rubric that reads it can score the episode again later.
+    """
+
+    task: Task
+    done: bool = False
+    terminated: bool = False
+    truncated: bool = False
+    info: dict[str, Any] = {}
+
+    @staticmethod
+    def of(
+        observation: Observation, *, task: Task, terminated: bool, truncated: bool, info: dict[str, Any]
+    ) -> GradedObservation:
+        """Add to the agent's observation what only its grader sees."""
+        return GradedObservation(
+            **{name: getattr(observation, name) for name in Observation.__struct_fields__},
+            task=task,
+            done=terminated or truncated,
+            terminated=terminated,
+            truncated=truncated,
+            info=info,
+        )
+
+
+class NoScore(ValueError):
+    """A value is not a score. The text is safe to show to anyone, so it quotes the value only if that is a number."""
+
+
+class Late(TimeoutError):
+    """No score in time. The text is safe to show to anyone."""
+
+
+def to_score(value: Any) -> float:
+    """Turn a finite number into a float, scalars of array libraries and bools too. NoScore for anything else."""
+    if type(value) is float and math.isfinite(value):  # nearly always
+        return value
+    number = value
+    if not isinstance(number, Real) and getattr(number, "shape", None) == () and hasattr(number, "item"):
+        number = number.item()
+    if not isinstance(number, Real):
+        raise NoScore(f"its score is {kind(value)}; expected a finite number")
+    try:
+        score = float(number)
+    except OverflowError:
+        score = math.inf
+    if not math.isfinite(score):
+        raise NoScore(f"its score is {score}; expected a finite number")
+    return score
+
+
+def check_number(name: str, value: Any, *, least: float | None = None, most: float | None = None) -> float:
+    """Check a number that a rubric is set up with: finite and within the bounds. Text is not a number."""
+    try:
+        number = to_score(value)
+    except NoScore:
+        raise InvalidRubric(f"{name}: {value!r} is not a finite number.") from None
+    if (least is not None and number < least) or (most is not None and number > most):
+        raise InvalidRubric(f"{name}: {value!r} is not in [{least}, {most}].")
+    return number
+
+
+class HookHandle:
+    """What ``register_forward_hook`` returns. It is also a context manager that removes the hook at its end."""
+
+    def __init__(self, hooks: Hooks, key: object) -> None:
+        self._hooks, self._key = hooks, key
+
+    def remove(self) -> None:
+        """Stop calling the hook; if hooks run now, after this time. Safe to call twice."""
+        self._hooks.discard(self._key)
+
+    def __enter__(self) -> HookHandle:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.remove()
+
+
+class Hooks:
+    """Callables in the order of their addition; one that is added twice is called twice."""
+
+    def __init__(self) -> None:
+        self._hooks: dict[object, Callable[..., Any]] = {}
+
+    def add(self, hook: Callable[..., Any]) -> HookHandle:
+        """Call the hook from now on, after the others."""
+        key = object()
+        self._hooks[key] = hook
+        return HookHandle(self, key)
+
+    def discard(self, key: object) -> None:
+        """Forget the hook with this key, if there is one."""
+        self._hooks.pop(key, None)
+
+    def __iter__(self) -> Iterator[Callable[..., Any]]:
+        return iter(tuple(self._hooks.values()))
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Hooks:
+        """Keep the same callables, not copies: a hook writes to one place. Handles belong to the original."""
+        copied = Hooks()
+        copied._hooks.update(self._hooks)
+        return copied
+
+
+def _state_fields(rubric: Rubric) -> tuple[str, ...]:
+    """Return the ``state_fields`` of the rubric's class and of its bases, the uppermost first."""
+    declared = (name for cls in reversed(type(rubric).__mro__) for name in vars(cls).get("state_fields", ()))
+    return tuple(dict.fromkeys(declared))
+
+
+def _assign_state(rubric: Rubric, state: Mapping[str, Any]) -> None:
+    for name in _state_fields(rubric):
+        if name in state:
+            setattr(rubric, name, copy.deepcopy(state[name]))
+    for name, child in rubric.named_children():
+        own = {key.removeprefix(f"{name}."): state[key] for key in state if key.startswith(f"{name}.")}
+        if own:
+            child.load_state_dict(own)
+
+
+class Ledger:
+    """What happens in one grading: which rubrics ran, their scores, and where an error came from.
+
+    ``last_score`` of a rubric can't tell: if this grading stopped early, it is from a step before. Rubrics are compared
+    by identity, and never by truth: a rubric of length 0 is a rubric all the same.
+    """
+
+    def __init__(self) -> None:
+        self.replayable = True
+        self._rubrics: dict[int, Rubric] = {}  # keeps them alive, so that no id is used twice
+        self._running: dict[object, Rubric] = {}
+        self._scores: dict[int, float] = {}
+        self._cancelled: list[Rubric] = []
+        self._origins: list[tuple[BaseException, Rubric]] = []
+
+    def run(self, rubric: Rubric) -> _Run:
+        """Return a context manager for the work of the rubric."""
+        return _Run(self, rubric)
+
+    def add_score(self, rubric: Rubric, score: float) -> None:
+        """Note the rubric's score; of several in one grading the last counts."""
+        self._scores[id(rubric)] = score
+
+    def origin(self, error: BaseException) -> Rubric | None:
+        """Return the innermost rubric that raised this very error; None if none did."""
+        return next((rubric for known, rubric in self._origins if known is error), None)
+
+    def late(self) -> Rubric | None:
+        """Return the innermost rubric that was cancelled; if none was, the last to start of those that still run."""
+        return next(iter([*self._cancelled, *reversed(tuple(self._running.values()))]), None)
+
+    def parts(self, root: Rubric) -> dict[str, float]:
+        """Return the scores of the root's descendants that ran, by dotted name."""
+        named = root.named_rubrics()
+        return {name: self._scores[id(rubric)] for name, rubric in named if id(rubric) in self._scores}
+
+    def open(self) -> _Opened:
+        """Let rubrics that run meanwhile, in this context and those copied from it, write here."""
+        return _Opened(self)
+
+
+# Classes rather than generators: these are a good part of what grading a cheap step costs.
+class _Run:
+    __slots__ = ("_ledger", "_rubric")
+
+    def __init__(self, ledger: Ledger, rubric: Rubric) -> None:
+        self._ledger, self._rubric = ledger, rubric
+
+    def __enter__(self) -> None:
+        ledger, rubric = self._ledger, self._rubric
+        ledger._rubrics[id(rubric)] = ledger._running[self] = rubric
+        ledger.replayable = ledger.replayable and rubric.replayable
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        del self._ledger._running[self]
+        if isinstance(error, CancelledError):
+            self._ledger._cancelled.append(self._rubric)
+        elif isinstance(error, SystemExit):  # the rubric may end its grading, never the process
+            no_score = NoScore("it called sys.exit()")
+            self._ledger._origins.append((no_score, self._rubric))
+            raise no_score from error
+        elif isinstance(error, Exception):
+            self._ledger._origins.append((error, self._rubric))
+
+
+class _Opened:
+    __slots__ = ("_ledger", "_token")
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+
+    def __enter__(self) -> None:
+        self._token = _current.set(self._ledger)
+
+    def __exit__(self, *exc: object) -> None:
+        _current.reset(self._token)
+
+
+_current: ContextVar[Ledger | None] = ContextVar("paddock_rubric_ledger", default=None)
+
+
+def current_ledger() -> Ledger:
+    """Return the ledger of the grading that runs in this context; a throw-away one if there is none."""
+    return _current.get() or Ledger()
+
+
+# ── Rubrics that score a whole episode at its end ──
+#
+# They hold the episode's actions and observations in memory until `reset`, which every episode must begin with.
+
+Trajectory: TypeAlias = "list[tuple[Any, Any]]"
+
+
+class TrajectoryRubric(Rubric):
+    """Write ``score_trajectory``, and ``compute_step_rewards`` to say which step deserves how much of it."""
+
+    state_fields = ("intermediate_reward",)
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        """Make an instance with an empty trajectory."""
+        rubric = super().__new__(cls, *args, **kwargs)
+        vars(rubric).update(_trajectory=[], _intermediate_reward=0.0)
+        return rubric
+
+    def __init__(self, intermediate_reward: float = 0.0) -> None:
+        super().__init__()
+        self.intermediate_reward = intermediate_reward
+
+    _trajectory: Trajectory
+    _intermediate_reward: float
+
+    @property
+    def intermediate_reward(self) -> float:
+        """The score of a step that does not end the episode."""
+        return self._intermediate_reward
+
+    @intermediate_reward.setter
+    def intermediate_reward(self, value: float) -> None:
+        self._intermediate_reward = check_number("intermediate_reward", value)
+
+    @property
+    def trajectory(self) -> Trajectory:
+        """The steps of this episode so far, (action, observation) each; a copy of the list."""
+        return list(self._trajectory)
+
+    def forward(self, action: Any, observation: Any) -> float | Awaitable[float]:
+        """Add the step; score them all if ``observation.done``."""
+        self._trajectory.append((action, observation))
+        if getattr(observation, "done", False):
+            return self.score_trajectory(self._trajectory)
+        return self.intermediate_reward
+
+    @abstractmethod
+    def score_trajectory(self, trajectory: Trajectory) -> float | Awaitable[float]:
+        """Return the score of the episode. May be async."""
+
+    @abstractmethod
+    def compute_step_rewards(self) -> list[float] | Awaitable[list[float]]:
+        """Return a reward for each step of the trajectory, for trainers that want one."""
+
+    def reset(self) -> None:
+        """Forget the steps."""
+        super().reset()
+        self._trajectory = []
+
+
+class ExponentialDiscountingTrajectoryRubric(TrajectoryRubric):
+    """Credit that fades into the past: a step that lies n steps before the end gets gamma to the n of the score.
+
+    ``gamma`` 1 gives every step the same, 0 rewards the last step alone.
+    """
+
+    state_fields = ("gamma",)
+
+    def __init__(self, gamma: float = 0.99, intermediate_reward: float = 0.0) -> None:
+        super().__init__(intermediate_reward=intermediate_reward)
+        self.gamma = gamma
+
+    @property
+    def gamma(self) -> float:
+        """The share of the credit that is left one step earlier, from 0 to 1."""
+        return self._gamma
+
+    @gamma.setter
+    def gamma(self, value: float) -> None:
+        self._gamma = check_number("gamma", value, least=0.0, most=1.0)
+
+    @maybe_async
+    def compute_step_rewards(self) -> Steps[list[float]]:
+        """Return a reward for each step so far; a coroutine of them if ``score_trajectory`` is async."""
+        trajectory: list[Any] = self._trajectory
+        if not trajectory:
+            return []
+        score = to_score((yield self.score_trajectory(trajectory)))
+        return [score * self.gamma ** (len(trajectory) - 1 - at) for at in range(len(trajectory))]
+
+
+# ── grade(): run a rubric once, from sync code, and say where the score came from ──
+#
+# It returns a Grade or raises GradingFailed, nothing else. The error names the rubric and the kind of failure. It does
+# not quote other exceptions, which may hold the answers; they are its `__cause__`.
+
+
+@dataclass(frozen=True)
+class Grade:
+    """A score with its provenance. ``parts`` has the scores of the rubric's descendants that ran, by dotted name.
+
+    ``replayable`` is False if one of those that ran is not. ``step_rewards`` come from a TrajectoryRubric at the end of
+    an episode, one for each of its steps.
+    """
+
+    score: float
+    parts: dict[str, float]
+    replayable: bool
+    step_rewards: tuple[float, ...] | None = None
+
+    def provenance(self) -> dict[str, Any]:
+        """Return it as plain data, for ``info["rubric"]``."""
+        plain: dict[str, Any] = {"score": self.score, "parts": dict(self.parts), "replayable": self.replayable}
+        if self.step_rewards is not None:
+            plain["step_rewards"] = list(self.step_rewards)
+        return plain
+
+
+def grade(
+    rubric: Rubric,
+    action: Any,
+    observation: Any,
+    *,
+    timeout_s: float | None = None,
+    thread: TimedThread | None = None,
+) -> Grade:
+    """Grade within ``timeout_s`` seconds, on ``thread``.
+
+    If you grade often, pass the same thread each time: what an async client opened belongs to that thread's loop.
+    """
+    ledger, worker = Ledger(), TimedThread() if thread is None else thread
+
+    def run() -> Any:
+        with ledger.open():
+            result = _grade(ledger, rubric, action, observation)
+        return wait(result) if isawaitable(result) else result
+
+    async def wait(result: Any) -> Any:
+        with ledger.open():  # again: a coroutine has a context of its own
+            return await result
+
+    try:
+        graded: Grade = worker.run(run, timeout_s)
+        return graded
+    except TookTooLong as error:
+        raise _failure(rubric, ledger.late(), str(error)) from error
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # a judge's client that was cancelled too: nothing here cancels the caller
+        reason = str(error) if isinstance(error, (NoScore, Late)) else type(error).__name__
+        raise _failure(rubric, ledger.origin(error), reason) from error
+    finally:
+        if thread is None:
+            worker.close()
+
+
+@maybe_async
+def _grade(ledger: Ledger, rubric: Rubric, action: Any, observation: Any) -> Steps[Grade]:
+    score = to_score((yield rubric(action, observation)))
+    step_rewards = None
+    if isinstance(rubric, TrajectoryRubric) and getattr(observation, "done", False):
+        step_rewards = tuple(map(to_score, (yield rubric.compute_step_rewards())))
+    return Grade(score, ledger.parts(rubric), ledger.replayable, step_rewards)
+
+
+def _failure(root: Rubric, origin: Rubric | None, reason: str) -> GradingFailed:
+    rubric = root if origin is None else origin
+    name = next((name for name, known in root.named_rubrics() if known is rubric), "")
+    place = f"{name} ({type(rubric).__name__})" if name else type(rubric).__name__
+    return GradingFailed(f"The rubric {place} failed: {reason}.", rubric=name)

@@ -1,4 +1,4 @@
-"""Canaries: what attacks are after, planted on the host for one attack, and looked at when it is over."""
+"""Canaries: what attacks are after, planted on the host for one attack and checked when it is over."""
 
 from __future__ import annotations
 
@@ -20,14 +20,13 @@ from typing import Any
 from paddock.bench.hostile.attacks.imports import beside_source, module_source
 from paddock.sandbox.removal import remove_tree
 
-_CONNECTED = "was reached"
 _KEYRING = "home/.local/share/keyrings/login.keyring"
 # What a copy of the standard library can do without: most of its size.
 _NOT_COPIED = ("*-packages", "test", "tests", "idlelib", "ensurepip", "tkinter", "lib2to3", "config-*", "*.opt-?.pyc")
 
 
 class Canaries:
-    """A folder with secrets, listeners, a terminal and a bystander; ``places`` says where each is."""
+    """A folder with secrets, listeners, a terminal and a bystander process; ``places`` says where each is."""
 
     def __init__(self) -> None:
         self._stack = ExitStack()
@@ -41,7 +40,10 @@ class Canaries:
             self._plant_files()
             self._open_listeners()
             self._start_bystander()
-            self._open_terminal()
+            ours, theirs = os.openpty()
+            self._stack.callback(os.close, ours)
+            self._stack.callback(os.close, theirs)
+            self._terminal, self.places["terminal"] = theirs, os.ttyname(theirs)
         except BaseException:
             self._stack.close()
             raise
@@ -116,7 +118,7 @@ class Canaries:
                         listener.accept()[0].close()
                     else:
                         listener.recvfrom(2048)
-                    self.reached.append(f"the listener at {address!r} {_CONNECTED}")
+                    self.reached.append(f"the listener at {address!r} was reached")
 
         thread = threading.Thread(target=serve, daemon=True)
         thread.start()
@@ -146,19 +148,12 @@ class Canaries:
 
         self._stack.callback(stop)
 
-    def _open_terminal(self) -> None:
-        ours, theirs = os.openpty()
-        self._stack.callback(os.close, ours)
-        self._stack.callback(os.close, theirs)
-        self._terminal = theirs
-        self.places["terminal"] = os.ttyname(theirs)
-
     def home_python(self) -> str:
-        """A Python below the home folder, with a keyring beside it."""
+        """Plant a Python below the home folder, beside a keyring; return its path."""
         return plant_interpreter(self.folder / "home/.local")
 
     def write_module(self, attempt: str, beside: tuple[str, ...]) -> str:
-        """A module that makes this attempt when imported, in a folder of its own; its name."""
+        """Write a module that runs ``attempt`` when it is imported, in a folder of its own; return its name."""
         name = f"hostile_{self.token[:8]}"
         target = self.folder / "target"
         (target / f"{name}.py").write_text(module_source(attempt, self.places))
@@ -169,28 +164,26 @@ class Canaries:
 
     def needles(self) -> list[str]:
         """Texts that must not come back."""
-        found = [self.token]
+        needles = [self.token]
         with suppress(OSError):
-            found.append(Path("/etc/shadow").read_text().splitlines()[0])
-        return found
+            needles.append(Path("/etc/shadow").read_text().splitlines()[0])
+        return needles
 
     def hits(self) -> dict[str, str]:
         """The canaries that were harmed, and how."""
-        found = {"file": self._changed_files(), "listener": "; ".join(self.reached), "terminal": self._typed()}
-        if self.bystander.poll() is not None:
-            found["bystander"] = f"the bystander ended with {self.bystander.returncode}"
-        return {name: what for name, what in found.items() if what}
-
-    def _changed_files(self) -> str:
         after = self._digests()
         changed = [path for path in after if after[path] != self._before.get(path)]
         changed += [path for path in self._before if path not in after]
         changed += [str(path) for path in self._possible_plants() if path.exists()]
-        return ", ".join(changed[:5]) + (f" and {len(changed) - 5} more" if len(changed) > 5 else "")
+        files = ", ".join(changed[:5]) + (f" and {len(changed) - 5} more" if len(changed) > 5 else "")
+        hits = {"file": files, "listener": "; ".join(self.reached), "terminal": self._count_typed()}
+        if self.bystander.poll() is not None:
+            hits["bystander"] = f"the bystander ended with {self.bystander.returncode}"
+        return {name: what for name, what in hits.items() if what}
 
     def _digests(self) -> dict[str, str]:
         """What lies in the folder; compiled files, a Python and the trial's own temporary ones do not count."""
-        found = {}
+        digests = {}
         tops = [top for top in self.folder.iterdir() if top.name != "tmp"]
         for path in (path for top in tops for path in (top, *top.rglob("*"))):
             inner = path.relative_to(self.folder).parts
@@ -201,8 +194,8 @@ class Canaries:
             # A file of a terabyte is not read: what was planted is small.
             small = path.is_file() and status.st_size < (1 << 20)
             content = hashlib.sha256(path.read_bytes()).hexdigest() if small else ""
-            found[str(path)] = f"{status.st_mode} {status.st_nlink} {status.st_size} {content}"
-        return found
+            digests[str(path)] = f"{status.st_mode} {status.st_nlink} {status.st_size} {content}"
+        return digests
 
     def _possible_plants(self) -> list[Path]:
         """Files of this attack's name where Python and paddock lie."""
@@ -215,7 +208,7 @@ class Canaries:
         folders += [Path(path) for path in sys.path if path.endswith("-packages")]
         return [folder / self.name for folder in folders]
 
-    def _typed(self) -> str:
+    def _count_typed(self) -> str:
         import fcntl
         import termios
 
@@ -225,7 +218,7 @@ class Canaries:
 
 
 def plant_interpreter(prefix: Path) -> str:
-    """A copy of this Python in ``prefix``, where ``./configure --prefix=$HOME/.local`` would install it."""
+    """Copy this Python to ``prefix``, as ``./configure --prefix=$HOME/.local`` would install it; return its path."""
     ours = Path(getattr(sys, "_base_executable", None) or sys.executable).resolve()
     library = Path(os.__file__).parent
     (prefix / "bin").mkdir(parents=True, exist_ok=True)

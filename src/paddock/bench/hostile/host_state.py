@@ -1,4 +1,4 @@
-"""The host seen from outside: processes that descend from one, what a sandbox may leave, what all of a user share."""
+"""The host from outside: the processes below one, what a sandbox may leave behind, what a user's processes share."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from paddock.bench.hostile.attacks.system_call import NULL, call
+from paddock.bench.hostile.attacks.attempt import NULL, call
 
 _SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER
 _GROUPS = Path("/sys/fs/cgroup")
 _SHARED = Path("/dev/shm")  # noqa: S108 - looked at, not written to
-_TIMERS = 2000  # what this process allows its user: an attack that takes all of them harms nobody else
+_TIMERS = 2000  # the limit of this process: an attack that takes them all harms no other
 _PIPE_BYTES = 1 << 16
 _F_GETPIPE_SZ = 1032
 _FILES = 40_000
-# A program that starts workers without end, or one of them if it is told so.
+# A program that starts workers without end, or a single one ("once").
 _STARTS = """
 import json, socket, sys, threading
 from paddock.sandbox import Call, Policy, launch
@@ -47,7 +47,7 @@ else:
 
 
 def _processes() -> Iterator[tuple[int, int, str, str]]:
-    """All there are: number, parent, state, name."""
+    """Every process: number, parent, state, name."""
     for entry in os.listdir("/proc"):  # noqa: PTH208 - hot: asked every few milliseconds
         if entry.isdigit():
             with suppress(OSError, ValueError):
@@ -75,18 +75,18 @@ def descendants(pid: int) -> dict[int, str]:
     for child, parent, state, name in _processes():
         if state not in "ZX":
             parents.setdefault(parent, []).append((child, name))
-    found: dict[int, str] = {}
+    below: dict[int, str] = {}
     ahead = [pid]
     while ahead:
         for child, name in parents.get(ahead.pop(), ()):
-            found[child] = name
+            below[child] = name
             ahead.append(child)
-    return found
+    return below
 
 
 @contextmanager
 def adopting_orphans() -> Iterator[None]:
-    """Within, whatever descends from this process stays below it, however often it forks and whoever dies."""
+    """Within, all descendants of this process stay below it, however often they fork and whichever dies."""
     if sys.platform != "linux":
         yield
         return
@@ -99,7 +99,7 @@ def adopting_orphans() -> Iterator[None]:
 
 
 def die_with_parent(parent: int) -> None:
-    """From now on this process is killed when ``parent``, who started it, ends, however that ends."""
+    """Have this process killed when ``parent``, which started it, ends, however it ends."""
     if sys.platform == "linux":
         from paddock.sandbox.inside.syscalls import PR_SET_PDEATHSIG, prctl
 
@@ -137,7 +137,7 @@ def kill_while_starting(policy: str, times: int, backend: str | None = None) -> 
 
 
 def prepare(share: str) -> int:
-    """Before an attack on what all processes of a user share; ``shortage`` wants to know the result."""
+    """Prepare for an attack on what all processes of a user share; pass the result to ``shortage``."""
     if share == "timers":
         import resource
 
@@ -145,8 +145,8 @@ def prepare(share: str) -> int:
     return _files_in_memory()
 
 
-def shortage(share: str, told: Mapping[str, Any], before: int) -> str:
-    """What this process can't have any more, in words, while an attack holds it. Nothing if it can."""
+def shortage(share: str, arguments: Mapping[str, Any], before: int) -> str:
+    """What this process can't get while an attack holds it, in words; "" if it gets everything."""
     if share == "timers":
         number = ctypes.c_int()
         try:
@@ -160,7 +160,7 @@ def shortage(share: str, told: Mapping[str, Any], before: int) -> str:
     elif share == "lock":
         import fcntl
 
-        with Path(told["path"]).open("r+") as file:
+        with Path(arguments["path"]).open("r+") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -176,7 +176,7 @@ def _size_of_a_pipe() -> int:
     """What an ordinary process of this user gets: root itself is not limited."""
     import fcntl
 
-    from paddock.sandbox.inside.identity import become
+    from paddock.sandbox.inside.lock import become
 
     reads, writes = os.pipe()
     child = os.fork()
@@ -212,7 +212,7 @@ def control_groups(owner: int) -> list[Path]:
 
 
 def remove_empty(groups: list[Path]) -> list[Path]:
-    """Of these, those that hold processes. Who was killed can't tidy up: the next program of ours does, and we do."""
+    """Remove empty groups, which a killed process can't; return those that hold processes."""
     busy = []
     for group in groups:
         try:

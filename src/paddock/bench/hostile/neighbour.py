@@ -1,6 +1,6 @@
 """Neighbour: another environment of the same program, in the same tier, stepped while an attack goes on.
 
-``fairness`` is the exact figure, from many rounds. Within one attack only a starved neighbour can be told from noise.
+``fairness`` is the exact figure, from many rounds. Within one attack only a starved neighbour stands out from noise.
 """
 
 from __future__ import annotations
@@ -13,31 +13,39 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from paddock.bench.hostile.quiet import QUIET
+from paddock.bench.hostile.attacks.attempt import QUIET
 from paddock.core.spec import EnvSpec
 from paddock.making import make
 from paddock.sandbox.cgroup import controllers
+from paddock.sandbox.policy import Policy
 
 TIMES = 3.0  # how much longer than alone a step may take, at its 99th percentile
 _STARVED_S = 0.25  # below this a busy machine alone may be the reason
 _PAUSE_S = 0.005
-_SETTLE_S = 0.5  # for an attack, to come into its own
+_SETTLE_S = 0.5  # for an attack, to get going
 _ATTACK = EnvSpec("Hostile/Everything-v0", "paddock.bench.hostile.attacks.resources:TakeEverything")
-_TOLD = {"seconds": 60, "threads": 12, "megabytes": 16}
+_ARGUMENTS = {"seconds": 60, "threads": 12, "megabytes": 16}
 
 
 class Neighbour:
-    """Steps a quiet environment in a thread until ``end``, and keeps what it saw."""
+    """Steps a quiet environment in a thread until ``end``, and keeps its observations.
 
-    def __init__(self, isolation: Any) -> None:
-        self._env: Any = make(QUIET, isolation=isolation)
+    It is told ``secret`` as an argument, and behind a wall as a variable too.
+    """
+
+    def __init__(self, isolation: Any, secret: str) -> None:
+        if isinstance(isolation, Policy) or isolation not in ("none", "process"):
+            policy = isolation if isinstance(isolation, Policy) else Policy(tier=isolation)
+            isolation = replace(policy, variables={"SECRET": secret})
+        self._env: Any = make(QUIET, isolation=isolation, env_kwargs={"secret": secret})
         self._over = threading.Event()
-        self._seen: list[list[float]] = []
+        self._observations: list[list[float]] = []
         self._alone_s: list[float] = []
         self._took_s = self._alone_s
         self._problem = ""
@@ -45,18 +53,18 @@ class Neighbour:
         self._thread.start()
 
     def attack_begins(self) -> None:
-        """What was measured until now was alone."""
+        """What was measured until now was without the attack."""
         self._took_s = []
 
     def _step(self) -> None:
         try:
             observation, _ = self._env.reset(seed=7)
-            self._seen.append(observation.tolist())
+            self._observations.append(observation.tolist())
             while not self._over.wait(_PAUSE_S):
                 began = time.monotonic()
-                observation, *_ = self._next(self._env, len(self._seen))
+                observation, *_ = self._next(self._env, len(self._observations))
                 self._took_s.append(time.monotonic() - began)
-                self._seen.append(observation.tolist())
+                self._observations.append(observation.tolist())
         except Exception as error:
             self._problem = f"{type(error).__name__}: {error}"[:200]
 
@@ -75,19 +83,21 @@ class Neighbour:
         alone_s, took_s = p99(self._alone_s), p99(self._took_s)
         if not problem and took_s > max(TIMES * alone_s, _STARVED_S):
             problem = f"a step took {took_s:.2f} s, alone {alone_s:.2f} s (99th percentile)"
-        return {"steps": len(self._seen), "p99_s": took_s, "alone_p99_s": alone_s, "problem": problem}
+        return {"steps": len(self._observations), "p99_s": took_s, "alone_p99_s": alone_s, "problem": problem}
 
     def _same(self) -> bool:
         alone = make(QUIET)
         expected = [alone.reset(seed=7)[0]]
-        for number in range(1, min(len(self._seen), 9)):
+        for number in range(1, min(len(self._observations), 9)):
             expected.append(self._next(alone, number)[0])
         alone.close()
-        return all(np.array_equal(self._seen[at], expected[at % 9].tolist()) for at in range(len(self._seen)))
+        return all(
+            np.array_equal(self._observations[at], expected[at % 9].tolist()) for at in range(len(self._observations))
+        )
 
 
 def fairness(tier: str, *, rounds: int = 10, seconds: float = 1.0) -> list[tuple[float, float]]:
-    """The 99th percentile of a neighbour's step in each round: beside an idle session, beside an attacker.
+    """For each round the 99th percentile of a neighbour's steps: beside an idle session, and beside an attacker.
 
     The attacker spins, allocates and writes in threads, as much as it may. The two take turns at being first. Measured
     in a process of its own; where a CPU cgroup can be made, other load of this machine has next to no weight beside it.
@@ -125,31 +135,27 @@ def _shield() -> Iterator[str]:
 def _measure(place: str, tier: str, rounds: str, seconds: str) -> None:
     if place:
         Path(place, "cgroup.procs").write_text(str(os.getpid()))
-    found = []
+    rounds_s = []
     with make(QUIET, isolation=tier) as env:
         env.reset(seed=7)
         for number in range(int(rounds)):
-            sides = [(0, QUIET, {}), (1, _ATTACK, _TOLD)]
+            sides = [(0, QUIET, {}), (1, _ATTACK, _ARGUMENTS)]
             took_s = [0.0, 0.0]
-            for at, spec, told in sides[:: -1 if number % 2 else 1]:
-                with make(spec, isolation=tier, env_kwargs=told) as other:
+            for at, spec, arguments in sides[:: -1 if number % 2 else 1]:
+                with make(spec, isolation=tier, env_kwargs=arguments) as other:
                     other.reset(seed=7)
                     other.step(0)
                     time.sleep(_SETTLE_S)
-                    took_s[at] = p99(_steps_s(env, float(seconds)))
-            found.append(took_s)
-    print(json.dumps(found))
-
-
-def _steps_s(env: Any, seconds: float) -> list[float]:
-    took_s: list[float] = []
-    ends = time.perf_counter() + seconds
-    now = time.perf_counter()
-    while now < ends:
-        env.step(0)
-        began, now = now, time.perf_counter()
-        took_s.append(now - began)
-    return took_s
+                    steps_s: list[float] = []
+                    now = time.perf_counter()
+                    ends = now + float(seconds)
+                    while now < ends:
+                        env.step(0)
+                        began, now = now, time.perf_counter()
+                        steps_s.append(now - began)
+                    took_s[at] = p99(steps_s)
+            rounds_s.append(took_s)
+    print(json.dumps(rounds_s))
 
 
 def p99(values: list[float]) -> float:

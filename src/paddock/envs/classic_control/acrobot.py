@@ -13,8 +13,15 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from paddock.core.env import Info
-from paddock.envs.classic_control.classic_env import Array, ClassicControlEnv, clip, continuable, frozen
-from paddock.envs.classic_control.constant import Constant, overridden
+from paddock.envs.classic_control.classic_env import (
+    Array,
+    ClassicControlEnv,
+    Constant,
+    clip,
+    continuable,
+    freeze,
+    own_constants,
+)
 from paddock.errors import InvalidBound
 from paddock.kernels import Kernel, KernelVectorEnv, cos32, f32, power, sin32
 from paddock.spaces import Box, Discrete
@@ -27,7 +34,7 @@ ACTIONS = 3
 class Params(NamedTuple):
     """Gymnasium's constants; ``low`` and ``high`` bound each number of the first state, and are reset options."""
 
-    AVAIL_TORQUE: Array  # float64[3], one an action
+    AVAIL_TORQUE: Array  # float64[3], one per action
     dt: float = 0.2
     LINK_LENGTH_1: float = 1.0
     LINK_LENGTH_2: float = 1.0
@@ -78,7 +85,7 @@ def step(state: State, action: int, rng: Any, params: Params) -> tuple[State, fl
     torque = params.AVAIL_TORQUE[action]
     if params.torque_noise_max > 0.0:
         torque = torque + rng.uniform(-params.torque_noise_max, params.torque_noise_max)
-    theta1, theta2, speed1, speed2 = integrated(state, torque, arm_of(params), params)
+    theta1, theta2, speed1, speed2 = integrate(state, torque, arm_of(params), params)
     theta1, theta2 = wrap(theta1), wrap(theta2)
     speed1 = clip(speed1, -params.MAX_VEL_1, params.MAX_VEL_1)
     speed2 = clip(speed2, -params.MAX_VEL_2, params.MAX_VEL_2)
@@ -86,7 +93,7 @@ def step(state: State, action: int, rng: Any, params: Params) -> tuple[State, fl
     return State(theta1, theta2, speed1, speed2, False), 0.0 if upright else -1.0, upright
 
 
-def integrated(state: State, torque: float, arm: Arm, params: Params) -> tuple[float, float, float, float]:
+def integrate(state: State, torque: float, arm: Arm, params: Params) -> tuple[float, float, float, float]:
     """One step of Runge and Kutta's fourth-order method."""
     a, b, u, v = state.theta1, state.theta2, state.speed1, state.speed2
     dt, half = params.dt, params.dt / 2.0
@@ -108,7 +115,7 @@ def integrated(state: State, torque: float, arm: Arm, params: Params) -> tuple[f
 
 
 def arm_of(params: Params) -> Arm:
-    """Once a step, for four evaluations of the equations."""
+    """Computed once per step, for four evaluations of the equations."""
     mass1, mass2, length = params.LINK_MASS_1, params.LINK_MASS_2, params.LINK_LENGTH_1
     centre1, centre2 = params.LINK_COM_POS_1, params.LINK_COM_POS_2
     square2 = power(centre2, 2.0)
@@ -172,7 +179,7 @@ def torques(values: Any) -> Array:
     """A copy, long enough for every action: compiled code reads it without looking."""
     array = np.array(values, dtype=np.float64)
     if array.ndim != 1 or len(array) < ACTIONS:
-        raise InvalidBound(f"AVAIL_TORQUE is {values!r}; expected {ACTIONS} numbers, one an action.")
+        raise InvalidBound(f"AVAIL_TORQUE is {values!r}; expected {ACTIONS} numbers, one per action.")
     return array
 
 
@@ -180,7 +187,7 @@ def configure(**constants: Any) -> Params:
     """Params from the constants of a class; each environment has torques of its own."""
     nips = constants.pop("book_or_nips", "book") == "nips"
     available = torques(constants.pop("AVAIL_TORQUE", DEFAULT_TORQUES))
-    params: Params = KERNEL.replaced(Params(available, nips=nips), constants)
+    params: Params = KERNEL.replace_params(Params(available, nips=nips), constants)
     return params
 
 
@@ -200,7 +207,7 @@ KERNEL = Kernel(
 class Torques(Constant):
     """The array itself is the parameter: writing an element takes effect, as in Gymnasium's list."""
 
-    def written(self, value: Any) -> dict[str, Any]:
+    def to_params(self, value: Any) -> dict[str, Any]:
         return {self.name: torques(value)}
 
 
@@ -210,12 +217,12 @@ class Equations(Constant):
     def read(self, params: Any) -> str:
         return "nips" if params.nips else "book"
 
-    def written(self, value: Any) -> dict[str, Any]:
+    def to_params(self, value: Any) -> dict[str, Any]:
         return {"nips": value == "nips"}
 
 
 class AcrobotEnv(ClassicControlEnv):
-    """Torque -1 (0), none (1) or +1 (2) on the elbow; reward -1 a step until the tip is high above the base."""
+    """Torque -1 (0), none (1) or +1 (2) on the elbow; reward -1 per step until the tip is high above the base."""
 
     kernel = KERNEL
     metadata = {"render_modes": ["human", "rgb_array"], "render_fps": 15}
@@ -237,20 +244,20 @@ class AcrobotEnv(ClassicControlEnv):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        cls.constants = overridden(cls)
+        cls.constants = own_constants(cls)
 
     def __init__(self, render_mode: str | None = None) -> None:
         super().__init__(render_mode, **self.constants)
 
     def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Any, Info]:
-        seen, info = super().reset(seed=seed, options=options)
-        return (self._get_ob() if options else seen), info
+        observation, info = super().reset(seed=seed, options=options)
+        return (self._get_ob() if options else observation), info
 
     @property
     def state(self) -> Array | None:
         """Two angles, two speeds, read-only; assign to it to move the arm. float32[4] until a step, then float64[4]."""
         state = self.kernel_state
-        return None if state is None else frozen(state[:4], np.float32 if state.single else np.float64)
+        return None if state is None else freeze(state[:4], np.float32 if state.single else np.float64)
 
     @state.setter
     def state(self, values: Any) -> None:
@@ -259,14 +266,14 @@ class AcrobotEnv(ClassicControlEnv):
         self.kernel_state = State(theta1, theta2, speed1, speed2, single)
 
     def _get_ob(self) -> Any:
-        return self._see(observe(self.kernel_state, self._params))
+        return self._to_observation(observe(self.kernel_state, self._params))
 
     def _terminal(self) -> bool:
         theta1, theta2 = self.kernel_state[:2]
         return -math.cos(theta1) - math.cos(theta2 + theta1) > 1.0
 
     def paint(self) -> Any:
-        from paddock.envs.drawing.acrobot import paint_acrobot
+        from paddock.envs.drawing.classic_control import paint_acrobot
 
         state, params = self.kernel_state, self._params
         return paint_acrobot(state.theta1, state.theta2, length_1=params.LINK_LENGTH_1, length_2=params.LINK_LENGTH_2)
@@ -278,10 +285,10 @@ class AcrobotVectorEnv(KernelVectorEnv):
     env_type = AcrobotEnv
 
     def reset(self, *, seed: int | Sequence[int | None] | None = None, options: Info | None = None) -> tuple[Any, Info]:
-        seen, infos = super().reset(seed=seed, options=options)
+        observations, infos = super().reset(seed=seed, options=options)
         if options and not {"low", "high"}.isdisjoint(options):
             lanes = self._lanes
             for lane in range(self.num_envs):
                 lanes.columns["obs_0"][lane] = observe(lanes.get_state(lane), lanes.params)
-            seen = self._seen()
-        return seen, infos
+            observations = self._observations()
+        return observations, infos

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from paddock.envs.classic_control.classic_env import Array, ClassicControlEnv, continuable, frozen
+from paddock.envs.classic_control.classic_env import Array, ClassicControlEnv, continuable, freeze
 from paddock.kernels import Kernel, KernelVectorEnv
 from paddock.spaces import Box, Discrete
 
@@ -54,7 +54,7 @@ def step(state: State, action: int, rng: Any, params: Params) -> tuple[State, fl
     x_dot = x_dot + tau * x_acc
     theta = theta + tau * theta_dot
     theta_dot = theta_dot + tau * theta_acc
-    return judged(x, x_dot, theta, theta_dot, fallen, params)
+    return judge(x, x_dot, theta, theta_dot, fallen, params)
 
 
 def semi_implicit_step(state: State, action: int, rng: Any, params: Params) -> tuple[State, float, bool]:
@@ -65,7 +65,7 @@ def semi_implicit_step(state: State, action: int, rng: Any, params: Params) -> t
     x = x + tau * x_dot
     theta_dot = theta_dot + tau * theta_acc
     theta = theta + tau * theta_dot
-    return judged(x, x_dot, theta, theta_dot, fallen, params)
+    return judge(x, x_dot, theta, theta_dot, fallen, params)
 
 
 def accelerations(theta: float, theta_dot: float, action: int, params: Params) -> tuple[float, float]:
@@ -77,7 +77,7 @@ def accelerations(theta: float, theta_dot: float, action: int, params: Params) -
     return push - polemass_length * theta_acc * c / total_mass, theta_acc
 
 
-def judged(
+def judge(
     x: float, x_dot: float, theta: float, theta_dot: float, fallen: bool, params: Params
 ) -> tuple[State, float, bool]:
     if abs(x) > params.x_threshold or abs(theta) > params.theta_threshold_radians:
@@ -109,7 +109,7 @@ SEMI_IMPLICIT = replace(KERNEL, step=semi_implicit_step)
 
 
 class CartPoleEnv(ClassicControlEnv):
-    """Push the cart left (0) or right (1); reward 1 a step until the pole falls or the cart leaves the track."""
+    """Push the cart left (0) or right (1); reward 1 per step until the pole falls or the cart leaves the track."""
 
     kernel = KERNEL
     metadata = {"render_modes": ["human", "rgb_array"], "render_fps": 50}
@@ -124,7 +124,7 @@ class CartPoleEnv(ClassicControlEnv):
     def state(self) -> Array | None:
         """Position and velocity of cart and pole: float64[4], read-only; assign to it to move them."""
         state = self.kernel_state
-        return None if state is None else frozen(state[:4])
+        return None if state is None else freeze(state[:4])
 
     @state.setter
     def state(self, values: Any) -> None:
@@ -151,7 +151,7 @@ class CartPoleEnv(ClassicControlEnv):
         self.use_kernel(KERNEL if name == "euler" else SEMI_IMPLICIT)
 
     def paint(self) -> Any:
-        from paddock.envs.drawing.cartpole import paint_cartpole
+        from paddock.envs.drawing.classic_control import paint_cartpole
 
         state, params = self.kernel_state, self._params
         return paint_cartpole(

@@ -1,6 +1,6 @@
 """ClassicControlEnv: what these environments share: bounds of the first state, and which states can be continued.
 
-Options are checked here, in Python, once a reset; the kernels trust what they are given.
+Reset options are checked here, in Python, once per reset; the kernels trust what they get.
 """
 
 from __future__ import annotations
@@ -14,10 +14,9 @@ from paddock.core.env import Info
 from paddock.errors import InvalidBound
 from paddock.kernels import KernelEnv
 
+Array = np.ndarray[Any, Any]
 # Beyond it a square of a square overflows, which Python reports and compiled code does not.
 LARGEST = 1e15
-
-Array = np.ndarray[Any, Any]
 
 
 def continuable(state: Any, params: Any) -> bool:
@@ -26,7 +25,7 @@ def continuable(state: Any, params: Any) -> bool:
 
 
 def clip(value: float, low: float, high: float) -> float:
-    """The value, or the bound that it passed. For kernels: it compiles."""
+    """The value, or the bound that it exceeds. For kernels: it compiles."""
     if value < low:
         value = low
     return high if value > high else value
@@ -44,7 +43,7 @@ class ClassicControlEnv(KernelEnv):
         chosen = {name: options[name] for name in self.start_options if name in options} if options else {}
         if not chosen:
             return self._params
-        start = self.kernel.replaced(self._params, chosen)
+        start = self.kernel.replace_params(self._params, chosen)
         for low, high in self._start_bounds(start):
             if not (low <= high and math.isfinite(high - low)):
                 raise InvalidBound(f"reset options {chosen} give a range from {low} to {high}; expected low <= high.")
@@ -55,8 +54,42 @@ class ClassicControlEnv(KernelEnv):
         return [(start.low, start.high)]
 
 
-def frozen(values: Any, dtype: Any = np.float64) -> Array:
-    """Values as an array that refuses writes: a write into this copy would not reach the environment."""
+def freeze(values: Any, dtype: Any = np.float64) -> Array:
+    """Copy values into an array that refuses writes: a write into the copy would not reach the environment."""
     array = np.array(values, dtype=dtype)
     array.flags.writeable = False
     return array
+
+
+class Constant:
+    """A kernel's parameter that is an attribute of the class as well; its default is in the class's ``constants``.
+
+    Read on the class it is the default; on an environment, that environment's own value. A subclass that defines the
+    name again changes the default of its environments.
+    """
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, env: KernelEnv | None, owner: Any = None) -> Any:
+        return owner.constants[self.name] if env is None else self.read(env._params)
+
+    def __set__(self, env: KernelEnv, value: Any) -> None:
+        env.set_params(env.kernel.replace_params(env._params, self.to_params(value)))
+
+    def read(self, params: Any) -> Any:
+        """The attribute's value, from the params."""
+        return getattr(params, self.name)
+
+    def to_params(self, value: Any) -> dict[str, Any]:
+        """The params that change when the attribute is set."""
+        return {self.name: value}
+
+
+def own_constants(owner: Any) -> dict[str, Any]:
+    """The constants of a class, with the values that it defines itself, which no longer hide the Constants."""
+    own = {name: vars(owner)[name] for name in owner.constants if name in vars(owner)}
+    own = {name: value for name, value in own.items() if not hasattr(value, "__get__")}
+    for name in own:
+        delattr(owner, name)
+    return {**owner.constants, **own}

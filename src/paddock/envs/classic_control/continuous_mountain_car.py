@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from paddock.envs.classic_control.classic_env import Array, ClassicControlEnv, continuable, frozen
+from paddock.envs.classic_control.classic_env import Array, ClassicControlEnv, continuable, freeze
 from paddock.envs.classic_control.mountain_car import observed_bounds
 from paddock.kernels import Kernel, KernelVectorEnv, f32, power
 from paddock.spaces import Box
@@ -52,24 +52,24 @@ def initial(rng: Any, params: Params) -> State:
 def step(state: State, action: Any, rng: Any, params: Params) -> tuple[State, float, bool]:
     """As MountainCar's, with the rounding that NumPy would do."""
     position, velocity, kind = state
-    asked = action[0]
+    throttle = action[0]
     slope = 0.0025 * math.cos(f32(3.0 * position) if kind == SINGLE else 3.0 * position)
-    force, force_kind = limited(asked, SINGLE, params.min_action, params.max_action)
+    force, force_kind = limit(throttle, SINGLE, params.min_action, params.max_action)
     if force_kind == SINGLE:
         push = f32(f32(force * f32(params.power)) - f32(slope))
     else:
         push = force * params.power - slope
 
-    velocity, velocity_kind = added(velocity, kind, push, force_kind)
-    velocity, velocity_kind = limited(velocity, velocity_kind, -params.max_speed, params.max_speed)
-    position, position_kind = added(position, kind, velocity, velocity_kind)
-    position, position_kind = limited(position, position_kind, params.min_position, params.max_position)
+    velocity, velocity_kind = add(velocity, kind, push, force_kind)
+    velocity, velocity_kind = limit(velocity, velocity_kind, -params.max_speed, params.max_speed)
+    position, position_kind = add(position, kind, velocity, velocity_kind)
+    position, position_kind = limit(position, position_kind, params.min_position, params.max_position)
     if velocity < 0.0 and position == as_kind(params.min_position, position_kind):
         velocity, velocity_kind = 0.0, PYTHON
 
     arrived = position >= as_kind(params.goal_position, position_kind)
     arrived = arrived and velocity >= as_kind(params.goal_velocity, velocity_kind)
-    reward = (100.0 if arrived else 0.0) - power(asked, 2.0) * 0.1
+    reward = (100.0 if arrived else 0.0) - power(throttle, 2.0) * 0.1
     return State(as_single(position, position_kind), as_single(velocity, velocity_kind), SINGLE), reward, arrived
 
 
@@ -83,7 +83,7 @@ def as_single(value: float, kind: int) -> float:
     return value if kind == SINGLE else f32(value)
 
 
-def added(x: float, x_kind: int, y: float, y_kind: int) -> tuple[float, int]:
+def add(x: float, x_kind: int, y: float, y_kind: int) -> tuple[float, int]:
     """The sum and its kind."""
     if x_kind == DOUBLE or y_kind == DOUBLE:
         return x + y, DOUBLE
@@ -92,8 +92,8 @@ def added(x: float, x_kind: int, y: float, y_kind: int) -> tuple[float, int]:
     return f32(as_single(x, x_kind) + as_single(y, y_kind)), SINGLE
 
 
-def limited(value: float, kind: int, low: float, high: float) -> tuple[float, int]:
-    """A value, or the bound that it passed, which is a Python number.
+def limit(value: float, kind: int, low: float, high: float) -> tuple[float, int]:
+    """A value, or the bound that it exceeds, which is a Python number.
 
     A float32 beyond a bound rounded to float32 is beyond the bound itself, so few bounds need be rounded.
     """
@@ -153,7 +153,7 @@ class Continuous_MountainCarEnv(ClassicControlEnv):  # noqa: N801 - Gymnasium's 
         state = self.kernel_state
         if state is None:
             return None
-        return frozen(state[:2], np.float32 if state.kind == SINGLE else np.float64)
+        return freeze(state[:2], np.float32 if state.kind == SINGLE else np.float64)
 
     @state.setter
     def state(self, values: Any) -> None:
@@ -164,7 +164,7 @@ class Continuous_MountainCarEnv(ClassicControlEnv):  # noqa: N801 - Gymnasium's 
         return np.sin(3 * xs) * 0.45 + 0.55
 
     def paint(self) -> Any:
-        from paddock.envs.drawing.mountain_car import paint_mountain_car
+        from paddock.envs.drawing.classic_control import paint_mountain_car
 
         state, params = self.kernel_state, self._params
         return paint_mountain_car(
@@ -176,7 +176,7 @@ class Continuous_MountainCarEnv(ClassicControlEnv):  # noqa: N801 - Gymnasium's 
 
 
 def kind_of(position: Any, velocity: Any) -> int:
-    """How NumPy would calculate with a state that somebody assigned."""
+    """How NumPy would calculate with a state that was assigned."""
     types = {type(position), type(velocity)}
     if types <= {int, float}:
         return PYTHON

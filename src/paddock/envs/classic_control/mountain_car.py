@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from paddock.envs.classic_control.classic_env import Array, ClassicControlEnv, clip, continuable, frozen
+from paddock.envs.classic_control.classic_env import Array, ClassicControlEnv, clip, continuable, freeze
 from paddock.kernels import Kernel, KernelVectorEnv
 from paddock.spaces import Box, Discrete
 
@@ -79,7 +79,7 @@ KERNEL = Kernel(
 
 
 class MountainCarEnv(ClassicControlEnv):
-    """Push left (0), not at all (1) or right (2); reward -1 a step until the car is at the flag."""
+    """Push left (0), not at all (1) or right (2); reward -1 per step until the car is at the flag."""
 
     kernel = KERNEL
     metadata = {"render_modes": ["human", "rgb_array"], "render_fps": 30}
@@ -97,7 +97,7 @@ class MountainCarEnv(ClassicControlEnv):
     def state(self) -> Array | None:
         """Position and velocity: float64[2], read-only; assign to it to move the car."""
         state = self.kernel_state
-        return None if state is None else frozen(state)
+        return None if state is None else freeze(state)
 
     @state.setter
     def state(self, values: Any) -> None:
@@ -113,7 +113,7 @@ class MountainCarEnv(ClassicControlEnv):
         return np.sin(3 * xs) * 0.45 + 0.55
 
     def paint(self) -> Any:
-        from paddock.envs.drawing.mountain_car import paint_mountain_car
+        from paddock.envs.drawing.classic_control import paint_mountain_car
 
         state, params = self.kernel_state, self._params
         return paint_mountain_car(

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from paddock.envs.classic_control.classic_env import Array, ClassicControlEnv, clip, continuable, frozen
+from paddock.envs.classic_control.classic_env import Array, ClassicControlEnv, clip, continuable, freeze
 from paddock.kernels import Kernel, KernelVectorEnv, f32, power, power32
 from paddock.spaces import Box
 
@@ -118,7 +118,7 @@ class PendulumEnv(ClassicControlEnv):
     def state(self) -> Array | None:
         """Angle and speed: float64[2], read-only; assign to it to move the rod."""
         state = self.kernel_state
-        return None if state is None else frozen(state[:2])
+        return None if state is None else freeze(state[:2])
 
     @state.setter
     def state(self, values: Any) -> None:
@@ -139,10 +139,10 @@ class PendulumEnv(ClassicControlEnv):
         self.kernel_state = self.kernel_state._replace(last_torque=math.nan if torque is None else f32(torque))
 
     def _get_obs(self) -> Any:
-        return self._see(self.kernel.observe(self.kernel_state, self._params))
+        return self._to_observation(self.kernel.observe(self.kernel_state, self._params))
 
     def paint(self) -> Any:
-        from paddock.envs.drawing.pendulum import paint_pendulum
+        from paddock.envs.drawing.classic_control import paint_pendulum
 
         state, params = self.kernel_state, self._params
         return paint_pendulum(state.theta, state.last_torque, length=params.l, max_torque=params.max_torque)

@@ -1,4 +1,4 @@
-"""How the built-in environments look: one painter a file. Painters take plain numbers and return a pygame Surface.
+"""How the built-in environments look. Painters take plain numbers and return a pygame Surface.
 
 They draw in memory: no display, no global setting of pygame, no random numbers.
 """

@@ -1,5 +1,7 @@
-"""Canvas: shapes with smooth edges, in pixels of the frame with fractions. Drawn larger and shrunk: pygame's own
-anti-aliased shapes are hollow or round their corners to whole pixels, which makes slow motion jump.
+"""Canvas: shapes with smooth edges, in pixels of the frame with fractions.
+
+They are drawn larger and shrunk: pygame's own anti-aliased shapes are hollow or round their corners to whole pixels,
+which makes slow motion jump.
 """
 
 from __future__ import annotations
@@ -85,7 +87,7 @@ class Canvas:
 
     def text(self, words: str, center: Point, height: float, color: Color) -> None:
         """Words in pygame's own font; ``height`` is that of a line."""
-        picture = _written(words, round(height * SCALE), color)
+        picture = _render_text(words, round(height * SCALE), color)
         width, tall = picture.get_width() / SCALE, picture.get_height() / SCALE
         x, y = center[0] - width / 2, center[1] - tall / 2
 
@@ -116,8 +118,13 @@ class Backdrop:
     def frame(self, canvas: Canvas) -> Any:
         """A new Surface with the shapes on the backdrop. Only the part that they reach is drawn again."""
         frame = self._small.copy()
-        left, top, right, bottom = self._reach(canvas.bounds)
-        width, height = right - left, bottom - top
+        if not canvas.marks:
+            return frame
+        left, top, right, bottom = canvas.bounds
+        # A pixel more on each side: shapes that end between pixels colour both.
+        left, top = int(max(0.0, left - 1)), int(max(0.0, top - 1))
+        width = int(min(self.size[0], right + 2)) - left
+        height = int(min(self.size[1], bottom + 2)) - top
         if width > 0 and height > 0:
             pygame = load_pygame()
             area = pygame.Rect(left * SCALE, top * SCALE, width * SCALE, height * SCALE)
@@ -128,14 +135,6 @@ class Backdrop:
             part.blit(self._large, (0, 0), area)  # as it was; a new copy for each frame would cost as much as drawing
         return frame
 
-    def _reach(self, bounds: Bounds) -> tuple[int, int, int, int]:
-        if bounds[0] > bounds[2]:  # no shape at all
-            return 0, 0, 0, 0
-        (width, height), (left, top, right, bottom) = self.size, bounds
-        # A pixel more on each side: shapes that end between pixels colour both.
-        low_x, low_y = max(0.0, left - 1), max(0.0, top - 1)
-        return int(low_x), int(low_y), int(min(width, right + 2)), int(min(height, bottom + 2))
-
 
 def blank(size: tuple[int, int]) -> Any:
     """A Surface of a format of its own; by default it would be that of the display, if there is one."""
@@ -143,11 +142,11 @@ def blank(size: tuple[int, int]) -> Any:
 
 
 def near(number: float) -> float:
-    """A coordinate that pygame can draw in no time: a state may be assigned, and hold anything, NaN as well."""
+    """A coordinate that pygame draws quickly: a state that was assigned may hold anything, even NaN."""
     return max(-FARTHEST, min(FARTHEST, number))
 
 
-def turned(points: Sequence[Point], angle: float, origin: Point) -> list[Point]:
+def rotate_points(points: Sequence[Point], angle: float, origin: Point) -> list[Point]:
     """Points around (0, 0), turned clockwise on the screen and moved to ``origin``."""
     cos, sin = math.cos(angle), math.sin(angle)
     return [(origin[0] + x * cos - y * sin, origin[1] + x * sin + y * cos) for x, y in points]
@@ -178,7 +177,7 @@ def arc_points(
 
 
 @lru_cache(maxsize=256)
-def _written(words: str, height: int, color: Color) -> Any:
+def _render_text(words: str, height: int, color: Color) -> Any:
     pygame = load_pygame()
-    pygame.font.init()  # counts nothing and opens nothing; needed again after somebody's pygame.quit()
+    pygame.font.init()  # counts nothing and opens nothing; needed again after a pygame.quit()
     return pygame.font.Font(None, height).render(words, True, color)

@@ -1,20 +1,17 @@
-"""Blackjack: come closer to 21 than the dealer. Draws are in Gymnasium's order, one for a suit included."""
+"""Blackjack: come closer to 21 than the dealer. Draws are in Gymnasium's order, one for a suit included.
+
+A hand is five numbers, two of which hold the cards, four bits each: compiled lanes can't hold a list. Cards are worth 1
+(ace) to 10. A hand in play has at most 22; one of ``MOST`` cards, bust long ago, takes no more.
+"""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Iterable
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
 
 from paddock.core.env import Info
-from paddock.envs.toy_text.hand import (
-    EMPTY,
-    Hand,
-    best_sum,
-    cards_of,
-    hand_of,
-    is_consistent,
-    is_natural,
-    with_card,
-)
 from paddock.errors import InvalidAction, InvalidKernel
 from paddock.kernels import Kernel, KernelEnv, KernelVectorEnv
 from paddock.spaces import Discrete, Tuple
@@ -23,6 +20,13 @@ SUITS = ("C", "D", "H", "S")
 FACES = ("J", "Q", "K")
 STICK, HIT = range(2)
 _ACTIONS = (STICK, HIT)
+_A_WORD = 15  # cards in one integer of 64 bits, whose sign bit stays free
+MOST = 2 * _A_WORD
+
+# Sum with aces as 1; whether there is an ace; how many cards; the first 15, first card lowest; the next 15. A plain
+# tuple, not a NamedTuple: each card makes a new one, and Python makes plain ones several times faster.
+Hand: TypeAlias = tuple[int, bool, int, int, int]
+EMPTY: Hand = (0, False, 0, 0, 0)
 
 
 class Params(NamedTuple):
@@ -51,8 +55,8 @@ class State(NamedTuple):
 
 
 def initial(rng: Any, params: Params) -> State:
-    dealer = with_card(with_card(EMPTY, drawn(rng)), drawn(rng))
-    player = with_card(with_card(EMPTY, drawn(rng)), drawn(rng))
+    dealer = with_card(with_card(EMPTY, draw_card(rng)), draw_card(rng))
+    player = with_card(with_card(EMPTY, draw_card(rng)), draw_card(rng))
     suit = rng.integers(0, 4)
     face = rng.integers(0, 3) if dealer[3] & 15 == 10 else -1
     return State(*dealer, *player, suit, face, False)
@@ -61,11 +65,11 @@ def initial(rng: Any, params: Params) -> State:
 def step(state: State, action: int, rng: Any, params: Params) -> tuple[State, float, bool]:
     dealer, player = state[0:5], state[5:10]
     if action == HIT:
-        player = with_card(player, drawn(rng))
+        player = with_card(player, draw_card(rng))
         bust = best_sum(player) > 21
         return State(*dealer, *player, state.suit, state.face, bust), -1.0 if bust else 0.0, bust
     while best_sum(dealer) < 17:
-        dealer = with_card(dealer, drawn(rng))
+        dealer = with_card(dealer, draw_card(rng))
     return State(*dealer, *player, state.suit, state.face, True), payout(dealer, player, params), True
 
 
@@ -82,10 +86,59 @@ def payout(dealer: Hand, player: Hand, params: Params) -> float:
     return -1.0 if ours < theirs else 0.0
 
 
-def drawn(rng: Any) -> int:
+def draw_card(rng: Any) -> int:
     """A card from an endless deck, in which four of thirteen are worth 10."""
     card = rng.integers(1, 14)
     return 10 if card > 10 else card
+
+
+def with_card(hand: Hand, card: int) -> Hand:
+    total, ace, count, cards, more = hand
+    if count < _A_WORD:
+        cards |= card << (4 * count)
+    elif count < MOST:
+        more |= card << (4 * (count - _A_WORD))
+    else:
+        return hand
+    return total + card, ace or card == 1, count + 1, cards, more
+
+
+def best_sum(hand: Hand) -> int:
+    """The sum with an ace as 11 where that does not go over 21."""
+    total, ace, _, _, _ = hand
+    return total + 10 if ace and total <= 11 else total
+
+
+def is_natural(hand: Hand) -> bool:
+    """An ace and a ten, and no other card."""
+    total, ace, count, _, _ = hand
+    return count == 2 and ace and total == 11
+
+
+def hand_of(cards: Iterable[Any], whose: str) -> Hand:
+    """The hand that holds these cards."""
+    cards = list(cards)
+    if not 1 <= len(cards) <= MOST or not all(isinstance(c, (int, np.integer)) and 1 <= c <= 10 for c in cards):
+        raise InvalidKernel(f"{whose}={cards!r}: expected 1 to {MOST} cards of 1 (ace) to 10.")
+    hand = EMPTY
+    for card in cards:
+        hand = with_card(hand, int(card))
+    return hand
+
+
+def cards_of(hand: Hand) -> list[int]:
+    """The cards as a list."""
+    _, _, count, cards, more = hand
+    return [(cards | more << (4 * _A_WORD)) >> (4 * at) & 15 for at in range(count)]
+
+
+def is_consistent(hand: Hand) -> bool:
+    """Whether the numbers are those of some hand; they may come from anywhere."""
+    _, _, count, cards, more = hand
+    if not 1 <= count <= MOST or cards < 0 or more < 0:
+        return False
+    listed = cards_of(hand)
+    return all(1 <= card <= 10 for card in listed) and hand_of(listed, "hand") == hand
 
 
 def observe(state: State, params: Params) -> tuple[int, int, int]:
@@ -122,7 +175,7 @@ class BlackjackEnv(KernelEnv):
     metadata = {"render_modes": ["human", "rgb_array"], "render_fps": 4}
 
     def __init__(self, render_mode: str | None = None, natural: bool = False, sab: bool = False) -> None:
-        self._lists: tuple[list[int], list[int]] | None = None  # the hands, once somebody has them
+        self._lists: tuple[list[int], list[int]] | None = None  # the hands, once they have been handed out
         super().__init__(render_mode, natural=natural, sab=sab)
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, Info]:
@@ -134,8 +187,8 @@ class BlackjackEnv(KernelEnv):
             return super().step(action)
         self._read_lists()
         result = super().step(action)
-        for held, cards in zip(self._lists, _cards(super().kernel_state), strict=True):
-            held[:] = cards
+        for shared, cards in zip(self._lists, _cards(super().kernel_state), strict=True):
+            shared[:] = cards
         return result
 
     def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Any, Info]:
@@ -150,7 +203,7 @@ class BlackjackEnv(KernelEnv):
     @dealer.setter
     def dealer(self, cards: list[int]) -> None:
         hand_of(cards, "dealer")
-        self._lists = (_listed(cards), self._hands()[1])
+        self._lists = (_as_list(cards), self._hands()[1])
         self._read_lists()
 
     @property
@@ -161,24 +214,24 @@ class BlackjackEnv(KernelEnv):
     @player.setter
     def player(self, cards: list[int]) -> None:
         hand_of(cards, "player")
-        self._lists = (self._hands()[0], _listed(cards))
+        self._lists = (self._hands()[0], _as_list(cards))
         self._read_lists()
 
     @property
     def dealer_top_card_suit(self) -> str:
         """C, D, H or S."""
-        return SUITS[self._begun().suit]
+        return SUITS[self._require_state().suit]
 
     @dealer_top_card_suit.setter
     def dealer_top_card_suit(self, suit: str) -> None:
         if suit not in SUITS:
             raise InvalidKernel(f"dealer_top_card_suit={suit!r}: expected one of {SUITS}.")
-        self._put(self._begun()._replace(suit=SUITS.index(suit)))
+        self._put(self._require_state()._replace(suit=SUITS.index(suit)))
 
     @property
     def dealer_top_card_value_str(self) -> str:
         """A, 2 to 9, or J, Q or K."""
-        state = self._begun()
+        state = self._require_state()
         value = state.dealer_cards & 15
         return "A" if value == 1 else FACES[state.face] if value == 10 else str(value)
 
@@ -186,9 +239,9 @@ class BlackjackEnv(KernelEnv):
     def dealer_top_card_value_str(self, name: str) -> None:
         if name == self.dealer_top_card_value_str:
             return
-        if name not in FACES or self._begun().face < 0:
+        if name not in FACES or self._require_state().face < 0:
             raise InvalidKernel(f"dealer_top_card_value_str={name!r} is not worth {self.dealer[0]}, the dealer's card.")
-        self._put(self._begun()._replace(face=FACES.index(name)))
+        self._put(self._require_state()._replace(face=FACES.index(name)))
 
     @property
     def kernel_state(self) -> Any:
@@ -207,7 +260,7 @@ class BlackjackEnv(KernelEnv):
     def _start_params(self, options: Info | None) -> Any:
         return self._params  # reset has no options here
 
-    def _begun(self) -> State:
+    def _require_state(self) -> State:
         state: State | None = self.kernel_state
         if state is None:
             raise AttributeError("There are cards from the first reset on.")
@@ -215,7 +268,7 @@ class BlackjackEnv(KernelEnv):
 
     def _hands(self) -> tuple[list[int], list[int]]:
         if self._lists is None:
-            self._lists = _cards(self._begun())
+            self._lists = _cards(self._require_state())
         return self._lists
 
     def _read_lists(self) -> None:
@@ -228,9 +281,9 @@ class BlackjackEnv(KernelEnv):
         self._put(State(*dealer, *player, state.suit, face, state.over))
 
     def paint(self) -> Any:
-        from paddock.envs.drawing.blackjack import paint_blackjack
+        from paddock.envs.drawing.toy_text import paint_blackjack
 
-        dealer, player = _cards(self._begun())
+        dealer, player = _cards(self._require_state())
         top_card = (self.dealer_top_card_value_str, self.dealer_top_card_suit)
         return paint_blackjack(dealer, player, top_card=top_card, over=self.kernel_state.over)
 
@@ -239,7 +292,7 @@ def _cards(state: State) -> tuple[list[int], list[int]]:
     return cards_of(state[0:5]), cards_of(state[5:10])
 
 
-def _listed(cards: Any) -> list[int]:
+def _as_list(cards: Any) -> list[int]:
     return cards if isinstance(cards, list) else list(cards)  # a list of the caller's grows with the hand
 
 

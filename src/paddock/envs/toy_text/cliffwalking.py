@@ -7,10 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from paddock.envs.toy_text import transitions
-from paddock.envs.toy_text.table_env import TableEnv
-from paddock.envs.toy_text.transitions import Array, Outcome, Params, Table
-from paddock.kernels import Kernel, KernelVectorEnv
+from paddock.envs.toy_text.table_env import (
+    Array,
+    Outcome,
+    Params,
+    Table,
+    TableEnv,
+    build_table,
+    params_of,
+    table_kernel,
+)
+from paddock.kernels import KernelVectorEnv
 
 UP, RIGHT, DOWN, LEFT = range(4)
 _MOVES = ((-1, 0), (0, 1), (1, 0), (0, -1))
@@ -21,7 +28,7 @@ _START, _GOAL = 36, 47
 def tables(is_slippery: bool) -> Table:
     """P of the grid; slippery, each action goes where it should or to either side, equally likely."""
 
-    def moved(s: int, direction: int) -> tuple[int, int, bool]:
+    def move(s: int, direction: int) -> tuple[int, int, bool]:
         row = min(max(s // _WIDTH + _MOVES[direction][0], 0), _HEIGHT - 1)
         column = min(max(s % _WIDTH + _MOVES[direction][1], 0), _WIDTH - 1)
         reached = row * _WIDTH + column
@@ -29,9 +36,9 @@ def tables(is_slippery: bool) -> Table:
 
     def outcomes(s: int, a: int) -> list[Outcome]:
         directions = ((a - 1) % 4, a, (a + 1) % 4) if is_slippery else (a,)
-        return [(1 / len(directions), *moved(s, direction)) for direction in directions]
+        return [(1 / len(directions), *move(s, direction)) for direction in directions]
 
-    return transitions.table(_HEIGHT * _WIDTH, 4, outcomes)
+    return build_table(_HEIGHT * _WIDTH, 4, outcomes)
 
 
 def start_distribution() -> Array:
@@ -41,20 +48,10 @@ def start_distribution() -> Array:
 
 @cache
 def params(is_slippery: bool) -> Params:
-    return transitions.params_of(tables(is_slippery), start_distribution())
+    return params_of(tables(is_slippery), start_distribution())
 
 
-KERNEL = Kernel(
-    transitions.initial,
-    transitions.step,
-    transitions.observe,
-    params=params(False),
-    observation_space=transitions.observation_space,
-    action_space=transitions.action_space,
-    info=transitions.info,
-    configure=params,
-    valid=transitions.valid,
-)
+KERNEL = table_kernel(params(False), params)
 
 
 class CliffWalkingEnv(TableEnv):
@@ -83,7 +80,7 @@ class CliffWalkingEnv(TableEnv):
         return "\n".join(rows) + "\n\n"
 
     def paint(self) -> Any:
-        from paddock.envs.drawing.cliff_walking import paint_cliff_walking
+        from paddock.envs.drawing.toy_text import paint_cliff_walking
 
         return paint_cliff_walking(self.s, self.lastaction)
 

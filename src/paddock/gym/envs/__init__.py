@@ -6,6 +6,7 @@ So a subclass of ``envs.mujoco.MujocoEnv`` is an Env of paddock with paddock's s
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from collections.abc import Callable
 from importlib import import_module
@@ -15,6 +16,7 @@ from pathlib import Path
 from types import CodeType
 from typing import TYPE_CHECKING, Any
 
+from paddock.aliases import add_aliases
 from paddock.errors import DependencyNotInstalled
 from paddock.gym.envs.registration import make, pprint_registry, register, registry, spec
 
@@ -29,6 +31,11 @@ if TYPE_CHECKING:
 
 __all__ = ["make", "pprint_registry", "register", "registry", "spec"]
 
+ALIASES = {
+    "functional_jax_env": {"paddock.gym.experimental.functional": "FunctionalJaxEnv FunctionalJaxVectorEnv"},
+}
+add_aliases(__name__, ALIASES)
+
 # Gymnasium's own modules, with all below them, and what to install for them.
 _THEIRS = {
     "box2d": "gymnasium box2d pygame-ce",
@@ -37,6 +44,7 @@ _THEIRS = {
     "tabular": "'gymnasium[jax]'",
     "classic_control.utils": "gymnasium",
 }
+_GYMNASIUM = re.compile(r"^gymnasium\b")
 
 
 def __getattr__(name: str) -> Any:
@@ -46,30 +54,23 @@ def __getattr__(name: str) -> Any:
 
 
 class _OverOurs(SourceFileLoader):
-    """Runs a file of Gymnasium's in which ``gymnasium`` means ``paddock.gym``. It leaves no compiled file behind."""
+    """Run a file of Gymnasium's in which ``gymnasium`` means ``paddock.gym``. It leaves no compiled file behind."""
 
     def get_code(self, fullname: str) -> CodeType:
         tree = ast.parse(self.get_data(self.path), self.path)
         for node in ast.walk(tree):
-            if isinstance(node, ast.ImportFrom) and _is_theirs(node.module):
-                node.module = _ours(node.module)
+            if isinstance(node, ast.ImportFrom) and node.module:
+                node.module = _GYMNASIUM.sub("paddock.gym", node.module)
             elif isinstance(node, ast.Import):
-                for one in (one for one in node.names if _is_theirs(one.name)):
+                for one in (one for one in node.names if _GYMNASIUM.match(one.name)):
                     # `import gymnasium.spaces` binds `gymnasium`, which has it as an attribute.
-                    one.name, one.asname = (_ours(one.name), one.asname) if one.asname else ("paddock.gym", "gymnasium")
+                    name, one.asname = (one.name, one.asname) if one.asname else ("gymnasium", "gymnasium")
+                    one.name = _GYMNASIUM.sub("paddock.gym", name)
         return compile(tree, self.path, "exec", dont_inherit=True)
 
 
-def _is_theirs(module: str | None) -> bool:
-    return module is not None and module.partition(".")[0] == "gymnasium"
-
-
-def _ours(module: str | None) -> str:
-    return f"paddock.gym{str(module).removeprefix('gymnasium')}"
-
-
 class _Theirs:
-    """Finds the modules of ``_THEIRS`` in the installed Gymnasium."""
+    """Find the modules of ``_THEIRS`` in the installed Gymnasium."""
 
     @staticmethod
     def find_spec(name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
@@ -95,19 +96,19 @@ sys.meta_path.insert(0, _Theirs)  # before the finder of files, which would run 
 
 
 def borrow(module: str) -> Callable[[str], Any]:
-    """``__getattr__`` for a module of ours: names that only Gymnasium's module has are taken from there."""
+    """Make the ``__getattr__`` of a module of ours: names that only Gymnasium's module has are taken from there."""
 
     def __getattr__(name: str) -> Any:
         theirs = module.replace("paddock.gym", "gymnasium", 1)
-        found: Any = None
+        source: Any = None
         hint = ""
         if not name.startswith("__"):
             try:
-                found = import_module(theirs)
+                source = import_module(theirs)
             except ImportError:
                 hint = f" {theirs} may have it: pip install gymnasium"
-        if found is None or found.__name__ == module or not hasattr(found, name):
+        if source is None or source.__name__ == module or not hasattr(source, name):
             raise AttributeError(f"module {module!r} has no attribute {name!r}.{hint}")
-        return getattr(found, name)
+        return getattr(source, name)
 
     return __getattr__

@@ -16,21 +16,19 @@ from types import ModuleType
 from typing import Any
 
 from paddock.core.env import Env
-from paddock.core.ids import format_id, parse_id
-from paddock.core.listing import pprint_registry as _pprint_registry
 from paddock.core.registry import current_namespace as _current_namespace
 from paddock.core.registry import full_id, namespace, versions_of
+from paddock.core.registry import pprint_registry as _pprint_registry
 from paddock.core.registry import register as _register
 from paddock.core.registry import registry as _own
-from paddock.core.spec import EnvCreator, EnvSpec, VectorEnvCreator, WrapperSpec
+from paddock.core.spec import EnvCreator, EnvSpec, VectorEnvCreator, WrapperSpec, format_id, parse_id
 from paddock.core.vector_env import VectorEnv
 from paddock.core.wrapper import Wrapper
 from paddock.errors import NameNotFound, NamespaceNotFound, PlanError, RegistryConflict, VersionNotFound
-from paddock.making.build import build, build_one, resolve, with_vector_spec
-from paddock.making.entry_point import load
+from paddock.making.build import build, build_one, load, resolve, with_vector_spec
 from paddock.making.plan import Plan, plan
 from paddock.making.target import locate
-from paddock.sources import lookup
+from paddock.sources import families
 from paddock.sources.families import family_of, imported_gymnasium, in_gymnasium, is_installed
 from paddock.vector.loop import SyncVectorEnv
 
@@ -53,7 +51,7 @@ __all__ = [
 class Registry(MutableMapping[str, EnvSpec]):
     """paddock's registry, and after it what Gymnasium has registered, where that is installed.
 
-    gymnasium is imported when somebody asks for an id of its, or for all ids. What is registered here is paddock's.
+    gymnasium is imported when you look up one of its ids, or list all. What you register here is paddock's.
     """
 
     def __getitem__(self, id: str) -> EnvSpec:
@@ -99,7 +97,7 @@ def _has_gymnasium() -> bool:
 
 
 def _from_gymnasium(id: Any) -> EnvSpec | None:
-    """The spec of an id whose name, or a gymnasium that is imported, says that Gymnasium may have it."""
+    """The spec of an id that Gymnasium may have, by its name or because gymnasium is imported and has it."""
     if not isinstance(id, str) or not (family_of(id) or in_gymnasium(id)) or not _has_gymnasium():
         return None
     from paddock.sources.gymnasium import known_spec
@@ -113,7 +111,7 @@ registry = Registry()
 def spec(env_id: str) -> EnvSpec:
     """The registered spec of exactly this id, Gymnasium's ids included where that is installed."""
     try:
-        return lookup.spec(env_id)
+        return families.spec(env_id)
     except (NameNotFound, NamespaceNotFound, VersionNotFound):
         found = _from_gymnasium(env_id)
         if found is None:
@@ -202,13 +200,16 @@ def make_vec(
     assert spec is not None
     # A spec read back from a vector environment carries these four among its arguments.
     kwargs = {**spec.kwargs, **kwargs}
-    num_envs = _later(kwargs, "num_envs", num_envs, 1)
-    mode = _later(kwargs, "vectorization_mode", vectorization_mode, None)
-    vector_kwargs = _later(kwargs, "vector_kwargs", vector_kwargs, None)
-    wrappers = _later(kwargs, "wrappers", wrappers, None)
+    num_envs = _pop_recorded(kwargs, "num_envs", num_envs, 1)
+    mode = _pop_recorded(kwargs, "vectorization_mode", vectorization_mode, None)
+    vector_kwargs = _pop_recorded(kwargs, "vector_kwargs", vector_kwargs, None)
+    wrappers = _pop_recorded(kwargs, "wrappers", wrappers, None)
     if mode is None:
-        own = _has_own_vector(spec) and not (wrappers or vector_kwargs or spec.additional_wrappers)
-        mode = VectorizeMode.VECTOR_ENTRY_POINT if own else VectorizeMode.SYNC
+        # Built-in ids step together only if Gymnasium's do: programs count on `envs` where it has that.
+        together = not _own.is_protected(spec.id) or spec.name == "CartPole" or spec.namespace is not None
+        own = spec.vector_entry_point is not None and together
+        plain = not (wrappers or vector_kwargs or spec.additional_wrappers)
+        mode = VectorizeMode.VECTOR_ENTRY_POINT if own and plain else VectorizeMode.SYNC
     mode, spec = _mode(mode), replace(spec, kwargs={})
     if mode is VectorizeMode.VECTOR_ENTRY_POINT:
         return _make_own_vector(spec, num_envs, vector_kwargs, wrappers, kwargs)
@@ -216,13 +217,13 @@ def make_vec(
     fns = [partial(build_one, lane)] * num_envs
     if mode is VectorizeMode.SYNC:
         return with_vector_spec(SyncVectorEnv(fns, **(vector_kwargs or {})), lane, num_envs)
-    from paddock.vector.asynchronous import AsyncVectorEnv  # when first used: multiprocessing is slow to import
+    from paddock.vector.processes import AsyncVectorEnv  # when first used: multiprocessing is slow to import
 
     return with_vector_spec(AsyncVectorEnv(fns, **(vector_kwargs or {})), replace(lane, backend="processes"), num_envs)
 
 
 def register_envs(env_module: ModuleType) -> None:
-    """Does nothing: it tells readers and linters that importing ``env_module`` registered its environments."""
+    """Do nothing, but tell readers and linters that importing ``env_module`` registered its environments."""
 
 
 def parse_env_id(env_id: str) -> tuple[str | None, str, int | None]:
@@ -263,13 +264,6 @@ def _plan_one(
     )
 
 
-def _has_own_vector(spec: EnvSpec) -> bool:
-    """Whether lanes step together unless somebody asks for a loop. Programs count on `envs` where Gymnasium has it."""
-    if spec.vector_entry_point is None or not _own.is_protected(spec.id):
-        return spec.vector_entry_point is not None
-    return spec.name == "CartPole" or spec.namespace is not None
-
-
 def _make_own_vector(
     spec: EnvSpec,
     num_envs: int,
@@ -305,6 +299,6 @@ def _mode(mode: VectorizeMode | str) -> VectorizeMode:
         raise PlanError(f"Invalid vectorization mode: {mode!r}, valid modes: {valid}") from None
 
 
-def _later(kwargs: dict[str, Any], name: str, given: Any, default: Any) -> Any:
+def _pop_recorded(kwargs: dict[str, Any], name: str, value: Any, default: Any) -> Any:
     recorded = kwargs.pop(name, default)
-    return recorded if given == default else given
+    return recorded if value == default else value

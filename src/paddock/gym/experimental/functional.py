@@ -1,17 +1,23 @@
 """``gymnasium.experimental.functional``: an environment as pure functions, whose state the caller carries.
 
-For those who write that API, with JAX mostly. paddock's own environments are kernels, see ``docs/kernels.md``.
+For authors who use that API, with JAX mostly; paddock's own environments are kernels, see ``docs/kernels.md``. JAX is
+imported when a FunctionalJaxEnv is made (``gymnasium.envs.functional_jax_env``).
 """
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from paddock.core.env import AnyByDefault
-from paddock.spaces import Space
+from paddock.core.env import AnyByDefault, Env, Info
+from paddock.core.spec import EnvSpec
+from paddock.core.vector_env import AutoresetMode, VectorEnv
+from paddock.errors import DependencyNotInstalled, InvalidAction, ResetNeeded, UnsupportedMode
+from paddock.seeding import np_random, to_seed
+from paddock.spaces import Space, batch_space
 
 StateType = TypeVar("StateType")
 ActType = TypeVar("ActType")
@@ -45,13 +51,13 @@ class FuncEnv(AnyByDefault, Generic[StateType, ObsType, ActType, RewardType, Ter
         raise self._missing("transition")
 
     def observation(self, state: StateType, rng: Any, params: Params | None = None) -> ObsType:
-        """What is seen of a state."""
+        """The observation of a state."""
         raise self._missing("observation")
 
     def reward(
         self, state: StateType, action: ActType, next_state: StateType, rng: Any, params: Params | None = None
     ) -> RewardType:
-        """What a step is worth."""
+        """The reward of a step."""
         raise self._missing("reward")
 
     def terminal(self, state: StateType, rng: Any, params: Params | None = None) -> TerminalType:
@@ -59,13 +65,13 @@ class FuncEnv(AnyByDefault, Generic[StateType, ObsType, ActType, RewardType, Ter
         raise self._missing("terminal")
 
     def state_info(self, state: StateType, params: Params | None = None) -> dict[str, Any]:
-        """What else there is to tell of a state."""
+        """The info of a state."""
         return {}
 
     def transition_info(
         self, state: StateType, action: ActType, next_state: StateType, params: Params | None = None
     ) -> dict[str, Any]:
-        """What else there is to tell of a step."""
+        """The info of a step."""
         return {}
 
     def transform(self, func: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
@@ -97,3 +103,180 @@ class FuncEnv(AnyByDefault, Generic[StateType, ObsType, ActType, RewardType, Ter
 
 
 _TRANSFORMED = ("initial", "transition", "observation", "reward", "terminal", "state_info", "transition_info")
+
+
+def _load_jax() -> Any:
+    try:
+        import jax
+        import jax.numpy
+        import jax.random
+    except ImportError:
+        raise DependencyNotInstalled("A FuncEnv runs through JAX, which is not installed: pip install jax") from None
+    return jax
+
+
+def _new_key(jax: Any) -> Any:
+    """A key from the system's entropy."""
+    generator, _ = np_random()
+    return jax.random.PRNGKey(int(generator.integers(0, 2**32 - 1)))
+
+
+class _Rendering:
+    """The pictures of a FuncEnv, whose state between two of them the environment keeps."""
+
+    func_env: Any
+    render_mode: str | None
+    render_state: Any = None
+
+    def _begin_rendering(self) -> None:
+        if self.render_mode == "rgb_array":
+            self.render_state = self.func_env.render_init()
+
+    def _picture(self, state: Any) -> Any:
+        if self.render_mode != "rgb_array":
+            raise UnsupportedMode(f"render_mode={self.render_mode!r}: a FuncEnv only renders in mode 'rgb_array'.")
+        self.render_state, image = self.func_env.render_image(state, self.render_state)
+        return image
+
+    def _end_rendering(self) -> None:
+        if self.render_state is not None:
+            self.func_env.render_close(self.render_state)
+            self.render_state = None
+
+
+class FunctionalJaxEnv(_Rendering, Env[Any, Any], Generic[StateType]):
+    """A FuncEnv, run through JAX. ``metadata["jax"]`` says that observations are JAX arrays."""
+
+    state: StateType
+    rng: Any
+
+    def __init__(
+        self,
+        func_env: FuncEnv[Any, Any, Any, Any, Any, Any, Any],
+        metadata: dict[str, Any] | None = None,
+        render_mode: str | None = None,
+        spec: EnvSpec | None = None,
+    ) -> None:
+        self._jax = _load_jax()
+        self.func_env = func_env
+        self.observation_space, self.action_space = func_env.observation_space, func_env.action_space
+        self.metadata = {"render_modes": [], "jax": True} if metadata is None else metadata
+        self.render_mode, self.spec = render_mode, spec
+        self.rng = _new_key(self._jax)
+        self._begin_rendering()
+
+    def _next_key(self) -> Any:
+        key, self.rng = self._jax.random.split(self.rng)
+        return key
+
+    def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Any, Info]:
+        super().reset(seed=seed)
+        if seed is not None:
+            self.rng = self._jax.random.PRNGKey(to_seed(seed))
+        key = self._next_key()
+        self.state = self.func_env.initial(rng=key)
+        return self.func_env.observation(self.state, key), self.func_env.state_info(self.state)
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, Info]:
+        if "state" not in vars(self):
+            raise ResetNeeded("Cannot call env.step() before calling env.reset()")
+        env, before, key = self.func_env, self.state, self._next_key()
+        after = env.transition(before, action, key)
+        reward, terminated = env.reward(before, action, after, key), env.terminal(after, key)
+        info = env.transition_info(before, action, after)
+        self.state = after
+        return env.observation(after, key), float(reward), bool(terminated), False, info
+
+    def render(self) -> Any:
+        return self._picture(self.state)
+
+    def close(self) -> None:
+        self._end_rendering()
+
+
+class FunctionalJaxVectorEnv(_Rendering, VectorEnv[ObsType, ActType, Any], Generic[ObsType, ActType, StateType]):
+    """n lanes by ``jax.vmap``. A lane that ended ignores its next action and starts an episode, with reward 0.
+
+    The other lanes move on in that step. ``max_episode_steps=0`` sets no limit. ``func_env`` itself is left as it is: a
+    copy of it is transformed. As in Gymnasium ``state`` is the state of all lanes, an array or a tree of them.
+    """
+
+    state: StateType  # type: ignore[assignment]
+    rng: Any
+
+    def __init__(
+        self,
+        func_env: FuncEnv[StateType, ObsType, ActType, Any, Any, Any, Any],
+        num_envs: int,
+        max_episode_steps: int = 0,
+        metadata: dict[str, Any] | None = None,
+        render_mode: str | None = None,
+        spec: EnvSpec | None = None,
+    ) -> None:
+        self._jax = _load_jax()
+        self.func_env = copy.copy(func_env)
+        self.func_env.transform(self._jax.vmap)
+        self.num_envs, self.time_limit = num_envs, max_episode_steps
+        self.single_observation_space, self.single_action_space = func_env.observation_space, func_env.action_space
+        self.observation_space = batch_space(self.single_observation_space, num_envs)
+        self.action_space = batch_space(self.single_action_space, num_envs)
+        default = {"autoreset_mode": AutoresetMode.NEXT_STEP, "jax": True}
+        self.metadata = default if metadata is None else metadata
+        self.render_mode, self.spec = render_mode, spec
+        self.rng = _new_key(self._jax)
+        self._forget_episodes()
+        self._begin_rendering()
+
+    def _forget_episodes(self) -> None:
+        self.steps = self._jax.numpy.zeros(self.num_envs, dtype=np.int32)
+        self.prev_done = self._jax.numpy.zeros(self.num_envs, dtype=np.bool_)
+
+    def _next_keys(self) -> Any:
+        """One key per lane."""
+        key, self.rng = self._jax.random.split(self.rng)
+        return self._jax.random.split(key, self.num_envs)
+
+    def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Any, Info]:
+        super().reset(seed=seed)
+        if seed is not None:
+            self.rng = self._jax.random.PRNGKey(to_seed(seed))
+        keys = self._next_keys()
+        self.state = self.func_env.initial(rng=keys)
+        self._forget_episodes()
+        return self.func_env.observation(self.state, keys), self.func_env.state_info(self.state)
+
+    def step(self, action: Any) -> tuple[Any, Any, Any, Any, Info]:
+        if "state" not in vars(self):
+            raise ResetNeeded("Cannot call env.step() before calling env.reset()")
+        if len(action) != self.num_envs:
+            raise InvalidAction(f"{len(action)} actions for {self.num_envs} lanes.", action=action)
+        xp, env, before, begin = self._jax.numpy, self.func_env, self.state, self.prev_done
+        keys = self._next_keys()
+        after = env.transition(before, action, keys)
+        reward = env.reward(before, action, after, keys)
+        terminated = env.terminal(after, keys)
+        info = env.transition_info(before, action, after)
+        steps = self.steps + 1
+        truncated = steps >= self.time_limit if self.time_limit > 0 else xp.zeros_like(terminated)
+        if bool(begin.any()):
+
+            def choose(first: Any, other: Any) -> Any:
+                return xp.where(begin.reshape(-1, *(1,) * (first.ndim - 1)), first, other)
+
+            after = self._jax.tree_util.tree_map(choose, env.initial(self._next_keys()), after)
+            steps, reward = xp.where(begin, 0, steps), xp.where(begin, 0, reward)
+            terminated, truncated = terminated & ~begin, truncated & ~begin
+        self.state, self.steps, self.prev_done = after, steps, terminated | truncated
+        # Not the keys of the transition, nor a draw from the stream: a noisy eye changes nothing of what happens.
+        noise = self._jax.vmap(self._jax.random.fold_in, in_axes=(0, None))(keys, 1)
+        return env.observation(after, noise), reward, terminated, truncated, info
+
+    def render(self) -> tuple[Any, ...]:
+        """One picture per lane."""
+        return tuple(self._picture(self._state_of(lane)) for lane in range(self.num_envs))
+
+    def _state_of(self, lane: int) -> Any:
+        return self._jax.tree_util.tree_map(lambda part: part[lane], self.state)
+
+    def close_extras(self, **kwargs: Any) -> None:
+        self._end_rendering()

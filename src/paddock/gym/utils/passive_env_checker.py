@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any, SupportsFloat
 
 import numpy as np
 
-from paddock.core.env import ActType, Env, ObsType
-from paddock.core.passive import render_and_check
-from paddock.core.problem import Problem, raise_or_warn
-from paddock.core.result_checks import (
+from paddock.core.checks import (
+    box_problems,
     observation_problems,
+    render_and_check,
     reset_result_problems,
     reset_signature_problems,
+    reuse_problems,
+    space_problems,
     step_result_problems,
 )
-from paddock.core.reuse import reuse_problems
-from paddock.core.reuse import shares_objects as _shares_objects
-from paddock.core.space_checks import box_problems, space_problems
-from paddock.core.warning import warn_user
+from paddock.core.checks import shares_objects as _shares_objects
+from paddock.core.env import ActType, Env, ObsType
+from paddock.core.problem import Problem, raise_or_warn, warn_user
 from paddock.spaces import Box, Space
 
 __all__ = [
@@ -43,19 +43,13 @@ def check_space(space: Space[Any], space_type: str, check_box_space_fn: Callable
     raise_or_warn(space_problems(space, space_type, check_box))
 
 
-def _check_box_observation_space(observation_space: Box) -> None:
-    raise_or_warn(box_problems(observation_space, "observation"))
-
-
-def _check_box_action_space(action_space: Box) -> None:
-    raise_or_warn(box_problems(action_space, "action"))
-
-
 check_observation_space: Callable[[Space[Any]], None] = partial(
-    check_space, space_type="observation", check_box_space_fn=_check_box_observation_space
+    check_space,
+    space_type="observation",
+    check_box_space_fn=lambda box: raise_or_warn(box_problems(box, "observation")),
 )
 check_action_space: Callable[[Space[Any]], None] = partial(
-    check_space, space_type="action", check_box_space_fn=_check_box_action_space
+    check_space, space_type="action", check_box_space_fn=lambda box: raise_or_warn(box_problems(box, "action"))
 )
 
 
@@ -77,20 +71,22 @@ def env_data_reuse_passive_checker(
 
 
 def env_reset_passive_checker(env: Env[ObsType, Any], **kwargs: Any) -> tuple[ObsType, dict[str, Any]]:
-    """``env.reset(**kwargs)`` with a look at its signature and result."""
+    """Call ``env.reset(**kwargs)`` and check its signature and result."""
     why = "Current gymnasium version requires that `Env.reset` can be passed"  # programs look for how it begins
     raise_or_warn(reset_signature_problems(env.reset, why))
     result = env.reset(**kwargs)
-    raise_or_warn(_softer(reset_result_problems(result, env.observation_space)))
+    problems = reset_result_problems(result, env.observation_space)
+    # Only a warning: environments from before `(obs, info)` still run under Gymnasium.
+    raise_or_warn(replace(one, error=None) if one.rule == "reset-result" else one for one in problems)
     return result
 
 
 def env_step_passive_checker(
     env: Env[ObsType, ActType], action: ActType
 ) -> tuple[ObsType, SupportsFloat, bool, bool, dict[str, Any]]:
-    """``env.step(action)`` with a look at its result, which may be the four of the older API."""
+    """Call ``env.step(action)`` and check its result, which may be the four of the older API."""
     result: Any = env.step(action)
-    seen = result
+    step = result
     if isinstance(result, tuple) and len(result) == 4:
         warn_user(
             "Core environment is written in old step API which returns one bool instead of two. "
@@ -100,16 +96,11 @@ def env_step_passive_checker(
         observation, reward, done, info = result
         if not isinstance(done, bool | np.bool_):
             warn_user(f"Expects `done` signal to be a boolean, actual type: {type(done)}")
-        seen = observation, reward, bool(done), False, info
-    raise_or_warn(step_result_problems(seen, env.observation_space))
+        step = observation, reward, bool(done), False, info
+    raise_or_warn(step_result_problems(step, env.observation_space))
     return result  # type: ignore[no-any-return]
 
 
 def env_render_passive_checker(env: Env[Any, Any]) -> Any:
-    """``env.render()`` with a look at the declared modes and the frame."""
+    """Call ``env.render()`` and check the declared modes and the frame."""
     return render_and_check(env)
-
-
-def _softer(problems: Iterator[Problem]) -> Iterator[Problem]:
-    # Environments from before `(obs, info)` still run under Gymnasium.
-    return (replace(problem, error=None) if problem.rule == "reset-result" else problem for problem in problems)

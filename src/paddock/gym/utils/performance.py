@@ -13,7 +13,7 @@ from paddock.core.vector_env import AutoresetMode, VectorEnv
 
 
 def benchmark_step(env: Env[Any, Any], target_duration: int = 5, seed: int | None = None) -> float:
-    """Steps a second with random actions, resets included."""
+    """Steps per second with random actions, resets included."""
     env.action_space.seed(seed)
     env.reset(seed=seed)
 
@@ -27,7 +27,7 @@ def benchmark_step(env: Env[Any, Any], target_duration: int = 5, seed: int | Non
 
 
 def benchmark_vector_step(env: VectorEnv[Any, Any, Any], target_duration: int = 5, seed: int | None = None) -> float:
-    """Steps of single lanes a second with random actions; a lane that only begins anew has taken no step."""
+    """Steps of single lanes per second with random actions; a lane that only starts an episode has not stepped."""
     env.action_space.seed(seed)
     env.reset(seed=seed)
     env.step(env.action_space.sample())  # what is made or compiled on first use is made before the clock starts
@@ -48,7 +48,7 @@ def benchmark_vector_step(env: VectorEnv[Any, Any, Any], target_duration: int = 
 
 
 def benchmark_init(env_lambda: Callable[[], Env[Any, Any]], target_duration: int = 5, seed: int | None = None) -> float:
-    """Constructions with a first reset, a second; each environment is closed again."""
+    """Constructions with a first reset per second; each environment is closed again."""
 
     def init() -> int:
         env = env_lambda()
@@ -60,7 +60,7 @@ def benchmark_init(env_lambda: Callable[[], Env[Any, Any]], target_duration: int
 
 
 def benchmark_render(env: Env[Any, Any], target_duration: int = 5) -> float:
-    """Frames a second; meaningless with ``render_mode="human"``, which waits."""
+    """Frames per second; meaningless with ``render_mode="human"``, which waits."""
 
     def render() -> int:
         env.render()

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections import deque
+from collections.abc import Callable, Iterable
+from importlib import import_module
+from typing import Any, Generic
 
 import numpy as np
 
-from paddock.core.env import Env
+from paddock.core.env import ActType, AnyByDefault, Env, ObsType
 from paddock.core.window import Window, load_pygame
-from paddock.errors import CheckFailed, InvalidBound, InvalidKeys, InvalidMetadata, MissingKeysToAction, UnsupportedMode
-from paddock.gym.utils.play_plot import PlayPlot
-from paddock.wrappers.picture import latest
+from paddock.errors import (
+    CheckFailed,
+    DependencyNotInstalled,
+    InvalidBound,
+    InvalidKeys,
+    InvalidMetadata,
+    MissingKeysToAction,
+    UnsupportedMode,
+)
+from paddock.wrappers.rendering import latest_frame
 
 __all__ = ["MissingKeysToAction", "PlayPlot", "PlayableGame", "display_arr", "play"]
 
@@ -23,9 +32,9 @@ Keys = tuple[int, ...]
 
 
 class PlayableGame:
-    """An environment, the keys that matter to it and those that are pressed now, and the window that it is seen in.
+    """An environment, its relevant keys, those that are pressed now, and its window.
 
-    ``close`` gives up the window. It stays open while another environment shows something there.
+    ``close`` gives up the window, which stays open while another environment shows something there.
     """
 
     def __init__(
@@ -51,8 +60,8 @@ class PlayableGame:
         self.screen = self._window.open(self.video_size)
 
     def look(self) -> np.ndarray[Any, Any]:
-        """The environment's frame; with a list of frames the newest, or the one before if there is none since."""
-        frame = latest(self.env.render())
+        """Fetch the environment's frame: of a list the newest, or the last one again if there is none since."""
+        frame = latest_frame(self.env.render())
         if frame is None:
             frame = getattr(self, "picture", None)
         if not isinstance(frame, np.ndarray):
@@ -126,7 +135,12 @@ def play(
     ``callback(obs_t, obs_tp1, action, rew, terminated, truncated, info)`` follows each step.
     """
     codes = key_codes(keys_of(env, keys_to_action))
-    _check_actions(codes, env)
+    for keys, action in codes.items():
+        if action not in env.action_space:
+            raise InvalidKeys(
+                f"Action {action} is not a valid action in the environment action space: {env.action_space} "
+                f"(keys {keys})"
+            )
     rate = _rate(env, fps)
     observation, _ = env.reset(seed=seed)
     game = PlayableGame(env, codes, zoom)
@@ -170,7 +184,7 @@ def _play(
 
 
 def keys_of(env: Env[Any, Any], keys_to_action: Any) -> dict[Any, Any]:
-    """The mapping that is given, or else the environment's own."""
+    """``keys_to_action``, or the environment's own mapping."""
     if keys_to_action is None:
         if not env.has_wrapper_attr("get_keys_to_action"):
             name = str(env) if env.spec is None else env.spec.id
@@ -186,26 +200,17 @@ def keys_of(env: Env[Any, Any], keys_to_action: Any) -> dict[Any, Any]:
 
 def key_codes(keys_to_action: dict[Any, Any]) -> dict[Keys, Any]:
     """The same mapping with each combination of keys as their codes, the lowest first."""
-    return {_codes(keys): action for keys, action in keys_to_action.items()}
-
-
-def _codes(keys: Any) -> Keys:
-    if isinstance(keys, (int, np.integer)):
-        keys = (keys,)
-    if not isinstance(keys, (str, tuple)):
-        raise InvalidKeys(f"Keys in keys_to_action must be integers or strings, got {type(keys)}")
-    if not all(isinstance(key, (int, np.integer)) or (isinstance(key, str) and len(key) == 1) for key in keys):
-        raise InvalidKeys(f"All keys in key combination tuple must be integers or strings of one key, got {keys}")
-    return tuple(sorted(ord(key) if isinstance(key, str) else _FORMER_CODES.get(key, int(key)) for key in keys))
-
-
-def _check_actions(codes: dict[Keys, Any], env: Env[Any, Any]) -> None:
-    for keys, action in codes.items():
-        if action not in env.action_space:
-            raise InvalidKeys(
-                f"Action {action} is not a valid action in the environment action space: {env.action_space} "
-                f"(keys {keys})"
-            )
+    codes: dict[Keys, Any] = {}
+    for keys, action in keys_to_action.items():
+        if isinstance(keys, (int, np.integer)):
+            keys = (keys,)
+        if not isinstance(keys, (str, tuple)):
+            raise InvalidKeys(f"Keys in keys_to_action must be integers or strings, got {type(keys)}")
+        if not all(isinstance(key, (int, np.integer)) or (isinstance(key, str) and len(key) == 1) for key in keys):
+            raise InvalidKeys(f"All keys in key combination tuple must be integers or strings of one key, got {keys}")
+        numbers = (ord(key) if isinstance(key, str) else _FORMER_CODES.get(key, int(key)) for key in keys)
+        codes[tuple(sorted(numbers))] = action
+    return codes
 
 
 def _rate(env: Env[Any, Any], fps: Any) -> float:
@@ -213,3 +218,44 @@ def _rate(env: Env[Any, Any], fps: Any) -> float:
     if not isinstance(rate, (int, float, np.integer, np.floating)) or not rate > 0:
         raise InvalidMetadata(f"Expected fps, or env.metadata['render_fps'], to be a positive number, got {rate!r}")
     return float(rate)
+
+
+class PlayPlot(AnyByDefault, Generic[ObsType, ActType]):
+    """Plots what ``callback`` computes of each step, for ``play(env, callback=plot.callback)``.
+
+    It gets the step (obs_t, obs_tp1, action, rew, terminated, truncated, info) and returns a number for each of
+    ``plot_names``; the last ``horizon_timesteps`` of them are shown. matplotlib's settings choose the window system.
+    """
+
+    def __init__(self, callback: Callable[..., Iterable[Any]], horizon_timesteps: int, plot_names: list[str]) -> None:
+        self.data_callback = callback
+        self.horizon_timesteps = horizon_timesteps
+        self.plot_names = plot_names
+        try:
+            self._pyplot: Any = import_module("matplotlib.pyplot")
+        except ImportError as error:
+            raise DependencyNotInstalled("matplotlib is not installed, run `pip install matplotlib`") from error
+        self.fig, axes = self._pyplot.subplots(len(plot_names), squeeze=False)
+        self.ax: list[Any] = list(axes[:, 0])
+        for axis, name in zip(self.ax, plot_names, strict=True):
+            axis.set_title(name)
+        self.t = 0
+        self.cur_plot: list[Any] = [None] * len(plot_names)
+        self.data: list[deque[Any]] = [deque(maxlen=horizon_timesteps) for _ in plot_names]
+
+    def callback(
+        self, obs_t: Any, obs_tp1: Any, action: Any, rew: float, terminated: bool, truncated: bool, info: dict[str, Any]
+    ) -> None:
+        """Add a step to the plots."""
+        points = list(self.data_callback(obs_t, obs_tp1, action, rew, terminated, truncated, info))
+        if len(points) != len(self.data):
+            raise InvalidBound(f"The callback returned {len(points)} numbers for the plots {self.plot_names}")
+        self.t += 1
+        begin = max(0, self.t - self.horizon_timesteps)
+        for at, (axis, series, point) in enumerate(zip(self.ax, self.data, points, strict=True)):
+            series.append(point)
+            if self.cur_plot[at] is not None:
+                self.cur_plot[at].remove()
+            self.cur_plot[at] = axis.scatter(range(begin, self.t), list(series), c="blue")
+            axis.set_xlim(begin, self.t)
+        self._pyplot.pause(1e-6)  # the window answers its events meanwhile

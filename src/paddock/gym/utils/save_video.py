@@ -1,4 +1,4 @@
-"""Videos of frames that are in memory already. RecordVideo needs no such list: it writes each frame as it comes."""
+"""Write videos of frames that are in memory. RecordVideo needs no such list: it writes each frame as it comes."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from paddock.core.warning import warn_user
+from paddock.core.problem import warn_user
 from paddock.errors import MissingArgument
-from paddock.wrappers.picture import picture_of
-from paddock.wrappers.video_file import VideoFile, load_av
-from paddock.wrappers.video_recording import capped_cubic_video_schedule
+from paddock.wrappers.rendering import to_picture
+from paddock.wrappers.video import VideoFile, capped_cubic_video_schedule, load_av
 
 __all__ = ["capped_cubic_video_schedule", "save_video"]
 
@@ -30,11 +29,16 @@ def save_video(
 ) -> None:
     """Write an episode's frames, if its trigger says so, and videos from the steps that the other trigger chooses.
 
-    The first frame is that of the reset: frame i + 1 shows step ``step_starting_index + i``. ``fps`` must be given.
-    ``video_length``: frames a video, None for all. ``save_logger`` has no effect. A file that can't be written is a
+    The first frame is that of the reset: frame i + 1 shows step ``step_starting_index + i``. ``fps`` is required.
+    ``video_length``: frames per video, None for all. ``save_logger`` has no effect. A file that can't be written raises
     :class:`VideoNotWritten`, which says why.
     """
-    rate = _frames_per_second(kwargs)
+    rate = kwargs.get("fps")
+    if len(kwargs) != 1 or rate is None or not 0 < rate < math.inf:
+        raise MissingArgument(
+            f"save_video takes fps=, a positive number of frames per second, and no further options; got {kwargs}. "
+            'Usually it is fps=env.metadata["render_fps"].'
+        )
     load_av()
     if not isinstance(frames, list):
         warn_user(f"Expected a list of frames, got a {type(frames)} instead.")
@@ -52,21 +56,11 @@ def save_video(
             _write(folder / f"{name_prefix}-step-{step}.mp4", rate, frames[first:end])
 
 
-def _frames_per_second(arguments: dict[str, Any]) -> float:
-    rate = arguments.get("fps")
-    if len(arguments) != 1 or rate is None or not 0 < rate < math.inf:
-        raise MissingArgument(
-            f"save_video takes fps=, a positive number of frames per second, and no further options; got {arguments}. "
-            'Usually it is fps=env.metadata["render_fps"].'
-        )
-    return rate  # type: ignore[no-any-return]
-
-
 def _write(path: Path, frames_per_second: float, frames: Sequence[Any]) -> None:
     if not frames:
         warn_user(f"Ignored saving {path.name} as there were zero frames to save.")
         return
     video = VideoFile(path, frames_per_second)
     for frame in frames:
-        video.write(picture_of(frame))
+        video.write(to_picture(frame))
     video.close()

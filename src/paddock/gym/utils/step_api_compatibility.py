@@ -1,4 +1,4 @@
-"""Between the step of four and the step of five. The info is changed in place: it says what the shorter form can't."""
+"""Convert between steps of four and of five values. The info is changed in place: it says what four values can't."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _KEY = "TimeLimit.truncated"
 
 
 def convert_to_terminated_truncated_step_api(step_returns: Any, is_vector_env: bool = False) -> Any:
-    """The step of five; ``info["TimeLimit.truncated"]`` tells what ``done`` meant, and is taken out."""
+    """The step of five; ``info["TimeLimit.truncated"]`` says what ``done`` meant, and is removed."""
     if len(step_returns) == 5:
         return step_returns
     observations, rewards, dones, infos = step_returns
@@ -34,7 +34,7 @@ def convert_to_terminated_truncated_step_api(step_returns: Any, is_vector_env: b
     elif isinstance(infos, dict):
         truncated = infos.pop(_KEY, np.zeros(len(dones), dtype=bool))
     else:
-        raise _unexpected(infos)
+        raise _unexpected_infos(infos)
     return (
         observations,
         rewards,
@@ -45,7 +45,7 @@ def convert_to_terminated_truncated_step_api(step_returns: Any, is_vector_env: b
 
 
 def convert_to_done_step_api(step_returns: Any, is_vector_env: bool = False) -> Any:
-    """The step of four; at an end ``info["TimeLimit.truncated"]`` tells whether it was only cut off."""
+    """The step of four; at an end ``info["TimeLimit.truncated"]`` says whether the episode was only cut off."""
     if len(step_returns) == 4:
         return step_returns
     observations, rewards, terminated, truncated, infos = step_returns
@@ -59,7 +59,7 @@ def convert_to_done_step_api(step_returns: Any, is_vector_env: bool = False) -> 
         if np.any(terminated) or np.any(truncated):
             infos[_KEY] = np.logical_and(truncated, np.logical_not(terminated))
     else:
-        raise _unexpected(infos)
+        raise _unexpected_infos(infos)
     return observations, rewards, np.logical_or(terminated, truncated), infos
 
 
@@ -74,6 +74,6 @@ def _note(info: dict[str, Any], terminated: Any, truncated: Any) -> None:
         info[_KEY] = truncated and not terminated
 
 
-def _unexpected(infos: Any) -> TypeError:
+def _unexpected_infos(infos: Any) -> TypeError:
     expected = "Unexpected value of infos, as is_vector_envs=False, expects `info` to be a list or dict"
     return TypeError(f"{expected}, actual type: {type(infos)}")

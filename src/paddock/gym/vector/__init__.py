@@ -1,23 +1,23 @@
-"""``gymnasium.vector``. What needs processes is loaded when it is first asked for."""
+"""``gymnasium.vector``. What needs processes is loaded when first used."""
 
 from __future__ import annotations
 
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from paddock.core.vector_env import AutoresetMode, VectorEnv
+from paddock.aliases import add_aliases
+from paddock.core.vector_env import ArrayType, AutoresetMode, VectorEnv
 from paddock.core.vector_wrapper import (
     VectorActionWrapper,
     VectorObservationWrapper,
     VectorRewardWrapper,
     VectorWrapper,
 )
-from paddock.gym.vector import sync_vector_env, utils, vector_env
+from paddock.gym.vector import utils
 from paddock.vector.loop import SyncVectorEnv
 
 if TYPE_CHECKING:
-    from paddock.gym.vector import async_vector_env
-    from paddock.gym.vector.async_vector_env import AsyncState, AsyncVectorEnv
+    from paddock.vector.processes import AsyncState, AsyncVectorEnv
 
 __all__ = [
     "AsyncState",
@@ -31,6 +31,18 @@ __all__ = [
     "VectorWrapper",
     "utils",
 ]
+
+ALIASES = {
+    "async_vector_env": {"paddock.vector.processes": "AsyncState AsyncVectorEnv"},
+    "sync_vector_env": {"paddock.vector.loop": "SyncVectorEnv"},
+    "vector_env": {
+        "paddock.gym.vector": "ArrayType AutoresetMode VectorActionWrapper VectorEnv VectorObservationWrapper "
+        "VectorRewardWrapper VectorWrapper"
+    },
+}
+add_aliases(__name__, ALIASES)
+for _name in ("sync_vector_env", "vector_env"):  # attributes from the first import on, as in Gymnasium
+    import_module(f"{__name__}.{_name}")
 
 _WITH_PROCESSES = ("AsyncState", "AsyncVectorEnv", "async_vector_env")
 

@@ -1,23 +1,12 @@
-"""``gymnasium.wrappers``, and ``TorchToNumpy``, which Gymnasium's own check_env asks for in vain."""
+"""``gymnasium.wrappers``, and ``TorchToNumpy``, which Gymnasium's own check_env looks for in vain."""
 
-from paddock.core.lookup import suggestion
-from paddock.gym.wrappers import (
-    array_conversion,
-    atari_preprocessing,
-    common,
-    jax_to_numpy,
-    jax_to_torch,
-    numpy_to_torch,
-    rendering,
-    stateful_action,
-    stateful_observation,
-    stateful_reward,
-    transform_action,
-    transform_observation,
-    transform_reward,
-    utils,
-    vector,
-)
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
+from paddock.aliases import add_aliases
+from paddock.core.registry import suggestion
+from paddock.gym.wrappers import vector
 from paddock.wrappers import (
     AddRenderObservation,
     AddWhiteNoise,
@@ -60,6 +49,7 @@ from paddock.wrappers import (
     TransformObservation,
     TransformReward,
 )
+from paddock.wrappers.arrays import Device, load_library, module_namespace
 
 __all__ = [
     "AddRenderObservation",
@@ -104,6 +94,53 @@ __all__ = [
     "TransformReward",
     "vector",
 ]
+
+Array = Any
+
+
+def module_name_to_namespace(name: str) -> ModuleType:
+    return module_namespace(load_library(name))
+
+
+ALIASES = {
+    "array_conversion": {
+        "paddock.wrappers.arrays": "ArrayConversion array_conversion",
+        "paddock.gym.wrappers": "Array Device module_name_to_namespace module_namespace",
+    },
+    "atari_preprocessing": {"paddock.wrappers": "AtariPreprocessing"},
+    "common": {"paddock.wrappers": "Autoreset OrderEnforcing PassiveEnvChecker RecordEpisodeStatistics TimeLimit"},
+    "jax_to_numpy": {"paddock.wrappers.arrays": "JaxToNumpy jax_to_numpy numpy_to_jax"},
+    "jax_to_torch": {
+        "paddock.wrappers.arrays": "JaxToTorch jax_to_torch torch_to_jax",
+        "paddock.gym.wrappers": "Device",
+    },
+    "numpy_to_torch": {
+        "paddock.wrappers.arrays": "NumpyToTorch numpy_to_torch torch_to_numpy",
+        "paddock.gym.wrappers": "Device",
+    },
+    "rendering": {"paddock.wrappers": "AddWhiteNoise HumanRendering ObstructView RecordVideo RenderCollection"},
+    "stateful_action": {"paddock.wrappers": "RepeatAction StickyAction"},
+    "stateful_observation": {
+        "paddock.wrappers": "DelayObservation FrameStackObservation MaxAndSkipObservation NormalizeObservation "
+        "TimeAwareObservation"
+    },
+    "stateful_reward": {"paddock.wrappers": "NormalizeReward"},
+    "transform_action": {"paddock.wrappers": "ClipAction DiscretizeAction RescaleAction TransformAction"},
+    "transform_observation": {
+        "paddock.wrappers": "AddRenderObservation DiscretizeObservation DtypeObservation FilterObservation "
+        "FlattenObservation GrayscaleObservation RescaleObservation ReshapeObservation ResizeObservation "
+        "TransformObservation"
+    },
+    "transform_reward": {"paddock.wrappers": "ClipReward TransformReward"},
+    "utils": {
+        "paddock.wrappers.normalize": "RunningMeanStd update_mean_var_count_from_moments",
+        "paddock.spaces.batch": "create_zero_array",
+        "paddock.wrappers.rescale": "rescale_box",
+    },
+}
+add_aliases(__name__, ALIASES)
+for _name in ALIASES:  # attributes from the first import on, as in Gymnasium
+    import_module(f"{__name__}.{_name}")
 
 _RENAMED = {
     "AutoResetWrapper": "Autoreset",

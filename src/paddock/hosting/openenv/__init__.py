@@ -1,1 +1,1 @@
-"""OpenEnv's wire as pure functions: text in, values out, and back. Nothing here opens a socket."""
+"""OpenEnv's wire as pure functions (text in, values out, and back), and the connections of a client."""

@@ -1,15 +1,17 @@
-"""Bodies of OpenEnv's HTTP routes, in and out. What is wrong with a body is told in FastAPI's form, with status 422."""
+"""Bodies of OpenEnv's HTTP routes, in and out. Mistakes in a body are reported in FastAPI's form, with status 422."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from paddock.hosting.openenv.field_errors import Entry, Place, entry, extras, without_url
-from paddock.hosting.openenv.frames import Form
-from paddock.hosting.openenv.strict_json import NotJson, dump, parse_bounded
+from paddock.hosting.messages import read_schema
+from paddock.hosting.openenv import tool_form
+from paddock.hosting.openenv.space_form import action_schema, observation_schema, state_schema
+from paddock.hosting.openenv.wire import Entry, Form, NotJson, dump, entry, extras, parse_bounded, without_url
+from paddock.spaces import Space
 
 HEALTHY = b'{"status":"healthy"}'
 _NAME_LIMIT = 255
@@ -30,7 +32,7 @@ class HttpError:
 
 
 class _Wrong(Exception):
-    """One field is not as it should be."""
+    """What is wrong with one field."""
 
     def __init__(self, kind: str, message: str = "", ctx: dict[str, Any] | None = None) -> None:
         self.kind, self.message, self.ctx = kind, message, ctx
@@ -40,7 +42,7 @@ Check = Callable[[Any], Any]
 
 
 def reset_body(body: bytes) -> dict[str, Any] | HttpError:
-    """The arguments of ``POST /reset``, only those that were sent; an empty body has none."""
+    """The arguments of ``POST /reset`` that were sent; an empty body has none."""
     return {} if not body.strip() else _fields(body, {"seed": _optional(_seed), "episode_id": _optional(_name)})
 
 
@@ -52,7 +54,7 @@ def step_body(body: bytes) -> tuple[dict[str, Any], dict[str, Any]] | HttpError:
 
 
 def outcome_body(data: dict[str, Any], form: Form = "0.10") -> bytes:
-    """The answer to reset and step, from the data of a frame. Here a reward is a float, and metadata never left out."""
+    """The answer to reset and step, from the data of a frame. Here a reward is a float, and metadata always there."""
     reward = data["reward"]
     body = {"observation": data["observation"], "reward": None if reward is None else float(reward)}
     body["done"] = data["done"]
@@ -62,7 +64,7 @@ def outcome_body(data: dict[str, Any], form: Form = "0.10") -> bytes:
 
 
 def action_refused(entries: list[Entry]) -> HttpError:
-    """An action that is none: the entries as they are, not placed in the body."""
+    """For an invalid action: the entries with their own places, not those in the body."""
     return HttpError(422, entries)
 
 
@@ -95,7 +97,7 @@ def task_answer(route: str, value: Any, env_name: str) -> bytes:
 def task_failure(route: str, error_type: str) -> HttpError | None:
     """Why there is no answer, from the error's name; None for an error of another kind, which is a 500.
 
-    An environment that was not written for OpenEnv is not asked: it has no tasks ("NotImplementedError").
+    An environment that was not written for OpenEnv has no tasks: pass "NotImplementedError".
     """
     if error_type == "NotImplementedError":
         return HttpError(501, f"{TASK_METHODS[route][0]} is not supported for this environment")
@@ -103,7 +105,7 @@ def task_failure(route: str, error_type: str) -> HttpError | None:
 
 
 def unknown_environment(name: str) -> HttpError:
-    """For a name in the Task API's path that is not the environment's, in whatever case."""
+    """For a name in the Task API's path that is not the environment's, whatever its case."""
     return HttpError(404, f"unknown environment {name!r}")
 
 
@@ -121,21 +123,22 @@ def _fields(
     try:
         data = parse_bounded(body)
     except NotJson as problem:
-        return _not_json(problem)
+        match = _POSITION.fullmatch(str(problem))
+        reason, place = (match[1], int(match[2])) if match else (str(problem), 0)
+        return _unprocessable([entry("json_invalid", ("body", place), {}, "JSON decode error", {"error": reason})])
     if not isinstance(data, dict):
         message = "Input should be a valid dictionary or object to extract fields from"
         return _unprocessable([entry("model_attributes_type", ("body",), data, message)])
     found, problems = dict(data), []
     for name, check in checks.items():
-        place: Place = ("body", name)
         if name not in data:
             if name in required:
-                problems.append(entry("missing", place, data))
+                problems.append(entry("missing", ("body", name), data))
             continue
         try:
             found[name] = check(data[name])
         except _Wrong as wrong:
-            problems.append(entry(wrong.kind, place, data[name], wrong.message, wrong.ctx))
+            problems.append(entry(wrong.kind, ("body", name), data[name], wrong.message, wrong.ctx))
     if closed:
         problems += extras(data, checks, ("body",))
     return _unprocessable(problems) if problems else found
@@ -145,18 +148,12 @@ def _unprocessable(entries: list[Entry]) -> HttpError:
     return HttpError(422, without_url(entries))
 
 
-def _not_json(problem: NotJson) -> HttpError:
-    match = _POSITION.fullmatch(str(problem))
-    reason, place = (match[1], int(match[2])) if match else (str(problem), 0)
-    return _unprocessable([entry("json_invalid", ("body", place), {}, "JSON decode error", {"error": reason})])
-
-
 def _optional(check: Check) -> Check:
     return lambda value: None if value is None else check(value)
 
 
 def _integer(value: Any) -> int:
-    """As kind as pydantic: digits in a text and floats without a fraction are integers."""
+    """As lenient as pydantic: digits in a text and floats without a fraction are integers."""
     if isinstance(value, int):
         return int(value)
     if isinstance(value, str):
@@ -207,3 +204,48 @@ def _dictionary(value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise _Wrong("dict_type")
     return value
+
+
+# What ``/metadata`` and ``/schema`` show. An environment written for OpenEnv sends it in its ``metadata`` under
+# "openenv", schemas as JSON text; for all others it is made from the spaces.
+
+
+OPENENV_KEY = "openenv"  # in ``env.metadata``
+SCHEMAS = ("action", "observation", "state", "reset_observation")
+_FIELDS = ("name", "description", "readme_content", "version", "author", "documentation_url")
+
+
+def openenv_metadata(metadata: Mapping[str, Any]) -> dict[str, Any] | None:
+    """What an environment written for OpenEnv says about itself; None for any other."""
+    found = metadata.get(OPENENV_KEY)
+    return found if isinstance(found, dict) else None
+
+
+def metadata_body(name: str, metadata: Mapping[str, Any]) -> bytes:
+    """``GET /metadata``. ``name``: for an environment that does not give one."""
+    own = openenv_metadata(metadata) or metadata
+    fields: dict[str, Any] = {"name": name, "description": f"{name} environment", "version": "1.0.0"}
+    for field in _FIELDS if own is not metadata else ("description",):
+        if isinstance(own.get(field), str):
+            fields[field] = own[field]
+    return dump({field: fields.get(field) for field in _FIELDS})
+
+
+def schema_body(
+    action_space: Space[Any] | None,
+    observation_space: Space[Any] | None,
+    metadata: Mapping[str, Any],
+    form: Form = "0.10",
+    tools: tool_form.Tools | None = None,
+) -> bytes:
+    """``GET /schema``. ``tools``: of an environment that has some."""
+    schemas = {
+        "action": action_schema(action_space),
+        "observation": observation_schema(observation_space) if tools is None else tool_form.observation_schema(),
+        "state": state_schema(),
+    }
+    sent = (openenv_metadata(metadata) or {}).get("schemas")
+    if isinstance(sent, dict):
+        names = SCHEMAS if form == "0.10" else SCHEMAS[:3]
+        schemas.update({name: schema for name in names if (schema := read_schema(sent.get(name))) is not None})
+    return dump(schemas)

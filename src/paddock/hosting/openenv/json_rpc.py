@@ -1,6 +1,7 @@
-"""OpenEnv's JSON-RPC on ``/mcp``: requests, sessions and failures. Always an answer, never an HTTP error.
+"""OpenEnv's JSON-RPC on ``/mcp``: requests, sessions, failures and tools. Always an answer, never an HTTP error.
 
 On ``/mcp`` itself a websocket's frames have spaces after commas and colons; HTTP bodies and ``/ws`` frames have none.
+Tools are FastMCP's Python objects written down, not MCP: a tool that fails is an error here, a result in MCP.
 """
 
 from __future__ import annotations
@@ -9,9 +10,10 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
-from paddock.hosting.openenv import frames
-from paddock.hosting.openenv.field_errors import Entry, entry, extras, text_of
-from paddock.hosting.openenv.strict_json import NotJson, dump, parse_bounded
+from paddock.hosting import messages as m
+from paddock.hosting.openenv import wire
+from paddock.hosting.openenv.tool_form import Tool, ToolObservation, Tools, call, call_result, ending
+from paddock.hosting.openenv.wire import Entry, NotJson, dump, entry, extras, parse_bounded, text_of
 
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
@@ -41,7 +43,7 @@ class RpcRequest:
 
 
 def read(body: bytes | str, *, websocket: bool = False) -> RpcRequest | Answer:
-    """The request in a body or a frame, or the answer to what is none."""
+    """The request in a body or a frame, or the answer to something that is not a request."""
     try:
         data = parse_bounded(body)
     except NotJson as problem:
@@ -50,7 +52,7 @@ def read(body: bytes | str, *, websocket: bool = False) -> RpcRequest | Answer:
 
 
 def read_data(data: Any) -> RpcRequest | Answer:
-    """The same for data that is parsed already, as the ``data`` of a frame on ``/ws`` is."""
+    """The same for data that is already parsed, such as the ``data`` of a frame on ``/ws``."""
     if not isinstance(data, dict):
         return failure(None, PARSE_ERROR, "Parse error")
     problems = _problems(data)
@@ -76,12 +78,12 @@ def _problems(data: dict[str, Any]) -> list[Entry]:
 
 
 def success(id: str | int | None, result: Any) -> Answer:
-    """What came of a request."""
+    """The result of a request."""
     return {"jsonrpc": "2.0", "id": id, "result": result}
 
 
 def failure(id: str | int | None, code: int, message: str, data: Any = None) -> Answer:
-    """Why nothing did."""
+    """Why a request has no result."""
     return {"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message, "data": data}}
 
 
@@ -97,8 +99,8 @@ def session_created(request: RpcRequest, session: str, instructions: str = "") -
 
     ``instructions``: the task, where an episode has begun.
     """
-    told = {"instructions": instructions} if instructions else {}
-    return success(request.id, {"session_id": session, **told})
+    task = {"instructions": instructions} if instructions else {}
+    return success(request.id, {"session_id": session, **task})
 
 
 def session_closed(request: RpcRequest, session: str, *, attached: bool = False) -> Answer:
@@ -118,14 +120,14 @@ def session_unknown(request: RpcRequest, session: str) -> Answer:
 
 
 def session_own(request: RpcRequest) -> Answer:
-    """For a websocket that asks to close the session that it is."""
+    """For a websocket that asks to close its own session."""
     message = "Cannot close active WebSocket-managed session via MCP method"
     return failure(request.id, INVALID_REQUEST, message)
 
 
 def at_capacity(request: RpcRequest, active: int, most: int, why: str) -> Answer:
     """For a session that there is no room for, as on a websocket."""
-    refused = frames.at_capacity(active, most, why)
+    refused = wire.at_capacity(active, most, why)
     return failure(request.id, SERVER_ERROR, refused.message, refused.extra)
 
 
@@ -143,3 +145,51 @@ def body(answer: Answer) -> bytes:
 def websocket_frame(answer: Answer) -> str:
     """An answer on the websocket ``/mcp``."""
     return json.dumps(answer)
+
+
+_LIST, _CALL = TOOL_METHODS
+
+
+def request_of(request: RpcRequest, tools: Tools) -> m.Step | Answer:
+    """The Step to send to the environment, or the answer where none is needed."""
+    if request.method == _LIST:
+        return success(request.id, {"tools": [_describe_tool(one) for one in tools.values()]})
+    if request.method != _CALL:
+        return failure(request.id, METHOD_NOT_FOUND, f"Method not found: {request.method}")
+    name, arguments = request.params.get("name"), request.params.get("arguments")
+    if not name:
+        return failure(request.id, INVALID_PARAMS, "Missing 'name' in params")
+    problems = [] if isinstance(name, str) else [entry("string_type", ("name",), name)]
+    if not isinstance(arguments, (dict, type(None))):
+        problems.append(entry("dict_type", ("arguments",), arguments))
+    if problems:
+        return failure(request.id, INTERNAL_ERROR, text_of("CallToolRequestParams", problems))
+    return m.Step([0], [call(name, arguments or {})])
+
+
+def answer_to(request: RpcRequest, tools: Tools, reply: m.Reply) -> Answer:
+    """The environment's reply to that step."""
+    value = reply.value[0] if isinstance(reply, m.Done) else reply
+    if isinstance(value, m.Failed):
+        return failure(request.id, INTERNAL_ERROR, value.message)
+    observation, _, terminated, truncated, _ = value
+    obs = ToolObservation.of(observation)
+    if obs is None:
+        return failure(request.id, INTERNAL_ERROR, "The environment's answer is not a tool's.")
+    if obs.error is not None:
+        return failure(request.id, INTERNAL_ERROR, obs.error.message)
+    return success(request.id, call_result(tools.get(request.params["name"]), obs, ending(terminated, truncated)))
+
+
+def _describe_tool(tool: Tool) -> dict[str, Any]:
+    return {
+        "name": tool.name,
+        "title": None,
+        "description": tool.description,  # never null: then OpenEnv's client would show no tools at all
+        "inputSchema": tool.input_schema,
+        "outputSchema": tool.output_schema,
+        "icons": None,
+        "annotations": None,
+        "meta": {"fastmcp": {"tags": []}},
+        "execution": None,
+    }

@@ -1,7 +1,7 @@
 """Tools on OpenEnv's wire: the actions list_tools and call_tool and their observations, as its MCPEnvironment has them.
 
-Tools, results and schemas come from a worker, so nothing of them is taken for granted: an observation that is not what
-a tool environment returns has the form of any other environment's.
+Tools, results and schemas come from a worker, so none of them is trusted: an observation that is not what a tool
+environment returns has the form of any other environment's.
 """
 
 from __future__ import annotations
@@ -13,23 +13,20 @@ from typing import Any, Literal
 
 import msgspec
 
-from paddock.hosting.openenv.field_errors import Entry, entry, extras
-from paddock.hosting.openenv.frames import Form
-from paddock.hosting.openenv.gym_form import plain
-from paddock.hosting.openenv.requests import WireError, invalid
-from paddock.hosting.openenv.strict_json import dump
-from paddock.hosting.tool_list import told_tools
+from paddock.hosting.messages import read_tools
+from paddock.hosting.openenv.space_form import plain
+from paddock.hosting.openenv.wire import Entry, Form, WireError, dump, entry, extras, invalid
 
 Schema = dict[str, Any]
 
-_DEPTH = 40  # of a schema: more than anyone writes by hand
+_DEPTH = 40  # of a schema: deeper than any written by hand
 _DEFS = "#/$defs/"
-WRAP_MARK = "x-fastmcp-wrap-result"  # by which FastMCP's clients know that the result stands alone in an object
+WRAP_MARK = "x-fastmcp-wrap-result"  # tells FastMCP's clients that the object only wraps the result
 
 
 @dataclass(frozen=True)
 class Tool:
-    """``output_schema`` is that of an object, as MCP wants it; ``wraps``: the result stands in it as "result"."""
+    """``output_schema`` describes an object, as MCP requires; ``wraps``: the object holds the result as "result"."""
 
     name: str
     description: str
@@ -43,18 +40,20 @@ class Tools(dict[str, Tool]):
 
     @classmethod
     def of(cls, metadata: Mapping[str, Any]) -> Tools | None:
-        """Those that the environment told; None for one that has no tools at all."""
-        told = told_tools(metadata)
-        return None if told is None else cls({one["name"]: _tool(one) for one in told if _is_shallow(one)})
-
-
-def _tool(told: dict[str, Any]) -> Tool:
-    output, wraps = _as_object(told["output_schema"])
-    return Tool(told["name"], told["description"], told["input_schema"], output, wraps)
+        """Those in the environment's metadata; None for an environment without tools."""
+        declared = read_tools(metadata)
+        if declared is None:
+            return None
+        tools = cls()
+        for one in declared:
+            if _is_shallow(one):
+                output, wraps = _as_object(one["output_schema"])
+                tools[one["name"]] = Tool(one["name"], one["description"], one["input_schema"], output, wraps)
+        return tools
 
 
 def _as_object(schema: Schema | None) -> tuple[Schema | None, bool]:
-    """A result's schema as that of an object around it where it is none itself."""
+    """A result's schema, and whether it had to be wrapped to describe an object."""
     if schema is None or schema.get("type") == "object":
         return schema, False
     if any(not place.startswith(_DEFS) for place in _references(schema)):
@@ -72,7 +71,7 @@ def _references(schema: Any) -> list[str]:
 
 
 def _is_shallow(value: Any, left: int = _DEPTH) -> bool:
-    """Whether it can be walked and written without danger."""
+    """Whether it is shallow enough to walk and write."""
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     return left > 0 and all(_is_shallow(one, left - 1) for one in inner)
 
@@ -94,7 +93,7 @@ class _Error(msgspec.Struct):
     message: str
 
 
-class Seen(msgspec.Struct):
+class ToolObservation(msgspec.Struct):
     """An observation of a tool environment, read from a worker's data."""
 
     content: list[_Block] = []
@@ -105,40 +104,40 @@ class Seen(msgspec.Struct):
     sent: dict[str, Any] | None = None  # the result as it is to be sent, of an environment written for OpenEnv
 
     @staticmethod
-    def of(observation: Any) -> Seen | None:
-        """None for what is none."""
+    def of(observation: Any) -> ToolObservation | None:
+        """The observation as a tool environment's; None if it is not one."""
         try:
             found = msgspec.to_builtins(observation) if isinstance(observation, msgspec.Struct) else observation
             if isinstance(found, dict) and "content" in found:
-                return msgspec.convert(found, Seen)
+                return msgspec.convert(found, ToolObservation)
             return _of_openenv(found) if isinstance(found, dict) and "tool_name" in found else None
         except (msgspec.ValidationError, TypeError, RecursionError):
             return None
 
     @property
     def words(self) -> str:
-        """What it says to a model, without its pictures."""
-        told = [block for message in self.messages for block in message.content] or self.content
-        return "\n".join(block.text for block in told if block.type == "text")
+        """Its text for a model, without pictures."""
+        blocks = [block for message in self.messages for block in message.content] or self.content
+        return "\n".join(block.text for block in blocks if block.type == "text")
 
 
-msgspec.msgpack.Decoder(Seen)  # prepared before any thread can use it: see agentic.observations
+msgspec.msgpack.Decoder(ToolObservation)  # prepared before any thread can use it: see agentic.observations
 
 
-def _of_openenv(found: dict[str, Any]) -> Seen:
+def _of_openenv(found: dict[str, Any]) -> ToolObservation:
     """OpenEnv's own CallToolObservation, whose result is that of FastMCP's client."""
-    seen, sent = msgspec.convert({**found, "content": []}, Seen), found.get("result")
+    obs, sent = msgspec.convert({**found, "content": []}, ToolObservation), found.get("result")
     if not isinstance(sent, dict) or not isinstance(sent.get("content"), list):
-        return seen
-    seen.sent, seen.result = sent, sent.get("data")
+        return obs
+    obs.sent, obs.result = sent, sent.get("data")
     for block in sent["content"]:
         with suppress(msgspec.ValidationError):  # a sound, a link
-            seen.content.append(msgspec.convert({"mime_type": block.get("mimeType", ""), **block}, _Block))
-    return seen
+            obs.content.append(msgspec.convert({"mime_type": block.get("mimeType", ""), **block}, _Block))
+    return obs
 
 
 def is_listing(data: dict[str, Any]) -> bool:
-    """Whether a step's data asks which tools there are; ``action_of`` tells what is wrong with it."""
+    """Whether a step's data asks for the list of tools; ``action_of`` says what is wrong with it."""
     return data.get("type") == "list_tools"
 
 
@@ -170,7 +169,7 @@ def call(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 def listing_data(tools: Tools, form: Form = "0.10") -> dict[str, Any]:
-    """The answer to list_tools, as the ``data`` of a frame. It needs neither a worker nor an episode."""
+    """The answer to list_tools, as the ``data`` of a frame. It takes neither a worker nor an episode."""
     listed = [
         {"name": one.name, "description": one.description, "input_schema": one.input_schema} for one in tools.values()
     ]
@@ -180,7 +179,7 @@ def listing_data(tools: Tools, form: Form = "0.10") -> dict[str, Any]:
 
 def outcome_data(
     tools: Tools,
-    seen: Seen,
+    obs: ToolObservation,
     info: dict[str, Any],
     *,
     reward: float | None = None,
@@ -188,20 +187,20 @@ def outcome_data(
     truncated: bool = False,
     form: Form = "0.10",
 ) -> dict[str, Any]:
-    """What came of a reset (no reward) or a step. ``metadata`` is empty, as OpenEnv's, unless there is more to tell."""
+    """The result of a reset (no reward) or a step. ``metadata`` is empty, as in OpenEnv, unless there is an info."""
     metadata: dict[str, Any] = {"info": plain(info)} if info else {}
     metadata |= {name: True for name, ended in (("terminated", terminated), ("truncated", truncated)) if ended}
     observation: dict[str, Any] = {"metadata": metadata} if form == "0.10" else {}
-    if seen.tool_name is not None:
-        error = None if seen.error is None else {"error_type": seen.error.error_type, "message": seen.error.message}
-        result = None if error is not None else call_result(tools.get(seen.tool_name), seen)
-        observation |= {"tool_name": seen.tool_name, "result": result, "error": error}
+    if obs.tool_name is not None:
+        error = None if obs.error is None else {"error_type": obs.error.error_type, "message": obs.error.message}
+        result = None if error is not None else call_result(tools.get(obs.tool_name), obs)
+        observation |= {"tool_name": obs.tool_name, "result": result, "error": error}
     else:
-        if seen.error is not None:
-            observation["error"] = {"error_type": seen.error.error_type, "message": seen.error.message}
-        observation["content"] = [_own(block) for block in seen.content]
+        if obs.error is not None:
+            observation["error"] = {"error_type": obs.error.error_type, "message": obs.error.message}
+        observation["content"] = [_to_paddock_block(block) for block in obs.content]
         observation["messages"] = [
-            {"role": one.role, "content": [_own(block) for block in one.content]} for one in seen.messages
+            {"role": one.role, "content": [_to_paddock_block(block) for block in one.content]} for one in obs.messages
         ]
     number = None if reward is None else float(reward)
     data: dict[str, Any] = {"observation": observation, "reward": number, "done": bool(terminated or truncated)}
@@ -210,15 +209,15 @@ def outcome_data(
     return data
 
 
-def call_result(tool: Tool | None, seen: Seen, over: dict[str, bool] | None = None) -> dict[str, Any]:
-    """What a tool gave, as FastMCP's client shows it. ``data`` is never lost, as it is there without a return type.
+def call_result(tool: Tool | None, obs: ToolObservation, over: dict[str, bool] | None = None) -> dict[str, Any]:
+    """A tool's result as FastMCP's client shows it. Unlike there, ``data`` is not lost without a return type.
 
-    ``over``: how the episode ended, where nothing beside the result could tell.
+    ``over``: how the episode ended, where only the result can say so.
     """
-    if seen.sent is not None:
-        return seen.sent
-    result = plain(seen.result)
-    structured, wraps = structured_of(tool, seen, result)
+    if obs.sent is not None:
+        return obs.sent
+    result = plain(obs.result)
+    structured, wraps = structured_of(tool, obs, result)
     meta: dict[str, Any] = {"fastmcp": {"wrap_result": True}} if wraps else {}
     if over:
         meta["paddock"] = over
@@ -226,41 +225,41 @@ def call_result(tool: Tool | None, seen: Seen, over: dict[str, bool] | None = No
         {"type": "text", "text": block.text, "annotations": None, "meta": None}
         if block.type == "text"
         else {"type": "image", "data": block.data, "mimeType": block.mime_type, "annotations": None, "meta": None}
-        for block in blocks_of(seen, result)
+        for block in blocks_of(obs, result)
     ]
     return {
         "content": content,
         "structured_content": structured,
         "meta": meta or None,
-        "data": (seen.words or None) if result is None else result,
+        "data": (obs.words or None) if result is None else result,
         "is_error": False,
     }
 
 
-def ended(terminated: bool, truncated: bool) -> dict[str, bool] | None:
+def ending(terminated: bool, truncated: bool) -> dict[str, bool] | None:
     """How the episode ended, if it did."""
     return {"terminated": bool(terminated), "truncated": bool(truncated)} if terminated or truncated else None
 
 
-def structured_of(tool: Tool | None, seen: Seen, result: Any) -> tuple[dict[str, Any] | None, bool]:
+def structured_of(tool: Tool | None, obs: ToolObservation, result: Any) -> tuple[dict[str, Any] | None, bool]:
     """A result as an object, and whether it was put into one."""
-    if seen.sent is not None:
-        told = seen.sent.get("structured_content")
-        return (told if isinstance(told, dict) else None), False
+    if obs.sent is not None:
+        structured = obs.sent.get("structured_content")
+        return (structured if isinstance(structured, dict) else None), False
     if tool is not None and tool.wraps:
         return {"result": result}, True
     return (result, False) if isinstance(result, dict) else (None, False)
 
 
-def blocks_of(seen: Seen, result: Any) -> list[_Block]:
-    """What there is to read: the environment's own blocks, or its result as text."""
-    if seen.content or result is None:
-        return seen.content
+def blocks_of(obs: ToolObservation, result: Any) -> list[_Block]:
+    """The content: the environment's own blocks, or its result as text."""
+    if obs.content or result is None:
+        return obs.content
     return [_Block("text", result if isinstance(result, str) else dump(result).decode())]
 
 
-def _own(block: _Block) -> dict[str, Any]:
-    """A block as paddock spells it."""
+def _to_paddock_block(block: _Block) -> dict[str, Any]:
+    """A block in paddock's spelling."""
     if block.type == "text":
         return {"type": "text", "text": block.text}
     return {"type": "image", "data": block.data, "mime_type": block.mime_type}

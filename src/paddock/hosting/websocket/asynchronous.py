@@ -1,4 +1,4 @@
-"""AsyncConnection: a websocket for asyncio. Events go to a function as they come; what it does must not take long."""
+"""AsyncConnection: a websocket for asyncio. Events go to a function as they come, which must not block."""
 
 from __future__ import annotations
 
@@ -7,12 +7,9 @@ from collections.abc import Callable
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from paddock.hosting.websocket.connection import ClientConnection
-from paddock.hosting.websocket.dialing import default_context
-from paddock.hosting.websocket.endpoint import Endpoint
+from paddock.hosting.websocket.connection import MESSAGE_BYTES, ClientConnection, Piece, Split
+from paddock.hosting.websocket.endpoint import Endpoint, default_context
 from paddock.hosting.websocket.events import NORMAL, Closed, Event, WebSocketError
-from paddock.hosting.websocket.masking import Piece
-from paddock.hosting.websocket.reading import MESSAGE_BYTES, Split
 
 if TYPE_CHECKING:
     import ssl
@@ -22,7 +19,7 @@ OnEnd = Callable[[BaseException | Closed], None]
 
 
 class AsyncConnection(asyncio.BufferedProtocol):
-    """Made by ``connect``. ``on_end`` is told once why nothing more will come, unless this side aborted."""
+    """Made by ``connect``. ``on_end`` is called once when nothing more will come, but not after ``abort``."""
 
     def __init__(self, ws: ClientConnection, on_event: OnEvent, on_end: OnEnd) -> None:
         loop = asyncio.get_running_loop()
@@ -33,7 +30,7 @@ class AsyncConnection(asyncio.BufferedProtocol):
         self._writable = asyncio.Event()
         self._writable.set()
         self.is_writable = True  # whether ``drain`` would not wait
-        self._told = False
+        self._end_reported = False
 
     @classmethod
     async def connect(
@@ -49,9 +46,9 @@ class AsyncConnection(asyncio.BufferedProtocol):
         max_bytes: int = MESSAGE_BYTES,
         split: Split | None = None,
     ) -> AsyncConnection:
-        """A connection, by ``timeout_s`` at the latest: UpgradeRefused, OSError or TimeoutError if not.
+        """Connect within ``timeout_s``: UpgradeRefused, OSError or TimeoutError if that fails.
 
-        ``dial_s``: so much of that for the server to accept, which ``on_accept`` hears.
+        ``dial_s``: how much of that the server has to accept; then ``on_accept`` is called.
         """
         ws = ClientConnection(endpoint, max_bytes=max_bytes, split=split)
         connection = cls(ws, on_event, on_end)
@@ -76,7 +73,7 @@ class AsyncConnection(asyncio.BufferedProtocol):
         on_accept: Callable[[], None] | None,
     ) -> None:
         loop = asyncio.get_running_loop()
-        # TCP first and alone: only a server that does not accept is given up before the whole time is over.
+        # TCP first and alone: only a server that does not accept is given up early.
         if endpoint.unix is not None:
             dialing = loop.create_unix_connection(asyncio.Protocol, endpoint.unix)
         else:
@@ -104,7 +101,7 @@ class AsyncConnection(asyncio.BufferedProtocol):
 
     @property
     def subprotocol(self) -> str | None:
-        """The one that the server chose of those that were offered."""
+        """The one that the server chose among those offered."""
         return self._ws.subprotocol
 
     # asyncio calls these. TCP_NODELAY is its default.
@@ -120,7 +117,7 @@ class AsyncConnection(asyncio.BufferedProtocol):
         ws = self._ws
         try:
             alone = ws.received(count)
-            if alone is not None:  # hot: one small message and nothing else
+            if alone is not None:  # hot: one small message by itself
                 self._on_event(alone)
                 return
             if not self._opened.done() and ws.is_open:
@@ -165,17 +162,15 @@ class AsyncConnection(asyncio.BufferedProtocol):
     def _end(self, why: BaseException | Closed) -> None:
         if not self._opened.done():
             self._opened.set_exception(why if isinstance(why, BaseException) else self._ws.cut_off())
-            self._told = True
-        if not self._told:
-            self._told = True
+            self._end_reported = True
+        if not self._end_reported:
+            self._end_reported = True
             self._on_end(why)
         if self._transport is not None:
             self._transport.close()
 
-    # For the owner
-
     def send(self, data: Piece) -> None:
-        """Send a message of bytes. It is on its way; ``drain`` waits for a peer that is slow to take it."""
+        """Begin to send a message of bytes; ``drain`` waits for a peer that is slow to take it."""
         self._transport.write(self._ws.message(data))
 
     def send_text(self, text: str) -> None:
@@ -183,7 +178,7 @@ class AsyncConnection(asyncio.BufferedProtocol):
         self._transport.write(self._ws.text(text))
 
     def ping(self) -> None:
-        """Ask the server to show that it is there."""
+        """Ask the server to show that it is alive."""
         self._transport.write(self._ws.ping())
 
     async def drain(self) -> None:
@@ -191,8 +186,8 @@ class AsyncConnection(asyncio.BufferedProtocol):
         await self._writable.wait()
 
     async def close(self, code: int = NORMAL, reason: str = "", *, timeout_s: float = 1.0) -> None:
-        """Take leave and wait so long for the server to do the same. Safe to call twice."""
-        self._told = True
+        """Close, and wait up to ``timeout_s`` for the server to do the same. Safe to call twice."""
+        self._end_reported = True
         if not self._lost.done() and self._transport is not None:
             self._ws.close(code, reason)
             self._write_outgoing()
@@ -200,7 +195,7 @@ class AsyncConnection(asyncio.BufferedProtocol):
         self.abort()
 
     def abort(self) -> None:
-        """Close the socket and say nothing; safe to call twice."""
-        self._told = True
+        """Close the socket without a Close frame; safe to call twice."""
+        self._end_reported = True
         if self._transport is not None:
             self._transport.abort()

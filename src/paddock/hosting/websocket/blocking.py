@@ -1,8 +1,8 @@
-"""BlockingConnection: a websocket for code that waits. A small round trip is one system call each way.
+"""BlockingConnection: a websocket for blocking code. A small round trip is one system call each way.
 
-Python's own time limit of a socket would poll before each call. Here the kernel keeps it: the socket blocks, and gives
-up after TICK_S, when the owner looks at its clock. A reader would get wrong: ``recv`` may return None before its
-deadline is over for no other reason than that.
+Python's own timeout of a socket would poll before each call. Here the kernel keeps it: the socket blocks, and gives up
+after TICK_S, when the owner looks at its clock. For that reason alone, ``recv`` may return
+None before its deadline is over.
 """
 
 from __future__ import annotations
@@ -18,14 +18,10 @@ from contextlib import suppress
 from math import inf
 from typing import TYPE_CHECKING
 
-from paddock.hosting.frames import wait_for
-from paddock.hosting.waiting import Waiting
-from paddock.hosting.websocket.connection import ClientConnection
-from paddock.hosting.websocket.dialing import dial
-from paddock.hosting.websocket.endpoint import Endpoint
+from paddock.hosting.frames import SpinWait, wait_for
+from paddock.hosting.websocket.connection import MESSAGE_BYTES, ClientConnection, Piece, Split
+from paddock.hosting.websocket.endpoint import Endpoint, dial
 from paddock.hosting.websocket.events import NORMAL, Binary, Closed, Event, WebSocketError
-from paddock.hosting.websocket.masking import Piece
-from paddock.hosting.websocket.reading import MESSAGE_BYTES, Split
 
 if TYPE_CHECKING:
     import ssl
@@ -37,11 +33,10 @@ _SOON_S = 400e-6  # a server on this machine has replied by then
 
 
 class BlockingConnection:
-    """Connects when made, by ``timeout_s`` at the latest: UpgradeRefused, OSError or TimeoutError if it can't.
+    """Connects when made, within ``timeout_s``: UpgradeRefused, OSError or TimeoutError if that fails.
 
-    ``dial_s``: so much of that for the server to accept, which ``on_accept`` hears.
-
-    After an error of any method it is of no more use; ``abort`` it.
+    ``dial_s``: how much of that the server has to accept; then ``on_accept`` is called. After an error of any method
+    ``abort`` it.
     """
 
     def __init__(
@@ -59,9 +54,9 @@ class BlockingConnection:
         ends_s = time.monotonic() + timeout_s
         self._sock = dial(endpoint, ends_s, context, dial_s=dial_s, on_accept=on_accept)
         self._abandoned = weakref.finalize(self, self._sock.close)
-        # TLS may have read what is not asked for yet, and may have to write to read: it is polled.
+        # TLS may have read ahead, and may have to write in order to read: it is polled.
         self._kernel_waits = _KERNEL_WAITS and not endpoint.secure
-        self._reply = Waiting(self._sock, _SOON_S) if self._kernel_waits and _HAS_POLL else None
+        self._spin = SpinWait(self._sock, _SOON_S) if self._kernel_waits and _HAS_POLL else None
         self._alone: Binary | None = None  # the message of the last read, if it was one and nothing else
         try:
             if self._kernel_waits:
@@ -78,16 +73,16 @@ class BlockingConnection:
 
     @property
     def subprotocol(self) -> str | None:
-        """The one that the server chose of those that were offered."""
+        """The one that the server chose among those offered."""
         return self._ws.subprotocol
 
     @property
     def is_closed(self) -> bool:
-        """Whether the peer has taken leave, or its end of the socket is closed."""
+        """Whether the peer has sent a Close, or closed its end of the socket."""
         return self._ws.closed is not None
 
     def fileno(self) -> int:
-        """For poll. What was read already does not show there: ask ``recv`` until it has nothing."""
+        """For poll. It does not show what was read already: call ``recv`` until it returns None."""
         return self._sock.fileno()
 
     def send(self, data: Piece, timeout_s: float = 60.0) -> None:
@@ -99,11 +94,11 @@ class BlockingConnection:
         self._send(self._ws.text(text), timeout_s)
 
     def ping(self, timeout_s: float = 10.0) -> None:
-        """Ask the server to show that it is there."""
+        """Ask the server to show that it is alive."""
         self._send(self._ws.ping(), timeout_s)
 
     def recv(self, timeout_s: float | None = None) -> Event | None:
-        """The next event. None if none came within the time, or within TICK_S. 0: only what is here."""
+        """The next event; None if none came within ``timeout_s``, or within TICK_S. 0: only what is here."""
         ws = self._ws
         event = ws.next()
         if event is None:
@@ -116,7 +111,7 @@ class BlockingConnection:
             try:
                 self._write(answer, time.monotonic() + TICK_S)
             except OSError:  # half an answer may be out
-                if type(event) is not Closed:  # a peer that took leave may be gone already
+                if type(event) is not Closed:  # a peer that sent a Close may be gone already
                     raise
         return event
 
@@ -143,39 +138,32 @@ class BlockingConnection:
             if left_s < TICK_S:
                 if not _ready(self._sock, left_s):
                     return False
-            elif self._reply is not None:
-                self._reply.is_soon()
+            elif self._spin is not None:
+                self._spin.spin_until_readable()
             try:
                 count = self._sock.recv_into(self._ws.buffer())
             except BlockingIOError:
                 return False  # after TICK_S
         else:
-            read = self._read_polled(time.monotonic() + min(left_s, TICK_S))
-            if read is None:
-                return False
-            count = read
+            tick_ends_s = time.monotonic() + min(left_s, TICK_S)
+            while True:
+                try:
+                    count = self._sock.recv_into(self._ws.buffer())
+                    break
+                except OSError as error:
+                    if not _only_waits(error):
+                        raise
+                    if not _ready(self._sock, tick_ends_s - time.monotonic(), write=_wants_to_write(error)):
+                        return False
         self._alone = None
         if count:
             self._alone = self._ws.received(count)
         else:
-            self._eof()
+            was_open = self._ws.is_open
+            self._ws.eof()
+            if not was_open:
+                raise self._ws.cut_off()
         return True
-
-    def _read_polled(self, ends_s: float) -> int | None:
-        while True:
-            try:
-                return self._sock.recv_into(self._ws.buffer())
-            except OSError as error:
-                if not _only_waits(error):
-                    raise
-                if not _ready(self._sock, ends_s - time.monotonic(), write=_wants_to_write(error)):
-                    return None
-
-    def _eof(self) -> None:
-        was_open = self._ws.is_open
-        self._ws.eof()
-        if not was_open:
-            raise self._ws.cut_off()
 
     def _send(self, frame: bytes | memoryview, timeout_s: float) -> None:
         sent = 0
@@ -202,7 +190,7 @@ class BlockingConnection:
                     _ready(self._sock, left_s, write=not _wants_to_read(error))
 
     def close(self, code: int = NORMAL, reason: str = "", *, timeout_s: float = 1.0) -> Closed | None:
-        """Take leave and wait so long for the server to do the same. Safe to call twice."""
+        """Close, and wait up to ``timeout_s`` for the server to do the same. Safe to call twice."""
         if self._sock.fileno() == -1:
             return self._ws.closed
         ends_s = time.monotonic() + timeout_s
@@ -218,7 +206,7 @@ class BlockingConnection:
         return self._ws.closed
 
     def abort(self) -> None:
-        """Close the socket and say nothing; safe to call twice."""
+        """Close the socket without a Close frame; safe to call twice."""
         self._abandoned()
 
 
@@ -227,7 +215,7 @@ def _only_waits(error: OSError) -> bool:
     return isinstance(error, BlockingIOError) or _wants_to_read(error) or _wants_to_write(error)
 
 
-# By name: whoever has met one of these has imported ssl, nobody else should have to.
+# By name: only code that meets one of these has imported ssl.
 def _wants_to_read(error: OSError) -> bool:
     return type(error).__name__ == "SSLWantReadError"
 
@@ -237,14 +225,14 @@ def _wants_to_write(error: OSError) -> bool:
 
 
 def _ready(sock: socket.socket, seconds: float, *, write: bool = False) -> bool:
-    """Wait until the socket can be read, or written, for at most so long."""
+    """Whether the socket can be read, or written, within so many seconds."""
     if _HAS_POLL:
         return wait_for(sock.fileno(), select.POLLOUT if write else select.POLLIN, max(0.0, seconds))
     return any(select.select([] if write else [sock], [sock] if write else [], [], max(0.0, seconds)))
 
 
 def _limit(sock: socket.socket, seconds: float) -> None:
-    """Let the kernel end a blocking call after so long."""
+    """Let the kernel end a blocking call after so many seconds."""
     sock.setblocking(True)
     whole = int(seconds)
     value = struct.pack("@ll", whole, int((seconds - whole) * 1e6))

@@ -1,4 +1,4 @@
-"""What a websocket connection tells its owner, and how it fails. Pings are answered before anyone is told."""
+"""What a websocket connection reports to its owner, and its errors. Pings are answered before they are reported."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import msgspec
 from paddock.errors import BadFrame, Unreachable
 
 NORMAL = 1000
-GOING_AWAY = 1001
 PROTOCOL_ERROR = 1002
 NO_CODE = 1005  # a Close without one; never on the wire
 ABNORMAL = 1006  # the connection ended without a Close; never on the wire
@@ -37,7 +36,7 @@ class Pong(msgspec.Struct, frozen=True):
 
 
 class Ping(msgspec.Struct, frozen=True):
-    """The peer asks whether this end is there; the connection has answered already."""
+    """The peer asked whether this end is alive; the connection has answered already."""
 
     data: bytes
 
@@ -53,7 +52,7 @@ Event: TypeAlias = "Binary | Text | Ping | Pong | Closed"
 
 
 class WebSocketError(BadFrame):
-    """The peer broke the protocol; ``close_code`` is what it is told."""
+    """The peer broke the protocol; ``close_code`` is for the Close that says so."""
 
     def __init__(self, message: str, close_code: int = PROTOCOL_ERROR) -> None:
         super().__init__(message)
@@ -61,7 +60,7 @@ class WebSocketError(BadFrame):
 
 
 class UpgradeRefused(Unreachable):
-    """The server answered, but not with a websocket. ``status``: HTTP's, 0 for none; ``body``: how it begins."""
+    """The server answered, but not with a websocket. ``status``: HTTP's, 0 for none; ``body``: its beginning."""
 
     def __init__(self, message: str, *, status: int = 0, body: bytes = b"", retry_after_s: float | None = None) -> None:
         super().__init__(message)

@@ -1,4 +1,4 @@
-"""The lines of a trace as types, and as text. A line that is longer or fuller than a reader takes is never written."""
+"""The lines of a trace as types, and as text. A line that is too long or too full for a reader is never written."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ MESSAGE_LIMIT = 2000
 
 @dataclass(frozen=True)
 class Limits:
-    """How much a reader takes on. ``held_bytes``: of all episodes that have begun and not ended, arrays included."""
+    """How much a reader accepts. ``held_bytes``: of all episodes that have begun and not ended, arrays included."""
 
     line_bytes: int = 32 << 20
-    line_pieces: int = 1 << 20  # brackets and commas: what each of them makes takes many times its bytes
+    line_pieces: int = 1 << 20  # brackets and commas: each makes an object that takes many times its bytes
     array_bytes: int = 1 << 30
     held_bytes: int = 4 << 30
     episodes: int = 1 << 20
@@ -34,7 +34,7 @@ class _Line(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, tag_field=
 
 
 class Header(_Line, tag="header"):
-    """An episode begins. ``spaces``: those of this episode, the number of an earlier one with the same, or none."""
+    """An episode begins. ``spaces``: its own, the number of an earlier episode with the same ones, or none."""
 
     format: str
     env: str | None = None
@@ -47,14 +47,14 @@ class Header(_Line, tag="header"):
     about: Any = None
 
 
-class Reset(_Line, tag="reset"):
+class ResetLine(_Line, tag="reset"):
     """What ``reset`` returned."""
 
     observation: Any
     info: Any
 
 
-class Stepped(_Line, tag="step"):
+class StepLine(_Line, tag="step"):
     """An action, and what ``step`` returned."""
 
     action: Any
@@ -65,50 +65,46 @@ class Stepped(_Line, tag="step"):
     info: Any
 
 
-class Error(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+class EpisodeError(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """Why an episode has no return: ``code`` as on the wire."""
 
     code: str
     message: str
 
 
-class End(_Line, tag="end"):
-    """Nothing more comes of this episode. ``total`` is its return; none where an error ended it."""
+class EndLine(_Line, tag="end"):
+    """The episode is over. ``total`` is its return; none where an error ended it."""
 
-    error: Error | None = None
+    error: EpisodeError | None = None
     total: Any = msgspec.field(name="return", default=None)
 
 
 class Seal(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, tag_field="type", tag="seal"):
-    """Nothing more comes at all. ``sha256``: over every line before this one, so that none can be left out."""
+    """The trace is over. ``sha256``: over every line before this one, so that none can be left out."""
 
     episodes: int
     sha256: str
 
 
-Line = Header | Reset | Stepped | End
+Line = Header | ResetLine | StepLine | EndLine
 
 
 def to_text(line: Line | Seal) -> bytes:
-    """The line with its end. ASCII, so that no text in it can drive a terminal or end a line early."""
+    """The line with its newline. ASCII, so that no text in it can control a terminal or end a line early."""
     fields = msgspec.to_builtins(line)
     first = {name: fields.pop(name) for name in ("type", "episode") if name in fields}
     text = json.dumps({**first, **fields}, allow_nan=False, separators=(",", ":")).encode("ascii") + b"\n"
-    if not isinstance(line, Seal) and _is_too_much(text):
+    if not isinstance(line, Seal) and (len(text) > LIMITS.line_bytes or pieces(text) > LIMITS.line_pieces):
         raise InvalidTrace(
-            f"episode {line.episode}: a {type(line).__name__.lower()} line of {len(text)} bytes and {pieces(text)} "
-            f"brackets and commas; at most {LIMITS.line_bytes} and {LIMITS.line_pieces} are read. "
+            f"episode {line.episode}: a {first['type']} line of {len(text)} bytes and {pieces(text)} brackets and "
+            f"commas; at most {LIMITS.line_bytes} and {LIMITS.line_pieces} are read. "
             f"Put numbers into arrays, or record less."
         )
     return text
 
 
-def _is_too_much(text: bytes) -> bool:
-    return len(text) > LIMITS.line_bytes or pieces(text) > LIMITS.line_pieces
-
-
 def from_text(text: bytes, limits: Limits = LIMITS) -> Line | Seal:
-    """The line, or a ValueError in words that follow the line's number."""
+    """The line, or a ValueError whose text goes after the line's number."""
     if pieces(text) > limits.line_pieces:
         raise ValueError(f"more than {limits.line_pieces} brackets and commas")
     try:
@@ -116,24 +112,24 @@ def from_text(text: bytes, limits: Limits = LIMITS) -> Line | Seal:
         line: Line | Seal = msgspec.convert(data, Line | Seal)
         return line
     except json.JSONDecodeError as error:
-        raise ValueError(f"no JSON: {error.msg} at character {error.pos}") from None
+        raise ValueError(f"not JSON: {error.msg} at character {error.pos}") from None
     except UnicodeDecodeError:
-        raise ValueError("no UTF-8") from None
+        raise ValueError("not UTF-8") from None
     except RecursionError:
         raise ValueError("nested too deeply") from None
     except msgspec.ValidationError as error:
-        raise ValueError(f"no line of a trace: {error}") from None
+        raise ValueError(f"not a line of a trace: {error}") from None
 
 
 def pieces(text: bytes) -> int:
-    """Brackets and commas, those in strings too."""
+    """Count brackets and commas, those in strings too."""
     return text.count(b"[") + text.count(b"{") + text.count(b",")
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):  # two readers might take two different ones
-        raise ValueError("a key stands twice in one object")
+        raise ValueError("a key occurs twice in one object")
     return found
 
 
@@ -145,4 +141,4 @@ def _float(digits: str) -> float:
 
 
 def _constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not JSON")

@@ -1,48 +1,104 @@
 """Read a trace that anyone may have written. Episodes come as they end; those that broke off come last.
 
-A last line without its end is what a crash leaves behind: it is left out and ``torn`` says so. Any other flaw is an
-InvalidTrace, for then someone changed the file.
+A last line without its newline is what a crash leaves behind: it is skipped, and ``torn`` says so. Any other flaw is an
+InvalidTrace: someone changed the file.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from paddock.core.spec import EnvSpec
 from paddock.errors import InvalidSpace, InvalidSpec, InvalidTrace, NoCanonicalForm
-from paddock.record.identity import environment_digest
-from paddock.record.trace.arrays import ArraySource, beside
-from paddock.record.trace.episode import Episode, Forms, Step
+from paddock.record.digest import known_digests
 from paddock.record.trace.lines import (
     FORMAT,
     LIMITS,
-    End,
+    EndLine,
+    EpisodeError,
     Header,
     Limits,
     Line,
-    Reset,
+    ResetLine,
     Seal,
-    Stepped,
+    StepLine,
     from_text,
     pieces,
 )
-from paddock.record.trace.values import member, unfold
+from paddock.record.trace.values import ArraySource, arrays_path, member, unfold
 from paddock.spaces import Space
 
 if TYPE_CHECKING:
     import os
+
+
+@dataclass(frozen=True)
+class Forms:
+    """Action and observation as they stand in the trace, arrays included: what a replay compares."""
+
+    observation: Any
+    action: Any = None
+
+
+@dataclass(frozen=True)
+class Step:
+    """One action, and what ``step`` returned."""
+
+    action: Any
+    observation: Any
+    reward: float
+    terminated: bool
+    truncated: bool
+    info: dict[str, Any]
+    forms: Forms = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Episode:
+    """An episode of a trace. Observations and actions are members of the recorded spaces.
+
+    The class of a recorded Struct is not known here: its members are dicts with the same fields. ``number``: unique in
+    the file. ``observation`` and ``info`` are those of the reset, None where that failed. ``env`` names the environment
+    as the recorder did, ``digest`` is that of its spec. ``ended`` is False if the recording broke off. ``error`` says
+    why there is no return.
+    """
+
+    number: int
+    env: str | None
+    spec: EnvSpec | None
+    digest: str | None
+    seed: int | None
+    options: dict[str, Any] | None
+    task: Any
+    about: dict[str, Any]
+    observation_space: Space[Any] | None
+    action_space: Space[Any] | None
+    observation: Any
+    info: dict[str, Any] | None
+    steps: Sequence[Step]
+    ended: bool
+    error: EpisodeError | None
+    forms: Forms | None = field(repr=False)
+
+    @property
+    def total_return(self) -> float | None:
+        """The sum of the rewards; None if an error ended the episode or the recording broke off."""
+        if self.error is not None or not self.ended:
+            return None
+        return sum((step.reward for step in self.steps), 0.0)
+
 
 _PIECE_BYTES = 64  # about what a bracket or comma comes to in memory
 _NAME_LIMIT = 1000
 
 
 class TraceReader:
-    """The episodes of the trace at ``path``; each iteration reads it again and leaves two facts behind.
+    """The episodes of the trace at ``path``. Each iteration reads the file again, and sets two attributes:
 
     ``torn``: how the last line broke off. ``sealed``: whether the file ends with a seal, so that no episode is missing.
     """
@@ -54,7 +110,7 @@ class TraceReader:
 
     def __iter__(self) -> Iterator[Episode]:
         self.torn, self.sealed = None, False
-        arrays = ArraySource(beside(self.path), self._limits)
+        arrays = ArraySource(arrays_path(self.path), self._limits)
         try:
             with self.path.open("rb") as file:
                 yield from self._episodes(file, arrays)
@@ -62,7 +118,7 @@ class TraceReader:
             arrays.close()
 
     def _episodes(self, file: IO[bytes], arrays: ArraySource) -> Iterator[Episode]:
-        desk = _Desk(arrays, self._limits)
+        open_episodes = _OpenEpisodes(arrays, self._limits)
         number = 0
         while text := file.readline(self._limits.line_bytes + 1):
             number += 1
@@ -72,15 +128,15 @@ class TraceReader:
                 self.torn = f"line {number} has no end: the recording broke off in it"
                 break
             try:
-                done = desk.take(text)
+                done = open_episodes.read_line(text)
             except (ValueError, InvalidSpace, InvalidSpec) as error:
                 raise self._flaw(number, str(error)) from None
             except RecursionError:
                 raise self._flaw(number, "nested too deeply") from None
             if done is not None:
                 yield done
-        self.sealed = desk.sealed
-        yield from desk.unfinished()
+        self.sealed = open_episodes.sealed
+        yield from open_episodes.unfinished_episodes()
 
     def _flaw(self, line: int, what: str) -> InvalidTrace:
         return InvalidTrace(f"{self.path}: line {line}: {what.rstrip('.')}.")
@@ -98,7 +154,7 @@ class _Open:
     steps: list[Step] = field(default_factory=list)
     cost: int = 0
 
-    def episode(self, end: End | None) -> Episode:
+    def episode(self, end: EndLine | None) -> Episode:
         observation, info, forms = self.first or (None, None, None)
         header = self.header
         return Episode(
@@ -119,74 +175,72 @@ class _Open:
         )
 
 
-class _Desk:
-    """The episodes that are open, line by line. Whatever is wrong is a ValueError in words."""
+class _OpenEpisodes:
+    """The episodes that have begun and not ended, line by line. Any flaw is a ValueError."""
 
     def __init__(self, arrays: ArraySource, limits: Limits) -> None:
         self._arrays, self._limits = arrays, limits
         self._open: dict[int, _Open] = {}
-        self._seen: set[int] = set()
+        self._numbers: set[int] = set()
         self._spaces: dict[int, tuple[Space[Any] | None, Space[Any] | None]] = {}
         self._held = 0
         self._hash = hashlib.sha256()
         self.sealed = False
 
-    def take(self, text: bytes) -> Episode | None:
-        """Read a line; the episode that it ends, if it does."""
+    def read_line(self, text: bytes) -> Episode | None:
+        """Read a line; returns the episode that it ends, if it ends one."""
         line = from_text(text, self._limits)
         if self.sealed:
             raise ValueError("a line after the seal, which is the last one")
         if isinstance(line, Seal):
-            self._check_seal(line)
+            if line.episodes != len(self._numbers):
+                raise ValueError(f"the seal is over {line.episodes} episodes, and {len(self._numbers)} are here")
+            if line.sha256 != self._hash.hexdigest():
+                raise ValueError("the seal is over other lines than these: some were changed, moved or left out")
+            self.sealed = True
             return None
         self._hash.update(text)
-        before = self._arrays.taken
-        if isinstance(line, Header):
-            opened = self._begin(line)
-        else:
-            opened = self._of(line)
-            self._go_on(opened, line)
-        cost = len(text) + _PIECE_BYTES * pieces(text) + self._arrays.taken - before
+        before = self._arrays.bytes_read
+        opened = self._begin(line) if isinstance(line, Header) else self._continue(line)
+        cost = len(text) + _PIECE_BYTES * pieces(text) + self._arrays.bytes_read - before
         self._held += cost
-        if not isinstance(line, Header) or not isinstance(line.spaces, dict):  # which are kept for those that follow
+        if not isinstance(line, Header) or not isinstance(line.spaces, dict):  # spaces stay for later episodes
             opened.cost += cost
-        if isinstance(line, End):
+        if isinstance(line, EndLine):
             self._held -= self._open.pop(line.episode).cost
             return opened.episode(line)
         if self._held > self._limits.held_bytes:
             raise ValueError(f"the episodes that have not ended take more than {self._limits.held_bytes} bytes")
         return None
 
-    def _check_seal(self, line: Seal) -> None:
-        if line.episodes != len(self._seen):
-            raise ValueError(f"the seal is over {line.episodes} episodes, and {len(self._seen)} are here")
-        if line.sha256 != self._hash.hexdigest():
-            raise ValueError("the seal is over other lines than these: some were changed, moved or left out")
-        self.sealed = True
-
-    def unfinished(self) -> Iterator[Episode]:
-        """Those whose recording broke off."""
+    def unfinished_episodes(self) -> Iterator[Episode]:
+        """The episodes whose recording broke off."""
         for opened in self._open.values():
             yield opened.episode(None)
 
     def _begin(self, line: Header) -> _Open:
         if line.format != FORMAT:
             raise ValueError(f"the format {line.format!r:.60}; this paddock reads {FORMAT}")
-        if line.episode in self._seen or line.episode < 0:
+        if line.episode in self._numbers or line.episode < 0:
             raise ValueError(f"a second header of episode {line.episode}")
-        if len(self._seen) >= self._limits.episodes:
+        if len(self._numbers) >= self._limits.episodes:
             raise ValueError(f"more than {self._limits.episodes} episodes")
         if max(len(line.env or ""), len(line.digest or "")) > _NAME_LIMIT:
             raise ValueError(f"the name or the digest of an environment has more than {_NAME_LIMIT} characters")
         spec = None if line.spec is None else EnvSpec.from_json(json.dumps(line.spec))
         if spec is not None and line.digest is not None:
-            _check_digest(spec, line.digest)
+            try:
+                known = known_digests(spec)
+            except NoCanonicalForm as error:
+                raise ValueError(f"a digest of a spec that has none: {error}") from None
+            if line.digest not in known:
+                raise ValueError(f"the digest {line.digest!r:.70} is not that of the spec, which is {known[0]}")
         values = {name: self._unfold(getattr(line, name)) for name in ("options", "task", "about")}
         if any(values[name] is not None and not isinstance(values[name], dict) for name in ("options", "about")):
             raise ValueError("options and about are objects")
         values["about"] = values["about"] or {}
         opened = _Open(line, spec, self._spaces_of(line), values)
-        self._seen.add(line.episode)
+        self._numbers.add(line.episode)
         self._open[line.episode] = opened
         return opened
 
@@ -195,7 +249,7 @@ class _Desk:
             return None, None
         if isinstance(line.spaces, int):
             if line.spaces not in self._spaces:
-                raise ValueError(f"the spaces of episode {line.spaces}, which has told none")
+                raise ValueError(f"the spaces of episode {line.spaces}, whose header has none")
             return self._spaces[line.spaces]
         if line.spaces.keys() != {"observation", "action"}:
             raise ValueError("spaces are those of observation and action")
@@ -203,25 +257,23 @@ class _Desk:
         self._spaces[line.episode] = (read[0], read[1])
         return read[0], read[1]
 
-    def _of(self, line: Line) -> _Open:
+    def _continue(self, line: Line) -> _Open:
         opened = self._open.get(line.episode)
         if opened is None:
-            what = "after its end" if line.episode in self._seen else "without a header"
+            what = "after its end" if line.episode in self._numbers else "without a header"
             raise ValueError(f"a line of episode {line.episode} {what}")
-        return opened
-
-    def _go_on(self, opened: _Open, line: Line) -> None:
-        if isinstance(line, Reset):
+        if isinstance(line, ResetLine):
             if opened.first is not None:
                 raise ValueError(f"a second reset in episode {line.episode}")
             form = self._unfold(line.observation)
             opened.first = member(opened.spaces[0], form), self._info(line.info), Forms(form)
-        elif isinstance(line, Stepped):
+        elif isinstance(line, StepLine):
             opened.steps.append(self._step(opened, line))
-        elif isinstance(line, End):
-            _check_total(opened, line, self._unfold(line.total))
+        elif isinstance(line, EndLine):
+            self._check_total(opened, line)
+        return opened
 
-    def _step(self, opened: _Open, line: Stepped) -> Step:
+    def _step(self, opened: _Open, line: StepLine) -> Step:
         if opened.first is None:
             raise ValueError(f"a step of episode {line.episode} before its reset")
         if opened.steps and (opened.steps[-1].terminated or opened.steps[-1].truncated):
@@ -229,7 +281,7 @@ class _Desk:
         forms = Forms(action=self._unfold(line.action), observation=self._unfold(line.observation))
         reward = self._unfold(line.reward)
         if type(reward) not in (int, float):
-            raise ValueError(f"the reward {reward!r:.60} is no number")
+            raise ValueError(f"the reward {reward!r:.60} is not a number")
         return Step(
             action=member(opened.spaces[1], forms.action),
             observation=member(opened.spaces[0], forms.observation),
@@ -249,22 +301,13 @@ class _Desk:
     def _unfold(self, data: Any) -> Any:
         return unfold(data, self._arrays.fetch)
 
-
-def _check_digest(spec: EnvSpec, digest: str) -> None:
-    try:
-        own = environment_digest(spec)
-    except NoCanonicalForm as error:
-        raise ValueError(f"a digest of a spec that has none: {error}") from None
-    if own != digest:
-        raise ValueError(f"the digest {digest!r:.70} is not that of the spec, which is {own}")
-
-
-def _check_total(opened: _Open, line: End, total: Any) -> None:
-    """What an end claims is what the steps gave: a reader may look at the end alone."""
-    if line.error is not None:
-        if total is not None:
-            raise ValueError(f"episode {line.episode} has an error and a return")
-        return
-    summed = sum((step.reward for step in opened.steps), 0.0)
-    if type(total) not in (int, float) or (total != summed and (total == total or summed == summed)):
-        raise ValueError(f"the return {total!r:.60} of episode {line.episode}, whose rewards sum to {summed}")
+    def _check_total(self, opened: _Open, line: EndLine) -> None:
+        """What an end claims is what the steps gave: a program may read the end alone."""
+        total = self._unfold(line.total)
+        if line.error is not None:
+            if total is not None:
+                raise ValueError(f"episode {line.episode} has an error and a return")
+            return
+        summed = sum((step.reward for step in opened.steps), 0.0)
+        if type(total) not in (int, float) or (total != summed and (total == total or summed == summed)):
+            raise ValueError(f"the return {total!r:.60} of episode {line.episode}, whose rewards sum to {summed}")

@@ -1,6 +1,7 @@
-"""Write a trace, a line at a time. A line is with the system when a call returns: a crash loses nothing before it.
+"""Write a trace, line by line. The system has the line when a call returns: a crash loses nothing before it.
 
-Episodes may be written side by side, from several threads: every line says whose it is.
+Episodes may be written side by side, from several threads: every line names its episode. ``Recorder`` is the wrapper
+that writes all episodes of an environment.
 """
 
 from __future__ import annotations
@@ -9,16 +10,32 @@ import hashlib
 import json
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, SupportsFloat
 
 import numpy as np
 
-from paddock.errors import InvalidTrace, PaddockError
-from paddock.record.trace.arrays import ArrayFile, beside, write_all
-from paddock.record.trace.lines import FORMAT, MESSAGE_LIMIT, End, Error, Header, Line, Reset, Seal, Stepped, to_text
-from paddock.record.trace.opening import Opening
-from paddock.record.trace.values import Keep, free_form, member_form
+from paddock.core.env import Env, Info
+from paddock.core.spec import EnvSpec, entry_point_text
+from paddock.core.wrapper import Wrapper
+from paddock.errors import CustomSpaceError, InvalidSpace, InvalidSpec, InvalidTrace, NoCanonicalForm, PaddockError
+from paddock.record.digest import environment_digest
+from paddock.record.trace.lines import (
+    FORMAT,
+    MESSAGE_LIMIT,
+    EndLine,
+    EpisodeError,
+    Header,
+    Line,
+    ResetLine,
+    Seal,
+    StepLine,
+    to_text,
+)
+from paddock.record.trace.reader import Episode
+from paddock.record.trace.values import ArrayFile, Keep, arrays_path, free_form, member_form, write_all
 from paddock.spaces import Space
 from paddock.spaces.conform import Nonconforming, conform
 
@@ -29,17 +46,80 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 
-class TraceWriter:
-    """A new trace at ``path``, its arrays in ``path.arrays``. One that is there is refused unless ``overwrite``.
+@dataclass(frozen=True)
+class Opening:
+    """What a trace says of an episode before it begins: which environment, seed, task and spaces.
 
-    ``seal``: when it is closed, a last line says how many episodes there are and has a hash over all of them, so that
-    a reader notices if one is left out. Older readers refuse that line.
+    ``options`` and ``task`` are those of the reset; ``about`` is for your own notes.
+    """
+
+    env: str | None
+    spec: EnvSpec | None
+    digest: str | None
+    observation_space: Space[Any] | None
+    action_space: Space[Any] | None
+    seed: int | None
+    options: Mapping[str, Any] | None = None
+    task: Any = None
+    about: Mapping[str, Any] | None = None
+
+    @staticmethod
+    def of(env: Env[Any, Any], *, seed: int | None, name: str | None = None, **more: Any) -> Opening:
+        """For an environment that is about to be reset; ``name`` in place of its spec's id."""
+        spec, digest = env.spec, None
+        if spec is not None:
+            with suppress(NoCanonicalForm):  # a function among its arguments has no digest
+                digest = environment_digest(spec)
+        named = name or (entry_point_text(type(env.unwrapped)) if spec is None else spec.id)
+        return Opening(named, spec, digest, env.observation_space, env.action_space, seed, **more)
+
+    @staticmethod
+    def like(episode: Episode, *, about: Mapping[str, Any]) -> Opening:
+        """For an episode that was read, with other notes."""
+        return Opening(
+            env=episode.env,
+            spec=episode.spec,
+            digest=episode.digest,
+            observation_space=episode.observation_space,
+            action_space=episode.action_space,
+            seed=episode.seed,
+            options=episode.options,
+            task=episode.task,
+            about=about,
+        )
+
+    def spec_form(self) -> dict[str, Any] | None:
+        """The spec as JSON data; None if it contains code, which no trace carries."""
+        if self.spec is None:
+            return None
+        try:
+            form: dict[str, Any] = json.loads(self.spec.to_json())
+        except InvalidSpec:
+            return None
+        return form
+
+    def spaces_form(self) -> dict[str, Any] | None:
+        """The spaces as JSON data; None if one is of a custom class."""
+        if self.observation_space is None or self.action_space is None:
+            return None
+        try:
+            spaces = {"observation": self.observation_space, "action": self.action_space}
+            return {name: json.loads(space.to_json()) for name, space in spaces.items()}
+        except (CustomSpaceError, InvalidSpace):
+            return None
+
+
+class TraceWriter:
+    """A new trace at ``path``, its arrays in ``path.arrays``. An existing file is an error unless ``overwrite``.
+
+    ``seal``: closing adds a last line with the number of episodes and a hash over all of them, so that a reader notices
+    if one is left out. Older readers refuse that line.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, overwrite: bool = False, seal: bool = False) -> None:
         self.path = Path(path)
         self._hash = hashlib.sha256() if seal else None
-        arrays = beside(self.path)
+        arrays = arrays_path(self.path)
         for there in () if overwrite else (self.path, arrays):
             if there.exists():
                 raise FileExistsError(f"{there} exists, and a trace is not overwritten. Name another, or remove it.")
@@ -53,7 +133,7 @@ class TraceWriter:
         self._arrays = ArrayFile(arrays)
 
     def begin(self, opening: Opening, *, number: int | None = None) -> EpisodeWriter:
-        """The header of an episode, which gets the next number unless one is given."""
+        """Write the header of an episode, with the next number unless you give one."""
         spec, spaces = opening.spec_form(), opening.spaces_form()
         text = None if spaces is None else json.dumps(spaces)
         chosen: list[int] = []
@@ -88,7 +168,7 @@ class TraceWriter:
         return number
 
     def write(self, line_of: Callable[[Keep], Line]) -> None:
-        """Write a line, its arrays first. What can't be written leaves the trace as it was; a full disk ends it."""
+        """Write a line, its arrays first. An invalid line leaves the trace as it was; a full disk ends it."""
         with self._lock:
             if self._unusable:
                 raise InvalidTrace(f"{self.path} {self._unusable}")
@@ -105,11 +185,11 @@ class TraceWriter:
                 if self._hash is not None:
                     self._hash.update(text)
             except BaseException:  # half a line may be there: nothing can follow it
-                self._unusable = "could not be written; what is before that is whole."
+                self._unusable = "could not be written; everything before that is intact."
                 raise
 
     def close(self) -> None:
-        """Close the files. An episode without an end stays one that broke off. Safe to call twice."""
+        """Close the files. An episode without an end counts as broken off. Safe to call twice."""
         with self._lock:
             if self._hash is not None and not self._unusable and self._numbers:
                 write_all(self._file, to_text(Seal(episodes=len(self._numbers), sha256=self._hash.hexdigest())))
@@ -124,7 +204,7 @@ class TraceWriter:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-        if error is not None and not self._numbers:  # nothing came of it: the next try may have the name
+        if error is not None and not self._numbers:  # an empty trace: free the name for the next try
             self.path.unlink(missing_ok=True)
 
 
@@ -133,7 +213,7 @@ class EpisodeWriter:
 
     def __init__(self, trace: TraceWriter, number: int, opening: Opening, *, typed: bool) -> None:
         self._trace, self.number = trace, number
-        # A space of a class of one's own is not in the header, so its values are data like any other.
+        # A custom space is not in the header, so its values are data like any other.
         self._observations, self._actions = (opening.observation_space, opening.action_space) if typed else (None, None)
         self._total = 0.0
         self.over = False
@@ -141,7 +221,7 @@ class EpisodeWriter:
     def reset(self, observation: Any, info: Mapping[str, Any]) -> None:
         """What ``env.reset`` returned."""
         self._write(
-            lambda keep: Reset(
+            lambda keep: ResetLine(
                 episode=self.number,
                 observation=member_form(self._observations, observation, keep, "observation"),
                 info=_info_form(info, keep),
@@ -159,11 +239,14 @@ class EpisodeWriter:
     ) -> None:
         """The action, and what ``env.step`` returned."""
         number = float(reward)
-        fitted = action if self._actions is None else _fitted(self._actions, action)
+        if self._actions is not None:
+            # As the environment gets it: a list of numbers becomes an array, a dict a record.
+            with suppress(Nonconforming):
+                action = conform(self._actions, action)
         self._write(
-            lambda keep: Stepped(
+            lambda keep: StepLine(
                 episode=self.number,
-                action=member_form(self._actions, fitted, keep, "action"),
+                action=member_form(self._actions, action, keep, "action"),
                 observation=member_form(self._observations, observation, keep, "observation"),
                 reward=free_form(number, keep, "reward"),
                 terminated=bool(terminated),
@@ -174,18 +257,19 @@ class EpisodeWriter:
         self._total += number
 
     def end(self, error: tuple[str, str] | None = None) -> None:
-        """Nothing more comes. With an error, (code, message), there is no return, not even zero."""
-        told = None if error is None else Error(error[0], error[1][:MESSAGE_LIMIT])
+        """End the episode. With an error, (code, message), there is no return, not even zero."""
 
-        def line(keep: Keep) -> End:
+        def line(keep: Keep) -> EndLine:
             self.over = True
-            return End(episode=self.number, error=told, total=None if told else free_form(self._total, keep, "return"))
+            if error is None:
+                return EndLine(episode=self.number, total=free_form(self._total, keep, "return"))
+            return EndLine(episode=self.number, error=EpisodeError(error[0], error[1][:MESSAGE_LIMIT]))
 
         self._write(line)
 
     def _write(self, line_of: Callable[[Keep], Line]) -> None:
         def checked(keep: Keep) -> Line:
-            # While the trace is locked: who gave the episode up may have ended it from another thread.
+            # While the trace is locked: another thread may have given the episode up and ended it.
             if self.over:
                 raise InvalidTrace(f"Episode {self.number} of {self._trace.path} has ended. Begin another.")
             return line_of(keep)
@@ -193,13 +277,76 @@ class EpisodeWriter:
         self._trace.write(checked)
 
 
-def _fitted(space: Space[Any], action: Any) -> Any:
-    """The action as the environment gets it: a list of numbers is an array by then, a dict a record."""
-    try:
-        return conform(space, action)
-    except Nonconforming:
-        return action
-
-
 def _info_form(info: Mapping[str, Any], keep: Keep) -> Any:
     return free_form(dict(info), keep, "info", drop=True)
+
+
+class Recorder(Wrapper[Any, Any, Any, Any]):
+    """Writes every episode of ``env`` into ``trace``: a path, for a trace that ends with ``close``, or your own writer.
+
+    It changes nothing, so no spec names it. If the environment raises, that is the episode's error; an episode that you
+    leave with another reset simply ends there. Give each reset a seed: only then can the episode be replayed.
+
+    >>> import paddock, tempfile
+    >>> from paddock.record.trace import Recorder, TraceReader
+    >>> path = tempfile.mkdtemp() + "/cartpole.jsonl"
+    >>> with Recorder(paddock.make("CartPole-v1"), path) as env:
+    ...     observation, info = env.reset(seed=1)
+    ...     observation, reward, terminated, truncated, info = env.step(0)
+    >>> [(episode.seed, len(episode.steps), episode.total_return) for episode in TraceReader(path)]
+    [(1, 1, 1.0)]
+    """
+
+    def __init__(self, env: Env[Any, Any], trace: str | os.PathLike[str] | TraceWriter) -> None:
+        super().__init__(env)
+        self._owned = not isinstance(trace, TraceWriter)
+        self._trace = trace if isinstance(trace, TraceWriter) else TraceWriter(trace)
+        self._episode: EpisodeWriter | None = None
+
+    def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Any, Info]:
+        self._end()
+        opening = Opening.of(self.env, seed=seed, options=options)
+        try:
+            observation, info = self.env.reset(seed=seed, options=options)
+        except BaseException as error:
+            self._trace.begin(opening).end(describe_error(error))
+            raise
+        task = info.get("task")
+        if isinstance(task, Mapping) and {"split", "index"} <= task.keys():  # only now known: the seed drew it
+            opening = replace(opening, task=dict(task))
+        self._episode = self._trace.begin(opening)
+        self._episode.reset(observation, info)
+        return observation, info
+
+    def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, Info]:
+        try:
+            result = self.env.step(action)
+        except BaseException as error:
+            self._end(error)
+            raise
+        if self._episode is not None:
+            self._episode.step(action, *result)
+            if result[2] or result[3]:
+                self._end()
+        return result
+
+    def close(self) -> None:
+        try:
+            self._end()
+        finally:
+            if self._owned:
+                self._trace.close()
+            self.env.close()
+
+    def _end(self, error: BaseException | None = None) -> None:
+        episode, self._episode = self._episode, None
+        if episode is not None:
+            episode.end(None if error is None else describe_error(error))
+
+    def _append_to_spec(self, spec: EnvSpec) -> EnvSpec:
+        return spec
+
+
+def describe_error(error: BaseException) -> tuple[str, str]:
+    """The code and the message of an error, for the end of an episode."""
+    return (error.code if isinstance(error, PaddockError) else "ENV_ERROR"), f"{type(error).__name__}: {error}"

@@ -18,7 +18,7 @@ from importlib.machinery import (
     SourcelessFileLoader,
 )
 
-from paddock.sandbox.inside.failed import LockFailed
+from paddock.sandbox.inside import LockFailed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -9,8 +9,7 @@ import os
 import stat
 import struct
 
-from paddock.sandbox.inside.failed import LockFailed
-from paddock.sandbox.inside.loader import loader_of
+from paddock.sandbox.inside import LockFailed
 from paddock.sandbox.inside.syscalls import (
     LANDLOCK_ADD_RULE,
     LANDLOCK_CREATE_RULESET,
@@ -22,7 +21,7 @@ from paddock.sandbox.inside.syscalls import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
     from typing import Any
 
 EXECUTE, WRITE_FILE, READ_FILE, READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
@@ -61,6 +60,8 @@ USES = {
 
 ASK_VERSION = 1
 RULE_PATH, RULE_PORT = 1, 2
+PT_INTERP = 3
+PATH_MAX = 4096
 
 
 def version() -> int:
@@ -79,18 +80,24 @@ def confine(config: Mapping[str, Any]) -> None:
     ports = config.get("connect_ports", ())
     if ports and abi < 4:
         raise LockFailed(
-            f"Landlock {abi} knows no TCP ports; {list(ports)} cannot be told from others (needs 4, Linux 6.7)"
+            f"Landlock ABI {abi} has no rules for TCP ports, so {list(ports)} can't be allowed (needs ABI 4, Linux 6.7)"
         )
     rights = FILE_RIGHTS[min(abi, 5)]
     try:
-        ruleset = _ruleset(abi, rights, tcp=ports is not None)
+        words = [rights]
+        if abi >= 4:
+            words.append(BIND_TCP | CONNECT_TCP if ports is not None else 0)
+        if abi >= 6:
+            words.append(ABSTRACT_SOCKETS | SIGNALS)
+        attributes = struct.pack(f"={len(words)}Q", *words)
+        ruleset = syscall(LANDLOCK_CREATE_RULESET, attributes, len(attributes), 0)
     except OSError as error:
         raise LockFailed(f"Landlock {abi} took no rules: {error}") from error
     try:
         for use, wanted in USES.items():
             for path in config.get(use, ()):
                 _allow(ruleset, path, wanted & rights)
-        for path in _loaders(config.get("execute", ())):
+        for path in {loader for loader in map(loader_of, config.get("execute", ())) if loader is not None}:
             _allow(ruleset, path, (READ | EXECUTE) & rights)
         for port in ports or ():
             syscall(LANDLOCK_ADD_RULE, ruleset, RULE_PORT, struct.pack("=QQ", CONNECT_TCP, port), 0)
@@ -102,21 +109,11 @@ def confine(config: Mapping[str, Any]) -> None:
         os.close(ruleset)
 
 
-def _ruleset(abi: int, rights: int, *, tcp: bool) -> int:
-    words = [rights]
-    if abi >= 4:
-        words.append(BIND_TCP | CONNECT_TCP if tcp else 0)
-    if abi >= 6:
-        words.append(ABSTRACT_SOCKETS | SIGNALS)
-    attributes = struct.pack(f"={len(words)}Q", *words)
-    return syscall(LANDLOCK_CREATE_RULESET, attributes, len(attributes), 0)
-
-
 def _allow(ruleset: int, path: str, rights: int) -> None:
     try:
         place = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except OSError as error:
-        raise LockFailed(f"{path!r} is to be allowed, but it cannot be opened: {error}") from error
+        raise LockFailed(f"{path!r} should be allowed, but can't be opened: {error}") from error
     try:
         if not stat.S_ISDIR(os.fstat(place).st_mode):
             rights &= ON_A_FILE
@@ -127,5 +124,29 @@ def _allow(ruleset: int, path: str, rights: int) -> None:
         os.close(place)
 
 
-def _loaders(programs: Iterable[str]) -> set[str]:
-    return {loader for loader in map(loader_of, programs) if loader is not None}
+def loader_of(path: str) -> str | None:
+    """The dynamic loader that an ELF program names: to run the program, the loader must be allowed to run too.
+
+    ``/lib64/ld-linux-x86-64.so.2`` for most programs; None for folders, scripts and static programs. The program after
+    a script's ``#!`` is not followed: the policy must name that one.
+    """
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError:
+        return None
+    try:
+        head = os.pread(file, 64, 0)
+        if head[:6] != b"\x7fELF\x02\x01":  # 64 bits, little-endian: both architectures that we know
+            return None
+        (table,) = struct.unpack_from("<Q", head, 32)
+        size, count = struct.unpack_from("<HH", head, 54)
+        for number in range(count):
+            entry = os.pread(file, size, table + number * size)
+            kind, _, offset, _, _, length = struct.unpack_from("<IIQQQQ", entry)
+            if kind == PT_INTERP and 1 < length <= PATH_MAX:
+                return os.fsdecode(os.pread(file, length, offset).rstrip(b"\0"))
+    except (OSError, struct.error):
+        return None
+    finally:
+        os.close(file)
+    return None

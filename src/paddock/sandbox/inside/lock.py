@@ -1,18 +1,29 @@
 """Put the wall up around this process, layer by layer, each of which needs the rights that the next one takes away.
 
-There is no way back, and no half: a layer that was asked for and is refused raises, and the caller must end.
+There is no way back, and no half a wall: a layer that is refused raises, and the caller must end.
 """
 
 from __future__ import annotations
 
+import ctypes
 import os
+import resource
 
-from paddock.sandbox.inside.failed import LockFailed as LockFailed
-from paddock.sandbox.inside.identity import become
+from paddock.sandbox.inside import LockFailed
 from paddock.sandbox.inside.landlock import confine, version
-from paddock.sandbox.inside.limits import limit
 from paddock.sandbox.inside.seccomp import restrict
-from paddock.sandbox.inside.syscalls import ARCHITECTURES, PR_SET_PDEATHSIG, prctl, several_threads
+from paddock.sandbox.inside.syscalls import (
+    ARCHITECTURES,
+    PR_CAP_AMBIENT,
+    PR_CAP_AMBIENT_CLEAR_ALL,
+    PR_CAPBSET_DROP,
+    PR_SET_DUMPABLE,
+    PR_SET_NO_NEW_PRIVS,
+    PR_SET_PDEATHSIG,
+    prctl,
+    several_threads,
+    syscall,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,10 +34,14 @@ LAYERS = ("identity", "limits", "landlock", "seccomp")
 # Files that everyone has and that answer to no ioctl; a device besides them is driven by ioctls that we cannot list.
 PLAIN_DEVICES = {f"/dev/{name}" for name in ("null", "zero", "full", "random", "urandom")}
 SIGKILL = 9
+INFINITE = resource.RLIM_INFINITY
+CAPABILITY_VERSION = 0x20080522  # _LINUX_CAPABILITY_VERSION_3: two words of 32 bits for each set
+EINVAL = 22
+EPERM = 1
 
 
 def lock(config: Mapping[str, Any]) -> None:
-    """Apply ``{"identity": …, "limits": …, "landlock": …, "seccomp": …}`` in this order; see each module for its part.
+    """Apply ``{"identity": …, "limits": …, "landlock": …, "seccomp": …}`` in this order.
 
     A layer whose value is None is left out, except that privileges always go; without the key "identity" even those
     stay (the tests of single layers need that). ``"death_signal": true`` has this process killed when the thread that
@@ -50,14 +65,92 @@ def lock(config: Mapping[str, Any]) -> None:
     if landlock is not None:
         confine(landlock)
     if config.get("seccomp") is not None:
-        restrict(config["seccomp"], machine=machine, more=_consequences(landlock))
+        # Before version 3, Landlock lets code truncate what it may not write.
+        truncate = landlock is None or version() >= 3
+        devices = landlock is not None and any(path not in PLAIN_DEVICES for path in landlock.get("devices", ()))
+        restrict(config["seccomp"], machine=machine, more={"truncate": truncate, "devices": devices})
 
 
-def _consequences(landlock: Mapping[str, Any] | None) -> dict[str, bool]:
-    """What the layer before means for the list of system calls."""
-    if landlock is None:
-        return {"truncate": True, "devices": False}
-    return {
-        "truncate": version() >= 3,  # earlier ones let anyone truncate what he may not write
-        "devices": any(path not in PLAIN_DEVICES for path in landlock.get("devices", ())),
-    }
+def become(identity: Mapping[str, int] | None) -> None:
+    """Take on that uid and gid (None: keep ours), and give up every privilege and every way to gain one.
+
+    The order is what makes it hold: the bounding set goes while the right to drop it is still there.
+    """
+    try:
+        powerful = any(_capabilities())
+        bounded = _drop_bounding_set()
+        prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL)
+        if identity is not None:
+            _change_user(identity["uid"], identity["gid"])
+        syscall(ARCHITECTURES[os.uname().machine][3], _header(), (ctypes.c_uint32 * 6)())  # capset: none
+        prctl(PR_SET_NO_NEW_PRIVS, 1)
+        # Others of the same user may neither trace this process nor read its memory; changing the user reset it.
+        prctl(PR_SET_DUMPABLE, 0)
+    except OSError as error:
+        raise LockFailed(f"the identity {identity} could not be taken on: {error}") from error
+    # Without capabilities nothing can be done about the bounding set, and with no_new_privs nothing comes of it.
+    if powerful and not bounded:
+        raise LockFailed("the bounding set of capabilities could not be emptied: CAP_SETPCAP is missing")
+    if any(_capabilities()):
+        raise LockFailed("capabilities were left over")
+
+
+def _drop_bounding_set() -> bool:
+    """Return whether nothing is left in it."""
+    for number in range(64):
+        try:
+            prctl(PR_CAPBSET_DROP, number)
+        except OSError as error:
+            if error.errno == EINVAL:  # past the last capability that this kernel has
+                return True
+            if error.errno == EPERM:
+                return False
+            raise
+    return True
+
+
+def _change_user(uid: int, gid: int) -> None:
+    if (
+        os.geteuid() == uid
+        and os.getegid() == gid
+        and os.getuid() == uid
+        and os.getgid() == gid
+        and not any(_capabilities())
+    ):
+        return  # an ordinary user may not even clear the groups
+    os.setgroups([])
+    os.setresgid(gid, gid, gid)
+    os.setresuid(uid, uid, uid)
+    if os.getresuid() != (uid, uid, uid) or os.getresgid() != (gid, gid, gid) or os.getgroups():
+        raise LockFailed(f"uid {uid} and gid {gid} did not take hold")
+
+
+def _header() -> ctypes.Array[ctypes.c_uint32]:
+    return (ctypes.c_uint32 * 2)(CAPABILITY_VERSION, 0)
+
+
+def _capabilities() -> list[int]:
+    """Effective, permitted and inheritable, as words of 32 bits."""
+    capget = ARCHITECTURES[os.uname().machine][2]
+    words = (ctypes.c_uint32 * 6)()
+    syscall(capget, _header(), words)
+    return list(words)
+
+
+def limit(limits: Mapping[str, float | None]) -> None:
+    """Set each limit by the end of its name (``{"NOFILE": 256}``); None leaves one as it is. None is ever raised."""
+    for name, value in limits.items():
+        if value is None:
+            continue
+        kind = getattr(resource, f"RLIMIT_{name}", None)
+        if kind is None:
+            raise LockFailed(f"there is no resource limit {name!r} here")
+        try:
+            wanted = -int(-value // 1)
+            hard = resource.getrlimit(kind)[1]
+            soft = wanted if hard == INFINITE else min(wanted, hard)
+            # The soft limit of CPU time sends SIGXCPU, which shows the cause. Code that catches it is killed 1 s later.
+            top = soft + 1 if name == "CPU" and hard == INFINITE else soft
+            resource.setrlimit(kind, (soft, top))
+        except (OSError, ValueError, OverflowError) as error:
+            raise LockFailed(f"the limit {name}={value!r} was refused: {error}") from error

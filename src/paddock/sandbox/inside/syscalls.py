@@ -22,6 +22,7 @@ ARCHITECTURES = {
 
 PR_SET_PDEATHSIG = 1
 PR_SET_DUMPABLE = 4
+PR_SET_NAME = 15
 PR_CAPBSET_DROP = 24
 PR_SET_NO_NEW_PRIVS = 38
 PR_CAP_AMBIENT = 47
@@ -34,30 +35,32 @@ _libc.syscall.restype = ctypes.c_long
 
 def syscall(number: int, *arguments: Any) -> int:
     """Whole numbers go as 64 bits, anything else as ctypes passes it (bytes and structures as pointers)."""
-    return _checked(_libc.syscall(ctypes.c_long(number), *map(_argument, arguments)))
+    passed = [ctypes.c_long(one) if isinstance(one, int) else one for one in arguments]
+    return _check(_libc.syscall(ctypes.c_long(number), *passed))
 
 
 def prctl(option: int, *arguments: int) -> int:
     """All four arguments are passed: several options refuse unless those that they do not use are 0."""
     padded = [*arguments, 0, 0, 0, 0][:4]
-    return _checked(_libc.prctl(ctypes.c_int(option), *(ctypes.c_ulong(one) for one in padded)))
+    return _check(_libc.prctl(ctypes.c_int(option), *(ctypes.c_ulong(one) for one in padded)))
+
+
+def name_process(name: bytes) -> None:
+    """What ``ps`` shows, at most 15 bytes: a fork has the command line of its parent."""
+    _libc.prctl(ctypes.c_int(PR_SET_NAME), name)
 
 
 def several_threads() -> bool:
     """Whether this process has more threads than this one. Landlock and prctl lock the calling thread only."""
     try:
         # Does nothing in a process of one thread and is EINVAL in others; needs no /proc.
-        _checked(_libc.unshare(ctypes.c_int(CLONE_THREAD)))
+        _check(_libc.unshare(ctypes.c_int(CLONE_THREAD)))
     except OSError as error:
         return error.errno == 22
     return False
 
 
-def _argument(value: Any) -> Any:
-    return ctypes.c_long(value) if isinstance(value, int) else value
-
-
-def _checked(result: int) -> int:
+def _check(result: int) -> int:
     if result < 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))

@@ -1,4 +1,4 @@
-"""pydantic models as records, and spaces as annotations in them. Imported when a class is one, so pydantic is there."""
+"""pydantic models as records, and spaces as annotations in them. Imported only when a class is a model."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ from pydantic import PydanticUserError, TypeAdapter, ValidationError
 from pydantic_core import core_schema
 
 from paddock.errors import InvalidSpace, InvalidValue
+from paddock.spaces.json_schema import Schema
 from paddock.spaces.json_value import encode
-from paddock.spaces.records.annotations import space_schema
 from paddock.spaces.records.fields import leaf_of_pydantic, open_up
-from paddock.spaces.records.hoist import Schema
 from paddock.spaces.records.kinds import refusal
-from paddock.spaces.records.leaves import KEPT, Member
-from paddock.spaces.records.walk import Mismatch, Walk, join
+from paddock.spaces.records.nodes import KEPT, Member, Mismatch, Walk, join
+from paddock.spaces.records.schema import space_schema
 from paddock.spaces.space import Space
 
 
@@ -67,7 +66,7 @@ def core_schema_of(space: Space[Any], source: Any, handler: Any) -> Any:
             context[KEPT].append(member)
             return {KEPT: len(context[KEPT]) - 1}
         if not space.contains(member):
-            raise InvalidValue(f"{type(member).__name__} is no member of {space!r:.100}")
+            raise InvalidValue(f"{type(member).__name__} is not a member of {space!r:.100}")
         return encode(space, member)
 
     return core_schema.no_info_plain_validator_function(

@@ -1,48 +1,46 @@
 """The wrappers for vector environments: ``gymnasium.wrappers.vector``, and those that Gymnasium has for one env only.
 
-A class here is a shell; what it does is the logic of the single wrapper of the same name, in ``paddock.wrappers``.
+A class here is a shell around the logic of the single wrapper of the same name in ``paddock.wrappers``.
 
-The names load when first used: most programs need few of them.
+Names load when first used: most programs need few of them.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from paddock.wrappers.vector.action import RepeatAction, StickyAction
-    from paddock.wrappers.vector.array_conversion import (
-        ArrayConversion,
-        JaxToNumpy,
-        JaxToTorch,
-        NumpyToTorch,
-        TorchToNumpy,
-    )
-    from paddock.wrappers.vector.human_rendering import HumanRendering
-    from paddock.wrappers.vector.info_list import DictInfoToList
-    from paddock.wrappers.vector.noise import AddWhiteNoise, ObstructView
-    from paddock.wrappers.vector.observation import FrameStackObservation, MaxAndSkipObservation
-    from paddock.wrappers.vector.record_video import RecordVideo
-    from paddock.wrappers.vector.reward import ClipReward, TransformReward
+    from paddock.wrappers.vector.arrays import ArrayConversion, JaxToNumpy, JaxToTorch, NumpyToTorch, TorchToNumpy
+    from paddock.wrappers.vector.rendering import AddWhiteNoise, HumanRendering, ObstructView, RecordVideo
     from paddock.wrappers.vector.stateful import (
         DelayObservation,
+        FrameStackObservation,
+        MaxAndSkipObservation,
         NormalizeObservation,
         NormalizeReward,
+        RecordEpisodeStatistics,
+        RepeatAction,
+        StickyAction,
         TimeAwareObservation,
     )
-    from paddock.wrappers.vector.stateless_action import ClipAction, DiscretizeAction, RescaleAction
-    from paddock.wrappers.vector.stateless_observation import (
+    from paddock.wrappers.vector.transform import (
         AddRenderObservation,
+        ClipAction,
+        ClipReward,
+        DictInfoToList,
+        DiscretizeAction,
         DiscretizeObservation,
         DtypeObservation,
         FilterObservation,
         FlattenObservation,
         GrayscaleObservation,
+        RescaleAction,
         RescaleObservation,
         ReshapeObservation,
         ResizeObservation,
+        TransformAction,
+        TransformObservation,
+        TransformReward,
     )
-    from paddock.wrappers.vector.statistics import RecordEpisodeStatistics
-    from paddock.wrappers.vector.transform import TransformAction, TransformObservation
     from paddock.wrappers.vector.vectorize import (
         VectorizeTransformAction,
         VectorizeTransformObservation,
@@ -91,32 +89,20 @@ __all__ = [
 ]
 
 _NAMES = {
-    "action": ("RepeatAction", "StickyAction"),
-    "array_conversion": ("ArrayConversion", "JaxToNumpy", "JaxToTorch", "NumpyToTorch", "TorchToNumpy"),
-    "human_rendering": ("HumanRendering",),
-    "info_list": ("DictInfoToList",),
-    "noise": ("AddWhiteNoise", "ObstructView"),
-    "observation": ("FrameStackObservation", "MaxAndSkipObservation"),
-    "record_video": ("RecordVideo",),
-    "reward": ("ClipReward", "TransformReward"),
-    "stateful": ("DelayObservation", "NormalizeObservation", "NormalizeReward", "TimeAwareObservation"),
-    "stateless_action": ("ClipAction", "DiscretizeAction", "RescaleAction"),
-    "stateless_observation": (
-        "AddRenderObservation",
-        "DiscretizeObservation",
-        "DtypeObservation",
-        "FilterObservation",
-        "FlattenObservation",
-        "GrayscaleObservation",
-        "RescaleObservation",
-        "ReshapeObservation",
-        "ResizeObservation",
+    "arrays": "ArrayConversion JaxToNumpy JaxToTorch NumpyToTorch TorchToNumpy",
+    "rendering": "AddWhiteNoise HumanRendering ObstructView RecordVideo",
+    "stateful": (
+        "DelayObservation FrameStackObservation MaxAndSkipObservation NormalizeObservation NormalizeReward "
+        "RecordEpisodeStatistics RepeatAction StickyAction TimeAwareObservation"
     ),
-    "statistics": ("RecordEpisodeStatistics",),
-    "transform": ("TransformAction", "TransformObservation"),
-    "vectorize": ("VectorizeTransformAction", "VectorizeTransformObservation", "VectorizeTransformReward"),
+    "transform": (
+        "AddRenderObservation ClipAction ClipReward DictInfoToList DiscretizeAction DiscretizeObservation "
+        "DtypeObservation FilterObservation FlattenObservation GrayscaleObservation RescaleAction RescaleObservation "
+        "ReshapeObservation ResizeObservation TransformAction TransformObservation TransformReward"
+    ),
+    "vectorize": "VectorizeTransformAction VectorizeTransformObservation VectorizeTransformReward",
 }
-_HOMES = {name: module for module, names in _NAMES.items() for name in names}
+_HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
 
 
 def __getattr__(name: str) -> Any:

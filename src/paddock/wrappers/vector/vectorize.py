@@ -1,6 +1,6 @@
 """Single wrappers at work on n lanes: VectorizeTransformObservation, …Action and …Reward.
 
-paddock's own have a form for all lanes at once; a function, or a subclass of yours, is called lane by lane.
+paddock's own wrappers run on all lanes at once; a function, or a subclass of yours, is called lane by lane.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from paddock.core.vector_wrapper import VectorWrapper
 from paddock.core.wrapper import ActionWrapper, ObservationWrapper, RewardWrapper, Wrapper
 from paddock.errors import WrongClass
 from paddock.spaces import Space
-from paddock.wrappers.fitted import Fitted, FittedAction, FittedObservation
-from paddock.wrappers.logic import Lanes, Logic
+from paddock.wrappers.action import TransformAction
+from paddock.wrappers.lanes import Lanes
+from paddock.wrappers.logic import ActionMap, Logic, ObservationMap, SpaceMap
+from paddock.wrappers.many_lanes import StatelessAction, StatelessObservation, StatelessReward
+from paddock.wrappers.observation import TransformObservation
 from paddock.wrappers.reward import ClipReward
-from paddock.wrappers.transform_action import TransformAction
-from paddock.wrappers.transform_observation import TransformObservation
-from paddock.wrappers.vector.stateless import StatelessAction, StatelessObservation, StatelessReward
 
 AnyLanes = VectorEnv[Any, Any, Any]
 
 
-class OneOfThem(Env[Any, Any]):
-    """What a single wrapper is put around: an environment that has the spaces of one lane and nothing else."""
+class SingleLaneView(Env[Any, Any]):
+    """What a single wrapper wraps: an environment that has the spaces of one lane and nothing else."""
 
     def __init__(self, env: AnyLanes) -> None:
         self.observation_space = env.single_observation_space
@@ -35,36 +35,36 @@ class OneOfThem(Env[Any, Any]):
         self.metadata = env.metadata
 
 
-class _Observe(FittedObservation):
+class _Observe(ObservationMap):
     """``observation`` of a wrapper, lane by lane."""
 
-    def __init__(self, wrapper: ObservationWrapper[Any, Any, Any], given: Space[Any]) -> None:
-        self._fit(given, wrapper.observation_space, one=getattr(wrapper, "_straight", wrapper.observation))
+    def __init__(self, wrapper: ObservationWrapper[Any, Any, Any], source: Space[Any]) -> None:
+        self._set_spaces(source, wrapper.observation_space, one=getattr(wrapper, "_shortcut", wrapper.observation))
 
 
-class _Act(FittedAction):
+class _Act(ActionMap):
     """``action`` of a wrapper, lane by lane."""
 
-    def __init__(self, wrapper: ActionWrapper[Any, Any, Any], wanted: Space[Any]) -> None:
-        self._fit(wrapper.action_space, wanted, one=getattr(wrapper, "_straight", wrapper.action))
+    def __init__(self, wrapper: ActionWrapper[Any, Any, Any], target: Space[Any]) -> None:
+        self._set_spaces(wrapper.action_space, target, one=getattr(wrapper, "_shortcut", wrapper.action))
 
 
 class _Reward(Logic):
     """``reward`` of a wrapper, lane by lane."""
 
     def __init__(self, wrapper: RewardWrapper[Any, Any]) -> None:
-        self.one: Callable[[Any], Any] = getattr(wrapper, "_straight", wrapper.reward)
+        self.one: Callable[[Any], Any] = getattr(wrapper, "_shortcut", wrapper.reward)
 
     def reward(self, memory: Any, lanes: Lanes, reward: Any) -> Any:
         dtype = reward.dtype if reward.dtype.kind == "f" else np.float64
-        # Plain numbers, as single environments give them.
+        # Plain numbers, as single environments return them.
         return np.fromiter(map(self.one, reward.tolist()), dtype, len(reward))
 
 
-def _put_around(
+def _wrap_one(
     env: AnyLanes, wrapper: Callable[..., Any], kwargs: dict[str, Any], kind: type[Wrapper[Any, Any, Any, Any]]
 ) -> Any:
-    single = wrapper(OneOfThem(env), **kwargs)
+    single = wrapper(SingleLaneView(env), **kwargs)
     if not isinstance(single, kind):
         _refuse(wrapper, f"expected a subclass of {kind.__name__}")
     if getattr(single, "_memory", None) is not None:
@@ -76,9 +76,9 @@ def _refuse(wrapper: Any, why: str) -> NoReturn:
     raise WrongClass(f"{getattr(wrapper, '__name__', wrapper)} can't be vectorized: {why}.")
 
 
-def _untouched(single: Any, logic: Any, hook: str, owner: type) -> bool:
-    """Whether the wrapper does what its logic does, and nothing that a subclass or a caller put in its place."""
-    own = isinstance(logic, Fitted) and getattr(type(single), hook) is getattr(owner, hook)
+def _is_unchanged(single: Any, logic: Any, hook: str, owner: type) -> bool:
+    """Whether the wrapper does what its logic does: no subclass or caller has put something else in its place."""
+    own = isinstance(logic, SpaceMap) and getattr(type(single), hook) is getattr(owner, hook)
     return own and single.func == logic.one
 
 
@@ -89,17 +89,17 @@ class VectorizeTransformObservation(StatelessObservation):
     same_out: bool  # whether the space stays the same
 
     def __init__(self, env: AnyLanes, wrapper: type[Any], **kwargs: Any) -> None:
-        VectorWrapper.__init__(self, env)  # first: it refuses what is no vector environment
-        single = _put_around(env, wrapper, kwargs, ObservationWrapper)
+        VectorWrapper.__init__(self, env)  # first: it refuses what is not a vector environment
+        single = _wrap_one(env, wrapper, kwargs, ObservationWrapper)
         logic = getattr(single, "_logic", None)
-        if not _untouched(single, logic, "observation", TransformObservation):
+        if not _is_unchanged(single, logic, "observation", TransformObservation):
             logic = _Observe(single, env.single_observation_space)
         StatelessObservation.__init__(self, env, logic)  # type: ignore[arg-type]
         self.wrapper, self.same_out = single, self.observation_space == env.observation_space
 
     @property
     def autoreset_mode(self) -> AutoresetMode:
-        """How lanes begin anew."""
+        """How lanes that ended begin again."""
         return self._mode
 
 
@@ -111,9 +111,9 @@ class VectorizeTransformAction(StatelessAction):
 
     def __init__(self, env: AnyLanes, wrapper: type[Any], **kwargs: Any) -> None:
         VectorWrapper.__init__(self, env)
-        single = _put_around(env, wrapper, kwargs, ActionWrapper)
+        single = _wrap_one(env, wrapper, kwargs, ActionWrapper)
         logic = getattr(single, "_logic", None)
-        if not _untouched(single, logic, "action", TransformAction):
+        if not _is_unchanged(single, logic, "action", TransformAction):
             logic = _Act(single, env.single_action_space)
         StatelessAction.__init__(self, env, logic)  # type: ignore[arg-type]
         self.wrapper, self.same_out = single, self.action_space == env.action_space
@@ -126,8 +126,8 @@ class VectorizeTransformReward(StatelessReward):
 
     def __init__(self, env: AnyLanes, wrapper: type[Any], **kwargs: Any) -> None:
         VectorWrapper.__init__(self, env)
-        single = _put_around(env, wrapper, kwargs, RewardWrapper)
+        single = _wrap_one(env, wrapper, kwargs, RewardWrapper)
         logic: Any = getattr(single, "_logic", None)
-        at_once = type(single) is ClipReward and single.func == logic.clipped
+        at_once = type(single) is ClipReward and single.func == logic.clip_one
         StatelessReward.__init__(self, env, logic if at_once else _Reward(single))
         self.wrapper = single

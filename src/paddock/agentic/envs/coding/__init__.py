@@ -1,10 +1,6 @@
-"""What PythonCode is made of: families of problems, the programs that run an agent's code, and the grading.
+"""The parts of PythonCode: its problems, and the workspaces that run an agent's code.
 
-family              Family: problems that differ in their parameters
-numbers, texts, sequences, grids   the families
-problems            every problem, divided among the splits; tasks with their hidden tests
-permissions         what a workspace may do
-inside              the program in the workspace; nothing else of paddock is to be seen there
-running             starts it, and reads what it says, believing nothing
-grading             compares answers with what was expected
+families            families of problems: functions that know the answers
+workspace           runs a program behind a wall and reads its output, believing nothing
+inside              the program in the workspace, which sees nothing else of paddock
 """

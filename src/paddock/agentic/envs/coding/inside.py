@@ -1,7 +1,7 @@
 """The program in a workspace, ``python -I -S -u -c <this text> run|call``: runs the code that its socket brings.
 
-It shares its process with that code, so whatever it says could have been said by the code. Nobody believes it: what
-comes out are answers, right or wrong. It imports next to nothing, because every run begins with it.
+It shares its process with that code, so the code could forge whatever it writes. Its answers are compared, never
+trusted. It imports next to nothing, because every run begins with it.
 """
 
 import os
@@ -61,7 +61,7 @@ def encoded(value: "Any") -> str:
         return f"[{','.join(map(encoded, value))}]"
     if kind is dict and all(type(key) is str for key in value):
         return f"{{{','.join(f'{encoded(key)}:{encoded(item)}' for key, item in value.items())}}}"
-    raise TypeError(f"{kind.__name__} is no plain data")
+    raise TypeError(f"{kind.__name__} is not plain data")
 
 
 def _pipes() -> tuple[int, int]:
@@ -110,7 +110,7 @@ def _execute(code: bytes) -> int:
 
 
 def _end(status: int) -> None:
-    """End as Python does, but for taking everything apart, which takes as long as all the rest here."""
+    """End as Python does, but skip its teardown, which takes as long as everything else here."""
     import atexit
 
     try:

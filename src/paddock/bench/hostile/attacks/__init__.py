@@ -1,1 +1,1 @@
-"""Hostile environments and wrappers. Each is harmless without a wall: it harms only the canaries that it is told of."""
+"""Hostile environments and wrappers. They are safe to run without a wall: they harm only the canaries named to them."""

@@ -1,4 +1,4 @@
-"""Attacks on the kernel's rarely used doors. All arguments are invalid: to be refused by the code behind is a hit."""
+"""Attacks on rarely used parts of the kernel. All arguments are invalid: being refused by the code behind is a hit."""
 
 from __future__ import annotations
 
@@ -7,39 +7,46 @@ import errno
 import mmap
 import os
 import platform
+from collections.abc import Callable
 from typing import Any
 
-from paddock.bench.hostile.attacks.attempt import Hostile, first_that_works
-from paddock.bench.hostile.attacks.system_call import NULL, call, reached
+from paddock.bench.hostile.attack import attack
+from paddock.bench.hostile.attacks.attempt import NULL, Hostile, call, first_that_works, reach_kernel
 
-# What each call is given. None can do anything: no such command, no such address, no such magic number.
-_ARGUMENTS: dict[str, tuple[Any, ...]] = {
-    "io_uring_setup": (0, NULL),
-    "bpf": (-1, NULL, 0),
-    "keyctl": (0, -3, 0),
-    "perf_event_open": (NULL, 0, 0, 0, 0),
-    "userfaultfd": (1 | 0x40000000,),
-    "kexec_load": (0, 0xFFFF, NULL, 0xFF),
-    "init_module": (NULL, 0, NULL),
-    "clock_settime": (0, NULL),
-    "swapon": (NULL, 0),
-    "reboot": (1, 2, 3, NULL),
-    "setns": (-1, 0),
-    "syslog": (10, NULL, 0),
-    "acct": (b"/no-such-folder/accounts",),
-    "fanotify_init": (0xFFFFFFFF, 0),
-    "quotactl": (0xFFFFFF, NULL, 0, NULL),
-    "sethostname": (NULL, -1),
-}
+_ARGUMENTS: dict[str, tuple[Any, ...]] = {}
+_NOT_BUILT = "this kernel may have been built without it, and then answers as a wall does"
 
 
+def _call(code: str, title: str, name: str, *arguments: Any, **more: Any) -> Callable[[type[Call]], type[Call]]:
+    """A system call, with arguments that can do nothing: no such command, no such address, no such magic number."""
+    _ARGUMENTS[name] = arguments
+    return attack(code, title, "claim", {"name": name}, **more)
+
+
+@_call("K01", "asks for an io_uring", "io_uring_setup", 0, NULL)
+@_call("K02", "loads a program for the kernel (bpf)", "bpf", -1, NULL, 0)
+@_call("K03", "reads the session's keys", "keyctl", 0, -3, 0)
+@_call("K04", "listens to the processor (perf_event_open)", "perf_event_open", NULL, 0, 0, 0, 0)
+@_call("K05", "handles page faults (userfaultfd)", "userfaultfd", 1 | 0x40000000)
+@_call("K06", "loads another kernel", "kexec_load", 0, 0xFFFF, NULL, 0xFF, no_control=_NOT_BUILT)
+@_call("K07", "loads a module", "init_module", NULL, 0, NULL, no_control=_NOT_BUILT)
+@_call("K08", "sets the clock", "clock_settime", 0, NULL)
+@_call("K09", "adds swap space", "swapon", NULL, 0, control_root=True)
+@_call("K10", "reboots", "reboot", 1, 2, 3, NULL, control_root=True)
+@_call("K12", "enters another's namespace", "setns", -1, 0)
+@_call("K13", "reads the kernel's messages", "syslog", 10, NULL, 0, control_root=True)
+@_call("K14", "writes accounts of all processes", "acct", b"/no-such-folder/accounts", control_root=True)
+@_call("K15", "watches all files (fanotify)", "fanotify_init", 0xFFFFFFFF, 0, control_root=True)
+@_call("K16", "changes quotas", "quotactl", 0xFFFFFF, NULL, 0, NULL)
+@_call("K17", "renames the host", "sethostname", NULL, -1, control_root=True)
 class Call(Hostile):
     """Makes the system call ``name``."""
 
     def attempt(self) -> str:
-        return reached(self.told["name"], *_ARGUMENTS[self.told["name"]])
+        return reach_kernel(self.arguments["name"], *_ARGUMENTS[self.arguments["name"]])
 
 
+@attack("K11", "types for the user", "terminal", {"terminal": "$terminal"}, control_root=True)
 class TypeForUser(Hostile):
     """Types into the terminal that it was started from, for the shell to read (TIOCSTI)."""
 
@@ -56,9 +63,10 @@ class TypeForUser(Hostile):
                 os.close(terminal)
             return "typed"
 
-        return first_that_works(lambda: type_into(self.told["terminal"]), lambda: type_into("/dev/tty"))
+        return first_that_works(lambda: type_into(self.arguments["terminal"]), lambda: type_into("/dev/tty"))
 
 
+@attack("K18", "makes 32-bit calls", "claim", expected=frozenset({"denied", "signal"}))
 class OtherInstructionSet(Hostile):
     """Makes a system call of the 32-bit kind, whose numbers mean other calls to a careless filter."""
 
@@ -74,6 +82,13 @@ class OtherInstructionSet(Hostile):
         return f"reached: {pid}"
 
 
+@attack(
+    "K19",
+    "makes x32 calls",
+    "claim",
+    expected=frozenset({"denied", "signal"}),
+    no_control="most kernels are built without x32, and then answer as a wall does",
+)
 class LongNumbers(Hostile):
     """Makes a call by its x32 number: the same code, another number."""
 
@@ -86,6 +101,13 @@ class LongNumbers(Hostile):
         return "reached: x32"
 
 
+@attack(
+    "K20",
+    "opens the kernel's devices",
+    "claim",
+    {"paths": ["/dev/kmsg", "/dev/mem", "/dev/kvm", "/dev/fuse", "/proc/kcore", "/dev/net/tun"]},
+    control_root=True,
+)
 class OpenDevice(Hostile):
     """Opens the kernel's own devices and files."""
 
@@ -94,9 +116,10 @@ class OpenDevice(Hostile):
             os.close(os.open(path, os.O_RDONLY | os.O_NONBLOCK))
             return f"reached: {path}"
 
-        return first_that_works(*(lambda path=path: open_it(path) for path in self.told["paths"]))
+        return first_that_works(*(lambda path=path: open_it(path) for path in self.arguments["paths"]))
 
 
+@attack("K21", "sets up a ring of its own", "claim")
 class Ring(Hostile):
     """Sets up a real io_uring: through it, files and sockets are opened without further system calls."""
 

@@ -1,23 +1,40 @@
-"""Attacks on and by processes. Numbers are small, and whoever is killed was started to be."""
+"""Attacks on and by processes: forks that stay, signals to others, programs run, namespaces entered.
+
+Numbers are small, and a process that is killed was started for that.
+"""
 
 from __future__ import annotations
 
 import ctypes
 import errno
 import os
+import re
 import signal
 import subprocess
 import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
+from typing import Any
 
-from paddock.bench.hostile.attacks.attempt import Hostile, first_that_works, name_of
+from paddock.bench.hostile.attack import DENIED, LIVES, STAY_S, attack
+from paddock.bench.hostile.attacks.attempt import (
+    NULL,
+    WALL,
+    Harmless,
+    Hostile,
+    HostileWrapper,
+    call,
+    first_that_works,
+    name_of,
+    reach_kernel,
+)
 from paddock.bench.hostile.attacks.files import stack_of
-from paddock.bench.hostile.attacks.system_call import NULL, WALL, call, reached
 
 _NEWUSER = 0x10000000
+_OF_FAMILY: dict[str, Any] = {"neighbour": True, "expected": DENIED, "needs": "neighbours-safe"}
 _SEIZE, _DETACH = 0x4206, 17
 
 
@@ -46,17 +63,36 @@ def in_child(attempt: Callable[[], str]) -> str:
     return answer
 
 
+@attack(
+    "P01",
+    "forks without end",
+    "claim",
+    {"count": 20, "seconds": 8},
+    neighbour=True,
+    expected=frozenset({"denied", "raised"}),
+)
 class ForkBomb(Hostile):
     """Forks ``count`` children that stay."""
 
     def attempt(self) -> str:
-        for _ in range(self.told["count"]):
+        for _ in range(self.arguments["count"]):
             if os.fork() == 0:
-                time.sleep(self.told["seconds"])
+                time.sleep(self.arguments["seconds"])
                 os._exit(0)
-        return f"forked {self.told['count']}"
+        return f"forked {self.arguments['count']}"
 
 
+@attack(
+    "P32",
+    "leaves processes behind when its program is gone",
+    "left",
+    {"seconds": STAY_S},
+    policy={"processes": 4},
+    calls=("reset", "step", "abandon"),
+    expected=LIVES,
+    needs="ends-with-us",
+)
+@attack("P02", "leaves a daemon behind", "left", {"seconds": STAY_S})
 class Daemon(Hostile):
     """Forks twice, leaves session and group, and stays when the environment is closed."""
 
@@ -73,13 +109,14 @@ class Daemon(Hostile):
                 for fd in range(64):  # nothing that could tell it that its parent has gone
                     with suppress(OSError):
                         os.close(fd)
-                time.sleep(self.told["seconds"])
+                time.sleep(self.arguments["seconds"])
             os._exit(0)
         os.waitpid(child, 0)
         self.started = True
         return "is there"
 
 
+@attack("P03", "leaves its session", "claim", needs="neighbours-safe")
 class LeaveGroup(Hostile):
     """Leaves its process group and session, by which a plain parent would end it."""
 
@@ -91,31 +128,37 @@ class LeaveGroup(Hostile):
         return in_child(leave)
 
 
+@attack("P04", "kills another process", "bystander", {"bystander": "$bystander"}, needs="neighbours-safe")
 class Kill(Hostile):
     """Kills a process that is not its own."""
 
     def attempt(self) -> str:
-        os.kill(self.told["bystander"], signal.SIGKILL)
+        os.kill(self.arguments["bystander"], signal.SIGKILL)
         return "killed"
 
 
+@attack("P05", "signals everyone", "claim", {"parent": "$parent"}, needs="neighbours-safe")
 class KillAll(Hostile):
     """Signals every process that it may. With a signal that does nothing: killing would end this machine's work."""
 
     def attempt(self) -> str:
-        os.kill(self.told["parent"], 0)
+        os.kill(self.arguments["parent"], 0)
         os.kill(-1, signal.SIGCONT)
         return "reached: everyone"
 
 
+@attack("P06", "signals its parent", "signal", {"parent": "$parent"}, needs="neighbours-safe")
 class SignalParent(Hostile):
     """Sends its parent a signal that the judge counts."""
 
     def attempt(self) -> str:
-        os.kill(self.told["parent"], signal.SIGURG)
+        os.kill(self.arguments["parent"], signal.SIGURG)
         return "sent"
 
 
+@attack(
+    "P07", "has the kernel signal its parent", "signal", {"parent": "$parent"}, expected=LIVES, needs="neighbours-safe"
+)
 class SignalByFile(Hostile):
     """Has the kernel signal the parent: it names the parent as the owner of a pipe, and writes into the pipe."""
 
@@ -123,29 +166,31 @@ class SignalByFile(Hostile):
         import fcntl
 
         read, write = os.pipe()
-        fcntl.fcntl(read, fcntl.F_SETOWN, self.told["parent"])
+        fcntl.fcntl(read, fcntl.F_SETOWN, self.arguments["parent"])
         fcntl.fcntl(read, fcntl.F_SETSIG, signal.SIGURG)
         fcntl.fcntl(read, fcntl.F_SETFL, os.O_ASYNC | os.O_NONBLOCK)
         os.write(write, b"x")
         return "asked the kernel"
 
 
+@attack("P08", "traces another process", "claim", {"bystander": "$bystander"}, needs="neighbours-safe")
 class Trace(Hostile):
     """Becomes the debugger of another process."""
 
     def attempt(self) -> str:
-        pid = self.told["bystander"]
+        pid = self.arguments["bystander"]
         call("ptrace", _SEIZE, pid, NULL, NULL)
         with suppress(OSError):
             call("ptrace", _DETACH, pid, NULL, NULL)
         return f"reached: traced {pid}"
 
 
+@attack("P09", "copies another's memory", "secret", {"bystander": "$bystander"}, needs="secrets-hidden")
 class ReadMemory(Hostile):
     """Copies another process's stack by process_vm_readv, which needs no file."""
 
     def attempt(self) -> str:
-        pid, size = self.told["bystander"], 16384
+        pid, size = self.arguments["bystander"], 16384
         try:
             end = stack_of(pid)[1]
         except OSError:
@@ -157,6 +202,7 @@ class ReadMemory(Hostile):
         return buffer.raw.decode("latin-1")
 
 
+@attack("P10", "becomes root of a namespace", "claim", needs="no-privileges")
 class NestedNamespaces(Hostile):
     """Makes a user namespace, in which it would be root and reach more of the kernel."""
 
@@ -168,6 +214,7 @@ class NestedNamespaces(Hostile):
         return in_child(unshare)
 
 
+@attack("P11", "the same by clone3", "claim", needs="no-privileges")
 class NestedByClone(Hostile):
     """The same by clone3, whose flags lie where no filter sees them."""
 
@@ -180,27 +227,31 @@ class NestedByClone(Hostile):
         return "reached: a child in a namespace"
 
 
+@attack("P12", "mounts", "claim", control_root=True, needs="no-privileges")
 class Mount(Hostile):
     """Mounts a file system over one of its folders; the type does not exist, so nothing is ever mounted."""
 
     def attempt(self) -> str:
-        return reached("mount", b"none", b"/", b"no-such-type", 0, NULL)
+        return reach_kernel("mount", b"none", b"/", b"no-such-type", 0, NULL)
 
 
+@attack("P13", "changes its root folder", "claim", control_root=True, needs="no-privileges")
 class Chroot(Hostile):
     """Changes its root folder, to the one that it has."""
 
     def attempt(self) -> str:
-        return reached("chroot", b"/")
+        return reach_kernel("chroot", b"/")
 
 
+@attack("P14", "swaps its root folder", "claim", control_root=True, needs="no-privileges")
 class PivotRoot(Hostile):
     """Swaps its root folder with itself, which the kernel refuses if it gets as far."""
 
     def attempt(self) -> str:
-        return reached("pivot_root", b"/", b"/")
+        return reach_kernel("pivot_root", b"/", b"/")
 
 
+@attack("P15", "runs a setuid program", "claim", needs="no-programs")
 class SetuidProgram(Hostile):
     """Runs a program that the system lends root's rights; it is only asked for its version."""
 
@@ -214,18 +265,20 @@ class SetuidProgram(Hostile):
         return first_that_works(lambda: run("/usr/bin/su"), lambda: run("/usr/bin/mount"), lambda: run("/bin/su"))
 
 
+@attack("P16", "runs a shell", "file", {"marker": "$marker"}, needs="no-programs")
 class Shell(Hostile):
     """Runs a shell that leaves a file."""
 
     def attempt(self) -> str:
         done = subprocess.run(  # noqa: S603
-            ["/bin/sh", "-c", 'echo hostile > "$1"', "sh", self.told["marker"]], timeout=5, check=False
+            ["/bin/sh", "-c", 'echo hostile > "$1"', "sh", self.arguments["marker"]], timeout=5, check=False
         )
         if done.returncode:
             raise PermissionError(errno.EACCES, "the shell could not write")
         return "the shell ran"
 
 
+@attack("P17", "runs a program from memory", "file", {"marker": "$marker"}, needs="no-programs")
 class Memfd(Hostile):
     """Runs a program that was never a file: it lies in memory only."""
 
@@ -233,7 +286,7 @@ class Memfd(Hostile):
         def run() -> str:
             fd = os.memfd_create("program", 0)
             os.write(fd, Path("/bin/sh").read_bytes())
-            os.execve(fd, ["sh", "-c", f"echo hostile > {self.told['marker']}"], {})  # noqa: S606
+            os.execve(fd, ["sh", "-c", f"echo hostile > {self.arguments['marker']}"], {})  # noqa: S606
 
         def in_a_fork() -> str:
             pid = os.fork()
@@ -250,6 +303,7 @@ class Memfd(Hostile):
         return in_a_fork()
 
 
+@attack("P18", "becomes root", "claim", control_root=True, needs="no-privileges")
 class BecomeRoot(Hostile):
     """Takes root's number, by every way that there is."""
 
@@ -266,6 +320,7 @@ class BecomeRoot(Hostile):
         raise denial or PermissionError(errno.EPERM, "not root")
 
 
+@attack("P19", "takes precedence over all", "claim", control_root=True, needs="no-privileges")
 class RealTime(Hostile):
     """Takes precedence over every ordinary process."""
 
@@ -284,6 +339,15 @@ class RealTime(Hostile):
             raise denials[0] from None
 
 
+@attack(
+    "P20",
+    "outlives its parent",
+    "left",
+    {"seconds": STAY_S},
+    calls=("reset", "step", "abandon"),
+    expected=LIVES,
+    needs="ends-with-us",
+)
 class OutliveParent(Hostile):
     """Frees itself from whatever would end it with its parent, and has a thread that never ends."""
 
@@ -295,10 +359,11 @@ class OutliveParent(Hostile):
         for fd in range(3, 64):
             with suppress(OSError):
                 fcntl.fcntl(fd, fcntl.F_SETFL, fcntl.fcntl(fd, fcntl.F_GETFL) & ~os.O_ASYNC)
-        threading.Thread(target=time.sleep, args=(self.told["seconds"],)).start()
+        threading.Thread(target=time.sleep, args=(self.arguments["seconds"],)).start()
         return "has freed itself"
 
 
+@attack("P21", "names the handler of crashes", "claim", control_root=True, needs="files-kept")
 class CoreHandler(Hostile):
     """Opens the file that names the program which the kernel runs as root after a crash, and writes nothing."""
 
@@ -310,3 +375,159 @@ class CoreHandler(Hostile):
                 raise
             return f"reached: {name_of(error)}"
         return "reached: core_pattern"
+
+
+@attack("P22", "a wrapper runs a shell", "file", {"marker": "$marker"}, needs="no-programs")
+class ShellWrapper(HostileWrapper):
+    """Runs a shell that leaves a file, from a wrapper."""
+
+    def attempt(self) -> str:
+        if os.system(f"echo hostile > {self.arguments['marker']}"):  # noqa: S605
+            raise PermissionError("the shell did not run")
+        return "the shell ran"
+
+
+attack(
+    "P23",
+    "the programs that start workers are killed meanwhile",
+    "left",
+    calls=("killed starts", "close"),
+    expected=frozenset({"contained"}),
+    no_control="without a wall, nothing can be left half built",
+    needs="ends-with-us",
+)(Harmless)
+attack(
+    "P30",
+    "its template is killed while workers start",
+    "left",
+    calls=("killed templates", "close"),
+    expected=frozenset({"contained", "signal"}),
+    no_control="without a wall there is no template",
+    needs="ends-with-us",
+)(Harmless)
+attack(
+    "P31",
+    "workers start and end beside each other",
+    "neighbour",
+    calls=("raced starts", "close"),
+    expected=frozenset({"contained"}),
+    neighbour=True,
+    no_control="without a wall, no worker is forked beside another",
+    needs="neighbours-safe",
+)(Harmless)
+
+# ── Attacks on those that were forked from the same template, and on the template itself ──
+
+_SECRET = re.compile(rb"secret [0-9a-f]{32}")  # what the neighbour was told
+_PIECE = 1 << 20
+_UNREADABLE = (errno.EIO, errno.EFAULT)
+
+
+def try_on_family(pids: list[int], way: Callable[[int], str]) -> str:
+    """The loot of the first of these that gives any; pid 1 is among them if it is the first process of a namespace."""
+    return first_that_works(*(partial(way, pid) for pid in (*pids, *([1] if os.getppid() == 1 else []))))
+
+
+def search_memory(pid: int, read: Callable[[int, int], bytes]) -> str:
+    """The neighbour's secret, by ``read`` from what the process ``pid`` may write to.
+
+    If its map is not shown, from where this process has its own objects: forks of one template are laid out alike.
+    """
+    try:
+        with Path(f"/proc/{pid}/maps").open() as maps:
+            places = [fields[0].split("-") for line in maps if (fields := line.split())[1].startswith("rw")]
+        regions = [(int(begin, 16), int(end, 16)) for begin, end in places]
+    except OSError:
+        own = id(_SECRET) & -_PIECE
+        regions = [(own, own + _PIECE)]
+    for begin, end in regions:
+        for at in range(begin, end, _PIECE):
+            try:
+                found = _SECRET.search(read(at, min(_PIECE, end - at)))
+            except OSError as error:
+                if error.errno not in _UNREADABLE:
+                    raise
+                break
+            if found:
+                return found[0].decode()
+    raise FileNotFoundError(errno.ENOENT, "its secret was not found")
+
+
+@attack("P24", "traces its neighbour and its template", "claim", {"family": "$family"}, **_OF_FAMILY)
+class TraceFamily(Hostile):
+    """Becomes the debugger of a process that was forked from the same template, or of the template."""
+
+    def attempt(self) -> str:
+        def trace(pid: int) -> str:
+            call("ptrace", _SEIZE, pid, NULL, NULL)
+            with suppress(OSError):
+                call("ptrace", _DETACH, pid, NULL, NULL)
+            return f"reached: traced {pid}"
+
+        return try_on_family(self.arguments["family"], trace)
+
+
+@attack("P25", "copies the memory of its neighbour and its template", "secret", {"family": "$family"}, **_OF_FAMILY)
+class CopyFamilyMemory(Hostile):
+    """Searches their memory for the neighbour's secret by process_vm_readv."""
+
+    def attempt(self) -> str:
+        def copy(pid: int, at: int, size: int) -> bytes:
+            buffer = ctypes.create_string_buffer(size)
+            ours = (ctypes.c_uint64 * 2)(ctypes.addressof(buffer), size)
+            theirs = (ctypes.c_uint64 * 2)(at, size)
+            size = call("process_vm_readv", pid, ours, 1, theirs, 1, 0)
+            return buffer.raw[:size]
+
+        return try_on_family(self.arguments["family"], lambda pid: search_memory(pid, partial(copy, pid)))
+
+
+@attack("P26", "reads the memory of its neighbour and its template", "secret", {"family": "$family"}, **_OF_FAMILY)
+class ReadFamilyMemory(Hostile):
+    """The same by their files in /proc."""
+
+    def attempt(self) -> str:
+        def read(pid: int) -> str:
+            memory = os.open(f"/proc/{pid}/mem", os.O_RDONLY)
+            try:
+                return search_memory(pid, lambda at, size: os.pread(memory, size, at))
+            finally:
+                os.close(memory)
+
+        return try_on_family(self.arguments["family"], read)
+
+
+@attack("P27", "takes descriptors of its neighbour and its template", "claim", {"family": "$family"}, **_OF_FAMILY)
+class TakeFamilyDescriptors(Hostile):
+    """Takes a descriptor out of a running process, such as the socket that its requests come from."""
+
+    def attempt(self) -> str:
+        def take(pid: int) -> str:
+            process = call("pidfd_open", pid, 0)
+            try:
+                os.close(call("pidfd_getfd", process, 0, 0))
+            finally:
+                os.close(process)
+            return f"reached: a descriptor of {pid}"
+
+        return try_on_family(self.arguments["family"], take)
+
+
+@attack("P28", "kills its neighbour and its template", "neighbour", {"family": "$family"}, **_OF_FAMILY)
+@attack(
+    "P29",
+    "the same, where it may send signals",
+    "neighbour",
+    {"family": "$family"},
+    **{**_OF_FAMILY, "expected": LIVES},
+    policy={"processes": 4},
+)
+class KillFamily(Hostile):
+    """Kills what was forked from the same template, and the template."""
+
+    def attempt(self) -> str:
+        def kill(pid: int) -> str:
+            os.kill(pid, signal.SIGKILL)
+            return f"killed {pid}"
+
+        return try_on_family(self.arguments["family"], kill)

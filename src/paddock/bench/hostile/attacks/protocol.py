@@ -1,44 +1,76 @@
-"""Lies about the data, and attacks on the connection. The first step is honest: what looks only once is deceived."""
+"""Lies about the data, and attacks on the connection. The first step is honest: a check that runs once is deceived."""
 
 from __future__ import annotations
 
 import array
 import atexit
 import ctypes
+import gc
 import os
 import socket
 import stat
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
 
 import numpy as np
 
-from paddock.bench.hostile.attacks.attempt import NOTHING, Hostile
+from paddock.bench.hostile.attack import ANY_END, BROKEN, CONTAINED, DENIED, FALSE, LATE, SHORT, SLEEP_S, attack
+from paddock.bench.hostile.attacks.attempt import NOTHING, Hostile, HostileWrapper
+from paddock.core.env import Info
 from paddock.hosting.codec import encode
 from paddock.hosting.messages import Done
 
 ESCAPES = "\x1b]0;hostile\x07\x1b[2J\x1b[31mERASED"
 
-# lie: (observation, reward, terminated, info)
-_LIES: dict[str, tuple[Any, Any, Any, Any]] = {
-    "outside": (np.full(2, 7.0, np.float32), 0.0, False, {}),
-    "not a number": (np.full(2, np.nan, np.float32), 0.0, False, {}),
-    "dtype": (np.zeros(2, np.float64), 0.0, False, {}),
-    "shape": (np.zeros((3, 3), np.float32), 0.0, False, {}),
-    "no array": ("a text", 0.0, False, {}),
-    "nan reward": (NOTHING, float("nan"), False, {}),
-    "infinite reward": (NOTHING, float("inf"), False, {}),
-    "huge reward": (NOTHING, 1e308, False, {}),
-    "text reward": (NOTHING, "1000000", False, {}),
-    "flag": (NOTHING, 0.0, "no", {}),
-    "info": (NOTHING, 0.0, False, ["no", "dict"]),
-    "escapes": (NOTHING, 0.0, False, {"note": ESCAPES}),
-    "nested escapes": (NOTHING, 0.0, False, {"notes": [{ESCAPES: 1}]}),
-}
+_LIES: dict[str, tuple[Any, Any, Any, Any]] = {}
 
 
+def _lie(
+    code: str,
+    title: str,
+    name: str,
+    *,
+    observation: Any = NOTHING,
+    reward: Any = 0.0,
+    terminated: Any = False,
+    info: Any = None,
+    **more: Any,
+) -> Callable[[type[Lie]], type[Lie]]:
+    """A result of which one part is not what was declared."""
+    _LIES.setdefault(name, (observation, reward, terminated, {} if info is None else info))
+    return attack(code, title, "data", {"lie": name}, **{"expected": FALSE, **more})
+
+
+@_lie("L01", "observes outside its space", "outside", observation=np.full(2, 7.0, np.float32))
+@_lie("L02", "observes NaN", "not a number", observation=np.full(2, np.nan, np.float32))
+@_lie("L03", "changes its dtype", "dtype", observation=np.zeros(2, np.float64))
+@_lie("L04", "changes its shape", "shape", observation=np.zeros((3, 3), np.float32))
+@_lie("L05", "observes a text", "no array", observation="a text")
+@_lie("L06", "rewards with NaN", "nan reward", reward=float("nan"))
+@_lie("L07", "rewards without bound", "infinite reward", reward=float("inf"))
+@_lie("L08", "rewards with 1e308", "huge reward", reward=1e308)
+@_lie("L09", "rewards with a text", "text reward", reward="1000000")
+@_lie("L10", "ends with a text", "flag", terminated="no")
+@_lie("L11", "informs by a list", "info", info=["no", "dict"])
+@_lie(
+    "L12",
+    "writes to the terminal by info",
+    "escapes",
+    info={"note": ESCAPES},
+    expected=frozenset({"contained", "violation"}),
+)
+@_lie(
+    "L13",
+    "the same in a key, deep inside",
+    "nested escapes",
+    info={"notes": [{ESCAPES: 1}]},
+    expected=frozenset({"contained", "violation"}),
+)
+@_lie("L35", "a lane observes outside its space", "outside", lanes=2)
+@_lie("L36", "a lane rewards with NaN", "nan reward", lanes=2)
 class Lie(Hostile):
     """From the second step on, one of its results is not what was declared."""
 
@@ -46,19 +78,20 @@ class Lie(Hostile):
         self.steps += 1
         if self.steps == 1:
             return NOTHING, 0.0, False, False, {}
-        observation, reward, terminated, info = _LIES[self.told["lie"]]
+        observation, reward, terminated, info = _LIES[self.arguments["lie"]]
         return observation, reward, terminated, False, info
 
 
+@attack("L14", "replaces paddock's checks, then lies", "data", {"lie": "outside"}, expected=FALSE)
 class PatchChecks(Lie):
     """Replaces paddock's checks in its own process, then lies."""
 
-    def __init__(self, **told: Any) -> None:
+    def __init__(self, **arguments: Any) -> None:
         from paddock.hosting import values
         from paddock.spaces import Box, Discrete, Space
         from paddock.wrappers.guard import Guard
 
-        super().__init__(**told)
+        super().__init__(**arguments)
         for cls in (Box, Discrete, Space):
             cls.contains = lambda self, x: True  # type: ignore[method-assign]
         Guard.step = lambda self, action: self.env.step(action)  # type: ignore[method-assign]
@@ -66,6 +99,7 @@ class PatchChecks(Lie):
         vars(values)["LIMITS"] = None
 
 
+@attack("L15", "goes on after the end", "data", {"lie": "outside"}, expected=frozenset({"violation", "raised"}))
 class GoOnAfterTheEnd(PatchChecks):
     """Says that the episode has ended, and goes on giving rewards."""
 
@@ -74,6 +108,14 @@ class GoOnAfterTheEnd(PatchChecks):
         return NOTHING, 1.0, self.steps == 1, False, {}
 
 
+@attack(
+    "L16",
+    "counts backwards",
+    "data",
+    {"lie": "outside"},
+    calls=("reset", "step", "state", "close"),
+    expected=frozenset({"violation", "contained"}),
+)
 class CountBackwards(PatchChecks):
     """Says that fewer than no steps were taken."""
 
@@ -81,14 +123,21 @@ class CountBackwards(PatchChecks):
         return NOTHING, 0.0, False, False, {}
 
 
+@attack(
+    "L17",
+    "claims another spec",
+    "data",
+    {"marker": "$marker"},
+    expected=frozenset({"contained", "violation", "raised"}),
+)
 class ClaimSpec(Hostile):
-    """Says that it was made from a spec that names other code, for whoever makes it again."""
+    """Says that it was made from a spec that names other code, which would run if it were made again."""
 
     @property
     def spec(self) -> Any:
         from paddock.core.spec import EnvSpec
 
-        return EnvSpec("CartPole-v1", entry_point="os:system", kwargs={"command": f"touch {self.told['marker']}"})
+        return EnvSpec("CartPole-v1", entry_point="os:system", kwargs={"command": f"touch {self.arguments['marker']}"})
 
     @spec.setter
     def spec(self, value: Any) -> None:
@@ -98,6 +147,12 @@ class ClaimSpec(Hostile):
         return "claimed"
 
 
+@attack(
+    "L18",
+    "puts a megabyte into its metadata",
+    "data",
+    expected=frozenset({"contained", "violation", "protocol", "raised"}),
+)
 class ClaimMetadata(Hostile):
     """Puts a megabyte, and text that steers a terminal, into its metadata."""
 
@@ -115,6 +170,24 @@ def sockets() -> Iterator[int]:
                 yield fd
 
 
+@attack(
+    "L19",
+    "writes noise into the connection",
+    "caller",
+    {"frame": 0},
+    expected=BROKEN,
+    no_control="frames are checked without a wall too",
+    needs="frames-checked",
+)
+@attack(
+    "L20",
+    "announces a terabyte",
+    "caller",
+    {"frame": 1},
+    expected=BROKEN,
+    no_control="frames are checked without a wall too",
+    needs="frames-checked",
+)
 class WriteRaw(Hostile):
     """Writes bytes of its own into every connection: noise, or a frame that announces a terabyte."""
 
@@ -125,12 +198,20 @@ class WriteRaw(Hostile):
         )
         for fd in sockets():
             with suppress(OSError):
-                os.write(fd, announced if self.told["frame"] else noise)
+                os.write(fd, announced if self.arguments["frame"] else noise)
         return "written"
 
 
+@attack(
+    "L21",
+    "answers without a request",
+    "data",
+    expected=BROKEN,
+    no_control="replies are numbered without a wall too",
+    needs="frames-checked",
+)
 class ReplyToNoRequest(Hostile):
-    """Answers what nobody has asked, and the next requests before they are asked."""
+    """Sends replies without a request, and replies to the next requests before they come."""
 
     def attempt(self) -> str:
         for fd in sockets():
@@ -140,12 +221,21 @@ class ReplyToNoRequest(Hostile):
         return "answered"
 
 
+@attack(
+    "R14",
+    "drips its reply",
+    "caller",
+    {"seconds": SLEEP_S},
+    expected=frozenset({"timeout", "protocol"}),
+    policy=SHORT,
+    neighbour=True,
+)
 class Drip(Hostile):
     """Begins a reply and sends one byte of it at a time: something comes always, and never enough."""
 
     def attempt(self) -> str:
         reply = b"".join(encode(Done([[NOTHING, 0.0, False, False, {"x": "y" * 900}]]), 3))
-        ends = time.monotonic() + self.told["seconds"]
+        ends = time.monotonic() + self.arguments["seconds"]
         for at in range(len(reply)):
             for fd in sockets():
                 with suppress(OSError):
@@ -156,6 +246,14 @@ class Drip(Hostile):
         return "dripped"
 
 
+@attack(
+    "L22",
+    "sends descriptors",
+    "left",
+    expected=BROKEN,
+    no_control="no descriptors are accepted without a wall either",
+    needs="frames-checked",
+)
 class SendDescriptors(Hostile):
     """Sends open files along with its bytes, so that the reader runs out of descriptors."""
 
@@ -167,29 +265,57 @@ class SendDescriptors(Hostile):
         return "sent"
 
 
+@attack(
+    "L23",
+    "hangs up and stays",
+    "caller",
+    {"seconds": SLEEP_S},
+    expected=frozenset({"closed", "timeout", "ended", "signal"}),
+    policy=SHORT,
+    no_control="a closed connection is noticed without a wall too",
+    needs="own-process",
+)
 class CloseConnection(Hostile):
     """Closes every connection and stays."""
 
     def attempt(self) -> str:
         for fd in list(sockets()):
             os.close(fd)
-        time.sleep(self.told["seconds"])
+        time.sleep(self.arguments["seconds"])
         return "closed"
 
 
+@attack(
+    "L24",
+    "sends a pickle",
+    "file",
+    {"marker": "$marker"},
+    expected=CONTAINED,
+    no_control="data is never unpickled, with or without a wall",
+    needs="frames-checked",
+)
 class PickleBytes(Hostile):
     """Sends bytes which, unpickled, run a command."""
 
     def step(self, action: Any) -> tuple[Any, Any, Any, Any, Any]:
-        payload = b"cposix\nsystem\n(S'touch " + self.told["marker"].encode() + b"'\ntR."
+        payload = b"cposix\nsystem\n(S'touch " + self.arguments["marker"].encode() + b"'\ntR."
         return NOTHING, 0.0, False, False, {"attack": "succeeded", "payload": payload}
 
 
+@attack(
+    "L25",
+    "sends an object with code",
+    "file",
+    {"marker": "$marker"},
+    expected=frozenset({"raised", "violation"}),
+    no_control="objects do not cross without a wall either",
+    needs="frames-checked",
+)
 class Reduces(Hostile):
     """Sends an object that says how to remake it: by running a command."""
 
     def step(self, action: Any) -> tuple[Any, Any, Any, Any, Any]:
-        marker = self.told["marker"]
+        marker = self.arguments["marker"]
 
         class Payload:
             def __reduce__(self) -> Any:
@@ -198,18 +324,28 @@ class Reduces(Hostile):
         return NOTHING, 0.0, False, False, {"payload": Payload()}
 
 
+@attack("L26", "raises 100 MB of text", "data", {"megabytes": 100}, expected=frozenset({"raised"}))
 class LongError(Hostile):
     """Raises an error with ``megabytes`` of text that would steer a terminal."""
 
     def step(self, action: Any) -> tuple[Any, Any, Any, Any, Any]:
-        raise ValueError(ESCAPES * (self.told["megabytes"] * (1 << 20) // len(ESCAPES)))
+        raise ValueError(ESCAPES * (self.arguments["megabytes"] * (1 << 20) // len(ESCAPES)))
 
 
+@attack(
+    "L27",
+    "raises an error without end",
+    "caller",
+    {"seconds": SLEEP_S},
+    expected=LATE,
+    policy=SHORT,
+    needs="deadlines-kept",
+)
 class EndlessError(Hostile):
     """Raises an error whose text takes ``seconds`` to make."""
 
     def step(self, action: Any) -> tuple[Any, Any, Any, Any, Any]:
-        seconds = self.told["seconds"]
+        seconds = self.arguments["seconds"]
 
         class Endless(Exception):
             def __str__(self) -> str:
@@ -219,13 +355,32 @@ class EndlessError(Hostile):
         raise Endless
 
 
+@attack(
+    "L28",
+    "raises KeyboardInterrupt",
+    "data",
+    {"kind": "interrupt"},
+    expected=frozenset({"raised", "exit", "signal", "closed"}),
+    control="none",
+    needs="own-process",
+)
+@attack(
+    "L29",
+    "raises SystemExit",
+    "data",
+    {"kind": "exit"},
+    expected=frozenset({"raised", "exit"}),
+    control="none",
+    needs="own-process",
+)
 class Interrupt(Hostile):
     """Raises what is meant for the user's own Ctrl-C, or for the end of the program."""
 
     def step(self, action: Any) -> tuple[Any, Any, Any, Any, Any]:
-        raise KeyboardInterrupt if self.told["kind"] == "interrupt" else SystemExit(0)
+        raise KeyboardInterrupt if self.arguments["kind"] == "interrupt" else SystemExit(0)
 
 
+@attack("L30", "exits", "caller", expected=frozenset({"exit"}), control="none", needs="own-process")
 class Exit(Hostile):
     """Ends its process at once."""
 
@@ -233,6 +388,7 @@ class Exit(Hostile):
         os._exit(9)
 
 
+@attack("L31", "crashes", "caller", expected=frozenset({"signal"}), control="none", needs="own-process")
 class Crash(Hostile):
     """Reads from address zero."""
 
@@ -240,18 +396,29 @@ class Crash(Hostile):
         return str(ctypes.string_at(0))
 
 
+@attack(
+    "L32",
+    "stays at exit",
+    "caller",
+    {"seconds": 4},
+    expected=ANY_END,
+    control="none",
+    policy=SHORT,
+    needs="own-process",
+)
 class LoopAtExit(Hostile):
     """Leaves functions and objects behind that run for ``seconds`` when the process ends."""
 
     def attempt(self) -> str:
         if self.steps == 1:
-            atexit.register(time.sleep, self.told["seconds"])
+            atexit.register(time.sleep, self.arguments["seconds"])
         return "left"
 
     def __del__(self) -> None:
-        time.sleep(self.told["seconds"])
+        time.sleep(self.arguments["seconds"])
 
 
+@attack("L33", "raises escapes when closed", "data", expected=ANY_END, control="none", needs="own-process")
 class RaiseAtClose(Hostile):
     """Raises in close, and is closed twice."""
 
@@ -260,3 +427,88 @@ class RaiseAtClose(Hostile):
 
     def close(self) -> None:
         raise RuntimeError(ESCAPES)
+
+
+# Attacks on the memory that lanes share with their caller: what it holds can change after it was checked.
+
+
+@attack(
+    "L37",
+    "overwrites shared memory after its answer",
+    "data",
+    {"seconds": SLEEP_S},
+    calls=("reset", *["step"] * 60, "close"),  # it must be between an answer and its reader at least once
+    lanes=2,
+    expected=FALSE,
+)
+class Scribble(Hostile):
+    """Answers honestly, and overwrites the answers as long as anybody could read them."""
+
+    def attempt(self) -> str:
+        if self.steps == 2:
+            threading.Thread(target=self._scribble, daemon=True).start()
+            time.sleep(0.05)
+        return "scribbles"
+
+    def _scribble(self) -> None:
+        from paddock.hosting.block import Block
+
+        blocks = [one for one in gc.get_objects() if isinstance(one, Block)]
+        ends = time.monotonic() + self.arguments["seconds"]
+        while time.monotonic() < ends:
+            for block in blocks:
+                block.observations[...] = 7.0
+                block.rewards[...] = float("nan")
+                block.terminations[...] = 7
+            time.sleep(0)
+
+
+@attack(
+    "L38",
+    "cuts shared memory off",
+    "caller",
+    lanes=2,
+    expected=DENIED,
+    needs="own-process",
+    no_control="the memory is sealed without a wall too",
+)
+class Shrink(Hostile):
+    """Keeps the file behind the shared memory, and cuts it off: the kernel kills a process that reads on."""
+
+    def __init__(self, **arguments: Any) -> None:
+        from paddock.hosting import worker
+
+        super().__init__(**arguments)
+        self.kept: list[int] = []
+
+        class KeepsOpen:
+            close = staticmethod(self.kept.append)
+
+            def __getattr__(self, name: str) -> Any:
+                return getattr(os, name)
+
+        vars(worker)["os"] = KeepsOpen()
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, Info]:
+        self.steps += 1
+        how = "waits"
+        if self.steps > 1:
+            how = "succeeded" if self.kept else "failed: no file"
+            try:
+                for fd in self.kept:
+                    os.ftruncate(fd, 0)
+            except OSError:
+                how = "denied: EPERM"
+        return NOTHING, 0.0, False, False, {"attack": how}
+
+
+@attack("L34", "a wrapper raises every reward", "data", expected=FALSE)
+class RaiseReward(HostileWrapper):
+    """Makes every reward but the first infinite."""
+
+    steps = 0
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, Info]:
+        self.steps += 1
+        observation, _, terminated, truncated, info = self.env.step(action)
+        return observation, float("inf") if self.steps > 1 else 0.0, terminated, truncated, info

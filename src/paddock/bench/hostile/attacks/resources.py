@@ -15,24 +15,43 @@ from typing import Any
 
 import numpy as np
 
-from paddock.bench.hostile.attacks.attempt import NOTHING, Hostile
-from paddock.bench.hostile.attacks.system_call import NULL, call
+from paddock.bench.hostile.attack import CONTAINED, GREEDY, LATE, SHORT, SLEEP_S, attack
+from paddock.bench.hostile.attacks.attempt import NOTHING, NULL, Hostile, HostileWrapper, call
 from paddock.core.env import Info
 
 _MB = 1 << 20
 _F_SETPIPE_SZ = 1031
 
 
+def _late(code: str, title: str, moment: str, **more: Any) -> Callable[[type[Sleep]], type[Sleep]]:
+    """A call that does not come back in time."""
+    more = {"expected": LATE, "policy": SHORT, "neighbour": True, **more}
+    return attack(code, title, "caller", {"moment": moment, "seconds": SLEEP_S}, **more)
+
+
+@_late("R15", "sleeps in step", "step")
+@_late("R16", "sleeps in reset", "reset")
+@_late("R17", "sleeps while it is made", "init", policy={"start_s": 2.0}, calls=())
+@attack(
+    "R18",
+    "never closes",
+    "caller",
+    {"moment": "close", "seconds": 9},
+    expected=frozenset({"timeout", "contained", "ended"}),
+    policy=SHORT,
+    control="none",
+    needs="own-process",
+)
 class Sleep(Hostile):
     """Sleeps ``seconds`` in the call named ``moment``: init, reset, step, render or close."""
 
-    def __init__(self, **told: Any) -> None:
-        super().__init__(**told)
+    def __init__(self, **arguments: Any) -> None:
+        super().__init__(**arguments)
         self._sleep("init")
 
     def _sleep(self, moment: str) -> None:
-        if self.told["moment"] == moment:
-            time.sleep(self.told["seconds"])
+        if self.arguments["moment"] == moment:
+            time.sleep(self.arguments["seconds"])
 
     def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Any, Info]:
         self._sleep("reset")
@@ -46,6 +65,15 @@ class Sleep(Hostile):
         self._sleep("close")
 
 
+@attack(
+    "R01",
+    "burns a core and ignores signals",
+    "caller",
+    {"seconds": SLEEP_S},
+    expected=LATE,
+    policy=SHORT,
+    neighbour=True,
+)
 class Spin(Hostile):
     """Burns a core in step, with every signal that a program can ignore ignored."""
 
@@ -55,12 +83,23 @@ class Spin(Hostile):
         for number in set(signal.Signals) - {signal.SIGKILL, signal.SIGSTOP}:
             with suppress(OSError, ValueError):
                 signal.signal(number, signal.SIG_IGN)
-        ends = time.monotonic() + self.told["seconds"]
+        ends = time.monotonic() + self.arguments["seconds"]
         while time.monotonic() < ends:
             pass
         return "has spun"
 
 
+@attack(
+    "R02",
+    "burns all cores on the side",
+    "claim",
+    {"seconds": 25, "allowed_s": 2.5},
+    expected=frozenset({"cpu"}),
+    policy={"cpu_s": 1.0},
+    calls=("reset", *["step"] * 100, "close"),  # on a busy machine its CPU time comes slowly
+    neighbour=True,
+    needs="cpu-limited",
+)
 class SpinOnTheSide(Hostile):
     """Answers at once, and burns all cores in threads meanwhile: only a limit on CPU time ends it."""
 
@@ -68,32 +107,44 @@ class SpinOnTheSide(Hostile):
         if self.steps == 1:
             for _ in range(4):
                 threading.Thread(target=self._burn, daemon=True).start()
-        time.sleep(0.2)
+        if time.process_time() < self.arguments["allowed_s"]:
+            time.sleep(0.2)
         used = time.process_time()
-        if used < self.told["allowed_s"]:
-            raise BlockingIOError(errno.EAGAIN, "not yet")
+        if used < self.arguments["allowed_s"]:
+            raise BlockingIOError(errno.EINPROGRESS, f"used {used:.1f} s")
         return f"used {used:.1f} s"
 
     def _burn(self) -> None:
         block = np.ones(1 << 18)
-        ends = time.monotonic() + self.told["seconds"]
+        ends = time.monotonic() + self.arguments["seconds"]
         while time.monotonic() < ends:
             np.sqrt(block, out=block)  # without the interpreter's lock
 
 
+@attack(
+    "R30",
+    "spins, allocates and writes as much as it may",
+    "neighbour",
+    {"seconds": 20, "threads": 12, "megabytes": 16, "pause": 1.0},
+    expected=CONTAINED,
+    calls=("reset", *["step"] * 3, "close"),
+    neighbour=True,
+    no_control="without a wall, too, a kernel may share its cores fairly",
+    needs="cpu-shared",
+)
 class TakeEverything(Hostile):
     """Answers at once, and meanwhile spins, allocates and writes in threads, as much as it may."""
 
     def attempt(self) -> str:
         if self.steps == 1:
-            for at in range(self.told["threads"]):
+            for at in range(self.arguments["threads"]):
                 burn = (self._spin, self._allocate, self._write)[at % 3]
-                threading.Thread(target=self._go_on, args=(burn,), daemon=True).start()
-        time.sleep(self.told.get("pause", 0.0))
+                threading.Thread(target=self._repeat, args=(burn,), daemon=True).start()
+        time.sleep(self.arguments.get("pause", 0.0))
         return "goes on"
 
-    def _go_on(self, burn: Callable[[], None]) -> None:
-        ends = time.monotonic() + self.told["seconds"]
+    def _repeat(self, burn: Callable[[], None]) -> None:
+        ends = time.monotonic() + self.arguments["seconds"]
         while time.monotonic() < ends:
             with suppress(OSError, MemoryError):
                 burn()
@@ -102,38 +153,59 @@ class TakeEverything(Hostile):
         np.sqrt(np.ones(1 << 18))  # without the interpreter's lock
 
     def _allocate(self) -> None:
-        np.full(self.told["megabytes"] * _MB, 1, np.uint8)
+        np.full(self.arguments["megabytes"] * _MB, 1, np.uint8)
 
     def _write(self) -> None:
         with tempfile.TemporaryFile() as file:
-            for _ in range(self.told["megabytes"]):
+            for _ in range(self.arguments["megabytes"]):
                 file.write(bytes(_MB))
 
 
+@attack(
+    "R03",
+    "takes memory",
+    "claim",
+    {"megabytes": 600},
+    expected=GREEDY,
+    policy={"memory_mb": 300},
+    neighbour=True,
+    needs="memory-limited",
+)
 class TakeMemory(Hostile):
     """Takes ``megabytes`` and writes to all of it."""
 
     def attempt(self) -> str:
         held = []
-        for _ in range(self.told["megabytes"] // 10):
+        for _ in range(self.arguments["megabytes"] // 10):
             held.append(np.ones(10 * _MB, np.uint8))
         return f"took {10 * len(held)} MB"
 
 
+@attack(
+    "R04",
+    "takes shared memory",
+    "claim",
+    {"megabytes": 600},
+    expected=GREEDY,
+    policy={"memory_mb": 300},
+    neighbour=True,
+    needs="memory-limited",
+)
 class TakeSharedMemory(Hostile):
     """The same in memory files, which no limit on the address space sees."""
 
     def attempt(self) -> str:
-        block, taken = bytes(10 * _MB), 0
+        block, megabytes = bytes(10 * _MB), 0
         fd = os.memfd_create("hostile", 0)
         try:
-            while taken < self.told["megabytes"]:
-                taken += os.write(fd, block) // _MB
+            while megabytes < self.arguments["megabytes"]:
+                megabytes += os.write(fd, block) // _MB
         finally:
             os.close(fd)
-        return f"took {taken} MB"
+        return f"took {megabytes} MB"
 
 
+@attack("R06", "takes descriptors", "claim", {"count": 900}, needs="descriptors-limited")
 class TakeDescriptors(Hostile):
     """Opens ``count`` descriptors."""
 
@@ -145,7 +217,7 @@ class TakeDescriptors(Hostile):
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
         held: list[int] = []
         try:
-            while len(held) < self.told["count"]:
+            while len(held) < self.arguments["count"]:
                 held.append(os.dup(2))
         finally:
             for fd in held:
@@ -153,13 +225,14 @@ class TakeDescriptors(Hostile):
         return f"took {len(held)}"
 
 
+@attack("R07", "fills pipes", "claim", {"count": 300}, needs="descriptors-limited")
 class TakePipes(Hostile):
     """Fills ``count`` pipes, whose contents are the kernel's memory."""
 
     def attempt(self) -> str:
         held: list[int] = []
         try:
-            while len(held) < 2 * self.told["count"]:
+            while len(held) < 2 * self.arguments["count"]:
                 held += os.pipe()
                 os.set_blocking(held[-1], False)
                 with suppress(BlockingIOError):
@@ -170,20 +243,24 @@ class TakePipes(Hostile):
         return f"took {len(held)}"
 
 
+@attack(
+    "R21", "takes all timers of its user", "share", {"count": 3000, "enough": 1000}, share="timers", needs="shares-kept"
+)
 class TakeTimers(Hostile):
     """Takes timers until there are none: they are counted with those of its user's other processes."""
 
     def attempt(self) -> str:
-        for made in range(self.told["count"]):
+        for made in range(self.arguments["count"]):
             try:
                 call("timer_create", 1, NULL, ctypes.byref(ctypes.c_int()))
             except OSError:
-                if made < self.told["enough"]:
+                if made < self.arguments["enough"]:
                     raise
                 break
         return "took all timers"
 
 
+@attack("R22", "takes all pages for pipes of its user", "share", {"count": 100}, share="pipes", needs="shares-kept")
 class TakePipePages(Hostile):
     """Makes ``count`` pipes as large as they can be: all of a user's pipes share one number of pages."""
 
@@ -191,16 +268,17 @@ class TakePipePages(Hostile):
         import fcntl
 
         self.held: list[int] = []
-        while len(self.held) < 2 * self.told["count"]:
+        while len(self.held) < 2 * self.arguments["count"]:
             self.held += os.pipe()
             try:
                 fcntl.fcntl(self.held[-1], _F_SETPIPE_SZ, _MB)
             except OSError:
-                if len(self.held) < self.told["count"] // 2:
+                if len(self.held) < self.arguments["count"] // 2:
                     raise
         return f"holds {len(self.held) // 2} pipes"
 
 
+@attack("R08", "starts threads", "claim", {"count": 300}, policy={"threads": 64}, needs="tasks-limited")
 class TakeThreads(Hostile):
     """Starts ``count`` threads."""
 
@@ -208,7 +286,7 @@ class TakeThreads(Hostile):
         stop = threading.Event()
         held: list[threading.Thread] = []
         try:
-            while len(held) < self.told["count"]:
+            while len(held) < self.arguments["count"]:
                 thread = threading.Thread(target=stop.wait, daemon=True)
                 thread.start()
                 held.append(thread)
@@ -219,12 +297,15 @@ class TakeThreads(Hostile):
         return f"took {len(held)}"
 
 
+@attack(
+    "R09", "prints without end", "output", {"megabytes": 8}, expected=CONTAINED, neighbour=True, needs="output-limited"
+)
 class Flood(Hostile):
     """Prints ``megabytes`` to stdout and stderr."""
 
     def attempt(self) -> str:
         line = ("\x1b]0;hostile\x07" + "flood " * 170)[:1023] + "\n"
-        for _ in range(self.told["megabytes"] * 1024 // 2):
+        for _ in range(self.arguments["megabytes"] * 1024 // 2):
             sys.stdout.write(line)
             sys.stderr.write(line)
         sys.stdout.flush()
@@ -232,6 +313,14 @@ class Flood(Hostile):
         return "has printed"
 
 
+@attack(
+    "R10",
+    "sends a huge observation",
+    "data",
+    {"megabytes": 80},
+    expected=frozenset({"violation", "protocol"}),
+    needs="data-checked",
+)
 class HugeObservation(Hostile):
     """Declares two numbers and sends ``megabytes`` of them."""
 
@@ -239,9 +328,26 @@ class HugeObservation(Hostile):
         self.steps += 1
         if self.steps == 1:
             return NOTHING, 0.0, False, False, {}
-        return np.zeros(self.told["megabytes"] << 18, np.float32), 0.0, False, False, {}
+        return np.zeros(self.arguments["megabytes"] << 18, np.float32), 0.0, False, False, {}
 
 
+@attack(
+    "R11",
+    "sends an endless info",
+    "data",
+    {"entries": 9000},
+    expected=frozenset({"violation", "protocol"}),
+    needs="data-checked",
+)
+@attack(
+    "R12",
+    "sends a bottomless info",
+    "data",
+    {"depth": 3000},
+    expected=frozenset({"violation", "protocol", "raised"}),
+    control="none",
+    needs="data-checked",
+)
 class HugeInfo(Hostile):
     """Sends an info that is large (``entries``) or deep (``depth``)."""
 
@@ -249,14 +355,22 @@ class HugeInfo(Hostile):
         self.steps += 1
         if self.steps == 1:
             return NOTHING, 0.0, False, False, {}
-        info: Info = {f"key {number}": "x" * 40 for number in range(self.told.get("entries", 0))}
-        for _ in range(self.told.get("depth", 0)):
+        info: Info = {f"key {number}": "x" * 40 for number in range(self.arguments.get("entries", 0))}
+        for _ in range(self.arguments.get("depth", 0)):
             info = {"in": info}
         return NOTHING, 0.0, False, False, info
 
 
+@attack(
+    "R13",
+    "sends a zip of death",
+    "memory",
+    expected=CONTAINED,
+    no_control="data is never unpacked, with or without a wall",
+    needs="data-checked",
+)
 class ZipOfDeath(Hostile):
-    """Puts into info bytes that unpack to a thousand times their size, for whoever unpacks them."""
+    """Puts bytes into an info that unpack to a thousand times their size."""
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, Info]:
         import zlib
@@ -265,17 +379,47 @@ class ZipOfDeath(Hostile):
         return NOTHING, 0.0, False, False, {"attack": "succeeded", "packed": zlib.compress(bytes(16 * _MB))}
 
 
+@attack(
+    "R19",
+    "declares a space without end",
+    "memory",
+    {"elements": 300 << 20},
+    expected=frozenset({"violation", "protocol", "memory", "raised"}),
+    calls=("close",),
+    no_control="a space that large can't be sent, with or without a wall",
+    needs="data-checked",
+)
 class HugeSpace(Hostile):
     """Declares a space of ``elements``: the side that reads it must not make room for them all."""
 
-    def __init__(self, **told: Any) -> None:
+    def __init__(self, **arguments: Any) -> None:
         from paddock.spaces import Box
 
-        super().__init__(**told)
-        self.observation_space = Box(0.0, 1.0, (told["elements"],), np.float32)
+        super().__init__(**arguments)
+        self.observation_space = Box(0.0, 1.0, (arguments["elements"],), np.float32)
 
     def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Any, Info]:
-        return np.zeros(self.told["elements"], np.float32), {}
+        return np.zeros(self.arguments["elements"], np.float32), {}
 
     def attempt(self) -> str:
         return "declared"
+
+
+@attack(
+    "R20",
+    "a wrapper never closes",
+    "caller",
+    {"seconds": 9},
+    expected=frozenset({"timeout", "contained", "ended"}),
+    policy=SHORT,
+    control="none",
+    needs="own-process",
+)
+class HoldUp(HostileWrapper):
+    """Takes ``seconds`` to close."""
+
+    def attempt(self) -> str:
+        return "waits for close"
+
+    def close(self) -> None:
+        time.sleep(self.arguments["seconds"])

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import builtins
+import ctypes
+import errno
 import gc
 import json
 import os
+import re
 import site
 import sys
 import warnings
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from paddock.bench.hostile.attack import CONTAINED, DENIED, LIVES, attack, enter
 from paddock.bench.hostile.attacks.attempt import Hostile, first_that_works
+from paddock.bench.hostile.attacks.imports import TOUCH
 
 MARK = "paddock_hostile_was_here"
 
@@ -22,6 +29,7 @@ def impostor(**kwargs: Any) -> Any:
     raise RuntimeError("an impostor was made")
 
 
+@attack("T01", "registers an impostor", "program", expected=CONTAINED, control="none", needs="own-process")
 class Registry(Hostile):
     """Puts an impostor under the id of a built-in environment."""
 
@@ -34,6 +42,7 @@ class Registry(Hostile):
         return "registered"
 
 
+@attack("T03", "replaces functions", "program", expected=LIVES, control="none", needs="own-process")
 class Modules(Hostile):
     """Replaces functions that everybody calls."""
 
@@ -44,6 +53,7 @@ class Modules(Hostile):
         return "replaced"
 
 
+@attack("T04", "changes the surroundings", "program", expected=LIVES, control="none", needs="own-process")
 class Surroundings(Hostile):
     """Changes what a process shares within itself: environment variables, sys.path, the filters of warnings."""
 
@@ -54,23 +64,85 @@ class Surroundings(Hostile):
         return "changed"
 
 
+@attack("T05", "changes the user's results", "program", expected=DENIED, control="none", needs="own-process")
 class Ledger(Hostile):
     """Finds the user's own list of results in memory, and adds to it."""
 
     def attempt(self) -> str:
-        for found in gc.get_objects():
-            if type(found) is dict and "hostile ledger" in found:
-                found["hostile ledger"] = [MARK]
+        for one in gc.get_objects():
+            if type(one) is dict and "hostile ledger" in one:
+                one["hostile ledger"] = [MARK]
                 return "added"
         raise FileNotFoundError("no ledger in this process")
 
 
+@attack(
+    "T13",
+    "replaces functions of those that come after it",
+    "neighbour",
+    expected=LIVES,
+    control="none",
+    needs="own-process",
+    calls=("reset", "step", "another", "close"),
+)
+class Poison(Hostile):
+    """Replaces what the next environment draws its numbers by."""
+
+    def attempt(self) -> str:
+        import paddock.core.env as environments
+        from paddock.bench.hostile.attacks import attempt
+
+        replacements: list[tuple[Any, str, Any]] = [
+            (attempt.Quiet, "_draw", lambda env: np.zeros(2, np.float32)),
+            (environments.Env, "reset", lambda env, **options: (None, {})),
+        ]
+        for owner, name, other in replacements:
+            setattr(owner, name, other)
+        return "replaced"
+
+
+_SECRET = re.compile(rb"secret [0-9a-f]{32}")
+_PIECE = 1 << 16
+
+
+@attack(
+    "T14",
+    "searches its own memory for its neighbour's secret",
+    "secret",
+    neighbour=True,
+    control="none",
+    needs="secrets-hidden",
+)
+class OwnMemory(Hostile):
+    """Searches its memory for what a neighbour, forked from the same template before it, was told."""
+
+    def attempt(self) -> str:
+        libc = ctypes.CDLL(None, use_errno=True)
+        libc.write.argtypes = ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t
+        libc.sbrk.restype = ctypes.c_void_p
+        reads, writes = os.pipe()
+        os.set_blocking(writes, False)
+        top = libc.sbrk(ctypes.c_long(0)) // _PIECE
+        # Python's own arenas, by the objects in them, and what lies below the end of the C library's heap.
+        places = {id(one) >> 20 << 4 | part for one in gc.get_objects() for part in range(16)}
+        try:
+            for place in sorted({*places, *range(top - 1024, top + 1)}):
+                # The kernel reads for it: it refuses where nothing is, and this process lives on.
+                if libc.write(writes, place * _PIECE, _PIECE) > 0 and (found := _SECRET.search(os.read(reads, _PIECE))):
+                    return found[0].decode()
+        finally:
+            os.close(reads)
+            os.close(writes)
+        raise FileNotFoundError(errno.ENOENT, "nothing of its neighbour's")
+
+
+@attack("T06", "plants in site-packages", "file", {"name": "$name"}, control_root=True)
 class SitePackages(Hostile):
     """Leaves a file where Python looks for packages: as .pth it would run in every later program."""
 
     def attempt(self) -> str:
         def plant(folder: str) -> str:
-            path = Path(folder, self.told["name"])
+            path = Path(folder, self.arguments["name"])
             path.write_text("# harmless\n")
             return str(path)
 
@@ -78,19 +150,22 @@ class SitePackages(Hostile):
         return first_that_works(*(lambda folder=folder: plant(folder) for folder in folders))
 
 
+@attack("T07", "plants in paddock's folder", "file", {"name": "$name", "folder": ""}, control_root=True)
+@attack("T08", "plants among compiled files", "file", {"name": "$name", "folder": "__pycache__"}, control_root=True)
 class OurFiles(Hostile):
     """Leaves a file in paddock's folders, or in the folder of its compiled files."""
 
     def attempt(self) -> str:
         import paddock.errors as ours
 
-        folder = Path(ours.__file__).parent / self.told["folder"]
+        folder = Path(ours.__file__).parent / self.arguments["folder"]
         folder.mkdir(exist_ok=True)
-        path = folder / self.told["name"]
+        path = folder / self.arguments["name"]
         path.write_text("# harmless\n")
         return str(path)
 
 
+@attack("T09", "opens paddock's source for writing", "claim", control_root=True)
 class OurSource(Hostile):
     """Opens paddock's own source for writing, and writes nothing."""
 
@@ -99,3 +174,36 @@ class OurSource(Hostile):
 
         os.close(os.open(ours.__file__, os.O_WRONLY | os.O_APPEND))
         return "reached: our source"
+
+
+enter(
+    "T02",
+    "registers an impostor when imported",
+    "program",
+    kind="module",
+    target="from paddock.core.registry import registry\n"
+    "from paddock.core.spec import EnvSpec\n"
+    "dict.__setitem__(registry, 'CartPole-v1', EnvSpec('CartPole-v1', entry_point='os:system'))\n",
+    expected=CONTAINED,
+    needs="not-imported",
+)
+enter("T10", "rewrites its own source", "file", kind="module", target="open(__file__, 'a').write('# changed')\n")
+enter(
+    "T11",
+    "a spec names os:system",
+    "file",
+    kind="spec",
+    target="os:system",
+    arguments={"command": "$command"},
+    expected=frozenset({"raised", "denied", "exit", "refused", "violation"}),
+    calls=(),
+)
+enter(
+    "T12",
+    "a wrapper by a path into the user's module",
+    "file",
+    kind="module wrapper",
+    target=TOUCH,
+    expected=frozenset({"raised", "refused", "violation", "denied", "contained"}),
+    calls=("reset", "step", "close"),
+)

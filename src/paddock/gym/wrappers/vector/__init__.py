@@ -1,20 +1,9 @@
 """``gymnasium.wrappers.vector``, and the wrappers that Gymnasium has for one environment only."""
 
-from paddock.core.lookup import suggestion
-from paddock.gym.wrappers.vector import (
-    array_conversion,
-    common,
-    dict_info_to_list,
-    jax_to_numpy,
-    jax_to_torch,
-    numpy_to_torch,
-    rendering,
-    stateful_observation,
-    stateful_reward,
-    vectorize_action,
-    vectorize_observation,
-    vectorize_reward,
-)
+from importlib import import_module
+
+from paddock.aliases import add_aliases
+from paddock.core.registry import suggestion
 from paddock.wrappers.vector import (
     AddRenderObservation,
     AddWhiteNoise,
@@ -96,6 +85,29 @@ __all__ = [
     "VectorizeTransformObservation",
     "VectorizeTransformReward",
 ]
+
+ALIASES = {
+    "array_conversion": {"paddock.wrappers.vector": "ArrayConversion"},
+    "common": {"paddock.wrappers.vector": "RecordEpisodeStatistics"},
+    "dict_info_to_list": {"paddock.wrappers.vector": "DictInfoToList"},
+    "jax_to_numpy": {"paddock.wrappers.vector": "JaxToNumpy"},
+    "jax_to_torch": {"paddock.wrappers.vector": "JaxToTorch"},
+    "numpy_to_torch": {"paddock.wrappers.vector": "NumpyToTorch"},
+    "rendering": {"paddock.wrappers.vector": "HumanRendering RecordVideo"},
+    "stateful_observation": {"paddock.wrappers.vector": "NormalizeObservation"},
+    "stateful_reward": {"paddock.wrappers.vector": "NormalizeReward"},
+    "vectorize_action": {
+        "paddock.wrappers.vector": "ClipAction RescaleAction TransformAction VectorizeTransformAction"
+    },
+    "vectorize_observation": {
+        "paddock.wrappers.vector": "DtypeObservation FilterObservation FlattenObservation GrayscaleObservation "
+        "RescaleObservation ReshapeObservation ResizeObservation TransformObservation VectorizeTransformObservation"
+    },
+    "vectorize_reward": {"paddock.wrappers.vector": "ClipReward TransformReward VectorizeTransformReward"},
+}
+add_aliases(__name__, ALIASES)
+for _name in ALIASES:  # attributes from the first import on, as in Gymnasium
+    import_module(f"{__name__}.{_name}")
 
 
 def __getattr__(name: str) -> object:

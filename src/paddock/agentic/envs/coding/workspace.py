@@ -1,0 +1,225 @@
+"""Run an agent's program in a workspace of its own, which ends with it. Nothing that comes out of it is trusted.
+
+A failure before the program can begin is the machine's fault, and fails the episode. A failure afterwards is the
+program's, and part of the result.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import select
+import socket
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from paddock.agentic.envs.coding import inside
+from paddock.errors import EpisodeFailed, PaddockError
+from paddock.sandbox.mounts import PythonWorld
+from paddock.sandbox.policy import Policy
+from paddock.sandbox.workspaces import Workspace, is_walled, workspace
+
+Ended: TypeAlias = Literal["exit", "crash", "timeout", "memory", "flood"]
+
+LOG = logging.getLogger("paddock.agentic")
+OUTPUT_BYTES = 16_000  # of each output
+FLOOD_BYTES = 4 << 20  # of all outputs: a program that writes more is ended
+CPU_S = 5.0  # of a program
+RUN_S = 10.0  # of a program, which may sleep, or have to wait for a core
+START_S = 15.0  # until a workspace is ready, on a busy machine
+_PIECE = 1 << 16
+_ENDINGS: dict[str, Ended] = {"exit": "exit", "memory": "memory", "cpu": "timeout", "timeout": "timeout"}
+
+
+class Ran(msgspec.Struct, frozen=True):
+    """What a program printed, and how it ended; ``exit_code`` is None if it did not say."""
+
+    stdout: str
+    stderr: str
+    exit_code: int | None
+    ended: Ended
+
+
+def run_program(code: str) -> Ran:
+    """Run the code as a script."""
+    (out, to_out), (err, to_err) = os.pipe(), os.pipe()
+    outputs = _Outputs((out, err))
+    try:
+        with _workspace("run") as program:
+            socket.send_fds(program.socket, [b"F"], [to_out, to_err])
+            os.close(to_out)
+            os.close(to_err)  # only the program holds the writing ends now
+            to_out = to_err = -1
+            ended = _run_to_end(program, outputs, code.encode("utf-8", "replace"))
+    finally:
+        for descriptor in (out, err, to_out, to_err):
+            if descriptor >= 0:
+                os.close(descriptor)
+    said = bytes(outputs.head[program.link])
+    status = int(said) if ended == "exit" and said.isdigit() and len(said) <= 3 else None
+    return Ran(outputs.text(out), outputs.text(err), status, ended)
+
+
+def call_program(code: str, calls: Sequence[Sequence[Any]]) -> tuple[list[bytes], Ended]:
+    """Call its ``solve``, and return one line per call, as ``inside`` writes them, and how the program ended."""
+    outputs = _Outputs(())
+    with _workspace("call") as program:
+        order = repr((code.encode("utf-8", "replace"), [tuple(one) for one in calls])).encode()
+        ended = _run_to_end(program, outputs, order)
+    return bytes(outputs.head[program.link]).split(b"\n")[:-1], ended
+
+
+class _Program:
+    """A workspace whose program waits for its orders."""
+
+    def __init__(self, started: Workspace) -> None:
+        self._started, self.socket, self.link = started, started.socket, started.socket.fileno()
+
+    def end(self) -> str:
+        return self._started.close()
+
+
+class _Outputs:
+    """What a program wrote, by descriptor: the beginning of it, and how much there was."""
+
+    def __init__(self, descriptors: Sequence[int]) -> None:
+        self.head = {descriptor: bytearray() for descriptor in descriptors}
+        self.read = dict.fromkeys(descriptors, 0)
+
+    def add(self, descriptor: int, piece: bytes) -> None:
+        head = self.head[descriptor]
+        self.read[descriptor] += len(piece)
+        head += piece[: OUTPUT_BYTES - len(head)]
+
+    @property
+    def flooded(self) -> bool:
+        return sum(self.read.values()) > FLOOD_BYTES
+
+    def text(self, descriptor: int) -> str:
+        head, more = self.head[descriptor], self.read[descriptor] - len(self.head[descriptor])
+        text = head.decode("utf-8", "replace")
+        return f"{text}\n[{more} more bytes]" if more else text
+
+
+@contextmanager
+def _workspace(what: str) -> Iterator[_Program]:
+    argv = [python(), "-I", "-S", "-u", "-c", _program(), what]
+    try:
+        # Behind a wall the grant decides; here this process is the one that grants.
+        started = workspace(argv, None if is_walled() else replace(workspace_policy(), tier="auto"))
+    except (PaddockError, OSError) as error:
+        LOG.warning("no workspace could be started", exc_info=error)
+        raise EpisodeFailed(f"No workspace could be started: {error}") from error
+    with started:
+        started.socket.settimeout(START_S)
+        try:
+            ready = started.socket.recv(1) == inside.READY
+        except OSError:
+            ready = False
+        if not ready:
+            raise EpisodeFailed("The workspace did not start.")
+        started.socket.setblocking(False)
+        yield _Program(started)
+
+
+def _run_to_end(program: _Program, outputs: _Outputs, order: bytes) -> Ended:
+    """Send the order, read until the program ends, and return how it ended."""
+    outputs.head[program.link], outputs.read[program.link] = bytearray(), 0
+    in_time = _read_all(program, outputs, order)
+    cause = program.end()
+    if outputs.flooded:
+        return "flood"
+    return _ENDINGS.get(cause, "crash") if in_time else "timeout"
+
+
+def _read_all(program: _Program, outputs: _Outputs, order: bytes) -> bool:
+    """Read all outputs, and return whether they ended in time."""
+    by_s, unsent = time.monotonic() + RUN_S, memoryview(order)
+    poll = select.poll()
+    for descriptor in outputs.head:
+        poll.register(descriptor, select.POLLIN)
+    poll.register(program.link, select.POLLIN | select.POLLOUT)
+    open_count = len(outputs.head)
+    while open_count and not outputs.flooded:
+        ready = poll.poll(max(0.0, by_s - time.monotonic()) * 1000)
+        if not ready:
+            return False
+        for descriptor, events in ready:
+            if descriptor == program.link and events & select.POLLOUT:
+                unsent = _send_some(program.socket, unsent)
+                if not unsent:
+                    poll.modify(program.link, select.POLLIN)
+                events &= ~select.POLLOUT
+            if not events:
+                continue
+            piece = _piece(descriptor)
+            if piece:
+                outputs.add(descriptor, piece)
+            elif piece is not None:
+                poll.unregister(descriptor)
+                open_count -= 1
+    return True
+
+
+def _send_some(link: socket.socket, unsent: memoryview) -> memoryview:
+    try:
+        unsent = unsent[link.send(unsent) :]
+    except BlockingIOError:
+        return unsent
+    except OSError:  # it has ended
+        return unsent[:0]
+    if not unsent:
+        with suppress(OSError):
+            link.shutdown(socket.SHUT_WR)
+    return unsent
+
+
+def _piece(descriptor: int) -> bytes | None:
+    """What can be read now; empty at the end, None if there is nothing yet."""
+    try:
+        return os.read(descriptor, _PIECE)
+    except BlockingIOError:
+        return None
+    except OSError:
+        return b""
+
+
+@lru_cache(maxsize=1)
+def _program() -> str:
+    return Path(inside.__file__).read_text(encoding="utf-8")
+
+
+def policy() -> Policy:
+    """Return what PythonCode may do behind a wall: compute, and ask for workspaces. paddock grants it to its own code.
+
+    Two workspaces, because one may still be ending when the next begins.
+    """
+    return Policy(workspaces=2, workspace=workspace_policy(), reward_range=(0.0, 1.0))
+
+
+def workspace_policy() -> Policy:
+    """Return what a workspace may do: one Python process, with a little scratch and no network or other files."""
+    return Policy(
+        programs=(python(),),
+        processes=1,
+        threads=16,
+        memory_mb=512,
+        scratch_mb=16,
+        cpu_s=CPU_S,
+        call_s=START_S + RUN_S + 2.0,
+        descriptors=64,
+        output_kb=4,
+    )
+
+
+@lru_cache(maxsize=1)
+def python() -> str:
+    """Return the path of the interpreter, which every wall shows anyway."""
+    return PythonWorld.here().executable

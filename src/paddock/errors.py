@@ -1,0 +1,624 @@
+"""Every error that paddock raises on purpose, in one tree. Classes carry facts as fields, so handlers never parse text.
+
+::
+
+    PaddockError
+    ├── UnregisteredEnv                  no environment of that id
+    │   ├── NamespaceNotFound
+    │   ├── NameNotFound
+    │   └── VersionNotFound
+    ├── DeprecatedEnv                    a version older than the ones that exist
+    ├── RegistrationError                an id can't be registered like this
+    │   ├── InvalidId                    the id is not `[namespace/]Name[-vN]`
+    │   ├── RegistryConflict             the id is taken: built in, or another entry point
+    │   └── PluginError                  a plugin's code failed when `make` loaded it
+    ├── InvalidSpec                      an EnvSpec, or its JSON, is malformed
+    ├── PlanError                        a combination of target and options that can't be built
+    ├── DependencyNotInstalled           an extra is missing; the text names the pip command
+    ├── UnsupportedMode, InvalidMetadata render modes and metadata
+    ├── VideoNotWritten                  a video can't be encoded or its file not be written
+    ├── InvalidKeys                      a mapping from keys to actions that can't be played with
+    │   └── MissingKeysToAction          none is given, and the environment has none of its own
+    ├── ResetNeeded                      step or render before reset, or after the end
+    ├── InvalidAction                    an action outside the action space
+    ├── InvalidState                     public_state() outside state_space
+    ├── InvalidKernel                    a kernel's functions or state are not what they should be
+    │   └── KernelNotCompiled            Numba can't compile a function; the text names the line
+    ├── InvalidSnapshot                  bytes that are not a snapshot of this environment
+    ├── SnapshotUnsupported              the environment can't save its state
+    ├── InvalidSeed                      a seed that is not a non-negative integer
+    ├── InvalidSpace                     a space, its JSON or a value for it is malformed
+    │   ├── InvalidBound
+    │   ├── InvalidProbability
+    │   └── InvalidValue                 data that is not a value of a Struct; `path` names the field
+    ├── InvalidLanes                     values, a mask or a mode that do not fit the lanes of a vector environment
+    ├── MissingArgument
+    ├── CustomSpaceError                 a function has no rule for a user's own space class
+    ├── CheckFailed                      check_env, or the guard's first look, found something unusable
+    │   ├── WrongClass                   the environment is not an Env, or one of its spaces not a Space
+    │   └── MissingSpace                 observation_space or action_space does not exist
+    ├── DeprecatedWrapper                a wrapper's former name
+    ├── NoCanonicalForm                  a value whose bytes would differ between machines
+    ├── NoArrayForm                      a value or module that array libraries can't exchange
+    ├── NotTransferable                  a value without a form on the wire: it can't cross to or from another process
+    ├── BadFrame                         bytes that are not a frame of the protocol, or one past its bounds
+    ├── EnvFailed                        an environment elsewhere raised an error of its own
+    ├── WorkerLost                       the process that held the environment is gone
+    ├── DeadlineExceeded                 an environment elsewhere did not answer in time
+    ├── EnvironmentViolation             what came from behind a wall is not what was declared
+    ├── SandboxUnavailable               this machine can't put up the wall that you want
+    ├── InvalidPolicy                    permissions that make no sense
+    ├── NotPermitted                     something that the policy does not allow
+    ├── InvalidManifest                  a paddock.toml that can't be used
+    ├── InvalidCassette                  a recording of external calls that can't be used
+    ├── Unreachable                      no connection to a server, after several tries
+    ├── SessionGone                      the server does not have this session any more
+    ├── Superseded                       another client took the session over
+    ├── IdempotencyConflict              a request's number was used before, for another request
+    ├── OutOfOrder                       a request's number is not the next one, or too old
+    ├── CapacityReached, RateLimited, Draining    a server that takes no more for now
+    ├── StorageFull                      data that must be stored can't be written
+    ├── InvalidJournal                   a session's journal that was changed
+    ├── Unauthenticated, Forbidden       no valid token, or one that does not allow this
+    ├── InvalidTool                      a tool that can't be offered as it is written
+    ├── InvalidTask                      a split or index without a task, or a malformed task
+    ├── InvalidRubric                    a rubric that can't be built like this, or the state of another one
+    ├── ToolFailed                       raised by a tool, in words for the model
+    ├── EpisodeFailed                    an episode that can't go on; it has no reward
+    │   └── GradingFailed                a rubric raised, took too long or gave no score
+    ├── InvalidTrace                     a trace that can't be read, or a value that can't stand in one
+    └── AlreadyPendingCallError, NoAsyncCallError, ClosedEnvironmentError    vector environments
+
+What a reply on the wire and a retry loop need to know of each are class attributes, and ``table()`` lists them:
+
+* ``code``: the name on the wire, never reused for another meaning.
+* ``retryable``: the same call may succeed later without a change.
+* ``session_alive``: the environment is still usable after this error.
+
+Where Gymnasium raises ``AssertionError`` or ``ValueError`` for the same mistake, ours inherits that too, and
+``paddock.gym.error`` exports these very classes under Gymnasium's names.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+
+class PaddockError(Exception):
+    """Root of all errors raised on purpose. ``gym.error.Error`` is this class."""
+
+    code: ClassVar[str] = "ERROR"
+    retryable: ClassVar[bool] = False
+    session_alive: ClassVar[bool] = True
+
+
+# Errors before anything is made: ids, registration, specs, plans, what is not installed.
+
+
+class UnregisteredEnv(PaddockError):
+    """No environment of that id."""
+
+    code = "ENV_NOT_FOUND"
+    session_alive = False
+
+
+class NamespaceNotFound(UnregisteredEnv):
+    """The part before ``/`` is unknown."""
+
+    code = "NAMESPACE_NOT_FOUND"
+
+
+class NameNotFound(UnregisteredEnv):
+    """The name is unknown in its namespace."""
+
+    code = "NAME_NOT_FOUND"
+
+
+class VersionNotFound(UnregisteredEnv):
+    """The name exists, this version of it does not."""
+
+    code = "VERSION_NOT_FOUND"
+
+
+class DeprecatedEnv(PaddockError):
+    """The version is older than every version that exists."""
+
+    code = "ENV_DEPRECATED"
+    session_alive = False
+
+
+class RegistrationError(PaddockError, ValueError):
+    """An id can't be registered like this."""
+
+    code = "REGISTRATION_ERROR"
+    session_alive = False
+
+
+class InvalidId(RegistrationError):
+    """The id is not of the form ``[namespace/]Name[-vN]``."""
+
+    code = "INVALID_ID"
+
+
+class RegistryConflict(RegistrationError):
+    """The id is taken, by a protected environment or by another entry point."""
+
+    code = "REGISTRY_CONFLICT"
+
+
+class PluginError(RegistrationError):
+    """The code behind a plugin's entry point failed when ``make`` loaded it."""
+
+    code = "PLUGIN_ERROR"
+
+
+class InvalidSpec(PaddockError, ValueError):
+    """An EnvSpec or its JSON is malformed."""
+
+    code = "INVALID_SPEC"
+    session_alive = False
+
+
+class PlanError(PaddockError, ValueError):
+    """A combination of target and options that can't be built; the text names the clash and the ways out."""
+
+    code = "PLAN_ERROR"
+    session_alive = False
+
+
+class DependencyNotInstalled(PaddockError):
+    """An optional package is missing; the text ends with the exact pip command."""
+
+    code = "DEPENDENCY_NOT_INSTALLED"
+
+
+class UnsupportedMode(PaddockError, ValueError):
+    """A render mode that the environment does not have."""
+
+    code = "UNSUPPORTED_MODE"
+
+
+class InvalidMetadata(PaddockError, ValueError):
+    """``metadata`` is not what it should be."""
+
+    code = "INVALID_METADATA"
+
+
+class VideoNotWritten(PaddockError, OSError):
+    """A video can't be encoded, or its file not be written; the environment is not touched by that."""
+
+    code = "VIDEO_NOT_WRITTEN"
+
+
+class InvalidKeys(PaddockError, ValueError, TypeError):
+    """A mapping from keys to actions that can't be played with."""
+
+    code = "INVALID_KEYS"
+
+
+class MissingKeysToAction(InvalidKeys):
+    """No mapping from keys to actions is given, and the environment has none of its own."""
+
+    code = "MISSING_KEYS"
+
+
+# Errors of using environments and values: order of calls, actions, spaces, kernels, snapshots, checks.
+
+
+class ResetNeeded(PaddockError):
+    """``reset`` must be called first: at the start, and after an episode has ended."""
+
+    code = "RESET_NEEDED"
+
+
+class InvalidAction(PaddockError, AssertionError, ValueError):
+    """An action outside the action space. Raised before any environment code runs."""
+
+    code = "INVALID_ACTION"
+
+    def __init__(self, message: str, *, action: Any = None, space: Any = None, lane: int | None = None) -> None:
+        super().__init__(message)
+        self.action, self.space, self.lane = action, space, lane
+
+
+class InvalidState(PaddockError):
+    """``public_state()`` returned something outside the declared ``state_space``."""
+
+    code = "INVALID_STATE"
+
+
+class InvalidKernel(PaddockError, ValueError):
+    """A kernel's functions, parameters or state are not what they should be."""
+
+    code = "INVALID_KERNEL"
+
+
+class KernelNotCompiled(InvalidKernel):
+    """Numba can't compile a kernel's function; the text names the line and what to write instead."""
+
+    code = "KERNEL_NOT_COMPILED"
+
+
+class InvalidSnapshot(PaddockError, ValueError):
+    """Bytes that are not a snapshot of this environment; nothing was changed."""
+
+    code = "INVALID_SNAPSHOT"
+
+
+class SnapshotUnsupported(PaddockError, NotImplementedError):
+    """The environment can't save or restore its state."""
+
+    code = "SNAPSHOT_UNSUPPORTED"
+
+
+class InvalidSeed(PaddockError, ValueError):
+    """A seed that is not a non-negative integer."""
+
+    code = "INVALID_SEED"
+
+
+class InvalidSpace(PaddockError, AssertionError, ValueError, TypeError):
+    """A space, its JSON form or a value for it is malformed."""
+
+    code = "INVALID_SPACE"
+
+
+class InvalidProbability(InvalidSpace):
+    """Probabilities that do not fit the space or do not sum to one."""
+
+    code = "INVALID_PROBABILITY"
+
+
+class InvalidBound(InvalidSpace):
+    """Bounds of a Box that are not bounds."""
+
+    code = "INVALID_BOUND"
+
+
+class InvalidValue(InvalidSpace):
+    """Data that is not a value of a Struct; ``path`` says where, ``moves[2].to``, and is empty for the whole."""
+
+    code = "INVALID_VALUE"
+
+    def __init__(self, message: str, *, path: str = "") -> None:
+        super().__init__(message)
+        self.path = path
+
+
+class InvalidLanes(PaddockError, ValueError, AssertionError, TypeError, RuntimeError):
+    """Values, a mask or a mode that do not fit the lanes of a vector environment."""
+
+    code = "INVALID_LANES"
+
+
+class MissingArgument(PaddockError):
+    """A required argument was not given."""
+
+    code = "MISSING_ARGUMENT"
+
+
+class CustomSpaceError(PaddockError, NotImplementedError):
+    """A function over spaces has no rule for a user's own space class."""
+
+    code = "CUSTOM_SPACE"
+
+
+class CheckFailed(PaddockError, AssertionError):
+    """``check_env`` found something wrong; ``findings`` lists all of it."""
+
+    code = "CHECK_FAILED"
+
+    def __init__(self, message: str, *, findings: tuple[Any, ...] = ()) -> None:
+        super().__init__(message)
+        self.findings = findings
+
+
+class WrongClass(CheckFailed, TypeError):
+    """What should be an environment or a space does not inherit from Env or Space."""
+
+    code = "WRONG_CLASS"
+
+
+class MissingSpace(CheckFailed, AttributeError):
+    """The environment has no ``observation_space`` or no ``action_space``."""
+
+    code = "MISSING_SPACE"
+
+
+class DeprecatedWrapper(PaddockError, ImportError):
+    """A wrapper was imported by a former name."""
+
+    code = "DEPRECATED_WRAPPER"
+
+
+class NoCanonicalForm(PaddockError, TypeError):
+    """A value whose bytes would differ between machines, so that it has no digest."""
+
+    code = "NO_CANONICAL_FORM"
+
+
+class NoArrayForm(PaddockError, TypeError, ValueError):
+    """A value that has no form in an array library, or a module that is not an array library."""
+
+    code = "NO_ARRAY_FORM"
+
+
+class AlreadyPendingCallError(PaddockError):
+    """A vector environment already waits for the answer to ``name``."""
+
+    code = "ALREADY_PENDING"
+
+    def __init__(self, message: str, name: str) -> None:
+        super().__init__(message)
+        self.name = name
+
+
+class NoAsyncCallError(PaddockError):
+    """A vector environment was asked for the answer to ``name`` before that was called."""
+
+    code = "NOT_PENDING"
+
+    def __init__(self, message: str, name: str) -> None:
+        super().__init__(message)
+        self.name = name
+
+
+class ClosedEnvironmentError(PaddockError):
+    """The environment is closed."""
+
+    code = "CLOSED"
+    session_alive = False
+
+
+# Errors of environments that language models work in.
+#
+# A tool that can't do what the model wants is not one of them: the model reads about that in its observation.
+
+
+class InvalidTool(PaddockError, TypeError):
+    """A tool, or a class of tools, that can't be offered as it is written. Raised where the class is defined."""
+
+    code = "INVALID_TOOL"
+
+
+class InvalidTask(PaddockError, ValueError):
+    """A split or an index that the environment has no task for, or a row that is not a task."""
+
+    code = "INVALID_TASK"
+
+
+class ToolFailed(PaddockError):
+    """Raised by a tool: its text is for the model, as the tool's error. The episode goes on."""
+
+    code = "TOOL_FAILED"
+
+
+class EpisodeFailed(PaddockError):
+    """The episode can't go on, and the agent is not to blame: there is no reward, not even zero. Call ``reset``."""
+
+    code = "EPISODE_FAILED"
+
+
+class GradingFailed(EpisodeFailed):
+    """A rubric raised, took too long or gave no finite score; ``rubric`` is its dotted name, empty for the root."""
+
+    code = "GRADING_FAILED"
+
+    def __init__(self, message: str, *, rubric: str = "") -> None:
+        super().__init__(message)
+        self.rubric = rubric
+
+
+class InvalidRubric(PaddockError, ValueError, TypeError, KeyError):
+    """A rubric that can't be built like this, a part of it that does not exist, or the state of another one."""
+
+    code = "INVALID_RUBRIC"
+    __str__ = Exception.__str__  # KeyError's own would put the text in quotes
+
+
+class InvalidTrace(PaddockError, ValueError):
+    """A trace that can't be read, or a value that can't stand in one; the text names the line or the value."""
+
+    code = "INVALID_TRACE"
+
+
+# Errors of environments that are elsewhere: in another process, or behind a wall.
+
+
+class NotTransferable(PaddockError, TypeError):
+    """A value without a form on the wire; ``path`` says where it was found, ``kind`` what it is."""
+
+    code = "NOT_TRANSFERABLE"
+
+    def __init__(self, message: str, *, path: str = "", kind: str = "") -> None:
+        super().__init__(message)
+        self.path, self.kind = path, kind
+
+
+class BadFrame(PaddockError, ValueError):
+    """Bytes that are not a frame of the protocol, or one past its bounds."""
+
+    code = "BAD_FRAME"
+    session_alive = False
+
+
+class EnvFailed(PaddockError):
+    """An environment elsewhere raised an error of its own: ``error_type`` is its name, ``trace`` where it arose."""
+
+    code = "ENV_FAILED"
+
+    def __init__(self, message: str, *, lane: int | None = None, error_type: str = "", trace: str = "") -> None:
+        super().__init__(message)
+        self.lane, self.error_type, self.trace = lane, error_type, trace
+
+
+class WorkerLost(PaddockError):
+    """The process that held the environment is gone; the text says how it ended, ``cause`` in one word.
+
+    "exit", "signal", "memory" (it took more than allowed), "cpu" (likewise), "timeout" (it did not answer and was
+    killed), "protocol" (it sent something other than a reply), "closed" (its connection, while it ran), "ended" (by
+    this side).
+    """
+
+    code = "ENV_LOST"
+    session_alive = False
+
+    def __init__(self, message: str, *, lane: int | None = None, cause: str = "ended") -> None:
+        super().__init__(message)
+        self.lane, self.cause = lane, cause
+
+
+class DeadlineExceeded(PaddockError, TimeoutError):
+    """An environment elsewhere did not answer in time; its process is ended, so no late answer can follow."""
+
+    code = "DEADLINE"
+    session_alive = False
+    cause = "timeout"
+
+    def __init__(self, message: str, *, lane: int | None = None) -> None:
+        super().__init__(message)
+        self.lane = lane
+
+
+class EnvironmentViolation(PaddockError):
+    """What came from behind a wall is not what was declared: ``path`` says where. The environment has been stopped.
+
+    ``rule``: the id of the rule of ``check_env`` that it breaks, if there is one.
+    """
+
+    code = "ENV_VIOLATION"
+    session_alive = False
+    cause = "violation"
+
+    def __init__(self, message: str, *, path: str = "", lane: int | None = None, rule: str = "") -> None:
+        super().__init__(message)
+        self.path, self.lane, self.rule = path, lane, rule
+
+
+class SandboxUnavailable(PaddockError):
+    """The machine can't put up the wall that you want. Nothing was started; choose a weaker one."""
+
+    code = "SANDBOX_UNAVAILABLE"
+    session_alive = False
+
+
+class InvalidPolicy(PaddockError, ValueError):
+    """Permissions that make no sense: an unknown name, a limit below zero, a path that is not absolute."""
+
+    code = "INVALID_POLICY"
+    session_alive = False
+
+
+class NotPermitted(PaddockError, PermissionError):
+    """Something that the policy does not allow; the text names the permission that would."""
+
+    code = "NOT_PERMITTED"
+
+
+class InvalidManifest(PaddockError, ValueError):
+    """A ``paddock.toml`` that can't be used; the text names the entry."""
+
+    code = "INVALID_MANIFEST"
+    session_alive = False
+
+
+class InvalidCassette(PaddockError, ValueError):
+    """A recording of external calls that can't be read or written; the text names the line. Nothing was answered."""
+
+    code = "INVALID_CASSETTE"
+    session_alive = False
+
+
+# Errors of the environment service: sessions, limits, access.
+
+
+class Unreachable(PaddockError, ConnectionError):
+    """No connection to a server could be made in the time allowed."""
+
+    code = "UNREACHABLE"
+    retryable = True
+    session_alive = False
+
+
+class SessionGone(PaddockError):
+    """The server does not have this session: it ended, its time to resume is over, or the token is not its own."""
+
+    code = "SESSION_GONE"
+    session_alive = False
+
+
+class Superseded(PaddockError):
+    """Another client took the session over with its token."""
+
+    code = "SUPERSEDED"
+    session_alive = False
+
+
+class IdempotencyConflict(PaddockError):
+    """A request's number was used before, for other bytes. Nothing was carried out."""
+
+    code = "IDEMPOTENCY_CONFLICT"
+
+
+class OutOfOrder(PaddockError):
+    """A request's number is not the next one, or so old that its reply is gone. Nothing was carried out."""
+
+    code = "OUT_OF_ORDER"
+
+
+class CapacityReached(PaddockError):
+    """The server holds as many sessions as it may."""
+
+    code = "CAPACITY_REACHED"
+    retryable = True
+    session_alive = False
+
+
+class RateLimited(PaddockError):
+    """Too many requests in too little time."""
+
+    code = "RATE_LIMITED"
+    retryable = True
+
+
+class Draining(PaddockError):
+    """The server is going to stop and begins nothing new."""
+
+    code = "DRAINING"
+    retryable = True
+
+
+class StorageFull(PaddockError, OSError):
+    """Data that must be stored can't be written; what was written before is intact."""
+
+    code = "STORAGE_FULL"
+    retryable = True
+    session_alive = False
+
+
+class InvalidJournal(PaddockError, ValueError):
+    """A file that is not a journal, or a journal that was changed after it was written. Nothing is rebuilt from it."""
+
+    code = "INVALID_JOURNAL"
+    session_alive = False
+
+
+class Unauthenticated(PaddockError, PermissionError):
+    """No token, or none that the server knows."""
+
+    code = "UNAUTHENTICATED"
+    session_alive = False
+
+
+class Forbidden(PaddockError, PermissionError):
+    """The token's role, or the place the request comes from, does not allow this."""
+
+    code = "FORBIDDEN"
+    session_alive = False
+
+
+def table(root: type[PaddockError] = PaddockError) -> list[tuple[type[PaddockError], str, bool, bool]]:
+    """Every class from ``root`` down, with its wire code, retryable and session_alive. Codes are unique."""
+    # A class without a code of its own is another error under a second name.
+    own = [(root, root.code, root.retryable, root.session_alive)] if "code" in vars(root) else []
+    return [*own, *(row for child in root.__subclasses__() for row in table(child))]

@@ -1,5 +1,0 @@
-"""``gymnasium.spaces.discrete``."""
-
-from paddock.spaces.discrete import Discrete
-
-__all__ = ["Discrete"]

@@ -1,5 +1,0 @@
-"""``gymnasium.spaces.oneof``."""
-
-from paddock.spaces.oneof import OneOf
-
-__all__ = ["OneOf"]

@@ -1,5 +1,0 @@
-"""``gymnasium.spaces.sequence``."""
-
-from paddock.spaces.sequence import Sequence
-
-__all__ = ["Sequence"]

@@ -1,5 +1,0 @@
-"""``gymnasium.spaces.space``."""
-
-from paddock.spaces.space import Space
-
-__all__ = ["Space"]

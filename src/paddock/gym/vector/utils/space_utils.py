@@ -1,5 +1,0 @@
-"""``gymnasium.vector.utils.space_utils``."""
-
-from paddock.spaces.batch import batch_differing_spaces, batch_space, concatenate, create_empty_array, iterate
-
-__all__ = ["batch_differing_spaces", "batch_space", "concatenate", "create_empty_array", "iterate"]

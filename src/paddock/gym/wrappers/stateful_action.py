@@ -1,5 +1,0 @@
-"""``gymnasium.wrappers.stateful_action``."""
-
-from paddock.wrappers import RepeatAction, StickyAction
-
-__all__ = ["RepeatAction", "StickyAction"]

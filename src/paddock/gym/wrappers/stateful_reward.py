@@ -1,5 +1,0 @@
-"""``gymnasium.wrappers.stateful_reward``."""
-
-from paddock.wrappers import NormalizeReward
-
-__all__ = ["NormalizeReward"]

@@ -1,5 +1,0 @@
-"""``gymnasium.wrappers.vector.jax_to_numpy``."""
-
-from paddock.wrappers.vector import JaxToNumpy
-
-__all__ = ["JaxToNumpy"]

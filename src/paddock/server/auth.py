@@ -1,0 +1,414 @@
+"""Access control: where a request may come from, who sends it, and how often it may.
+
+Only digests of tokens are kept, so none can be printed or logged.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import ipaddress
+import logging
+import re
+import secrets
+import socket
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from functools import lru_cache
+from pathlib import Path
+from typing import Literal, get_args
+
+from paddock.errors import PlanError
+from paddock.hosting.remote_address import is_loopback
+
+Role = Literal["operator", "agent", "observer"]
+
+audit = logging.getLogger("paddock.audit")
+
+# Must match all of it: no part of "[::1].evil.example" or "localhost:80@evil.example" may pass for the whole.
+_HOST = re.compile(r"(?P<name>[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?", re.ASCII)
+_LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]"})
+_LEAST_LENGTH = 16  # characters; 16 of base64 are 96 bits
+_FILE_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class OriginCheck:
+    """Refuses what browsers may send for other sites, before tokens are looked at.
+
+    ``hosts``: names by which this server may be addressed; with ``literals`` also by any IP address. A page of another
+    site may reach a server on this machine by a name of its own that resolves to 127.0.0.1, so the name must be one of
+    ours. An IP address can't be such a name.
+    """
+
+    hosts: frozenset[str]
+    origins: frozenset[str] = frozenset()
+    literals: bool = False
+
+    @classmethod
+    def for_bind(
+        cls, host: str | None, origins: frozenset[str] = frozenset(), hosts: frozenset[str] = frozenset()
+    ) -> OriginCheck:
+        """Make the check for a server that listens on ``host``; None is a unix socket, which no page can reach."""
+        own = _LOOPBACK | {name.lower() for name in hosts} | ({host.lower()} if host else set())
+        if host is None or is_loopback(host.lower().strip("[]")):
+            return cls(own, origins)
+        return cls(own | {socket.gethostname().lower(), socket.getfqdn().lower()}, origins, literals=True)
+
+    def refusal(self, headers: Mapping[str, str]) -> str | None:
+        """Say why a request with these headers is refused (403), or None."""
+        if not self._is_ours(headers.get("host", "")):
+            return "This server is not known by that Host; see --allow-host."
+        origin = headers.get("origin")
+        if origin is not None and origin.lower() not in self.origins:
+            return "Requests from that Origin are not allowed; see --allow-origin."
+        if origin is None and headers.get("sec-fetch-site", "none").lower() not in ("none", "same-origin"):
+            return "Requests from other sites are not allowed."
+        return None
+
+    def _is_ours(self, host: str) -> bool:
+        found = _HOST.fullmatch(host)
+        if found is None:
+            return False
+        name = found["name"].lower()
+        if name in self.hosts or not self.literals:
+            return name in self.hosts
+        try:
+            ipaddress.ip_address(name.strip("[]"))
+        except ValueError:
+            return False
+        return True
+
+
+@dataclass(frozen=True)
+class Principal:
+    """Whoever has a valid token. ``name`` is derived from the token and reveals nothing about it.
+
+    ``session``: the only session that this principal may use, by a pass; it opens none.
+    """
+
+    name: str
+    role: Role
+    session: str | None = None
+
+
+@dataclass(frozen=True)
+class _Entry:
+    digest: bytes
+    principal: Principal
+    ends: datetime | None
+
+
+class Tokens:
+    """The valid tokens. With ``file``, a changed file applies from the next request on.
+
+    While the file can't be read, every token is refused, but the old ones are not withdrawn: one typo must not end
+    every session.
+    """
+
+    def __init__(self, entries: Iterable[_Entry], file: Path | None = None) -> None:
+        self._entries, self._file = tuple(entries), file
+        self._stamp, self._readable = _file_stamp(file), True
+
+    @classmethod
+    def fresh(cls) -> tuple[Tokens, str]:
+        """Generate an operator token; the returned text is the only place where it can be read."""
+        token = secrets.token_urlsafe(32).lstrip("-")  # a command line would take it for an option
+        return cls([_entry("operator", token, None)]), token
+
+    @classmethod
+    def of(cls, token: str) -> Tokens:
+        """Take one operator token, chosen by whoever runs the server."""
+        if len(token) < _LEAST_LENGTH or token.split() != [token]:
+            raise PlanError(f"A token must have at least {_LEAST_LENGTH} characters and no spaces.")
+        return cls([_entry("operator", token, None)])
+
+    @classmethod
+    def from_file(cls, file: Path) -> Tokens:
+        """Read one token per line: ``role token``, or an operator's ``token``; then an ISO time if it expires."""
+        return cls(_read_entries(file), file)
+
+    def principal(self, authorization: str | None, *, now: datetime | None = None) -> Principal | None:
+        """Return who sends this ``Authorization`` header: Bearer, or Basic with the token as password."""
+        token = token_from(authorization)
+        if token is None:
+            return None
+        self._read_again()
+        digest, found = token_digest(token), None
+        for entry in self._entries:  # always all of them: the time taken reveals nothing
+            if hmac.compare_digest(entry.digest, digest):
+                found = entry
+        return None if found is None or _is_expired(found, now) or not self._readable else found.principal
+
+    def names(self, *, now: datetime | None = None) -> set[str]:
+        """Return the principals whose tokens are valid now, or were when the file could last be read."""
+        if not self._readable:
+            self._stamp = None  # it may be readable again, and unchanged
+        self._read_again()
+        return {entry.principal.name for entry in self._entries if not _is_expired(entry, now)}
+
+    def _read_again(self) -> None:
+        stamp = _file_stamp(self._file)
+        if self._file is not None and stamp != self._stamp:
+            try:
+                self._entries, readable = tuple(_read_entries(self._file)), True
+            except (OSError, PlanError) as error:
+                readable = False
+                if self._readable:
+                    audit.error("no token is accepted until the token file can be read; sessions go on: %s", error)
+            if readable and not self._readable:
+                audit.warning("the token file can be read again")
+            self._stamp, self._readable = stamp, readable
+
+
+def _is_expired(entry: _Entry, now: datetime | None) -> bool:
+    return entry.ends is not None and (now or datetime.now(timezone.utc)) >= entry.ends
+
+
+def token_from(authorization: str | None) -> str | None:
+    """Return the token in an ``Authorization`` header, if there is one."""
+    kind, _, value = (authorization or "").partition(" ")
+    value = value.strip()
+    if kind.lower() == "bearer" and value:
+        return value
+    if kind.lower() == "basic":
+        try:
+            return base64.b64decode(value, validate=True).decode().partition(":")[2] or None
+        except ValueError:  # not base64, or not text
+            return None
+    return None
+
+
+def _read_entries(file: Path) -> list[_Entry]:
+    with file.open("rb") as opened:
+        data = opened.read(_FILE_BYTES + 1)
+    if len(data) > _FILE_BYTES:
+        raise PlanError(f"{file} has more than {_FILE_BYTES} bytes. Is it a file of tokens?")
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        raise PlanError(f"{file} is not UTF-8. Is it a file of tokens?") from None
+    entries = []
+    for number, line in enumerate(text.splitlines(), 1):
+        words = line.split()
+        if not words or words[0].startswith("#"):
+            continue
+        role = words.pop(0) if words[0] in get_args(Role) and len(words) > 1 else "operator"
+        if wrong := _line_error(words):
+            raise PlanError(
+                f"{file}, line {number}: {wrong}. Expected 'role token' or 'token', then at most an ISO time at which "
+                f"it expires. Roles are {', '.join(get_args(Role))}; a token has at least {_LEAST_LENGTH} characters."
+            )
+        entries.append(_entry(role, words[0], _time(words[1], file, number) if len(words) == 2 else None))
+    if not entries:
+        raise PlanError(f"{file} has no token. Write a line such as 'operator xxx…', with at least 16 characters.")
+    return entries
+
+
+def _line_error(words: list[str]) -> str:
+    """Say what is wrong with a line after its role. The words are not repeated: any of them may be a token."""
+    if words[0] in get_args(Role):
+        return "there is a role without a token"
+    if len(words[0]) < _LEAST_LENGTH:
+        if len(words) > 1 and len(words[1]) >= _LEAST_LENGTH and _as_time(words[1]) is None:
+            return "its first word is not a role, and too short for a token"
+        return f"the token has only {len(words[0])} characters"
+    if len(words) > 2:
+        return "there is more than the token and its expiry"
+    return ""
+
+
+def _as_time(text: str) -> datetime | None:
+    try:
+        return datetime.fromisoformat(text.replace("Z", "+00:00"))
+    except ValueError:
+        return None
+
+
+def _time(text: str, file: Path, number: int) -> datetime:
+    if (time := _as_time(text)) is None:
+        # Not repeated: it may be a token, and this goes to a log.
+        raise PlanError(f"{file}, line {number}: the token's expiry is not an ISO time such as 2027-01-31T00:00:00Z.")
+    return time if time.tzinfo is not None else time.replace(tzinfo=timezone.utc)
+
+
+def _entry(role: str, token: str, ends: datetime | None) -> _Entry:
+    digest = token_digest(token)
+    return _Entry(digest, Principal(principal_name(role, digest), role), ends)  # type: ignore[arg-type]
+
+
+def principal_name(role: str, digest: bytes) -> str:
+    """Name a principal for logs and lists."""
+    return f"{role}-{hashlib.sha256(digest).hexdigest()[:8]}"
+
+
+def role_of(name: str) -> str:
+    """Read the role from a principal's name: a journal keeps nothing else of it."""
+    return name.partition("-")[0]
+
+
+def token_digest(token: str) -> bytes:
+    """Digest a token: this is all that is kept of it."""
+    return hashlib.sha256(token.encode()).digest()
+
+
+def _file_stamp(file: Path | None) -> tuple[int, int, int] | None:
+    if file is None:
+        return None
+    try:
+        found = file.stat()
+    except OSError:
+        return (0, 0, 0)
+    return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+class Passes:
+    """Tokens for one session each, which an operator hands to an agent. A pass opens no session and ends with its own.
+
+    A session has one pass: a new one replaces the old, so a lost one can be revoked. Only digests are kept.
+    """
+
+    def __init__(self, new_pass: Callable[[], str]) -> None:
+        self._new_pass = new_pass
+        self._by_digest: dict[bytes, Principal] = {}
+        self._of_session: dict[str, bytes] = {}
+
+    def issue(self, session: str) -> str:
+        """Issue a pass for this session, in place of any earlier one."""
+        self.end(session)
+        token = self._new_pass()
+        digest = token_digest(token)
+        self._of_session[session] = digest
+        self._by_digest[digest] = Principal(principal_name("agent", digest), "agent", session)
+        return token
+
+    def principal(self, authorization: str | None) -> Principal | None:
+        """Return who sends this ``Authorization`` header, if it is a pass."""
+        token = token_from(authorization) if self._by_digest else None
+        return None if token is None else self._by_digest.get(token_digest(token))
+
+    def is_valid(self, principal: Principal) -> bool:
+        """Whether the pass of a principal who was admitted before is still valid."""
+        digest = self._of_session.get(principal.session or "")
+        return digest is not None and self._by_digest[digest] == principal
+
+    def end(self, session: str) -> None:
+        """Forget the pass of a session that is over, or to replace it."""
+        digest = self._of_session.pop(session, None)
+        if digest is not None:
+            del self._by_digest[digest]
+
+
+_Bucket = tuple[float, float]  # how many requests were left, and when
+
+
+class _Buckets(OrderedDict[str, _Bucket]):
+    """Those of this process; the names that were quiet longest are forgotten."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self._most = most
+
+    def __setitem__(self, name: str, bucket: _Bucket) -> None:
+        super().__setitem__(name, bucket)
+        self.move_to_end(name)
+        if len(self) > self._most:
+            self.popitem(last=False)
+
+
+class SharedBuckets:
+    """Buckets in memory that several processes have; ``kind`` keeps rates apart. Of names that are many, old ones go.
+
+    Nothing is locked, since that would cost a system call per request: if two processes charge one name within the same
+    microsecond, one of the two charges (at most a lot, see ``Toll``) may be lost, and nothing else.
+    """
+
+    _ENTRIES, _FIELDS, _TRIES = 1 << 14, 3, 16
+    BYTES = _ENTRIES * _FIELDS * 8
+
+    def __init__(self, memory: memoryview, kind: str) -> None:
+        self._cells, self._kind = memory.cast("d"), kind  # per entry: the name's hash, left, when
+
+    def _place(self, name: str) -> tuple[int, float]:
+        """Return where this name's entry is, or shall be, and its hash, which is that of all forked processes."""
+        number = hash((self._kind, name))
+        mark, cells, oldest = float(number >> 11 or 1), self._cells, -1  # a float holds 53 bits
+        for at in range(number, number + self._TRIES):
+            place = at % self._ENTRIES * self._FIELDS
+            if cells[place] == mark:
+                return place, mark
+            oldest = place if oldest < 0 or cells[place + 2] < cells[oldest + 2] else oldest
+        return oldest, mark
+
+    def get(self, name: str) -> _Bucket | None:
+        """Return the bucket of a name."""
+        place, mark = self._place(name)
+        return (self._cells[place + 1], self._cells[place + 2]) if self._cells[place] == mark else None
+
+    def __setitem__(self, name: str, bucket: _Bucket) -> None:
+        place, mark = self._place(name)
+        self._cells[place + 1], self._cells[place + 2] = bucket
+        self._cells[place] = mark
+
+
+class Rates:
+    """Allow each name ``per_s`` requests per second, and ``burst`` at once. Quiet names are forgotten.
+
+    Time is an argument, so that a test needs no clock. ``shared``: the buckets, if other processes count with this one.
+    """
+
+    def __init__(
+        self, per_s: float, burst: int, *, most_names: int = 10_000, shared: SharedBuckets | None = None
+    ) -> None:
+        self._per_s, self._burst = per_s, float(burst)
+        self._buckets: _Buckets | SharedBuckets = shared or _Buckets(most_names)
+
+    def wait_s(self, name: str, now_s: float) -> float:
+        """Return 0 and count the request if ``name`` may send it now; otherwise in how many seconds it may."""
+        left = self._left(name, now_s)
+        if left < 1:
+            return (1 - left) / self._per_s
+        self._buckets[name] = left - 1, now_s
+        return 0.0
+
+    def charge(self, name: str, now_s: float, count: int = 1) -> float:
+        """Count requests that ``name`` has sent; return for how many seconds it must be silent to keep its rate."""
+        left = self._left(name, now_s) - count
+        self._buckets[name] = left, now_s
+        return max(0.0, -left / self._per_s)
+
+    def _left(self, name: str, now_s: float) -> float:
+        left, at_s = self._buckets.get(name) or (self._burst, now_s)
+        return min(self._burst, left + (now_s - at_s) * self._per_s)
+
+
+class AddressRates:
+    """Allow each address ``per_s`` requests per second and ``burst`` at once, and all together ten times as many."""
+
+    def __init__(self, per_s: float, burst: int, *, shared: SharedBuckets | None = None) -> None:
+        self._each = Rates(per_s, burst, shared=shared)
+        self._all = Rates(10 * per_s, 10 * burst, shared=shared)  # under a name that no address has
+
+    def wait_s(self, peer: str, now_s: float) -> float:
+        """Like ``Rates.wait_s``, for the address of ``peer``."""
+        return self._each.wait_s(network_of(peer), now_s) or self._all.wait_s("", now_s)
+
+
+def network_of(peer: str) -> str:
+    """Return what counts as one address: an IPv4 address, or a 64-bit IPv6 network, which one machine may own."""
+    return _network_of(peer.rpartition(":")[0] or peer)
+
+
+@lru_cache(1024)
+def _network_of(host: str) -> str:
+    try:
+        address = ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return host
+    if isinstance(address, ipaddress.IPv6Address):
+        mapped = address.ipv4_mapped
+        return str(mapped) if mapped is not None else str(ipaddress.IPv6Network((address, 64), strict=False))
+    return str(address)

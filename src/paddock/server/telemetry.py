@@ -1,0 +1,173 @@
+"""A server's log, and its counters for Prometheus. Neither ever holds a token or a value of an episode.
+
+``PADDOCK_LOG`` chooses the log: ``json`` or ``text`` for all records, nothing for warnings only.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import re
+import secrets
+import sys
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Mapping
+from contextvars import ContextVar
+from datetime import datetime, timezone
+from itertools import accumulate
+from typing import Any, Literal
+
+LogForm = Literal["json", "text", ""]
+VARIABLE = "PADDOCK_LOG"
+LOG_FIELDS = ("session", "environment", "principal", "peer")  # that a record may have beside its text
+# Which request a record belongs to: the caller's id (W3C Trace Context), or a new one.
+trace: ContextVar[str] = ContextVar("paddock_trace", default="")
+_TRACEPARENT = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}", re.ASCII)
+_LOGGERS = ("paddock.server", "paddock.audit")
+_CHARACTERS = 4_000
+_HELP = {
+    "paddock_sessions": ("gauge", "Sessions that are open now."),
+    "paddock_workers": ("gauge", "Processes that run the environments of sessions now."),
+    "paddock_sessions_opened_total": ("counter", "Sessions that were opened."),
+    "paddock_sessions_refused_total": ("counter", "Sessions that were refused, by reason."),
+    "paddock_sessions_waiting": ("gauge", "Sessions that wait for their worker to be started."),
+    "paddock_workers_starting": ("gauge", "Workers that are being started."),
+    "paddock_workers_started_total": ("counter", "Workers that were started for sessions."),
+    "paddock_connections_total": ("counter", "Connections that were accepted."),
+    "paddock_workers_lost_total": ("counter", "Workers that were lost, by cause."),
+    "paddock_requests_total": ("counter", "HTTP requests, by status."),
+    "paddock_replies_total": ("counter", "Replies of workers."),
+    "paddock_reply_seconds": ("histogram", "From a request to its worker's reply, by environment."),
+    "paddock_uptime_seconds": ("gauge", "Seconds since the server began."),
+}
+_BOUNDS_S = (0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
+
+
+def begin_trace(traceparent: str | None = None) -> str:
+    """Give the records of this task a trace id from now on: the caller's, or a new one."""
+    match = _TRACEPARENT.fullmatch(traceparent or "")
+    id = match[1] if match is not None else secrets.token_hex(16)
+    trace.set(id)
+    return id
+
+
+class JsonLines(logging.Formatter):
+    """One JSON object per line, in ASCII: nothing in it can end the line or move a terminal's cursor."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        time = datetime.fromtimestamp(record.created, timezone.utc).isoformat(timespec="milliseconds")
+        fields = {"time": time, "level": record.levelname.lower(), "logger": record.name}
+        fields["message"] = record.getMessage()[:_CHARACTERS]
+        if trace.get():
+            fields["trace"] = trace.get()
+        for name in LOG_FIELDS:
+            if (value := getattr(record, name, None)) is not None:
+                fields[name] = str(value)
+        if record.exc_info:
+            fields["error"] = self.formatException(record.exc_info)
+        return json.dumps(fields)
+
+
+class Lines(logging.Formatter):
+    """One line for a person."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        time = datetime.fromtimestamp(record.created).strftime("%H:%M:%S")
+        found = [f"{name}={getattr(record, name)}" for name in LOG_FIELDS if getattr(record, name, None) is not None]
+        found += [f"trace={trace.get()[:8]}"] if trace.get() else []
+        text = " ".join([time, record.levelname.lower(), record.getMessage()[:_CHARACTERS], *found])
+        text = text.encode("unicode_escape").decode("ascii")
+        return f"{text}\n{self.formatException(record.exc_info)}" if record.exc_info else text
+
+
+def begin_logging(form: LogForm | None = None) -> None:
+    """Log to stderr, as PADDOCK_LOG says if ``form`` is None. Handlers that the program has set up stay."""
+    chosen = os.environ.get(VARIABLE, "").lower() if form is None else form
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonLines() if chosen == "json" else Lines())
+    for name in _LOGGERS:
+        logger = logging.getLogger(name)
+        if not logger.hasHandlers():
+            logger.addHandler(handler)
+            logger.propagate = False
+            logger.setLevel(logging.INFO if chosen in ("json", "text") else logging.WARNING)
+
+
+class Latency:
+    """How long the replies of one environment took. Hot: ``add`` runs once per step."""
+
+    __slots__ = ("_counts", "_total_s")
+
+    def __init__(self) -> None:
+        self._counts, self._total_s = [0] * (len(_BOUNDS_S) + 1), 0.0
+
+    def add(self, seconds: float) -> None:
+        """Count one reply."""
+        self._counts[bisect_left(_BOUNDS_S, seconds)] += 1
+        self._total_s += seconds
+
+    @property
+    def count(self) -> int:
+        """The number of replies."""
+        return sum(self._counts)
+
+    def dump(self) -> tuple[list[int], float]:
+        """Return what ``merge`` takes."""
+        return self._counts, self._total_s
+
+    def merge(self, counts: list[int], total_s: float) -> None:
+        """Add the replies of another process."""
+        self._counts = [own + more for own, more in zip(self._counts, counts, strict=True)]
+        self._total_s += total_s
+
+    def lines(self, labels: str) -> list[str]:
+        """Write a Prometheus histogram, whose buckets count everything as fast or faster."""
+        bounds = [*(f"{bound:g}" for bound in _BOUNDS_S), "+Inf"]
+        sums = zip(bounds, accumulate(self._counts), strict=True)
+        return [
+            *(f'paddock_reply_seconds_bucket{{{labels},le="{bound}"}} {count}' for bound, count in sums),
+            f"paddock_reply_seconds_sum{{{labels}}} {self._total_s:.9g}",
+            f"paddock_reply_seconds_count{{{labels}}} {self.count}",
+        ]
+
+
+class Metrics:
+    """Counters, cheap enough for every request, and latencies by environment, cheap enough for every step."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[tuple[str, str]] = Counter()
+        self.latencies: dict[str, Latency] = {}
+
+    def count(self, name: str, labels: str = "", by: int = 1) -> None:
+        """Add to a counter; ``labels`` as Prometheus writes them."""
+        self._counts[name, labels] += by
+
+    def dump(self) -> dict[str, Any]:
+        """Return everything as plain data, for ``add``."""
+        counts = [[*key, count] for key, count in self._counts.items()]
+        return {"counts": counts, "latencies": {name: one.dump() for name, one in self.latencies.items()}}
+
+    def add(self, dump: Mapping[str, Any]) -> None:
+        """Add what another process counted."""
+        self._counts.update({(name, labels): count for name, labels, count in dump["counts"]})
+        for name, latency in dump["latencies"].items():
+            self.latencies.setdefault(name, Latency()).merge(*latency)
+
+    def text(self, **gauges: float) -> str:
+        """Write everything in Prometheus' text form, together with ``gauges`` measured now."""
+        gauges["paddock_replies_total"] = sum(one.count for one in self.latencies.values())
+        values: dict[tuple[str, str], float] = {**self._counts, **{(name, ""): now for name, now in gauges.items()}}
+        lines = []
+        for name, (kind, words) in _HELP.items():
+            lines += [f"# HELP {name} {words}", f"# TYPE {name} {kind}"]
+            if kind == "histogram":
+                for environment, latency in self.latencies.items():
+                    lines += latency.lines(f"environment={json.dumps(environment)}")
+            own = {labels: value for (found, labels), value in values.items() if found == name}
+            lines += [
+                f"{name}{{{labels}}} {value:.15g}" if labels else f"{name} {value:.15g}"
+                for labels, value in own.items()
+            ]
+        return "\n".join(lines) + "\n"

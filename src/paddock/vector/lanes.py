@@ -1,0 +1,241 @@
+"""What lanes of every kind share: spaces, actions, observations, snapshots, and HostedLanes, their form in a Host."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from paddock.core.env import Info
+from paddock.core.state import open_snapshot, seal_snapshot
+from paddock.core.vector_wrapper import VectorWrapper
+from paddock.errors import InvalidAction, InvalidLanes, InvalidSnapshot, PaddockError
+from paddock.spaces import Dict, Space, Tuple, rows
+from paddock.spaces.batch import batch_differing_spaces, batch_space, concatenate, create_empty_array, iterate
+from paddock.spaces.flatten import is_space_dtype_shape_equiv
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class LaneSpaces:
+    """The spaces of one lane and of the batch."""
+
+    single_observation_space: Space[Any]
+    single_action_space: Space[Any]
+    observation_space: Space[Any]
+    action_space: Space[Any]
+
+
+def lane_spaces(
+    observations: Sequence[Space[Any]],
+    actions: Sequence[Space[Any]],
+    observation_mode: str | tuple[Space[Any], Space[Any]],
+) -> LaneSpaces:
+    """The spaces of n lanes from those of each lane: equal, or alike enough for the observation mode.
+
+    InvalidLanes names the lane that does not fit.
+    """
+    if not observations:
+        raise InvalidLanes("A vector environment needs at least one env function.")
+    single, alike = _single(observations, observation_mode)
+    for lane, space in enumerate(actions):
+        if space != actions[0]:
+            raise InvalidLanes(f"lane {lane}: action space {space} is not {actions[0]}.")
+    for lane, space in enumerate(observations):
+        if not alike(space, single):
+            raise InvalidLanes(
+                f"lane {lane}: observation space {space} does not fit {single} (observation_mode={observation_mode!r})."
+            )
+    batched = _batch_spaces(observations, observation_mode)
+    return LaneSpaces(single, actions[0], batched, batch_space(actions[0], len(actions)))
+
+
+def _single(
+    spaces: Sequence[Space[Any]], mode: str | tuple[Space[Any], Space[Any]]
+) -> tuple[Space[Any], Callable[[Any, Any], bool]]:
+    """The space of one lane, and how alike the others must be."""
+    if isinstance(mode, tuple):
+        return mode[1], is_space_dtype_shape_equiv
+    if mode == "same":
+        return spaces[0], operator.eq
+    if mode == "different":
+        return spaces[0], is_space_dtype_shape_equiv
+    raise InvalidLanes(f"observation_mode={mode!r}; expected 'same', 'different' or a pair.")
+
+
+def _batch_spaces(spaces: Sequence[Space[Any]], mode: str | tuple[Space[Any], Space[Any]]) -> Space[Any]:
+    if isinstance(mode, tuple):
+        return mode[0]
+    return batch_space(spaces[0], len(spaces)) if mode == "same" else batch_differing_spaces(list(spaces))
+
+
+def lane_actions(space: Space[Any], actions: Any, count: int) -> list[Any]:
+    """Split a batch of actions by lane; InvalidAction unless there are ``count``. Values and dtypes are not checked."""
+    each = list(iterate(space, actions))
+    if len(each) != count:
+        text = f"{len(each)} actions for {count} lanes. Expected one per lane."
+        raise InvalidAction(text, action=actions, space=space)
+    return each
+
+
+class LaneObservations:
+    """The last observation of each of ``num_envs`` lanes; a lane that fails keeps its last good one.
+
+    Arrays where the space has a fixed size, else one object per lane.
+    """
+
+    def __init__(self, space: Space[Any], num_envs: int, *, copy: bool) -> None:
+        self._space, self._num_envs, self._copy = space, num_envs, copy
+        self._arrays = rows.empty(space, num_envs)
+        self._each = [] if self._arrays is not None else _blanks(space, num_envs)
+        self._flat = isinstance(self._arrays, np.ndarray)
+        self._nested = isinstance(space, (Dict, Tuple))
+
+    def put(self, lane: int, observation: Any) -> None:
+        """Store one lane's observation; NumPy raises if it does not fit the space."""
+        if self._arrays is None:
+            if self._nested:  # one that lacks a part would break the batch of all lanes
+                concatenate(self._space, [observation], create_empty_array(self._space, n=1))
+            self._each[lane] = observation
+        else:
+            rows.put(self._arrays, lane, observation)
+
+    def put_part(self, part: slice, values: Any) -> None:
+        """Store observations of neighbouring lanes, nested like the space. Hot: runs once per step and worker."""
+        if self._flat and self._arrays.dtype != np.bool_:
+            self._arrays[part] = values
+        else:
+            rows.each(lambda all_rows, some: _copy(all_rows, part, some), self._arrays, values)
+
+    def put_row(self, lane: int, values: Any, row: int) -> None:
+        """Store one lane's observation from a row of a block."""
+        rows.each(lambda all_rows, some: _copy(all_rows, lane, some[row]), self._arrays, values)
+
+    def batch(self) -> Any:
+        """All lanes: a copy, or with ``copy=False`` the buffers that the next step overwrites."""
+        if self._flat:
+            return self._arrays.copy() if self._copy else self._arrays
+        if self._arrays is not None:
+            return rows.each(np.copy, self._arrays) if self._copy else self._arrays
+        batch = concatenate(self._space, self._each, create_empty_array(self._space, n=self._num_envs))
+        return deepcopy(batch) if self._copy else batch
+
+    def some(self, lanes: Sequence[int]) -> Any:
+        """These lanes, in this order; always a copy."""
+        if self._arrays is not None:
+            return rows.each(lambda one: one[list(lanes)], self._arrays)
+        chosen = [self._each[lane] for lane in lanes]
+        return deepcopy(concatenate(self._space, chosen, create_empty_array(self._space, n=len(lanes))))
+
+
+def _copy(all_rows: np.ndarray[Any, Any], place: Any, some: Any) -> None:
+    # A worker may write any byte; one that is neither 0 nor 1 is not a bool.
+    all_rows[place] = np.asarray(some).view(np.uint8) != 0 if all_rows.dtype == np.bool_ else some
+
+
+def _blanks(space: Space[Any], count: int) -> list[Any]:
+    """What lanes show that fail before they have an observation; None for spaces of a user's own class."""
+    try:
+        blanks = list(iterate(batch_space(space, count), create_empty_array(space, n=count)))
+    except (PaddockError, TypeError):
+        return [None] * count
+    return blanks if len(blanks) == count else [None] * count
+
+
+def seal_lanes(begun: bool, each: Sequence[bytes]) -> bytes:
+    """The snapshot of n lanes from one per lane; ``begun``: they have been reset.
+
+    There is one form, so lanes in a loop and in processes restore each other's snapshots.
+    """
+    return seal_snapshot("lanes", begun, seal_snapshot("each", each, b""))
+
+
+def open_lanes(snapshot: bytes, num_envs: int) -> tuple[bool, list[bytes]]:
+    """What ``seal_lanes`` was given; InvalidSnapshot for anything else, or for another number of lanes."""
+    begun, inner = open_snapshot("lanes", snapshot, bool)
+    each, _ = open_snapshot("each", inner, list[bytes])
+    if len(each) != num_envs:
+        raise InvalidSnapshot(f"This snapshot has {len(each)} lanes, expected {num_envs}.")
+    return begun, each
+
+
+class HostedLanes(VectorWrapper[Any, Any, Any, Any, Array]):
+    """n lanes of any kind as a Host holds them, stepped by one request.
+
+    Infos of lanes may hold arrays of objects, which have no form on a wire. They travel as lists, and
+    ``lane_infos_from_wire`` turns them back into arrays.
+    """
+
+    def reset(self, *, seed: Any = None, options: Info | None = None) -> tuple[Any, Info]:
+        observations, infos = self.env.reset(seed=seed, options=options)
+        return observations, lane_infos_to_wire(infos)
+
+    def step(self, actions: Any) -> tuple[Any, Array, Array, Array, Info]:
+        observations, rewards, terminations, truncations, infos = self.env.step(actions)
+        return observations, rewards, terminations, truncations, lane_infos_to_wire(infos) if infos else infos
+
+    def snapshot(self) -> bytes:
+        """All lanes as bytes."""
+        return self._lane_method("snapshot")()  # type: ignore[no-any-return]
+
+    def restore(self, snapshot: bytes) -> None:
+        """Go on from a snapshot."""
+        self._lane_method("restore")(snapshot)
+
+    def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
+        """Each lane's attribute, called if it is callable."""
+        return tuple(self._lane_method("call")(_check_public(name), *args, **kwargs))
+
+    def get_attr(self, name: str) -> tuple[Any, ...]:
+        """Each lane's attribute."""
+        return tuple(self._lane_method("get_attr")(_check_public(name)))
+
+    def set_attr(self, name: str, values: Any) -> None:
+        """Set an attribute in every lane."""
+        self._lane_method("set_attr")(_check_public(name), values)
+
+    def _lane_method(self, name: str) -> Callable[..., Any]:
+        """A method that paddock's lanes have and those of other libraries may not."""
+        found = getattr(self.env, name, None)
+        if found is None:
+            raise AttributeError(f"These lanes are the environment's own vector form, which has no {name}().")
+        return found  # type: ignore[no-any-return]
+
+
+def _check_public(name: Any) -> str:
+    # The caller may be far away. The name of its call was checked; the attribute's, an argument, was not.
+    if not isinstance(name, str) or name.startswith("_"):
+        raise AttributeError("Names that begin with an underscore are private to the environment.")
+    return name
+
+
+def lane_infos_to_wire(infos: Info) -> Info:
+    """Infos of lanes with lists in place of arrays of objects."""
+    plain: Info = {}
+    for key, value in infos.items():
+        if type(value) is dict:
+            plain[key] = lane_infos_to_wire(value)
+        else:
+            plain[key] = value.tolist() if isinstance(value, np.ndarray) and value.dtype.kind == "O" else value
+    return plain
+
+
+def lane_infos_from_wire(infos: Info, num_envs: int) -> Info:
+    """What ``lane_infos_to_wire`` was given: a list with one entry per lane and a mask beside it was an array."""
+    found: Info = {}
+    for key, value in infos.items():
+        found[key] = value
+        if f"_{key}" not in infos:
+            continue
+        if type(value) is dict:
+            found[key] = lane_infos_from_wire(value, num_envs)
+        elif type(value) is list and len(value) == num_envs:
+            found[key] = array = np.empty(num_envs, dtype=object)
+            for lane, one in enumerate(value):  # one by one: NumPy would make an array of arrays of it
+                array[lane] = one
+    return found
