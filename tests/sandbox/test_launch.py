@@ -317,7 +317,7 @@ def test_a_path_that_does_not_exist_is_refused_before_anything_starts(tmp_path):
     before = leftovers()
     with pytest.raises(InvalidPolicy, match="nowhere"), worker(tmp_path, "", read=(str(tmp_path / "nowhere"),)):
         pass
-    assert leftovers() == before
+    assert leftovers() <= before
 
 
 @pytest.mark.parametrize("tier", ["sandbox", "landlock"])
@@ -335,7 +335,7 @@ def test_a_message_that_is_too_long_is_refused(tmp_path):
     before = leftovers()
     with pytest.raises(InvalidPolicy, match="bytes"), worker(tmp_path, "", args=("x" * (1 << 20),)):
         pass
-    assert leftovers() == before
+    assert leftovers() <= before
 
 
 @pytest.mark.process
@@ -362,7 +362,7 @@ def test_nothing_is_left_over(tmp_path, way):
     before = leftovers()
     for _ in range(3):
         report(tmp_path, "tell(1)", **way)
-    assert leftovers() == before
+    assert leftovers() <= before
 
 
 @pytest.mark.process

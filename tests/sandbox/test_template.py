@@ -331,7 +331,7 @@ def test_a_template_without_workers_ends_and_nothing_is_left(teller, tier, no_te
             one.process.wait(0.3)  # not while it has a worker
     assert one.process.wait(20) == 0
     one.close()
-    assert leftovers() == before
+    assert leftovers() <= before
 
 
 # ── The process that asks ──

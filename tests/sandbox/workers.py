@@ -109,15 +109,11 @@ def wait_until(true, within_s=5.0):
 
 
 def leftovers():
-    """Descriptors of this process, processes below it, cgroups and scratch folders of paddock."""
-    listed = subprocess.run(["ps", "-eo", "pid=,ppid=,args="], capture_output=True, text=True).stdout
-    mine = [line for line in listed.splitlines() if line.split()[1] == str(os.getpid()) and " ps " not in line]
-    own = f"paddock-{os.getpid()}-"
-    groups = [str(path) for one in Machine.here().cgroups for path in Path(one.folder).glob(own + "*")]
-    folder = os.environ.get("TMPDIR", "/tmp")
-    return {
-        "descriptors": sorted(os.listdir("/proc/self/fd")),
-        "processes": mine,
-        "cgroups": groups,
-        "folders": [name for name in os.listdir(folder) if name.startswith(f"paddock-scratch-{os.getpid()}-")],
-    }
+    """What this process has: descriptors, processes below it, cgroups, scratch folders. Templates end by themselves."""
+    listed = subprocess.run(["ps", "-eo", "pid=,ppid=,comm="], capture_output=True, text=True).stdout
+    below = [line.split() for line in listed.splitlines() if line.split()[1] == str(os.getpid())]
+    processes = [pid for pid, _, name, *_ in below if name not in ("ps", "paddock-tmpl")]
+    groups = [path for one in Machine.here().cgroups for path in Path(one.folder).glob(f"paddock-{os.getpid()}-*")]
+    folders = Path(os.environ.get("TMPDIR", "/tmp")).glob(f"paddock-scratch-{os.getpid()}-*")
+    kinds = {"descriptor": os.listdir("/proc/self/fd"), "process": processes, "cgroup": groups, "folder": folders}
+    return {(kind, str(one)) for kind, found in kinds.items() for one in found}
