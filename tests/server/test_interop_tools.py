@@ -199,3 +199,104 @@ def test_an_mcp_environment_ports_by_its_imports():
     assert [tool["name"] for tool in listed["tools"]] == [tool["name"] for tool in tools]
     assert called["result"]["data"] == 5 and called["error"] is None
     assert unknown["error"] == {"error_type": "tool_not_found", "message": "Unknown tool: 'nope'"}
+
+
+# Every kind of tool, called through FastMCP's session and around its transport.
+AROUND = """
+import datetime, json, sys
+from fastmcp import Context, FastMCP
+from fastmcp.exceptions import ToolError
+from fastmcp.server.middleware import Middleware
+from fastmcp.tools.base import ToolResult
+from fastmcp.utilities.types import Image
+from openenv.core.env_server.mcp_environment import MCPEnvironment
+from openenv.core.env_server.mcp_types import CallToolAction, CallToolObservation
+from openenv.core.env_server.types import Observation, State
+from pydantic import BaseModel
+from paddock.sources import fastmcp
+from paddock.sources.openenv import AsEnv
+
+class Shout(Middleware):
+    async def on_call_tool(self, context, call_next):
+        if context.message.name == "shouted":
+            context.message.arguments = {"text": context.message.arguments["text"].upper()}
+        return await call_next(context)
+
+class Point(BaseModel):
+    x: int
+    at: datetime.datetime
+
+def shouted(text: str) -> str: return text
+def when() -> datetime.datetime: return datetime.datetime(2020, 1, 2)
+def some() -> set[int]: return {1}
+def point(x: int) -> Point: return Point(x=x, at=datetime.datetime(2020, 1, 2))
+def untyped(x=1): return {"x": x, "y": [1.5, None]}
+def nothing() -> None: return None
+def picture() -> Image: return Image(data=b"abc", format="png")
+def several() -> list: return ["a", Image(data=b"abc", format="png"), {"b": 1}]
+def fails(): raise ValueError("no")
+def refuses(): raise ToolError("not now")
+def lies() -> int: return ToolResult(content="x", structured_content={"result": "no integer"})
+def broken(): return ToolResult(content="x", is_error=True)
+async def logs(ctx: Context) -> list[bool]:
+    await ctx.info("a word")
+    await ctx.report_progress(1, 2)
+    before = await ctx.get_state("seen")
+    await ctx.set_state("seen", True)
+    return [bool(ctx.session_id), bool(before), ctx.client_id is None]
+async def waits():
+    import asyncio
+    await asyncio.sleep(60)
+
+TOOLS = [shouted, when, some, point, untyped, nothing, picture, several, fails, refuses, lies, broken, logs, waits]
+
+class Many(MCPEnvironment):
+    def __init__(self):
+        server = FastMCP("many", middleware=[Shout()])
+        for one in TOOLS:
+            server.tool(one)
+        super().__init__(server)
+    def reset(self, seed=None, episode_id=None, **kwargs):
+        return Observation(metadata={})
+    def _step_impl(self, action, timeout_s=None, **kwargs):
+        return Observation()
+    async def step_async(self, action, timeout_s=None, **kwargs):
+        timeout_s = 0.2 if getattr(action, "tool_name", "") == "waits" else None
+        return await super().step_async(action, timeout_s=timeout_s, **kwargs)
+    @property
+    def state(self):
+        return State(episode_id="e", step_count=0)
+
+CALLS = [(one.__name__, {}) for one in TOOLS] + [
+    ("shouted", {"text": "é"}), ("shouted", {"text": 5}), ("shouted", {"text": "a", "more": 1}), ("point", {"x": 3}),
+    ("point", {"x": "three"}), ("untyped", {"x": [1]}), ("nope", {}), ("lies", {}), ("logs", {}), ("when", {}),
+]
+
+
+def seen():
+    env = AsEnv(Many, CallToolAction, CallToolObservation)
+    env.reset()
+    sent = []
+    session = env.environment.mcp_client.session
+    send = session.send_request
+    session.send_request = lambda request, *a, **k: sent.append(request.root.method) or send(request, *a, **k)
+    found = [env.step({"type": "call_tool", "tool_name": name, "arguments": given})[0] for name, given in CALLS]
+    env.close()
+    return found, sent.count("tools/call")
+
+around, sent = seen()
+async def leave(session, server): pass
+fastmcp._skip_transport = leave
+through, sent_through = seen()
+print(json.dumps([around, sent, through, sent_through, len(CALLS)]))
+"""
+
+
+@pytest.mark.peers
+def test_a_call_around_fastmcps_transport_is_the_same():
+    around, sent, through, sent_through, calls = run_with_peer("openenv10", AROUND)
+    assert around == through
+    assert (sent, sent_through) == (0, calls)
+    failed = [one["tool_name"] for one in around if one["error"] is not None]
+    assert failed[:8] == ["shouted", "point", "several", "fails", "refuses", "lies", "broken", "waits"]
+    assert failed[8:] == ["shouted", "point", "nope", "lies"]

@@ -11,7 +11,7 @@ import inspect
 import json
 import math
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
 from functools import cache
 from importlib import import_module
@@ -25,6 +25,7 @@ from paddock.hosting.messages import TOOLS_KEY as TOOLS
 from paddock.hosting.openenv.http_bodies import OPENENV_KEY, TASK_METHODS
 from paddock.hosting.openenv.wire import refusal_text
 from paddock.hosting.private_loop import PrivateLoop
+from paddock.sources.fastmcp import open_session
 from paddock.sources.openenv_classes import RECORD_CLASSES, known_arguments, record_classes, require_class, tool_actions
 from paddock.spaces import Space, Struct
 
@@ -77,6 +78,9 @@ class AsEnv(Env[Record, Any]):
             "reset_observation": reset_observation_cls or self.observation_cls,
         }
         self._tool_actions = tool_actions(type(self.environment), self.action_cls)
+        self._sessions = AsyncExitStack()
+        if hasattr(self.environment, "mcp_session") and self._methods["step"] == "step_async":
+            self._wait(open_session(self.environment, self._sessions))
         self.metadata = {"render_modes": [], OPENENV_KEY: _describe(self.environment, schemas), **self._tools()}
 
     @property
@@ -142,7 +146,10 @@ class AsEnv(Env[Record, Any]):
             if close is not None:
                 self._wait(close())
         finally:
-            self._loop.close()
+            try:
+                self._wait(self._sessions.aclose())
+            finally:
+                self._loop.close()
 
     def _action(self, action: Any) -> Any:
         if isinstance(action, self.action_cls):
