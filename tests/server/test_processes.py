@@ -298,6 +298,40 @@ def test_limits_on_sessions_hold_over_both_processes(tmp_path):
 
 
 @pytest.mark.process
+def test_the_session_idle_for_longest_makes_room_whichever_process_has_it(tmp_path):
+    folder, id = write_vault(tmp_path / "vault")
+    roles = ("operator", "agent")
+    server = TwoProcesses(tmp_path / "server", f"{folder}:{id}", roles=roles, max_sessions=4, sessions_reserved=0)
+    first, second = server.pids
+
+    def begin(pid, role="operator"):
+        with server.peer_at(pid, role) as peer:
+            answer = post(peer, rpc("openenv/session/create"), "/mcp")
+            return answer["result"]["session_id"] if "result" in answer else None
+
+    def left():
+        return {row["session"] for row in server.sessions()}
+
+    try:
+        a, b, c, d = (begin(pid) for pid in (first, second, first, second))
+        assert [server.pid_of(one) for one in (a, b, c, d)] == [first, second, first, second]
+        e = begin(second)  # although it has two of its own
+        assert left() == {one[:8] for one in (b, c, d, e)}
+        with server.peer_beside(b) as peer:
+            assert peer.ask("GET", "/state", {"x-paddock-session": b}).status == 200
+        f = begin(second)  # b is no longer the one
+        assert left() == {one[:8] for one in (b, d, e, f)}
+        assert [begin(pid, "agent") for pid in server.pids] == [None, None]  # they are not its own
+        assert left() == {one[:8] for one in (b, d, e, f)}
+        # As many at once as there are idle ones, all of them in one process: each gets its place.
+        ids = [begin(first) for _ in range(4)]
+        assert left() == {one[:8] for one in ids}
+        assert len(set(together(begin, [first, second] * 2)) - {None, *ids}) == 4
+    finally:
+        assert server.stop() == 0
+
+
+@pytest.mark.process
 def test_rates_hold_over_both_processes(tmp_path):
     server = TwoProcesses(tmp_path / "server", roles=("operator", "observer"), rate_per_s=0.001, failures_per_s=0.001)
     try:

@@ -312,9 +312,8 @@ class HttpApi:
     def _answer_sibling(self, request: Request) -> Any:
         """Tell another process of this server what it needs to answer for all."""
         service, what = self._service, request.path.strip("/")
-        if what == "make_room":
-            name, anyones = request.query_value("principal"), request.query_value("anyones")
-            return service.make_room(name or "", anyones=anyones is not None)
+        if what in ("idle_since", "end_idle"):
+            return service.end_idle(request.query_value("owner") or "", really=what == "end_idle")
         if what == "metrics":
             return {"gauges": service.gauges(), **service.metrics.dump()}
         return service.listing() if what == "sessions" else service.status()
