@@ -3,6 +3,7 @@
 Which process has a connection is read from /proc, so that a test can ask the wrong one for a session.
 """
 
+import asyncio
 import json
 import os
 import random
@@ -22,6 +23,7 @@ from paddock.errors import CapacityReached, PlanError, SessionGone
 from paddock.hosting import messages as m
 from paddock.server.auth import Rates, SharedBuckets
 from paddock.server.processes import Processes
+from paddock.server.service import Service
 from paddock.server.settings import Settings
 from tests.hosting.websocket.servers import certificate
 from tests.server.clients import CLIENT, McpClient, Native, call, post, rpc
@@ -132,7 +134,10 @@ def test_sessions_are_spread_listed_counted_and_killed_wherever_they_are(server)
         named = {client.session[:8] for client in clients}
         for pid in server.pids:  # each answers for both
             with server.peer_at(pid) as peer:
-                assert {row["session"] for row in peer.ask("GET", "/sessions").json["sessions"]} == named
+                rows = peer.ask("GET", "/sessions").json["sessions"]
+                assert {row["session"] for row in rows} == named
+                ages = [row["age_s"] for row in rows]
+                assert ages == sorted(ages, reverse=True), "the oldest first, wherever they are"
                 assert peer.ask("GET", "/health/live").json["sessions"] == len(named)
                 other = next(client for client in clients if server.pid_of(client.session) != pid)
                 assert peer.ask("DELETE", f"/sessions/{other.session[:8]}").json["session"] == other.session[:8]
@@ -507,6 +512,32 @@ def test_counts_of_other_processes_are_seen_until_they_end():
     assert processes.of_others("websockets") == {}
     processes.forget(1)
     assert processes.of_others("sessions") == {"a": 2, "only-2": 1}
+
+
+class Spared:
+    """An environment that only counts spares."""
+
+    name, spares = "spared", 0
+
+    def describe(self):
+        pass
+
+    def end_spares(self, idle_s=0.0):
+        pass
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 64])
+def test_all_processes_together_keep_as_many_spares_as_one(count):
+    async def spares(index):
+        processes, env = Processes(count), Spared()
+        processes.index = index
+        service = Service([env], Settings(spares=5), processes)
+        await service.start()
+        await service.stop()
+        return env.spares
+
+    kept = [asyncio.run(spares(index)) for index in range(count)]
+    assert sum(kept) == 5 and max(kept) - min(kept) <= 1
 
 
 def test_shared_buckets_count_as_one_and_forget_the_oldest():

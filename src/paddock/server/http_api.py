@@ -363,8 +363,8 @@ class HttpApi:
         if name == "metrics":
             return Response(200, (await self._metrics()).encode(), "text/plain; version=0.0.4; charset=utf-8")
         if name == "sessions":
-            others = await self._gather("sessions")
-            return Response.of({"sessions": [*service.listing(), *(row for rows in others for row in rows or ())]})
+            rows = [row for rows in (service.listing(), *await self._gather("sessions")) for row in rows or ()]
+            return Response.of({"sessions": sorted(rows, key=lambda row: -row["age_s"])})
         if name == "openapi.json":
             return Response.of(openapi(service.served, production=service.settings.mode == "production"))
         names: list[Any] = list(service.served)

@@ -76,7 +76,7 @@ class Service:
         if self.settings.journal is not None:
             self._restore_sessions(self.settings.journal)
         for one in self.served.values():
-            one.spares = self.settings.spares
+            one.spares = self.processes.share(self.settings.spares)
         self.each_second.append(self._end_idle_spares)
         self._ticker = asyncio.ensure_future(self._tick())
         self._ticker.add_done_callback(_stop_without_ticks)
