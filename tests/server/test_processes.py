@@ -212,6 +212,22 @@ def test_http_session_is_continued_through_the_other_process(server):
 
 
 @pytest.mark.process
+def test_a_session_is_found_by_the_name_that_counts_on_its_route(server):
+    """A header may name another one, of another process."""
+    with server.peer() as first:
+        one = post(first, rpc("openenv/session/create"))["result"]["session_id"]
+    with server.peer_beside(one) as peer:
+        other = peer.ask("POST", "/Vault-v0/reset", body={}).headers["x-paddock-session"]
+        assert server.pid_of(other) != server.pid_of(one)
+        named = peer.ask("POST", "/Shop-v0/mcp", {"x-paddock-session": other}, call("count", session=one))
+        assert named.json["result"]["data"]["steps"] == 1, named
+        both = {"x-paddock-session": other, "mcp-session-id": one}
+        assert peer.ask("GET", "/Vault-v0/state", both).status == 200
+        for path, id in (("/Shop-v0/mcp", one), ("/Vault-v0/mcp", other)):
+            assert post(peer, rpc("openenv/session/close", session_id=id), path)["result"]["closed"] is True
+
+
+@pytest.mark.process
 def test_websocket_joins_a_session_of_the_other_process(server):
     with server.peer() as first:
         id = post(first, rpc("openenv/session/create"), "/Vault-v0/mcp")["result"]["session_id"]

@@ -372,17 +372,18 @@ class HttpApi:
 
 
 def _session_of(request: Request) -> str | None:
-    """Return the id of the session that a request is for, wherever it is named."""
+    """Return the id of the session that a request is for, from where its route looks for it."""
     segments = request.segments
     if len(segments) == 2 and segments[0] == "sessions":
         return segments[1]
-    for name in (SESSION_HEADER, MCP_SESSION_HEADER):
-        if name in request.headers:
-            return request.headers[name]
-    if segments[-1:] == ("mcp",) and b"session_id" in request.body:  # OpenEnv's JSON-RPC
+    if segments[-1:] == ("ws",):
+        return request.query_value("session_id")
+    if segments[-1:] != ("mcp",):
+        return request.headers.get(SESSION_HEADER)
+    if MCP_SESSION_HEADER not in request.headers and b"session_id" in request.body:  # OpenEnv's JSON-RPC
         rpc = json_rpc.read(request.body)
         return rpc.session if isinstance(rpc, json_rpc.RpcRequest) else None
-    return request.query_value("session_id") if segments[-1:] == ("ws",) else None
+    return request.headers.get(MCP_SESSION_HEADER)
 
 
 def _failed(error: PaddockError) -> Response:
