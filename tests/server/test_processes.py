@@ -5,6 +5,7 @@ Which process has a connection is read from /proc, so that a test can ask the wr
 
 import asyncio
 import json
+import logging
 import os
 import random
 import re
@@ -19,9 +20,11 @@ from pathlib import Path
 
 import pytest
 
-from paddock.errors import CapacityReached, PlanError, SessionGone
+from paddock.errors import CapacityReached, PlanError, SessionGone, Unreachable
 from paddock.hosting import messages as m
-from paddock.server.auth import Rates, SharedBuckets
+from paddock.server.auth import OriginCheck, Rates, SharedBuckets, Tokens
+from paddock.server.http import Request
+from paddock.server.http_api import HttpApi
 from paddock.server.processes import Processes
 from paddock.server.service import Service
 from paddock.server.settings import Settings
@@ -155,6 +158,20 @@ def test_sessions_are_spread_listed_counted_and_killed_wherever_they_are(server)
 def metric(server, name):
     (found,) = re.findall(rf"^{re.escape(name)} (\S+)$", server.get("/metrics"), re.MULTILINE)
     return float(found)
+
+
+@pytest.mark.process
+def test_metrics_are_of_all_processes_or_none(server):
+    """Counters without those of a process that is slow to answer would look as if the server had begun again."""
+    first, second = server.pids
+    with server.peer_at(first) as peer:
+        os.kill(second, signal.SIGSTOP)
+        try:
+            answer = peer.ask("GET", "/metrics")
+        finally:
+            os.kill(second, signal.SIGCONT)
+        assert answer.status == 503 and answer.json["code"] == Unreachable.code, answer
+        assert peer.ask("GET", "/metrics").status == 200
 
 
 @pytest.mark.process
@@ -554,6 +571,21 @@ def test_all_processes_together_keep_as_many_spares_as_one(count):
 
     kept = [asyncio.run(spares(index)) for index in range(count)]
     assert sum(kept) == 5 and max(kept) - min(kept) <= 1
+
+
+def test_a_flood_from_many_addresses_gets_as_many_lines_from_several_processes_as_from_one(caplog, monkeypatch):
+    monkeypatch.setattr(logging.getLogger("paddock.audit"), "propagate", True)
+
+    async def flood(count):
+        caplog.clear()
+        processes = Processes(count)
+        for processes.index in range(count):
+            api = HttpApi(Service([], Settings(), processes), OriginCheck.for_bind("127.0.0.1"), Tokens.fresh()[0])
+            for number in range(200):
+                await api.handle(Request("GET", "/sessions", "", {"host": "localhost"}, peer=f"10.0.0.{number}:1"))
+        return len(caplog.records)
+
+    assert 100 <= asyncio.run(flood(4)) <= asyncio.run(flood(1)) + 3  # one each for all the rest
 
 
 def test_shared_buckets_count_as_one_and_forget_the_oldest():

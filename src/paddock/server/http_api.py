@@ -87,6 +87,7 @@ class HttpApi:
         # Beyond that the answer is delayed, or a 429.
         self._open_asks = AddressRates(open_per_s, int(open_per_s), shared=processes.buckets("open"))
         self._refusals: Counter[tuple[str, str]] = Counter()  # of this second, by reason and address
+        self._most_refusals = processes.share(_ADDRESSES_A_SECOND)
         self._open: WeakKeyDictionary[Out, Principal] = WeakKeyDictionary()
         self._valid: set[str] = set()  # principals whose tokens were valid at the last check
         self._together: tuple[float, dict[str, Any]] | None = None
@@ -274,7 +275,7 @@ class HttpApi:
         self, request: Request, status: int, why: str, text: str, headers: dict[str, str] | None = None
     ) -> Response:
         address = network_of(request.peer)
-        if (why, address) not in self._refusals and len(self._refusals) >= _ADDRESSES_A_SECOND:
+        if (why, address) not in self._refusals and len(self._refusals) >= self._most_refusals:
             address = _ELSEWHERE
         self._refusals[why, address] += 1
         if self._refusals[why, address] == 1:
@@ -337,7 +338,10 @@ class HttpApi:
     async def _metrics(self) -> str:
         total, gauges = Metrics(), Counter[str]()
         own = {"gauges": self._service.gauges(), **self._service.metrics.dump()}
-        for one in [own, *filter(None, await self._gather("metrics"))]:
+        others = await self._gather("metrics")
+        if None in others:  # a counter that falls would be taken for one that began again
+            raise Unreachable("A process of this server does not answer. Try again.")
+        for one in [own, *others]:
             total.add(one)
             gauges.update(one["gauges"])
         return total.text(**gauges, paddock_uptime_seconds=time.monotonic() - self.processes.began_s)
@@ -566,6 +570,7 @@ def _operation(route: Route, served: ServedEnv | None, owner: str) -> dict[str, 
     done: dict[str, Any] = {"description": "Done.", "content": {kind: {"schema": answer}}}
     operation: dict[str, Any] = {"operationId": _id(route, owner), "responses": {"200": done}}
     refusals = {**_REFUSALS, **_OF_EPISODES} if route.name in _EPISODES else _REFUSALS
+    refusals = {**refusals, "503": _OF_EPISODES["503"]} if route.name == "metrics" else refusals
     content = {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}
     operation["responses"].update(
         {status: {"description": words, "content": content} for status, words in refusals.items()}
