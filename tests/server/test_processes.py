@@ -161,6 +161,12 @@ def metric(server, name):
 
 
 @pytest.mark.process
+def test_the_parent_has_one_thread(server):
+    """It forks to replace a process that was lost."""
+    assert len(list(Path(f"/proc/{server.process.pid}/task").iterdir())) == 1
+
+
+@pytest.mark.process
 def test_metrics_are_of_all_processes_or_none(server):
     """Counters without those of a process that is slow to answer would look as if the server had begun again."""
     first, second = server.pids
