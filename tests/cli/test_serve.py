@@ -1,15 +1,20 @@
 """``paddock serve``: its options, what it says when it is ready, and what it refuses before anyone is let in."""
 
 import json
+import os
 import socket
 import subprocess
+import sys
+import threading
 import urllib.error
 import urllib.request
+from argparse import ArgumentParser
 
 import pytest
 
 import paddock
 from paddock import RemoteOptions
+from paddock.cli import serve
 from paddock.cli.serve import url_of
 from paddock.errors import Forbidden, NotPermitted, PaddockError, Unauthenticated
 from tests.serving import serving, start
@@ -289,3 +294,17 @@ def test_a_port_that_is_taken_is_named(paddock):
 )
 def test_where_it_listens_is_told_as_a_url(address, secure, url):
     assert url_of(address, secure=secure) == url
+
+
+@pytest.mark.parametrize(
+    ("platform", "cores", "threads", "expected"),
+    [("linux", 1, 1, 1), ("linux", 3, 1, 3), ("linux", 500, 1, 256), ("linux", 3, 2, 1), ("darwin", 3, 1, 1)],
+)
+def test_by_default_one_process_serves_per_core(monkeypatch, platform, cores, threads, expected):
+    monkeypatch.setattr(sys, "platform", platform)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(cores)), raising=False)
+    monkeypatch.setattr(threading, "active_count", lambda: threads)
+    parser = ArgumentParser()
+    serve.add_arguments(parser)
+    assert serve._settings(parser.parse_args(["CartPole-v1"])).processes == expected
+    assert serve._settings(parser.parse_args(["CartPole-v1", "--processes", "1"])).processes == 1

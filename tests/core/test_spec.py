@@ -2,6 +2,8 @@
 
 import copy
 import json
+import subprocess
+import sys
 
 import gymnasium
 import pytest
@@ -118,3 +120,27 @@ def test_pprint_shows_what_is_not_default():
 
 def test_a_spec_makes_its_environment():
     assert isinstance(gym.spec("CartPole-v1").make().unwrapped, paddock.envs.CartPoleEnv)
+
+
+DECODED_IN_THREADS = """
+import importlib, sys, threading
+from paddock.core import spec_json
+from paddock.core.spec import EnvSpec
+
+text = spec_json.encode_spec(EnvSpec("Left-v0", "shelf:Left"))
+sys.setswitchinterval(1e-6)
+for _ in range(50):
+    importlib.reload(spec_json)  # as in a process that has decoded nothing yet
+    together = threading.Barrier(8)
+    threads = [threading.Thread(target=lambda: (together.wait(), spec_json.decode_spec(text))) for _ in range(8)]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join()
+"""
+
+
+@pytest.mark.process
+def test_threads_may_decode_the_first_specs_at_the_same_moment():
+    done = subprocess.run([sys.executable, "-c", DECODED_IN_THREADS], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")

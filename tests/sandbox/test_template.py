@@ -1,5 +1,6 @@
 """Workers that a template forks: each as far from the others, and as well watched, as one with its own interpreter."""
 
+import errno
 import json
 import os
 import resource
@@ -21,6 +22,7 @@ from paddock.errors import WorkerLost
 from paddock.making import make
 from paddock.making.payload import WORKER
 from paddock.sandbox import Call, Exec, Machine, Policy, launch, template
+from paddock.sandbox.launching import Plumbing
 from paddock.sandbox.template import Forked
 from tests.sandbox.workers import leftovers, needs_linux, needs_root, wait_until
 
@@ -431,6 +433,33 @@ def test_a_template_without_a_descriptor_left_refuses_and_its_workers_live_on(te
             assert ask(env, "said = 1") == 1
         with teller(tier=tier) as other:
             assert ask(other, "said = 2") == 2 and parent_of(child_of(other)) == forker
+
+
+@pytest.mark.parametrize("name", ["take_output", "take_control"])
+def test_nothing_stays_open_here_when_descriptors_run_out(name, monkeypatch, no_templates):
+    take = getattr(Plumbing, name)
+    with started():  # which starts what stays
+        pass
+    before = open_here()
+    for number in range(3):
+        left = [True] * number
+
+        def run_out(pipes, left=left):
+            if not left:
+                raise OSError(errno.EMFILE, "no descriptor is left")
+            left.pop()
+            return take(pipes)
+
+        monkeypatch.setattr(Plumbing, name, run_out)
+        with suppress(OSError), started():
+            pass
+        assert open_here() == before, number
+
+
+def open_here():
+    """The descriptors of this process, once the threads that send orders have closed theirs."""
+    wait_until(lambda: all(one.name != "paddock-usher" for one in threading.enumerate()))
+    return sorted(os.listdir("/proc/self/fd"))
 
 
 def test_a_forked_copy_of_this_process_has_templates_of_its_own(teller, no_templates):

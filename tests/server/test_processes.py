@@ -3,7 +3,9 @@
 Which process has a connection is read from /proc, so that a test can ask the wrong one for a session.
 """
 
+import asyncio
 import json
+import logging
 import os
 import random
 import re
@@ -18,10 +20,13 @@ from pathlib import Path
 
 import pytest
 
-from paddock.errors import CapacityReached, PlanError, SessionGone
+from paddock.errors import CapacityReached, PlanError, SessionGone, Unreachable
 from paddock.hosting import messages as m
-from paddock.server.auth import Rates, SharedBuckets
+from paddock.server.auth import OriginCheck, Rates, SharedBuckets, Tokens
+from paddock.server.http import Request
+from paddock.server.http_api import HttpApi
 from paddock.server.processes import Processes
+from paddock.server.service import Service
 from paddock.server.settings import Settings
 from tests.hosting.websocket.servers import certificate
 from tests.server.clients import CLIENT, McpClient, Native, call, post, rpc
@@ -132,7 +137,10 @@ def test_sessions_are_spread_listed_counted_and_killed_wherever_they_are(server)
         named = {client.session[:8] for client in clients}
         for pid in server.pids:  # each answers for both
             with server.peer_at(pid) as peer:
-                assert {row["session"] for row in peer.ask("GET", "/sessions").json["sessions"]} == named
+                rows = peer.ask("GET", "/sessions").json["sessions"]
+                assert {row["session"] for row in rows} == named
+                ages = [row["age_s"] for row in rows]
+                assert ages == sorted(ages, reverse=True), "the oldest first, wherever they are"
                 assert peer.ask("GET", "/health/live").json["sessions"] == len(named)
                 other = next(client for client in clients if server.pid_of(client.session) != pid)
                 assert peer.ask("DELETE", f"/sessions/{other.session[:8]}").json["session"] == other.session[:8]
@@ -150,6 +158,26 @@ def test_sessions_are_spread_listed_counted_and_killed_wherever_they_are(server)
 def metric(server, name):
     (found,) = re.findall(rf"^{re.escape(name)} (\S+)$", server.get("/metrics"), re.MULTILINE)
     return float(found)
+
+
+@pytest.mark.process
+def test_the_parent_has_one_thread(server):
+    """It forks to replace a process that was lost."""
+    assert len(list(Path(f"/proc/{server.process.pid}/task").iterdir())) == 1
+
+
+@pytest.mark.process
+def test_metrics_are_of_all_processes_or_none(server):
+    """Counters without those of a process that is slow to answer would look as if the server had begun again."""
+    first, second = server.pids
+    with server.peer_at(first) as peer:
+        os.kill(second, signal.SIGSTOP)
+        try:
+            answer = peer.ask("GET", "/metrics")
+        finally:
+            os.kill(second, signal.SIGCONT)
+        assert answer.status == 503 and answer.json["code"] == Unreachable.code, answer
+        assert peer.ask("GET", "/metrics").status == 200
 
 
 @pytest.mark.process
@@ -204,6 +232,22 @@ def test_http_session_is_continued_through_the_other_process(server):
         with server.peer("agent") as agent:
             assert agent.ask("POST", "/Vault-v0/mcp", body=closing).json["error"]  # not its own
         assert post(peer, closing, "/Vault-v0/mcp")["result"]["closed"] is True
+
+
+@pytest.mark.process
+def test_a_session_is_found_by_the_name_that_counts_on_its_route(server):
+    """A header may name another one, of another process."""
+    with server.peer() as first:
+        one = post(first, rpc("openenv/session/create"))["result"]["session_id"]
+    with server.peer_beside(one) as peer:
+        other = peer.ask("POST", "/Vault-v0/reset", body={}).headers["x-paddock-session"]
+        assert server.pid_of(other) != server.pid_of(one)
+        named = peer.ask("POST", "/Shop-v0/mcp", {"x-paddock-session": other}, call("count", session=one))
+        assert named.json["result"]["data"]["steps"] == 1, named
+        both = {"x-paddock-session": other, "mcp-session-id": one}
+        assert peer.ask("GET", "/Vault-v0/state", both).status == 200
+        for path, id in (("/Shop-v0/mcp", one), ("/Vault-v0/mcp", other)):
+            assert post(peer, rpc("openenv/session/close", session_id=id), path)["result"]["closed"] is True
 
 
 @pytest.mark.process
@@ -293,6 +337,40 @@ def test_limits_on_sessions_hold_over_both_processes(tmp_path):
                         ids.append(answer.headers["x-paddock-session"])
             with server.peer("operator1") as peer:
                 assert len(peer.ask("GET", "/sessions").json["sessions"]) == 5
+    finally:
+        assert server.stop() == 0
+
+
+@pytest.mark.process
+def test_the_session_idle_for_longest_makes_room_whichever_process_has_it(tmp_path):
+    folder, id = write_vault(tmp_path / "vault")
+    roles = ("operator", "agent")
+    server = TwoProcesses(tmp_path / "server", f"{folder}:{id}", roles=roles, max_sessions=4, sessions_reserved=0)
+    first, second = server.pids
+
+    def begin(pid, role="operator"):
+        with server.peer_at(pid, role) as peer:
+            answer = post(peer, rpc("openenv/session/create"), "/mcp")
+            return answer["result"]["session_id"] if "result" in answer else None
+
+    def left():
+        return {row["session"] for row in server.sessions()}
+
+    try:
+        a, b, c, d = (begin(pid) for pid in (first, second, first, second))
+        assert [server.pid_of(one) for one in (a, b, c, d)] == [first, second, first, second]
+        e = begin(second)  # although it has two of its own
+        assert left() == {one[:8] for one in (b, c, d, e)}
+        with server.peer_beside(b) as peer:
+            assert peer.ask("GET", "/state", {"x-paddock-session": b}).status == 200
+        f = begin(second)  # b is no longer the one
+        assert left() == {one[:8] for one in (b, d, e, f)}
+        assert [begin(pid, "agent") for pid in server.pids] == [None, None]  # they are not its own
+        assert left() == {one[:8] for one in (b, d, e, f)}
+        # As many at once as there are idle ones, all of them in one process: each gets its place.
+        ids = [begin(first) for _ in range(4)]
+        assert left() == {one[:8] for one in ids}
+        assert len(set(together(begin, [first, second] * 2)) - {None, *ids}) == 4
     finally:
         assert server.stop() == 0
 
@@ -473,6 +551,47 @@ def test_counts_of_other_processes_are_seen_until_they_end():
     assert processes.of_others("websockets") == {}
     processes.forget(1)
     assert processes.of_others("sessions") == {"a": 2, "only-2": 1}
+
+
+class Spared:
+    """An environment that only counts spares."""
+
+    name, spares = "spared", 0
+
+    def describe(self):
+        pass
+
+    def end_spares(self, idle_s=0.0):
+        pass
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 64])
+def test_all_processes_together_keep_as_many_spares_as_one(count):
+    async def spares(index):
+        processes, env = Processes(count), Spared()
+        processes.index = index
+        service = Service([env], Settings(spares=5), processes)
+        await service.start()
+        await service.stop()
+        return env.spares
+
+    kept = [asyncio.run(spares(index)) for index in range(count)]
+    assert sum(kept) == 5 and max(kept) - min(kept) <= 1
+
+
+def test_a_flood_from_many_addresses_gets_as_many_lines_from_several_processes_as_from_one(caplog, monkeypatch):
+    monkeypatch.setattr(logging.getLogger("paddock.audit"), "propagate", True)
+
+    async def flood(count):
+        caplog.clear()
+        processes = Processes(count)
+        for processes.index in range(count):
+            api = HttpApi(Service([], Settings(), processes), OriginCheck.for_bind("127.0.0.1"), Tokens.fresh()[0])
+            for number in range(200):
+                await api.handle(Request("GET", "/sessions", "", {"host": "localhost"}, peer=f"10.0.0.{number}:1"))
+        return len(caplog.records)
+
+    assert 100 <= asyncio.run(flood(4)) <= asyncio.run(flood(1)) + 3  # one each for all the rest
 
 
 def test_shared_buckets_count_as_one_and_forget_the_oldest():

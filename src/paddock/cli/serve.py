@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import sys
+import threading
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,7 +30,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--isolation", metavar="KIND", help="the wall: sandbox (default), landlock or auto")
     parser.add_argument("--grant", action="store_true", help="grant folders the permissions that they ask for")
     parser.add_argument(
-        "--processes", type=integer(1), default=1, metavar="N", help="that serve, on one port (default 1)"
+        "--processes", type=integer(1), metavar="N", help="that serve, on one port (default: one per core on Linux)"
     )
     parser.add_argument("--max-sessions", type=integer(1), default=256, metavar="N", help="default 256")
     parser.add_argument(
@@ -124,7 +127,7 @@ def _settings(arguments: Namespace) -> Settings:
         host=arguments.host,
         port=arguments.port,
         uds=arguments.uds,
-        processes=arguments.processes,
+        processes=arguments.processes or _default_processes(),
         max_sessions=arguments.max_sessions,
         sessions_each=arguments.sessions_each,
         sessions_reserved=arguments.sessions_reserved,
@@ -139,6 +142,15 @@ def _settings(arguments: Namespace) -> Settings:
     )
     settings.check()
     return settings
+
+
+def _default_processes() -> int:
+    """One per core, where several are possible: on Linux, in a program that has no threads."""
+    from paddock.server.settings import MOST_PROCESSES
+
+    if sys.platform != "linux" or threading.active_count() > 1:
+        return 1
+    return min(len(os.sched_getaffinity(0)), MOST_PROCESSES)
 
 
 def _tokens(file: Path | None) -> tuple[Tokens, str | None]:

@@ -44,6 +44,10 @@ class _SpecFields(msgspec.Struct, forbid_unknown_fields=True):
     vector_entry_point: str | None = None
 
 
+# Made here: msgspec crashes if threads use a class for the first time at the same moment.
+_DECODER = msgspec.json.Decoder(_SpecFields)
+
+
 def encode_spec(spec: EnvSpec) -> str:
     """The spec as JSON, keys in Gymnasium's order."""
     fields: dict[str, Any] = {name: getattr(spec, name) for name in _SpecFields.__struct_fields__}
@@ -64,7 +68,7 @@ def decode_spec(text: str | bytes) -> EnvSpec:
     if len(text) > MAX_JSON_BYTES:
         raise InvalidSpec(f"This EnvSpec's JSON has {len(text)} bytes; at most {MAX_JSON_BYTES} are read.")
     try:
-        fields = msgspec.json.decode(text, type=_SpecFields)
+        fields = _DECODER.decode(text)
         if fields.max_episode_steps is not None and not -1 <= fields.max_episode_steps < 1 << 62:
             raise InvalidSpec(f"max_episode_steps is {fields.max_episode_steps}; expected a count, or -1 for none.")
         wrappers = tuple(

@@ -273,6 +273,10 @@ class _Tool(msgspec.Struct):
     output_schema: str | None = None
 
 
+msgspec.msgpack.Decoder(Description)  # prepared before threads can use them at once: see core.spec_json
+msgspec.msgpack.Decoder(_Tool)
+
+
 def read_tools(metadata: Mapping[str, Any]) -> list[dict[str, Any]] | None:
     """Name, description, input_schema and output_schema of each tool; None for an environment without tools.
 

@@ -263,7 +263,7 @@ def explain_break(problem: BaseException | Closed, endpoint: Endpoint, *, first:
 
 def _explain_refusal(refusal: UpgradeRefused, endpoint: Endpoint) -> PaddockError:
     try:
-        body = msgspec.json.decode(refusal.body, type=_RefusalBody)
+        body = _REFUSAL_BODY.decode(refusal.body)
     except (msgspec.MsgspecError, ValueError, RecursionError):
         body = _RefusalBody()
     cls = error_classes().get(body.code) or _OF_STATUS.get(refusal.status)
@@ -288,6 +288,9 @@ def _explain_refusal(refusal: UpgradeRefused, endpoint: Endpoint) -> PaddockErro
 class _RefusalBody(msgspec.Struct):
     code: str = ""
     environments: list[str] = []
+
+
+_REFUSAL_BODY = msgspec.json.Decoder(_RefusalBody)  # made before threads can use it at once: see core.spec_json
 
 
 def _suggest(environments: list[str], path: str) -> str:

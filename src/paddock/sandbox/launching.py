@@ -40,7 +40,7 @@ from paddock.sandbox.plan import (
 )
 from paddock.sandbox.policy import Policy
 from paddock.sandbox.removal import remove_soon
-from paddock.sandbox.template import NoTemplate, fork_worker
+from paddock.sandbox.template import Forked, NoTemplate, fork_worker
 
 _SCRATCH = "paddock-scratch-"  # and the number of the process that made it
 
@@ -85,8 +85,7 @@ def _launch(chosen: Plan, socket_fd: int, extra_fds: tuple[int, ...], tenant: st
             folder = tempfile.mkdtemp(prefix=f"{_SCRATCH}{os.getpid()}-")
             if_it_fails.callback(remove_soon, folder)
         with Plumbing(socket_fd, extra_fds) as pipes:
-            start = _fork if chosen.forked else _start
-            child = start(chosen, pipes, group, folder, notes, tenant)
+            child = _start_child(chosen, pipes, group, folder, notes, tenant)
             if_it_fails.callback(child.kill)
             memory = group is not None and "memory" in group.limits
             order = write_order(chosen, memory_in_cgroup=memory, folder=folder, lifeline_fd=pipes.lifeline_fd)
@@ -136,25 +135,29 @@ def _sweep_folders() -> None:
                 remove_soon(str(folder))
 
 
-def _fork(
+def _start_child(
     chosen: Plan, pipes: Plumbing, group: Group | None, folder: str | None, notes: list[str], tenant: str
 ) -> Child:
-    with pipes.take_control() as control:
-        process = fork_worker(chosen, pipes.fork_fds(), control, tenant=tenant, spawn=spawn)
+    with ExitStack() as if_it_fails:
+        # Taken before anything runs: if descriptors run out, there is nothing to end.
+        output = pipes.take_output()
+        if_it_fails.callback(os.close, output)
+        control = if_it_fails.enter_context(pipes.take_control())
+        lifeline: socket.socket | None = None
+        process: subprocess.Popen[bytes] | Forked
+        if chosen.forked:
+            process = fork_worker(chosen, pipes.fork_fds(), control, tenant=tenant, spawn=spawn)
+        else:
+            if chosen.backend is None:
+                lifeline = if_it_fails.enter_context(pipes.take_lifeline())
+            process = _start(chosen, pipes, group, folder)
+        if_it_fails.pop_all()
     return Child(
-        process,
-        pipes.take_output(),
-        plan=chosen,
-        notes=notes,
-        group=group,
-        folder=folder,
-        control=pipes.take_control(),
+        process, output, plan=chosen, notes=notes, group=group, folder=folder, lifeline=lifeline, control=control
     )
 
 
-def _start(
-    chosen: Plan, pipes: Plumbing, group: Group | None, folder: str | None, notes: list[str], _tenant: str
-) -> Child:
+def _start(chosen: Plan, pipes: Plumbing, group: Group | None, folder: str | None) -> subprocess.Popen[bytes]:
     python, bwrap = chosen.world.executable, chosen.backend == "bwrap"
     stdio = isinstance(chosen.program, Exec) and chosen.program.stdio
     # bubblewrap does not report the worker's pid, only that of its parent.
@@ -171,19 +174,8 @@ def _start(
             scratch_bytes=chosen.policy.scratch_mb << 20,
             info_fd=pipes.info_fd,
         )
-    alone = chosen.backend is None
-    fds = pipes.inherited_fds(info=bwrap, lifeline=alone)
-    process = spawn(argv, fds=fds, output=pipes.output_fd, env=first_variables(folder))
-    return Child(
-        process,
-        pipes.take_output(),
-        plan=chosen,
-        notes=notes,
-        group=group,
-        folder=folder,
-        lifeline=pipes.take_lifeline() if alone else None,
-        control=pipes.take_control(),
-    )
+    fds = pipes.inherited_fds(info=bwrap, lifeline=chosen.backend is None)
+    return spawn(argv, fds=fds, output=pipes.output_fd, env=first_variables(folder))
 
 
 def _hand_over(chosen: Plan, child: Child, pipes: Plumbing, order: bytes) -> None:

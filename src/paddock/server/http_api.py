@@ -87,6 +87,7 @@ class HttpApi:
         # Beyond that the answer is delayed, or a 429.
         self._open_asks = AddressRates(open_per_s, int(open_per_s), shared=processes.buckets("open"))
         self._refusals: Counter[tuple[str, str]] = Counter()  # of this second, by reason and address
+        self._most_refusals = processes.share(_ADDRESSES_A_SECOND)
         self._open: WeakKeyDictionary[Out, Principal] = WeakKeyDictionary()
         self._valid: set[str] = set()  # principals whose tokens were valid at the last check
         self._together: tuple[float, dict[str, Any]] | None = None
@@ -274,7 +275,7 @@ class HttpApi:
         self, request: Request, status: int, why: str, text: str, headers: dict[str, str] | None = None
     ) -> Response:
         address = network_of(request.peer)
-        if (why, address) not in self._refusals and len(self._refusals) >= _ADDRESSES_A_SECOND:
+        if (why, address) not in self._refusals and len(self._refusals) >= self._most_refusals:
             address = _ELSEWHERE
         self._refusals[why, address] += 1
         if self._refusals[why, address] == 1:
@@ -312,9 +313,8 @@ class HttpApi:
     def _answer_sibling(self, request: Request) -> Any:
         """Tell another process of this server what it needs to answer for all."""
         service, what = self._service, request.path.strip("/")
-        if what == "make_room":
-            name, anyones = request.query_value("principal"), request.query_value("anyones")
-            return service.make_room(name or "", anyones=anyones is not None)
+        if what in ("idle_since", "end_idle"):
+            return service.end_idle(request.query_value("owner") or "", really=what == "end_idle")
         if what == "metrics":
             return {"gauges": service.gauges(), **service.metrics.dump()}
         return service.listing() if what == "sessions" else service.status()
@@ -338,7 +338,10 @@ class HttpApi:
     async def _metrics(self) -> str:
         total, gauges = Metrics(), Counter[str]()
         own = {"gauges": self._service.gauges(), **self._service.metrics.dump()}
-        for one in [own, *filter(None, await self._gather("metrics"))]:
+        others = await self._gather("metrics")
+        if None in others:  # a counter that falls would be taken for one that began again
+            raise Unreachable("A process of this server does not answer. Try again.")
+        for one in [own, *others]:
             total.add(one)
             gauges.update(one["gauges"])
         return total.text(**gauges, paddock_uptime_seconds=time.monotonic() - self.processes.began_s)
@@ -364,8 +367,8 @@ class HttpApi:
         if name == "metrics":
             return Response(200, (await self._metrics()).encode(), "text/plain; version=0.0.4; charset=utf-8")
         if name == "sessions":
-            others = await self._gather("sessions")
-            return Response.of({"sessions": [*service.listing(), *(row for rows in others for row in rows or ())]})
+            rows = [row for rows in (service.listing(), *await self._gather("sessions")) for row in rows or ()]
+            return Response.of({"sessions": sorted(rows, key=lambda row: -row["age_s"])})
         if name == "openapi.json":
             return Response.of(openapi(service.served, production=service.settings.mode == "production"))
         names: list[Any] = list(service.served)
@@ -373,17 +376,18 @@ class HttpApi:
 
 
 def _session_of(request: Request) -> str | None:
-    """Return the id of the session that a request is for, wherever it is named."""
+    """Return the id of the session that a request is for, from where its route looks for it."""
     segments = request.segments
     if len(segments) == 2 and segments[0] == "sessions":
         return segments[1]
-    for name in (SESSION_HEADER, MCP_SESSION_HEADER):
-        if name in request.headers:
-            return request.headers[name]
-    if segments[-1:] == ("mcp",) and b"session_id" in request.body:  # OpenEnv's JSON-RPC
+    if segments[-1:] == ("ws",):
+        return request.query_value("session_id")
+    if segments[-1:] != ("mcp",):
+        return request.headers.get(SESSION_HEADER)
+    if MCP_SESSION_HEADER not in request.headers and b"session_id" in request.body:  # OpenEnv's JSON-RPC
         rpc = json_rpc.read(request.body)
         return rpc.session if isinstance(rpc, json_rpc.RpcRequest) else None
-    return request.query_value("session_id") if segments[-1:] == ("ws",) else None
+    return request.headers.get(MCP_SESSION_HEADER)
 
 
 def _failed(error: PaddockError) -> Response:
@@ -566,6 +570,7 @@ def _operation(route: Route, served: ServedEnv | None, owner: str) -> dict[str, 
     done: dict[str, Any] = {"description": "Done.", "content": {kind: {"schema": answer}}}
     operation: dict[str, Any] = {"operationId": _id(route, owner), "responses": {"200": done}}
     refusals = {**_REFUSALS, **_OF_EPISODES} if route.name in _EPISODES else _REFUSALS
+    refusals = {**refusals, "503": _OF_EPISODES["503"]} if route.name == "metrics" else refusals
     content = {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}
     operation["responses"].update(
         {status: {"description": words, "content": content} for status, words in refusals.items()}

@@ -95,6 +95,10 @@ class Processes:
     def _sign(self, id: str) -> str:
         return hmac.digest(self._key, id.encode(), "sha256")[:16].hex()
 
+    def share(self, total: int) -> int:
+        """Return this process's part of a total; the parts of all processes add up to it."""
+        return total * (self.index + 1) // self.count - total * self.index // self.count
+
     # Counts, in memory that all processes have
 
     def buckets(self, kind: str) -> SharedBuckets | None:

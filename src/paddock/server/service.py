@@ -76,7 +76,7 @@ class Service:
         if self.settings.journal is not None:
             self._restore_sessions(self.settings.journal)
         for one in self.served.values():
-            one.spares = self.settings.spares
+            one.spares = self.processes.share(self.settings.spares)
         self.each_second.append(self._end_idle_spares)
         self._ticker = asyncio.ensure_future(self._tick())
         self._ticker.add_done_callback(_stop_without_ticks)
@@ -154,10 +154,9 @@ class Service:
         Nothing is started if it isn't ``wanted`` by then; cancelling leaves the queue at once.
         A session that is not ``journaled`` has its client in this server, and can't be resumed.
         """
-        if (why := self._reserve(principal)) and await self._make_room_elsewhere(principal, why[0]):
-            why = self._reserve(principal)
-        if why is not None:
-            raise self._refuse(why[0], CapacityReached(why[1]))
+        while (why := self._reserve(principal)) is not None:  # another may have taken the room that was made
+            if why[0] == "quota" or not await self._make_room(principal):
+                raise self._refuse(why[0], CapacityReached(why[1]))
         live = None
         try:
             live = await self._start_session(served, principal, journaled=journaled, wanted=wanted, on_wait=on_wait)
@@ -222,10 +221,7 @@ class Service:
             raise Draining("This server is stopping. Try again later.")
         with self.processes.exclusively():
             why = self._why_full(principal)
-            if why is not None and why[0] != "quota":
-                self.make_room(principal.name, anyones=self._may_evict(principal))
-                why = self._why_full(principal)
-            if not has_descriptors(self._opening.total()):
+            if why is None and not has_descriptors(self._opening.total()):
                 text = "This machine has no room for more now. Try again later."
                 raise self._refuse("exhausted", CapacityReached(text))
             if why is None:
@@ -233,21 +229,29 @@ class Service:
                 self._publish()
         return why
 
-    def make_room(self, principal: str, *, anyones: bool) -> bool:
-        """End the HTTP session that was idle longest, which no connection holds: anyone's, or the principal's own."""
-        sessions = self._sessions.values()
-        idle = [live for live in sessions if live.evictable and (anyones or live.principal == principal)]
-        if idle:
-            min(idle, key=lambda live: live.used_s).close(SessionGone.code, "Another session needed its place.")
-        return bool(idle)
-
-    async def _make_room_elsewhere(self, principal: Principal, why: str) -> bool:
-        """Ask one process after the other to make room, with the session that was idle longest in it."""
-        query = urlencode({"principal": principal.name, "anyones": "yes" if self._may_evict(principal) else ""})
-        for index in self.processes.others if why != "quota" else ():
-            if await self.processes.ask_for("make_room", index, query):
+    async def _make_room(self, principal: Principal) -> bool:
+        """End the HTTP session that was idle longest in all processes: anyone's, or the principal's own."""
+        owner = "" if self._may_evict(principal) else principal.name
+        query, ask, others = urlencode({"owner": owner}), self.processes.ask_for, self.processes.others
+        answers = await asyncio.gather(*(ask("idle_since", index, query) for index in others))
+        since = [(self.end_idle(owner, really=False), None), *zip(answers, others, strict=True)]
+        for _, index in sorted((one for one in since if one[0]), key=lambda one: one[0]):
+            ended = self.end_idle(owner) if index is None else await ask("end_idle", index, query)
+            if ended:  # else another one was faster
                 return True
         return False
+
+    def end_idle(self, owner: str, *, really: bool = True) -> float | None:
+        """End the HTTP session that was idle longest here, which no connection holds; return since when it was.
+
+        Without an ``owner`` it may be anyone's. If not ``really``, it stays.
+        """
+        sessions = self._sessions.values()
+        idle = [live for live in sessions if live.evictable and owner in ("", live.principal)]
+        longest = min(idle, key=lambda live: live.used_s, default=None)
+        if longest is not None and really:
+            longest.close(SessionGone.code, "Another session needed its place.")
+        return None if longest is None else longest.used_s
 
     def _may_evict(self, principal: Principal) -> bool:
         """Whether anyone's session makes room for this principal: it is an operator who may have more."""

@@ -121,7 +121,7 @@ class ToolObservation(msgspec.Struct):
         return "\n".join(block.text for block in blocks if block.type == "text")
 
 
-msgspec.msgpack.Decoder(ToolObservation)  # prepared before any thread can use it: see agentic.observations
+msgspec.msgpack.Decoder(ToolObservation)  # prepared before any thread can use it: see core.spec_json
 
 
 def _of_openenv(found: dict[str, Any]) -> ToolObservation:

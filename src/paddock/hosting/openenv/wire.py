@@ -271,7 +271,7 @@ def entries_of(message: str, data: Any) -> list[Entry]:
     """What a worker said about the action ``data``; one entry about all of it if that is not a list of entries."""
     if message.startswith(REFUSED):
         try:
-            found = msgspec.json.decode(message[len(REFUSED) :], type=list[_Sent])
+            found = _SENT.decode(message[len(REFUSED) :])
         except msgspec.MsgspecError:  # cut off, or another text
             found = []
         if found:
@@ -284,6 +284,9 @@ class _Sent(msgspec.Struct):
     loc: list[str | int]
     msg: str
     ctx: dict[str, Any] | None = None
+
+
+_SENT = msgspec.json.Decoder(list[_Sent])  # made before threads can use it at once: see core.spec_json
 
 
 def _input(sent: _Sent, data: Any) -> Any:
