@@ -37,6 +37,7 @@ SPREE_S = 3.0 if QUICK else 10.0
 ALIVE = 64
 GROUPS = {one.folder for one in Machine.here().cgroups}
 MIB = 1 << 20
+SETTLE_S = 0.1  # in which the last session's worker ends and the next spare starts: `spree` measures the rush
 PATIENCE_S = 300.0  # for an answer on a machine whose cores others keep busy
 OPENENV = f"""
 import asyncio, json, sys, time
@@ -127,6 +128,7 @@ def opening(bars: Bars, server: Paddock, peer: Peer, rounds: int) -> None:
         case()  # the first one starts the template
     for _ in range(rounds):
         for name, (case, _) in cases.items():
+            time.sleep(SETTLE_S)
             found[name].append(case() * 1e3)
     for name, (_, most) in cases.items():
         bars.row(name, statistics.median(found[name]), "ms", most=most)

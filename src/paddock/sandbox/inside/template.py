@@ -174,9 +174,12 @@ def _become_worker(fds: list[int], *, stdio: bool, template: int) -> NoReturn:
         os.dup2(fd, number)
     last = 3 + len(given)
     os.closerange(last + 1, 1 << 20)
-    for name in ("random", "numpy.random"):  # else all forks would draw the same numbers
-        if name in sys.modules:
-            sys.modules[name].seed()
+    # Else all forks would draw the same numbers.
+    if "random" in sys.modules:
+        sys.modules["random"].seed()
+    if "numpy.random" in sys.modules:  # not by its `seed`, which would copy twice as many pages and take twice as long
+        numpy = sys.modules["numpy"]
+        numpy.random.set_state(("MT19937", numpy.frombuffer(os.urandom(624 * 4), numpy.uint32), 624))
     carry_out(last, template=template)
     # Not to the end of the interpreter: taking it apart would copy every page that it shares with the others.
     atexit._run_exitfuncs()
