@@ -209,7 +209,7 @@ def begin(url: str):
 
 
 def play(env) -> bool:
-    """Whether it did 20 steps and could be closed."""
+    """Whether it did 20 steps."""
     try:
         for at in range(20):
             if env.step(at & 1)[2]:
