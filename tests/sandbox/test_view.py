@@ -152,7 +152,7 @@ mounts = st.lists(st.builds(Mount, paths, paths, st.sampled_from(["ro", "rw", "d
 
 @given(mounts)
 def test_parents_come_first_and_each_place_once(given):
-    kept = _in_order(given)
+    kept = _in_order(tuple(given))
     targets = [one.target for one in kept]
     assert len(set(targets)) == len(targets)
     for place, target in enumerate(targets):
@@ -164,7 +164,7 @@ def test_parents_come_first_and_each_place_once(given):
 @given(mounts)
 def test_every_folder_above_a_mount_is_made_once_before_it(given):
     made = set()
-    for one, above in with_parents(_in_order(given)):
+    for one, above in with_parents(_in_order(tuple(given))):
         assert not made & set(above)
         made |= set(above)
         parent = os.path.dirname(one.target)

@@ -67,11 +67,12 @@ def load_if_cached(kernel: Kernel, layout: Layout) -> bool:
     processes = sys.modules.get("multiprocessing.process")
     forked = processes is not None and processes.parent_process() is not None
     worker = forked or "PADDOCK_WORKER" in os.environ
-    if worker and not _loaded:
+    reads = not worker and _keeps_code()
+    if not reads and not _loaded:
         return False
     source = driver.compiled_source(layout)
     key = _key(kernel, source)
-    if key not in _loaded and not worker and _keeps_code():
+    if key not in _loaded and reads:
         folder = _own_folder()
         if folder is not None and any(folder.glob(f"__pycache__/{_name(key)}.*.nbi")):
             with suppress(KernelNotCompiled):

@@ -20,8 +20,11 @@ from paddock.core.env import Env
 from paddock.core.spec import EnvSpec, WrapperSpec
 from paddock.core.state import name_episodes
 from paddock.core.vector_env import VectorEnv
+from paddock.hosting.codec import encode
 from paddock.hosting.failures import to_failed, to_redacted_failed
+from paddock.hosting.frames import write_frame
 from paddock.hosting.host import Host
+from paddock.hosting.messages import Close, Make, Message, Reset
 from paddock.hosting.worker import serve
 from paddock.kernels.vector import KernelVectorEnv
 from paddock.making.agents import Agent
@@ -69,11 +72,16 @@ def main(
 
 
 def prepare() -> None:
-    """Import, in a template, what workers import when they make their first environment: make one of paddock's own."""
+    """In a template: serve an environment of paddock's own, as a worker will, for what that imports and prepares."""
+    from paddock.making.payload import pack
+
     os.environ["PADDOCK_CACHE"] = "none"  # so that nothing is compiled, and no compiler imported
-    env = build_one(plan(locate("CartPole-v1")))
-    env.reset(seed=0)
-    env.close()
+    requests: list[Message] = [Make(0, pack(plan(locate("CartPole-v1"))).what), Reset(0, 0), Close()]
+    near, far = socket.socketpair()
+    with near, far:
+        for number, message in enumerate(requests):
+            write_frame(near, encode(message, number))
+        serve(far, Host(build_from_payload))
 
 
 def build_from_payload(what: dict[str, Any]) -> Env[Any, Any] | VectorEnv[Any, Any, Any]:

@@ -65,22 +65,26 @@ class PythonWorld:
     def here(cls) -> PythonWorld:
         """That of this process, without its current folder and other entries of its own that are not site-packages."""
         # The interpreter itself: a virtual environment's is a link to it, and its site-packages are on the path anyway.
-        executable = os.path.realpath(getattr(sys, "_base_executable", None) or sys.executable)
-        libraries = _libraries(os.path.realpath(sys.base_prefix), os.path.realpath(sys.base_exec_prefix))
-        package = str(Path(__file__).resolve().parent.parent)
-        packages = ("site-packages", "dist-packages", "python{}{}.zip".format(*sys.version_info))
-        path = []
-        for entry in sys.path:
-            if not os.path.isabs(entry) or not os.path.exists(entry):
-                continue
-            real = os.path.realpath(entry)
-            if os.path.basename(entry) in packages or any(
-                covers(one, entry) or covers(os.path.realpath(one), real) for one in (*libraries, *_LIBRARIES)
-            ):
-                path.append(os.path.normpath(entry))
-        if os.path.dirname(package) not in path:
-            path.append(os.path.dirname(package))
-        return cls(executable, libraries, tuple(dict.fromkeys(path)), package)
+        executable = getattr(sys, "_base_executable", None) or sys.executable
+        entries = tuple(entry for entry in sys.path if os.path.isabs(entry) and os.path.exists(entry))
+        return _world(executable, sys.base_prefix, sys.base_exec_prefix, entries)
+
+
+@functools.lru_cache(maxsize=8)
+def _world(executable: str, prefix: str, exec_prefix: str, entries: tuple[str, ...]) -> PythonWorld:
+    libraries = _libraries(os.path.realpath(prefix), os.path.realpath(exec_prefix))
+    package = str(Path(__file__).resolve().parent.parent)
+    packages = ("site-packages", "dist-packages", "python{}{}.zip".format(*sys.version_info))
+    path = []
+    for entry in entries:
+        real = os.path.realpath(entry)
+        if os.path.basename(entry) in packages or any(
+            covers(one, entry) or covers(os.path.realpath(one), real) for one in (*libraries, *_LIBRARIES)
+        ):
+            path.append(os.path.normpath(entry))
+    if os.path.dirname(package) not in path:
+        path.append(os.path.dirname(package))
+    return PythonWorld(os.path.realpath(executable), libraries, tuple(dict.fromkeys(path)), package)
 
 
 @functools.cache
@@ -133,7 +137,7 @@ def list_mounts(
     real = {
         one.source: resolve_fixed("What it needs to run", one.source, changeable) for one in mounts if one.how in _BOUND
     }
-    return [replace(one, source=real[one.source]) if one.how in _BOUND else one for one in _in_order(mounts)]
+    return [replace(one, source=real[one.source]) if one.how in _BOUND else one for one in _in_order(tuple(mounts))]
 
 
 def in_place(mounts: Iterable[Mount]) -> list[Mount]:
@@ -245,7 +249,8 @@ def _existing(name: str, path: str) -> str:
     return path
 
 
-def _in_order(mounts: list[Mount]) -> list[Mount]:
+@functools.lru_cache(maxsize=64)
+def _in_order(mounts: tuple[Mount, ...]) -> tuple[Mount, ...]:
     """Parents first, the later of two for one place, and none that a mount above it shows already."""
     links = {one.target: one.source for one in mounts if one.how == "link"}
     chosen: dict[str, Mount] = {}
@@ -264,7 +269,7 @@ def _in_order(mounts: list[Mount]) -> list[Mount]:
             continue  # nothing would show it
         if above is None or above.how != one.how or above.source + one.target[len(above.target) :] != one.source:
             result.append(one)
-    return result
+    return tuple(result)
 
 
 def follow_links(path: str) -> tuple[str, list[str]]:

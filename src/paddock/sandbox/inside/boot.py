@@ -128,9 +128,10 @@ def _call(then: Mapping[str, Any], *, forked: bool) -> None:
         _end(str(error), NO_WALL)
     # The boot line's bare packages: from here on paddock is the whole of it. In a fork it is already, but modules of
     # the environment's names may be others.
-    stale = then.get("modules", {}) if forked else {"paddock"}
-    for name in [name for name in sys.modules if name.partition(".")[0] in stale]:
-        del sys.modules[name]
+    stale = [name for name in (then.get("modules", {}) if forked else ["paddock"]) if name in sys.modules]
+    if stale:  # seldom in a fork, where touching every name would copy a page for most of them
+        for name in [name for name in sys.modules if name.partition(".")[0] in stale]:
+            del sys.modules[name]
     if "env" in then:
         os.environ.clear()
         os.environ.update(then["env"])

@@ -41,7 +41,7 @@ def restrict(options: Mapping[str, Any], *, machine: str, more: Mapping[str, Any
     unknown = options.keys() - OPTIONS
     if unknown:
         raise LockFailed(f"seccomp has no option {sorted(unknown)[0]!r}; it has {', '.join(sorted(OPTIONS))}")
-    code = pack(program(options, machine=machine, own_pid=os.getpid()))
+    code = filter_of(options, machine=machine, own_pid=os.getpid())
     number = ARCHITECTURES[machine][1]
     try:
         prctl(PR_SET_NO_NEW_PRIVS, 1)
@@ -50,6 +50,17 @@ def restrict(options: Mapping[str, Any], *, machine: str, more: Mapping[str, Any
         raise LockFailed(f"the kernel refused the seccomp filter: {error}") from error
     if stuck:
         raise LockFailed(f"thread {stuck} could not be put under the seccomp filter")
+
+
+def filter_of(options: Mapping[str, Any], *, machine: str, own_pid: int) -> bytes:
+    """The filter as the kernel takes it. Kept, so that forks of a process that has it need not make it again."""
+    key = frozenset(options.items()), machine, own_pid
+    if key not in _filters:
+        _filters[key] = pack(program(options, machine=machine, own_pid=own_pid))
+    return _filters[key]
+
+
+_filters: dict[Any, bytes] = {}
 
 
 def program(options: Mapping[str, Any], *, machine: str, own_pid: int) -> list[Instruction]:

@@ -23,11 +23,13 @@ from typing import NoReturn
 from paddock.sandbox.inside import LockFailed, finder, landlock, lock, root  # noqa: F401 - for the workers
 from paddock.sandbox.inside.boot import carry_out
 from paddock.sandbox.inside.namespaces import NEW_PID, unshare
+from paddock.sandbox.inside.seccomp import OPTIONS, filter_of
 from paddock.sandbox.inside.syscalls import PR_SET_DUMPABLE, PR_SET_PDEATHSIG, name_process, prctl, several_threads
 
 FAILED, STARTED, STDIO, PLAIN, RETIRE = b"F", b"S", b"I", b"P", b"R"
 MOST_DESCRIPTORS = 16  # that come with a request: control, output, and those of the worker
 TEMPLATE_NAME = b"paddock-tmpl"  # as ``ps`` shows it
+_WORKER_PID = 2  # in a pid namespace of its own
 _HIGH = 64  # above those that the worker uses under fixed numbers
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -52,6 +54,9 @@ def main() -> None:
             prepare = getattr(importlib.import_module(name), "prepare", None)
             if prepare is not None:
                 prepare()
+        # The filter of a policy that grants nothing, which most workers will need.
+        most = {**dict.fromkeys(OPTIONS, False), "truncate": landlock.version() >= 3, "memory_files": True}
+        filter_of(most, machine=os.uname().machine, own_pid=_WORKER_PID)
         prctl(PR_SET_DUMPABLE, 0)
         if several_threads():
             raise LockFailed("something that it imported has started a thread")
@@ -169,9 +174,12 @@ def _become_worker(fds: list[int], *, stdio: bool, template: int) -> NoReturn:
         os.dup2(fd, number)
     last = 3 + len(given)
     os.closerange(last + 1, 1 << 20)
-    for name in ("random", "numpy.random"):  # else all forks would draw the same numbers
-        if name in sys.modules:
-            sys.modules[name].seed()
+    # Else all forks would draw the same numbers.
+    if "random" in sys.modules:
+        sys.modules["random"].seed()
+    if "numpy.random" in sys.modules:  # not by its `seed`, which would copy twice as many pages and take twice as long
+        numpy = sys.modules["numpy"]
+        numpy.random.set_state(("MT19937", numpy.frombuffer(os.urandom(624 * 4), numpy.uint32), 624))
     carry_out(last, template=template)
     # Not to the end of the interpreter: taking it apart would copy every page that it shares with the others.
     atexit._run_exitfuncs()
