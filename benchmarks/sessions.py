@@ -35,6 +35,7 @@ MANY = int(sys.argv[sys.argv.index("--many") + 1]) if "--many" in sys.argv else 
 ROUNDS = 15 if QUICK else 61
 SPREE_S = 3.0 if QUICK else 10.0
 ALIVE = 64
+SPARES = 2  # that a server keeps by default
 GROUPS = {one.folder for one in Machine.here().cgroups}
 MIB = 1 << 20
 SETTLE_S = 0.1  # in which the last session's worker ends and the next spare starts: `spree` measures the rush
@@ -161,13 +162,19 @@ def processes_below(pid: int) -> list[int]:
     return seen
 
 
-def traces(pid: int) -> dict[str, set[Path]]:
-    """What the server with this number has made, and is there."""
+def traces(pids: list[int]) -> dict[str, set[Path]]:
+    """What these processes of a server have made and is still there, and those of them that are workers."""
     return {
-        "processes": {Path(f"/proc/{one}") for one in processes_below(pid)},
-        "cgroups": {path for folder in GROUPS for path in Path(folder).glob(f"paddock-{pid}-*")},
-        "scratch folders": set(Path(gettempdir()).glob(f"paddock-scratch-{pid}-*")),
+        "workers": {path for one in pids if name_of(path := Path(f"/proc/{one}")) == "paddock-worker"},
+        "cgroups": {path for one in pids for folder in GROUPS for path in Path(folder).glob(f"paddock-{one}-*")},
+        "scratch folders": {path for one in pids for path in Path(gettempdir()).glob(f"paddock-scratch-{one}-*")},
     }
+
+
+def name_of(process: Path) -> str:
+    with suppress(OSError):
+        return (process / "comm").read_text().strip()
+    return ""
 
 
 def pss_bytes(pids: list[int]) -> int:
@@ -209,13 +216,15 @@ def begin(url: str):
 
 
 def play(env) -> bool:
-    """Whether it did 20 steps."""
+    """Whether it did 20 steps. ``env`` may be the error that ``begin`` returned."""
     try:
+        if isinstance(env, Exception):
+            raise env
         for at in range(20):
             if env.step(at & 1)[2]:
                 env.reset()
-    except (paddock.PaddockError, AttributeError) as error:
-        print(f"    {env if isinstance(env, Exception) else error}")
+    except paddock.PaddockError as error:
+        print(f"    {error}")
         return False
     return True
 
@@ -232,14 +241,16 @@ def many(bars: Bars) -> None:
         list(threads.map(lambda env: env.close(), [env for env in envs if not isinstance(env, Exception)]))
         bars.row(f"of {MANY} sessions alive at once, percent that did 20 steps", 100 * played / MANY, "%", least=100)
         bars.row(f"    to open them all ({count} processes)", took_s, "s")
-        # The server, its two templates and two spares, of two processes each; each spare has its groups.
-        most = {"processes": 9, "cgroups": 2 * len(GROUPS), "scratch folders": 0}
-        closed = wait_until(lambda: traces(pid), lambda found: all(len(found[what]) <= most[what] for what in most))
-    paths = set().union(*closed.values(), *traces(pid).values())
+        most = {"workers": SPARES, "cgroups": SPARES * len(GROUPS), "scratch folders": 0}
+        closed = wait_until(
+            lambda: traces(processes_below(pid)), lambda found: all(len(found[what]) <= most[what] for what in most)
+        )
+        pids = processes_below(pid)
+    paths = {Path(f"/proc/{one}") for one in pids}.union(*closed.values(), *traces(pids).values())
     left = wait_until(lambda: {path for path in paths if path.exists()}, lambda found: not found)
     for what, found in closed.items():
         bars.row(f"    {what} when they are closed, with the spares'", len(found), "", most=most[what])
-    bars.row("    of all these, when the server has ended", len(left), "", most=0)
+    bars.row(f"    of these and all {len(pids)} processes, when the server has ended", len(left), "", most=0)
 
 
 def wait_until(look, good):

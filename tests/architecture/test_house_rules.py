@@ -31,6 +31,7 @@ NEEDED_BY_ONE = {
     "paddock.agentic.rollouts.table": "loaded late: Rich",
     "paddock.sandbox.inside.boot": "by name: the first code of every worker, by whatever way it was started",
     "paddock.sandbox.inside.template": "its process: what runs in the template, not beside it",
+    "paddock.sources.fastmcp": "all that relies on private parts of FastMCP and mcp, in one place",
     "paddock.sources.openenv": "loaded late: make() asks openenv_classes alone whether a class is OpenEnv's",
     # process entry point
     "paddock.bench.hostile.trial": "process entry point: python -m",
@@ -61,7 +62,6 @@ NEEDED_BY_ONE = {
     "paddock.bench.hostile.attacks.resources": "by name: one file per group of attacks",
     "paddock.bench.hostile.canaries": "by name: what attacks are after",
     "paddock.bench.hostile.neighbour": "by name: how fair a tier is to others",
-    "paddock.sandbox.inside.seccomp": "by name: the filter of system calls",
     "paddock.wrappers.discretize": "by name: one file per family of wrappers",
     "paddock.wrappers.episode": "by name: one file per family of wrappers",
     "paddock.wrappers.history": "by name: one file per family of wrappers",

@@ -437,23 +437,16 @@ def test_a_template_without_a_descriptor_left_refuses_and_its_workers_live_on(te
 
 @pytest.mark.parametrize("name", ["take_output", "take_control"])
 def test_nothing_stays_open_here_when_descriptors_run_out(name, monkeypatch, no_templates):
-    take = getattr(Plumbing, name)
+    def run_out(pipes):
+        raise OSError(errno.EMFILE, "no descriptor is left")
+
     with started():  # which starts what stays
         pass
     before = open_here()
-    for number in range(3):
-        left = [True] * number
-
-        def run_out(pipes, left=left):
-            if not left:
-                raise OSError(errno.EMFILE, "no descriptor is left")
-            left.pop()
-            return take(pipes)
-
-        monkeypatch.setattr(Plumbing, name, run_out)
-        with suppress(OSError), started():
-            pass
-        assert open_here() == before, number
+    monkeypatch.setattr(Plumbing, name, run_out)
+    with pytest.raises(OSError, match="no descriptor is left"), started():
+        pass
+    assert open_here() == before
 
 
 def open_here():
@@ -516,3 +509,35 @@ def test_how_a_worker_ended_is_told(teller, tier, end, fresh):
 def test_without_a_namespace_no_exit_code_is_taken_for_a_signal(teller):
     with teller(tier="landlock") as env, pytest.raises(WorkerLost, match="exited with code 139"):
         ask(env, "import os\nos._exit(139)")
+
+
+def test_without_a_descriptor_for_the_worker_the_error_says_so_and_its_template_stays(monkeypatch):
+    def start():
+        near, far = socket.socketpair()
+        with near, far:
+            launch(Exec(("/bin/true",)), Policy(programs=("/bin/true",)), socket_fd=far.fileno()).kill()
+
+    receive = template.Template._receive
+
+    def run_out(*arguments):
+        lowest_free = os.open(os.devnull, os.O_RDONLY)
+        os.close(lowest_free)
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (lowest_free, hard))
+        try:
+            return receive(*arguments)
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+    start()
+    monkeypatch.setattr(template.Template, "_receive", run_out)
+    with pytest.raises(OSError) as refused:
+        start()
+    assert refused.value.errno == errno.EMFILE
+    assert not any(one.is_worn for one in template._templates.values())
+
+
+@needs_root
+def test_a_worker_finds_its_filter_ready(teller, no_templates):
+    with teller() as env:
+        assert ask(env, "import paddock.sandbox.inside.seccomp as s\nsaid = len(s._filters)") == 1

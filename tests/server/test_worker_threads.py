@@ -1,6 +1,7 @@
 """WorkerThreads: starts wait for their turn, and what nobody waits for any more is not left running."""
 
 import asyncio
+import errno
 import threading
 
 import pytest
@@ -105,3 +106,18 @@ def test_start_that_was_called_off_half_way_is_ended_when_it_is_there():
 
     asyncio.run(run())
     assert child.killed.wait(5)
+
+
+def test_a_start_for_which_there_is_no_thread_gives_its_turn_back(monkeypatch):
+    def no_thread(_):
+        raise RuntimeError("can't start new thread")
+
+    async def start():
+        threads = WorkerThreads(1)
+        with monkeypatch.context() as patched, pytest.raises(OSError) as refused:
+            patched.setattr(threading.Thread, "start", no_thread)
+            await threads.start(lambda: (None, None), lambda: True)
+        assert refused.value.errno == errno.EAGAIN and threads.starting == 0
+        await asyncio.wait_for(threads.start(lambda: (None, None), lambda: True), 10)
+
+    asyncio.run(start())

@@ -22,13 +22,13 @@ class PrivateLoop:
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._root: asyncio.Task[None] | None = None
+        self._task: asyncio.Task[Any] | None = None
         self._thread: threading.Thread | None = None
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """What the coroutine returns, or raises."""
         if self._loop is None:
             self._loop = asyncio.new_event_loop()
-            _open.add(self)
         if self._thread is None:
             if asyncio._get_running_loop() is None:
                 return self._run_here(self._loop, coroutine)
@@ -42,11 +42,14 @@ class PrivateLoop:
         # the loop is stopped when the coroutine is done.
         if self._root is None:
             self._root = loop.create_task(_wait_forever())
-        task = loop.create_task(coroutine)
-        task.add_done_callback(lambda _: loop.stop())
+            self._root._log_destroy_pending = False  # type: ignore[attr-defined]  # no complaint if nobody calls close
+            _roots.add(self._root)
+        self._task = task = loop.create_task(coroutine)
+        # One that Ctrl-C interrupted goes on during the next call, and must not stop that.
+        task.add_done_callback(lambda done: loop.stop() if done is self._task else None)
         try:
             loop.run_until_complete(self._root)
-        except RuntimeError:  # stopped before that task was done
+        except RuntimeError:  # stopped before the root task was done
             if not task.done():
                 raise
         return task.result()
@@ -73,11 +76,14 @@ async def _wait_forever() -> None:
     await asyncio.get_running_loop().create_future()
 
 
-def _close_all() -> None:
-    for one in list(_open):
-        one.close()
+def _end_roots() -> None:
+    for root in list(_roots):
+        loop = root.get_loop()
+        if not loop.is_closed() and not loop.is_running():  # a daemon thread may be in it: the interpreter won't wait
+            root.cancel()
+            loop.run_until_complete(asyncio.wait([root]))
 
 
-_open: WeakSet[PrivateLoop] = WeakSet()
-# Before the interpreter waits for threads: those of anyio end with their loop. An atexit function would come too late.
-threading._register_atexit(_close_all)  # type: ignore[attr-defined]
+_roots: WeakSet[asyncio.Task[None]] = WeakSet()  # anyio's threads hold theirs, even if its PrivateLoop was forgotten
+# Before the interpreter waits for threads: those of anyio end with their root. An atexit function would come too late.
+threading._register_atexit(_end_roots)  # type: ignore[attr-defined]

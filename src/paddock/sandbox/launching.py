@@ -64,9 +64,11 @@ def launch(
     chosen = plan(program, policy, layers=layers, backend=backend)
     try:
         return _launch(chosen, socket_fd, tuple(extra_fds), tenant)
-    except NoTemplate:
+    except NoTemplate as error:
         chosen = plan(program, replace(policy, fresh=True))
-        return _launch(chosen, socket_fd, tuple(extra_fds), tenant)
+        child = _launch(chosen, socket_fd, tuple(extra_fds), tenant)
+        child.notes.append(f"start: an interpreter of its own, since no template could fork it: {error}")
+        return child
 
 
 def _launch(chosen: Plan, socket_fd: int, extra_fds: tuple[int, ...], tenant: str) -> Child:

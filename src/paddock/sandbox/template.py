@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     Spawn = Callable[..., subprocess.Popen[bytes]]
 
-_MOST = 16  # templates of this process; the one that was not used for longest makes room for the next
+_MOST = 16  # templates of this process; the least recently used one makes room for the next
 _FORKS = 1_000  # of one template
 _AGE_S = 1800.0
 _IDLE_S = 60.0  # without a worker for so long, it ends
@@ -107,7 +107,9 @@ class Template:
         ready = [fd for fd, _ in poller.poll(timeout_s * 1000)]
         if control.fileno() in ready:
             word, received, _, _ = socket.recv_fds(control, 1, 16)  # room for the credentials that come along
-            if word == STARTED and received:
+            if word == STARTED:
+                if not received:  # the worker ends: it gets no order
+                    raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
                 return _read_pid(received[0])
             if word == FAILED:
                 number = int(control.recv(8))

@@ -313,8 +313,11 @@ class HttpApi:
     def _answer_sibling(self, request: Request) -> Any:
         """Tell another process of this server what it needs to answer for all."""
         service, what = self._service, request.path.strip("/")
-        if what in ("idle_since", "end_idle"):
-            return service.end_idle(request.query_value("owner") or "", really=what == "end_idle")
+        owner = request.query_value("owner") or ""
+        if what == "idle_since":
+            return service.idle_since(owner)
+        if what == "end_idle":
+            return service.end_idle(owner)
         if what == "metrics":
             return {"gauges": service.gauges(), **service.metrics.dump()}
         return service.listing() if what == "sessions" else service.status()

@@ -15,6 +15,7 @@ import logging
 import mmap
 import os
 import secrets
+import select
 import selectors
 import signal
 import socket
@@ -169,7 +170,7 @@ class Processes:
         self.control.send(_READY if error is None else _FAILED + msgspec.json.encode([code, words[:2000]]))
 
     def accept(self) -> tuple[socket.socket, Any]:
-        """Take a connection, like a socket that listens; its peer is an address, or whom another process relays."""
+        """Take a connection, like a socket that listens. Relayed by another process, it has that one's peer."""
         assert self.control is not None
         data, fds, _, _ = socket.recv_fds(self.control, _MESSAGE_BYTES, 1, socket.MSG_CMSG_CLOEXEC)
         if not data:  # the parent was killed before this process could ask to end with it
@@ -363,6 +364,9 @@ class Parent:
         stops = {signal.SIGTERM, signal.SIGINT}
         signal.pthread_sigmask(signal.SIG_BLOCK, stops)  # or the new process might take one for its parent's
         try:
+            if self._kill_s is not None:  # a signal came just before they were blocked
+                near.close()
+                return
             pid = os.fork()
             if not pid:
                 near.close()
@@ -496,8 +500,8 @@ class Parent:
 
 
 def _is_writable(sock: socket.socket) -> bool:
-    import select
-
+    if sock.fileno() < 0:
+        return False
     poll = select.poll()
     poll.register(sock, select.POLLOUT)
-    return any(events == select.POLLOUT for _, events in poll.poll(0)) if sock.fileno() >= 0 else False
+    return any(events == select.POLLOUT for _, events in poll.poll(0))

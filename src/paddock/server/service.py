@@ -234,27 +234,31 @@ class Service:
         owner = "" if self._may_evict(principal) else principal.name
         query, ask, others = urlencode({"owner": owner}), self.processes.ask_for, self.processes.others
         answers = await asyncio.gather(*(ask("idle_since", index, query) for index in others))
-        since = [(self.end_idle(owner, really=False), None), *zip(answers, others, strict=True)]
+        since = [(self.idle_since(owner), None), *zip(answers, others, strict=True)]
         for _, index in sorted((one for one in since if one[0]), key=lambda one: one[0]):
             ended = self.end_idle(owner) if index is None else await ask("end_idle", index, query)
             if ended:  # else another one was faster
                 return True
         return False
 
-    def end_idle(self, owner: str, *, really: bool = True) -> float | None:
-        """End the HTTP session that was idle longest here, which no connection holds; return since when it was.
+    def idle_since(self, owner: str) -> float | None:
+        """Return when the session that ``end_idle`` would end was last used."""
+        live = self._longest_idle(owner)
+        return None if live is None else live.used_s
 
-        Without an ``owner`` it may be anyone's. If not ``really``, it stays.
-        """
-        sessions = self._sessions.values()
-        idle = [live for live in sessions if live.evictable and owner in ("", live.principal)]
-        longest = min(idle, key=lambda live: live.used_s, default=None)
-        if longest is not None and really:
-            longest.close(SessionGone.code, "Another session needed its place.")
-        return None if longest is None else longest.used_s
+    def end_idle(self, owner: str) -> bool:
+        """End the HTTP session of the owner, or anyone's if "", that was idle longest; return whether there was one."""
+        live = self._longest_idle(owner)
+        if live is not None:
+            live.close(SessionGone.code, "Another session needed its place.")
+        return live is not None
+
+    def _longest_idle(self, owner: str) -> LiveSession | None:
+        idle = [live for live in self._sessions.values() if live.evictable and owner in ("", live.principal)]
+        return min(idle, key=lambda live: live.used_s, default=None)
 
     def _may_evict(self, principal: Principal) -> bool:
-        """Whether anyone's session makes room for this principal: it is an operator who may have more."""
+        """Whether it may end anyone's session to make room: an operator below its own limit may."""
         return principal.role == "operator" and not self._has_all(principal)
 
     def _publish(self) -> None:
@@ -373,7 +377,7 @@ class Service:
                     live.close(SessionGone.code, "It was silent for too long.")
 
     def status(self) -> dict[str, Any]:
-        """Return how this process is."""
+        """Return this process's health and how busy it is."""
         wedged = any(live.is_stuck for live in self._sessions.values())
         unwell = wedged or self.draining or self._start_failed_s is not None or self._lag_s > _LAG_S
         return {"healthy": not unwell, "ready": self.ready, "workers": self.workers, **self.queue}

@@ -7,6 +7,7 @@ worker once it is there.
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import os
 import socket
@@ -91,8 +92,13 @@ class WorkerThreads:
         if self._closed or not wanted():
             self._next()
             raise SessionGone("The client disconnected before the session was ready.")
+        loop = asyncio.get_running_loop()
+        try:
+            starting = self._starting.submit(start)
+        except RuntimeError as error:  # no thread could be started
+            self._next()
+            raise OSError(errno.EAGAIN, str(error)) from error
         self.started += 1
-        loop, starting = asyncio.get_running_loop(), self._starting.submit(start)
         starting.add_done_callback(lambda _: loop.call_soon_threadsafe(self._next))
         try:
             return await asyncio.shield(asyncio.wrap_future(starting))

@@ -14,7 +14,7 @@ from typing import Any
 async def open_session(environment: Any, stack: AsyncExitStack) -> None:
     """Open the session of an MCPEnvironment, until the stack is closed."""
     await stack.enter_async_context(environment.mcp_session())
-    with suppress(ImportError, AttributeError, KeyError):  # not FastMCP 3 over mcp 1: slower, and otherwise the same
+    with suppress(ImportError, AttributeError, LookupError):  # not FastMCP 3 over mcp 1: slower, and otherwise the same
         await _skip_transport(environment.mcp_client.session, environment.mcp_server)
 
 
@@ -43,9 +43,11 @@ async def _skip_transport(session: Any, server: Any) -> None:
         await session.send_ping()
     finally:
         handlers[PingRequest] = answer_ping
-    (context,) = contexts
+    context, call_through = contexts[0], session.call_tool
 
-    async def call_tool(name: str, arguments: Any = None, *_: Any, **__: Any) -> Any:
+    async def call_tool(name: str, arguments: Any = None, **options: Any) -> Any:
+        if options.get("read_timeout_seconds") is not None or options.get("meta") is not None:
+            return await call_through(name, arguments, **options)  # only the transport heeds these
         token = request_ctx.set(context)
         try:
             request = CallToolRequest(params=CallToolRequestParams(name=name, arguments=arguments))

@@ -55,8 +55,8 @@ def main() -> None:
             if prepare is not None:
                 prepare()
         # The filter of a policy that grants nothing, which most workers will need.
-        most = {**dict.fromkeys(OPTIONS, False), "truncate": landlock.version() >= 3, "memory_files": True}
-        filter_of(most, machine=os.uname().machine, own_pid=_WORKER_PID)
+        usual = {**dict.fromkeys(OPTIONS, False), "truncate": landlock.version() >= 3, "memory_files": True}
+        filter_of(usual, machine=os.uname().machine, own_pid=_WORKER_PID)
         prctl(PR_SET_DUMPABLE, 0)
         if several_threads():
             raise LockFailed("something that it imported has started a thread")
@@ -110,7 +110,7 @@ class _Template:
                         raise OSError(errno.EMFILE, "this process can't hold more descriptors")
                     worker = self._fork(fds)
                 except OSError as error:  # the other workers live on
-                    with suppress(OSError):  # nobody wants to know
+                    with suppress(OSError):  # the launcher is gone
                         if fds:
                             with socket.socket(fileno=fds[0]) as control:
                                 control.send(FAILED + str(error.errno).encode())
@@ -160,7 +160,7 @@ class _Template:
             try:  # noqa: SIM105
                 link.send(b" %d %f" % (os.waitstatus_to_exitcode(status), used.ru_utime + used.ru_stime))
             except OSError:
-                pass  # nobody wants to know
+                pass  # the launcher is gone
 
 
 def _become_worker(fds: list[int], *, stdio: bool, template: int) -> NoReturn:
@@ -178,8 +178,8 @@ def _become_worker(fds: list[int], *, stdio: bool, template: int) -> NoReturn:
     if "random" in sys.modules:
         sys.modules["random"].seed()
     if "numpy.random" in sys.modules:  # not by its `seed`, which would copy twice as many pages and take twice as long
-        numpy = sys.modules["numpy"]
-        numpy.random.set_state(("MT19937", numpy.frombuffer(os.urandom(624 * 4), numpy.uint32), 624))
+        key = sys.modules["numpy"].frombuffer(os.urandom(624 * 4), "uint32")
+        sys.modules["numpy.random"].set_state(("MT19937", key, 624))
     carry_out(last, template=template)
     # Not to the end of the interpreter: taking it apart would copy every page that it shares with the others.
     atexit._run_exitfuncs()
