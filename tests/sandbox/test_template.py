@@ -116,6 +116,38 @@ def test_siblings_draw_different_numbers(teller, tier):
         assert not set(ask(one, code)) & set(ask(other, code))
 
 
+@tiers
+def test_siblings_spawn_different_streams(teller, tier):
+    code = "import numpy\nsaid = str(numpy.random.get_bit_generator().seed_seq.entropy)"
+    with teller(tier=tier) as one, teller(tier=tier) as other:
+        assert ask(one, code) != ask(other, code)
+
+
+FRAMES = """
+import sys
+frame, said = sys._getframe(), []
+while frame is not None:
+    one = frame.f_locals
+    said += [name for name in ("order", "pieces") if name in one]
+    said += [str(pid) for pid in getattr(one.get("self"), "_workers", {}).values()]
+    frame = frame.f_back
+"""
+
+
+@tiers
+def test_an_environment_finds_no_order_and_no_sibling_in_the_frames_below_it(teller, tier):
+    with teller(tier=tier), teller(tier=tier) as env:
+        assert ask(env, FRAMES) == []
+
+
+@pytest.mark.parametrize(("fact", "value"), [("getegid", 54321), ("getgroups", [54321])])
+def test_a_process_that_gave_up_rights_gets_no_workers_that_have_them(fact, value, monkeypatch, no_templates):
+    with started() as before:
+        monkeypatch.setattr(os, fact, lambda: value)
+        with started() as after:
+            assert parent_of(before) != parent_of(after)
+
+
 SURROUNDINGS = """
 import os, resource, signal, sys
 def is_open(fd):

@@ -5,7 +5,7 @@ import signal
 from paddock.hosting.messages import Resume, Step
 from paddock.hosting.remote_address import parse_address
 from paddock.hosting.remote_channel import RemoteChannel
-from tests.server.serving import Client, together
+from tests.server.serving import Client, together, vanish
 
 
 def hold(url, token, count):
@@ -23,4 +23,4 @@ def take_over(url, token, session, resume_token, last):
     channel.send(Step([0], [9]))
     observation = channel.recv().value[0][0]
     print(observation[0], observation[2])
-    channel.kill()
+    vanish(channel)

@@ -13,6 +13,7 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
+from paddock.errors import ClosedEnvironmentError
 from paddock.hosting.client import HostedEnv
 from paddock.hosting.remote_address import parse_address
 from paddock.hosting.remote_channel import RemoteChannel
@@ -118,6 +119,12 @@ class Broken(AssertionError):
     """The history of a client is not that of one environment that was stepped once for each call."""
 
 
+def vanish(channel):
+    """End the client of a session as a crash would: the server hears nothing of it."""
+    channel._session.end(ClosedEnvironmentError("vanished"))
+    channel._abort()
+
+
 class Client:
     """An environment at a server; whatever is lost, comes twice, out of order or from elsewhere is a Broken."""
 
@@ -149,7 +156,7 @@ class Client:
 
     def abandon(self):
         """Leave without a word."""
-        self.channel.kill()
+        vanish(self.channel)
 
     def __enter__(self):
         return self

@@ -1,8 +1,10 @@
 """HTTP on a live server: order, limits, errors as JSON, and nothing told that is not the peer's."""
 
 import asyncio
+import gc
 import socket
 import time
+import weakref
 
 import pytest
 
@@ -319,3 +321,41 @@ def test_a_peer_that_takes_nothing_of_its_answer_is_let_go(monkeypatch):
         return time.monotonic() - began
 
     assert asyncio.run(ended_after_s()) >= 0.5
+
+
+def test_a_request_whose_peer_has_left_is_still_carried_out_and_gives_back_its_budget():
+    """Only the loop would refer to its task otherwise, and to what that waits for: a cycle, which is collected."""
+
+    class Slow:
+        bodies = BodyBudget(1000)
+
+        def knows(self, request):
+            return True
+
+        async def handle(self, request):
+            waits = asyncio.get_running_loop().create_future()
+            self.answer = weakref.ref(waits)
+            await waits
+            return Response(200)
+
+    async def leave():
+        handler, (near, far) = Slow(), socket.socketpair()
+        near.setblocking(False)
+
+        def answering():
+            caller = Callers(10, 10).admit(near, "127.0.0.1:1")
+            return http_connection.HttpConnection(handler, max_body=1000, peer="127.0.0.1:1", caller=caller)
+
+        await asyncio.get_running_loop().connect_accepted_socket(answering, near)
+        far.sendall(b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 900\r\n\r\n" + bytes(900))
+        while not hasattr(handler, "answer"):
+            await asyncio.sleep(0.001)
+        far.close()
+        await asyncio.sleep(0.05)
+        gc.collect()
+        assert handler.bodies.left == 100
+        handler.answer().set_result(None)
+        await asyncio.sleep(0.05)
+        assert handler.bodies.left == 1000
+
+    asyncio.run(leave())

@@ -1,6 +1,5 @@
 """Many sessions at once, and many one after the other: no errors, no replies of others, nothing left behind."""
 
-import contextlib
 import os
 import threading
 import time
@@ -9,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from paddock.hosting.messages import Step
+from paddock.sandbox import Machine
 from tests.server.raw_client import refusal
 from tests.server.serving import Client, Server, alive, below, rss_kb, serving, together, wait_until, workers_below
 from tests.server.worlds.witness import DO
@@ -184,11 +184,8 @@ def descriptors(server):
 
 
 def groups(server):
-    found = []
-    for root in (Path("/sys/fs/cgroup"),):
-        with contextlib.suppress(OSError):
-            found += [path for path in root.rglob(f"paddock-{server.process.pid}-*") if path.is_dir()]
-    return found
+    folders = {one.folder for one in Machine.here().cgroups}
+    return [path for folder in folders for path in Path(folder).glob(f"paddock-{server.process.pid}-*")]
 
 
 @pytest.mark.process

@@ -1,5 +1,6 @@
 """What an operator relies on: the log, systemd's notice, health, metrics."""
 
+import asyncio
 import errno
 import json
 import logging
@@ -8,11 +9,14 @@ import re
 import socket
 import subprocess
 import sys
+import time
 
 import pytest
 
 import paddock
-from paddock.errors import WorkerLost
+from paddock.errors import DeadlineExceeded, SessionGone, WorkerLost
+from paddock.hosting.async_remote_channel import AsyncRemoteChannel
+from paddock.hosting.client import AsyncHostedEnv
 from paddock.hosting.messages import Step
 from paddock.server import service, telemetry
 from paddock.server.telemetry import Latency, Metrics
@@ -222,3 +226,46 @@ def test_server_that_fails_before_it_is_ready_closes_its_port():
     command = [sys.executable, "-W", "always::ResourceWarning", "-c", NEVER_READY]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.stderr.strip().endswith("never ready") and "ResourceWarning" not in done.stderr, done.stderr
+
+
+@pytest.mark.process
+def test_a_session_whose_environment_was_lost_or_killed_makes_room_at_once(tmp_path):
+    """A client that finds its environment to lie kills it, too."""
+
+    async def lose(server):
+        channel = await AsyncRemoteChannel(server.address()).connect()
+        env = await AsyncHostedEnv.make(channel, {"kwargs": {}})
+        await env.reset()
+        with pytest.raises(WorkerLost):
+            await env.step(DO["exit"])
+        await env.close()
+
+    with serving(tmp_path / "server", max_sessions=1, spares=0) as server:
+        with Client(server.address()).reset() as client, pytest.raises(WorkerLost):
+            client.step(DO["exit"])
+        wait_until(lambda: not server.sessions())
+        Client(server.address()).reset().channel.kill("was ended: it lied", cause="violation")
+        wait_until(lambda: not server.sessions())
+        asyncio.run(lose(server))
+        wait_until(lambda: not server.sessions())
+
+
+@pytest.mark.process
+def test_a_client_of_a_server_that_stops_without_a_journal_hears_so_at_once(tmp_path):
+    with serving(tmp_path / "server", spares=0) as server:
+        client = Client(server.address()).reset()
+        server.stop()
+        began_s = time.monotonic()
+        with pytest.raises(SessionGone, match="keeps no journal"):
+            client.step(1)
+        assert time.monotonic() - began_s < 10
+
+
+@pytest.mark.process
+def test_a_deadline_while_the_server_is_away_says_that_it_is(tmp_path):
+    with serving(tmp_path / "server", spares=0) as server:
+        client = Client(server.address(), deadline_s=1.0).reset()
+        server.kill()
+        with pytest.raises(DeadlineExceeded, match="can't be reached: Connection refused"):
+            client.step(1)
+        client.abandon()

@@ -22,6 +22,7 @@ import pytest
 
 from paddock.errors import CapacityReached, PlanError, SessionGone, Unreachable
 from paddock.hosting import messages as m
+from paddock.hosting.codec import decode_frame, encode
 from paddock.server.auth import OriginCheck, Rates, SharedBuckets, Tokens
 from paddock.server.http import Request
 from paddock.server.http_api import HttpApi
@@ -540,6 +541,53 @@ def test_only_passes_that_a_process_issued_are_relayed():
     assert strangers.holder_of_pass(token) is None
     for wrong in ("", token[:-1], token + "0", "00" + token[2:], "x" * 64, "é" * 64):
         assert processes.holder_of_pass(wrong) is None
+
+
+SESSIONS = ["00" + "0" * 30, "01" + "0" * 30]  # of either process; there are none
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("first", [0, 1])
+def test_a_websocket_that_names_two_processes_is_relayed_once(server, first):
+    """Its query names a session of one process, its Hello one of the other; each would pass it on to the other."""
+    before = [len(descriptors(pid)) for pid in server.pids]
+    with server.peer("observer") as peer:
+        assert peer.upgrade(f"/Witness-v0/ws?session_id={SESSIONS[first]}", native=True).status == 101
+        hello = m.Hello(m.Resume(SESSIONS[1 - first], "x" * 32, 0, "h", 1))
+        peer.frame(2, b"".join(encode(hello, 0)))
+        _, answer = decode_frame(peer.message()[1])
+        assert answer.code == "SESSION_GONE" and "no such session" in answer.message
+        now = [len(descriptors(pid)) for pid in server.pids]
+        assert all(two - one < 10 for one, two in zip(before, now, strict=True)), (before, now)
+
+
+@pytest.mark.process
+def test_a_pass_and_a_header_that_name_two_processes_are_relayed_once(server):
+    with server.peer() as operator:
+        session = post(operator, rpc("openenv/session/create", reset={"seed": 5}))["result"]["session_id"]
+        token = operator.ask("POST", "/Shop-v0/handover", {"x-paddock-session": session}).json["token"]
+        other = SESSIONS[1 - int(session[:2], 16) % 2]
+        for pid in server.pids:
+            with server.peer_at(pid) as agent:
+                agent.token = token
+                assert agent.ask("GET", "/Shop-v0/state", {"x-paddock-session": other}).status in (403, 404, 409)
+        post(operator, rpc("openenv/session/close", session_id=session))
+
+
+@pytest.mark.process
+def test_the_body_of_a_withdrawn_pass_is_not_read_elsewhere_either(server):
+    with server.peer() as operator:
+        session = post(operator, rpc("openenv/session/create", reset={"seed": 5}))["result"]["session_id"]
+        token = operator.ask("POST", "/Shop-v0/handover", {"x-paddock-session": session}).json["token"]
+        expected = []
+        for closes in (False, True):
+            with server.peer_beside(session) as agent:
+                agent.token = token
+                agent.send(agent.head("POST", "/Shop-v0/mcp", {"expect": "100-continue", "content-length": "1000"}))
+                expected.append(agent.answer().status)
+            if not closes:
+                post(operator, rpc("openenv/session/close", session_id=session))
+        assert expected == [100, 401]
 
 
 def test_counts_of_other_processes_are_seen_until_they_end():

@@ -117,7 +117,7 @@ class AsyncRemoteChannel:
         try:
             return await asyncio.wait_for(self._ask(request), limit_s)
         except asyncio.TimeoutError:
-            raise DeadlineExceeded(f"No answer within {limit_s} s.") from None
+            raise DeadlineExceeded(f"No answer within {limit_s} s.{self._session.outage}") from None
 
     async def _ask_at_once(self, request: Request, limit_s: float | None) -> Reply:
         """Hot: the usual step. ``_check`` watches its deadline; a timer would cost as much as the step."""
@@ -133,7 +133,7 @@ class AsyncRemoteChannel:
         except BaseException as error:
             self._session.forget(number)
             if isinstance(error, _Overdue):
-                raise DeadlineExceeded(f"No answer within {limit_s} s.") from None
+                raise DeadlineExceeded(f"No answer within {limit_s} s.{self._session.outage}") from None
             raise
         finally:
             del self._waiters[number]
@@ -162,12 +162,14 @@ class AsyncRemoteChannel:
         return reply
 
     def kill(self, reason: str | None = None, *, cause: str | None = None) -> WorkerLost:
-        """End the session here, without a word to the server; returns what later calls will raise."""
+        """End the session at once, here and on the server; returns what later calls will raise."""
         lost = self._session.over
         if not isinstance(lost, WorkerLost):
             text = f"The environment at {self.address} {reason or 'was given up'}."
             lost = WorkerLost(text, cause=cause or "ended")
-        self._do(self._session.end(lost))
+        self._session.end(lost)
+        if self._connection is not None:
+            self._connection.say_close()
         self._abort()
         return lost
 

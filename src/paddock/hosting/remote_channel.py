@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 _KEEP_S = 1.0  # for an attempt to connect that no call waits for
 _KEEPER_S = 5.0  # how often the keeper looks after channels
+_GOODBYE_S = 0.5  # for the server to close a connection, too, when the session is killed
 
 
 class RemoteChannel:
@@ -113,7 +114,7 @@ class RemoteChannel:
             try:
                 while (reply := self._session.reply(number)) is None:
                     if ends_s is not None and time.monotonic() >= ends_s:
-                        raise DeadlineExceeded(f"No answer within {limit_s} s.")
+                        raise DeadlineExceeded(f"No answer within {limit_s} s.{self._session.outage}")
                     self._pump(ends_s)
             except BaseException:  # Ctrl-C too: its reply must not be taken for the next one
                 self._session.forget(number)
@@ -121,13 +122,15 @@ class RemoteChannel:
             return reply
 
     def kill(self, reason: str | None = None, *, cause: str | None = None) -> WorkerLost:
-        """End the session here, without a word to the server; returns what later calls will raise."""
+        """End the session at once, here and on the server; returns what later calls will raise."""
         with self._lock:
             lost = self._session.over
             if not isinstance(lost, WorkerLost):
                 text = f"The environment at {self.address} {reason or 'was given up'}."
                 lost = WorkerLost(text, cause=cause or "ended")
             self._session.end(lost)
+            if self._connection is not None:
+                self._connection.close(timeout_s=_GOODBYE_S)
             self._abort()
         return lost
 

@@ -430,6 +430,15 @@ class RemoteSession:
         return self._client.greeted
 
     @property
+    def outage(self) -> str:
+        """A sentence on why there is no connection, to go after another one; nothing if there is one."""
+        if self._client.greeted:
+            return ""
+        problem = self._last_problem
+        why = (getattr(problem, "strerror", None) or problem) if problem is not None else "the connection broke"
+        return f" The server can't be reached: {why}."
+
+    @property
     def due_s(self) -> float | None:
         """When to call ``tick`` at the latest."""
         return self._client.due_s

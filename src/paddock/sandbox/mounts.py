@@ -67,17 +67,19 @@ class PythonWorld:
         # The interpreter itself: a virtual environment's is a link to it, and its site-packages are on the path anyway.
         executable = getattr(sys, "_base_executable", None) or sys.executable
         entries = tuple(entry for entry in sys.path if os.path.isabs(entry) and os.path.exists(entry))
-        return _world(executable, sys.base_prefix, sys.base_exec_prefix, entries)
+        real = tuple(os.path.realpath(entry) for entry in entries)  # a link may lead elsewhere by now
+        return _world(executable, sys.base_prefix, sys.base_exec_prefix, entries, real)
 
 
 @functools.lru_cache(maxsize=8)
-def _world(executable: str, prefix: str, exec_prefix: str, entries: tuple[str, ...]) -> PythonWorld:
+def _world(
+    executable: str, prefix: str, exec_prefix: str, entries: tuple[str, ...], real_entries: tuple[str, ...]
+) -> PythonWorld:
     libraries = _libraries(os.path.realpath(prefix), os.path.realpath(exec_prefix))
     package = str(Path(__file__).resolve().parent.parent)
     packages = ("site-packages", "dist-packages", "python{}{}.zip".format(*sys.version_info))
     path = []
-    for entry in entries:
-        real = os.path.realpath(entry)
+    for entry, real in zip(entries, real_entries, strict=True):
         if os.path.basename(entry) in packages or any(
             covers(one, entry) or covers(os.path.realpath(one), real) for one in (*libraries, *_LIBRARIES)
         ):

@@ -155,7 +155,7 @@ def _read_pid(fd: int) -> Forked:
         raise
 
 
-_templates: dict[tuple[str, ...], Template] = {}  # the one that was used last is the last one
+_templates: dict[tuple[object, ...], Template] = {}  # the one that was used last is the last one
 _retired: list[Template] = []
 _lock = threading.Lock()
 
@@ -164,7 +164,10 @@ def _take(chosen: Plan, tenant: str, spawn: Spawn) -> Template:
     program, modules = chosen.program, []
     if not isinstance(program, Exec):
         modules = [program.entry.partition(":")[0], *([program.preload] if program.preload else [])]
-    key = tenant, chosen.tier, *modules
+    root = Path("/").stat()
+    # A process that gives up its rights, or changes its root, must not get workers that still have them.
+    identity = os.geteuid(), os.getegid(), *os.getgroups(), root.st_dev, root.st_ino
+    key = tenant, chosen.tier, identity, *modules
     with _lock:
         for one in [one for one in _retired if one.process.poll() is not None]:
             _retired.remove(one)

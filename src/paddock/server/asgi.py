@@ -145,12 +145,10 @@ class _Out:
         self._woken = asyncio.Event()
         self._closed = False
         self.pause_s = 0.0  # for so long nothing is read from the peer
+        self.relay = None  # an application runs in one process
 
     def pause(self, seconds: float) -> None:
         self.pause_s = max(self.pause_s, seconds)
-
-    def relay(self, process: int, message: bytes) -> None:
-        raise AssertionError("an application runs in one process")
 
     def send(self, data: bytes | str) -> None:
         if self._closed:

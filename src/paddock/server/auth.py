@@ -271,8 +271,8 @@ class Passes:
     A session has one pass: a new one replaces the old, so a lost one can be revoked. Only digests are kept.
     """
 
-    def __init__(self, new_pass: Callable[[], str]) -> None:
-        self._new_pass = new_pass
+    def __init__(self, new_pass: Callable[[], str], publish: Callable[[Mapping[str, int]], None]) -> None:
+        self._new_pass, self._publish = new_pass, publish
         self._by_digest: dict[bytes, Principal] = {}
         self._of_session: dict[str, bytes] = {}
 
@@ -283,6 +283,7 @@ class Passes:
         digest = token_digest(token)
         self._of_session[session] = digest
         self._by_digest[digest] = Principal(principal_name("agent", digest), "agent", session)
+        self._publish({one.hex(): 1 for one in self._by_digest})
         return token
 
     def principal(self, authorization: str | None) -> Principal | None:
@@ -300,6 +301,7 @@ class Passes:
         digest = self._of_session.pop(session, None)
         if digest is not None:
             del self._by_digest[digest]
+            self._publish({one.hex(): 1 for one in self._by_digest})
 
 
 _Bucket = tuple[float, float]  # how many requests were left, and when

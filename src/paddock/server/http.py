@@ -33,6 +33,7 @@ class Request:
     """``path`` is still percent-encoded; header names are in lower case.
 
     ``known``: its token was valid when its head was read. The body of any other request was never kept.
+    ``relayed``: another process of this server sent it here, so it must be answered here.
     """
 
     method: str
@@ -42,6 +43,7 @@ class Request:
     body: bytes = b""
     peer: str = ""
     known: bool = False
+    relayed: bool = False
 
     @property
     def segments(self) -> tuple[str, ...]:

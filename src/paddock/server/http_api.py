@@ -12,6 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 from urllib.parse import quote
 from weakref import WeakKeyDictionary
@@ -32,7 +33,17 @@ from paddock.hosting.mcp import SESSION_HEADER as MCP_SESSION_HEADER
 from paddock.hosting.openenv import json_rpc
 from paddock.hosting.openenv.http_bodies import TASK_METHODS, schema_body, unknown_environment
 from paddock.hosting.remote_address import SUBPROTOCOL, WAITING
-from paddock.server.auth import AddressRates, OriginCheck, Passes, Principal, Role, Tokens, network_of, token_from
+from paddock.server.auth import (
+    AddressRates,
+    OriginCheck,
+    Passes,
+    Principal,
+    Role,
+    Tokens,
+    network_of,
+    token_digest,
+    token_from,
+)
 from paddock.server.http import BODIES_BYTES, BodyBudget, Request, Response
 from paddock.server.http_sessions import SESSION_HEADER, Handover
 from paddock.server.native_socket import POLICY_VIOLATION, NativeSocket, Out
@@ -79,7 +90,7 @@ class HttpApi:
         processes = self.processes = service.processes
         self.bodies = BodyBudget(max(service.settings.max_body, BODIES_BYTES // processes.count))
         self._openenv = OpenEnvHttp(service)
-        self._passes = Passes(processes.new_pass)
+        self._passes = Passes(processes.new_pass, partial(processes.publish, "passes"))
         self._handover = Handover(self._openenv.sessions, self._passes)
         per_s = service.settings.failures_per_s
         self._failures = AddressRates(per_s, max(1, int(10 * per_s)), shared=processes.buckets("failures"))
@@ -100,14 +111,22 @@ class HttpApi:
 
     def holder(self, request: Request) -> int | None:
         """Return which other process has the session that a known peer's request is for, if another has it."""
-        if self.processes.count == 1 or not self.knows(request):
+        if self.processes.count == 1 or request.relayed:
             return None
-        by_pass = self._holder_of_pass(request)
+        if (by_pass := self._holder_of_pass(request)) is not None:
+            return by_pass
+        principal = self._principal(request)
+        if principal is None or principal.session is not None:  # a pass of this process is for a session of its own
+            return None
         id = _session_of(request)
-        return self.processes.elsewhere(id) if by_pass is None and id is not None else by_pass
+        return None if id is None else self.processes.elsewhere(id)
 
     def _holder_of_pass(self, request: Request) -> int | None:
-        return self.processes.holder_of_pass(token_from(request.headers.get("authorization")) or "")
+        token = token_from(request.headers.get("authorization")) or ""
+        holder = self.processes.holder_of_pass(token)
+        # The signature alone says only that it was valid once.
+        valid = holder is not None and token_digest(token).hex() in self.processes.of_others("passes")
+        return holder if valid else None
 
     async def handle(self, request: Request) -> Response:
         """Return the response to any request. A bug in here is a 500 with an incident number, and in the log."""

@@ -62,6 +62,9 @@ class Handler(Protocol):
         """Return the response to a request."""
 
 
+_answering: set[asyncio.Task[None]] = set()  # kept here: a task whose peer has left might be all that refers to itself
+
+
 class HttpConnection(asyncio.Protocol):
     """Answers requests with ``handler``, in order; a body may have ``max_body`` bytes.
 
@@ -72,7 +75,9 @@ class HttpConnection(asyncio.Protocol):
     def __init__(self, handler: Handler, *, max_body: int, peer: str, caller: Caller) -> None:
         self._handler, self._caller = handler, caller
         self._loop = asyncio.get_running_loop()
-        self._reader = RequestReader(max_body=max_body, peer=peer, knows=handler.knows, bodies=handler.bodies)
+        self._reader = RequestReader(
+            max_body=max_body, peer=peer, relayed=caller.relayed, knows=handler.knows, bodies=handler.bodies
+        )
         self._due: deque[tuple[Request, bool]] = deque()
         self._where: Where = "between"
         self._timer: asyncio.TimerHandle | None = None
@@ -121,6 +126,8 @@ class HttpConnection(asyncio.Protocol):
         if self._due:
             self._allow(None)
             self._task = self._loop.create_task(self._respond())
+            _answering.add(self._task)
+            self._task.add_done_callback(_answering.discard)
         elif self._reader.problem:
             self._refuse()
         else:
@@ -135,18 +142,20 @@ class HttpConnection(asyncio.Protocol):
             self._allow({"between": _IDLE_S, "head": HEAD_S, "body": body_s}[where])
 
     async def _respond(self) -> None:
-        while self._due:
-            request, stays = self._due.popleft()
-            if request.known:
-                self._caller.busy(True)
-            response = await self._handler.handle(request)
-            await asyncio.sleep(_TOO_OFTEN_S if response.status == 429 else 0)
-            stays = stays and (request.known or response.status < 400)
-            self._answer(response, close=not stays, head_only=request.method == "HEAD")
-            await self._writable.wait()
-        self._task = None
-        self._reader.release()
-        self._caller.busy(False)
+        try:
+            while self._due:
+                request, stays = self._due.popleft()
+                if request.known:
+                    self._caller.busy(True)
+                response = await self._handler.handle(request)
+                await asyncio.sleep(_TOO_OFTEN_S if response.status == 429 else 0)
+                stays = stays and (request.known or response.status < 400)
+                self._answer(response, close=not stays, head_only=request.method == "HEAD")
+                await self._writable.wait()
+        finally:
+            self._task = None
+            self._reader.release()
+            self._caller.busy(False)
         if self._closing:
             return
         if self._reader.problem:
@@ -213,6 +222,7 @@ class Caller:
 
     def __init__(self, callers: Callers, sock: socket.socket, address: str, peer: str) -> None:
         self._callers, self._sock, self.address, self.peer = callers, sock, address, peer
+        self.relayed = address == RELAYED
         self._here = True
 
     def busy(self, busy: bool) -> None:
@@ -314,10 +324,11 @@ class RequestReader:
         *,
         max_body: int,
         peer: str = "",
+        relayed: bool = False,
         knows: Callable[[Request], bool] = lambda _: True,
         bodies: BodyBudget | None = None,
     ) -> None:
-        self._max_body, self._peer, self._knows = max_body, peer, knows
+        self._max_body, self._peer, self._relayed, self._knows = max_body, peer, relayed, knows
         self._bodies, self._held = bodies or BodyBudget(), 0
         self._last = False  # nothing is read after the request that came last
         self.unread = bytearray()
@@ -415,7 +426,7 @@ class RequestReader:
             self._refuse(417)
         assert target is not None
         method = self._parser.get_method().decode("ascii")
-        self._request = Request(method, target.path, target.query, headers, b"", self._peer)
+        self._request = Request(method, target.path, target.query, headers, b"", self._peer, relayed=self._relayed)
         self._request = replace(self._request, known=self._knows(self._request))
         if not self._request.known and (self.announced_bytes or "expect" in headers):
             self._whole.append((self._request, False))

@@ -186,7 +186,7 @@ class NewConnection(asyncio.Protocol):
         self._timer.cancel()
         came = bytes(self._head)
         head, rest = came[: ends + len(_END)], came[ends + len(_END) :]
-        upgrade = read_upgrade(head, self._peer) if ends >= 0 else None
+        upgrade = read_upgrade(head, self._peer, relayed=self._caller.relayed) if ends >= 0 else None
         if upgrade is None:
             self._become(self._http()).data_received(came)
         elif (elsewhere := self._api.holder(upgrade)) is not None:
@@ -206,7 +206,7 @@ class NewConnection(asyncio.Protocol):
             else:
                 listener.handler = found
                 listener.on_leave = partial(self._api.forget, listener)
-                listener.relay = partial(self._relay_native, listener, head)
+                listener.relay = None if upgrade.relayed else partial(self._relay_native, listener, head)
         if refused is not None:
             self._become(self._http()).refuse(refused)
             return

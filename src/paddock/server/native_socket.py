@@ -14,6 +14,7 @@ from paddock.hosting.messages import PEER_LIMITS
 from paddock.server.auth import Principal
 from paddock.server.live_session import LiveSession
 from paddock.server.served_env import ServedEnv, no_episode_advice, read_request
+from paddock.server.session import NO_SESSION
 
 if TYPE_CHECKING:
     from paddock.server.service import Service
@@ -37,8 +38,9 @@ class Out(Protocol):
     def close(self, code: int, reason: str) -> None:
         """Close once what was sent is out."""
 
-    def relay(self, process: int, message: bytes) -> None:
-        """Let another process have the peer, beginning with this message."""
+    @property
+    def relay(self) -> Callable[[int, bytes], None] | None:
+        """Let another process have the peer, beginning with this message. None if another has relayed it here."""
 
 
 class Toll:
@@ -143,7 +145,7 @@ class NativeSocket:
     def _refuse(self, number: int, error: PaddockError) -> None:
         """Refuse a bad frame. The session does not notice it: it is not a request."""
         self.toll.pay_extra()
-        known = isinstance(error, (NotPermitted, BadFrame))
+        known = isinstance(error, (NotPermitted, BadFrame, SessionGone, Draining))
         self.send(b"".join(encode(m.Failed(error.code, str(error) if known else type(error).__name__), number)))
 
     def _hello(self, data: bytes) -> None:
@@ -155,12 +157,13 @@ class NativeSocket:
         if hello.resume is None:
             self._opening = asyncio.ensure_future(self._open())
             return
-        if (elsewhere := self._service.processes.elsewhere(hello.resume.session)) is not None:
+        elsewhere = self._service.processes.elsewhere(hello.resume.session)
+        if elsewhere is not None and self._out.relay is not None:
             self._out.relay(elsewhere, data)
             return
         live = self._service.session(hello.resume.session, self._principal, self._served)
         if live is None or self._principal.session is not None:  # a handed-over session can't be resumed
-            raise SessionGone("There is no such session, or the token is not valid for it.")
+            raise SessionGone(NO_SESSION)
         self._live = live
         live.resume(self._number, self, hello.resume)
 

@@ -217,7 +217,7 @@ class Session:
     def resume(self, connection: int, resume: Resume, token: str, now: float) -> list[Command]:
         """A connection asks for the session. ``token`` is the random one that it gets if it may have it."""
         if self._phase is _Phase.ENDED or not self.limits.resumable or not self._token.admits(resume):
-            return _refuse(connection, SessionGone.code, "There is no such session, or the token is not valid for it.")
+            return _refuse(connection, SessionGone.code, NO_SESSION)
         if self._drained_by_s is not None:
             return _refuse(connection, Draining.code, "This server is stopping. Try again later.")
         if nearest_count(resume.last, self._last) > self._last:
@@ -378,7 +378,7 @@ class Session:
                 self._journaled = self._replayable = False
             commands += self._refuse_waiting()
         if self._drained_by_s is not None and not self._pending:
-            commands += self._end(resumable=self._journaled, code=Draining.code)
+            commands += self._end_drained()
         return commands
 
     # Workers
@@ -460,7 +460,7 @@ class Session:
         self._pending.clear()
         commands += self._take_backlog(0.0)
         if self._drained_by_s is not None:
-            commands += self._end(resumable=self._journaled, code=Draining.code)
+            commands += self._end_drained()
         return commands
 
     def journal_failed(self) -> None:
@@ -480,7 +480,7 @@ class Session:
         if self._parked_s is not None and now >= self._parked_s + self.limits.grace_s:
             return self._end(resumable=False)
         if self._drained_by_s is not None and now >= self._drained_by_s:
-            return self._end(resumable=self._journaled, code=Draining.code)
+            return self._end_drained()
         return [EndWorker(self.worker), *self._lose(OVERDUE if self._phase is _Phase.LIVE else "timeout")]
 
     def drain(self, now: float, within_s: float) -> list[Command]:
@@ -488,7 +488,12 @@ class Session:
         if self._phase is _Phase.ENDED or self._drained_by_s is not None:
             return []
         self._drained_by_s = now + within_s
-        return [] if self._pending else self._end(resumable=self._journaled, code=Draining.code)
+        return [] if self._pending else self._end_drained()
+
+    def _end_drained(self) -> list[Command]:
+        if self._journaled:
+            return self._end(resumable=True, code=Draining.code)
+        return self._end(resumable=False, reason="The server stopped, and it keeps no journal of its sessions.")
 
     def close(self, code: str, reason: str) -> list[Command]:
         """End the session now, for good; ``code`` and ``reason`` are for the client."""
@@ -515,6 +520,9 @@ class Session:
 
     def _send(self, frame: bytes) -> list[Command]:
         return [] if self.connection is None else [SendTo(self.connection, frame)]
+
+
+NO_SESSION = "There is no such session: it has ended, was lost with its server, or has another token."
 
 
 def _refuse(connection: int, code: str, text: str) -> list[Command]:

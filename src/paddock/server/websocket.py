@@ -59,7 +59,7 @@ _VERSION = "13"
 _KEY_BYTES = 16
 
 
-def read_upgrade(head: bytes, peer: str) -> Request | None:
+def read_upgrade(head: bytes, peer: str, *, relayed: bool = False) -> Request | None:
     """Read the request for a websocket from ``head``, blank line included; None if it is anything else.
 
     Read by our one reader of requests: a second parser that read the same bytes in its own way (two Hosts, a folded
@@ -67,7 +67,7 @@ def read_upgrade(head: bytes, peer: str) -> Request | None:
     """
     if b"\nupgrade:" not in head.lower():
         return None
-    reader = RequestReader(max_body=0, peer=peer)
+    reader = RequestReader(max_body=0, peer=peer, relayed=relayed)
     whole = reader.feed(head)
     if reader.problem or len(whole) != 1:
         return None
@@ -108,7 +108,7 @@ class WebsocketListener(picows.WSListener):
         self.handler: Any = None
         self.on_leave: Callable[[], None] = lambda: None
         self.on_lost: Callable[[], None] = lambda: None  # the connection has ended
-        self.relay: Callable[[int, bytes], None]  # see ``Out``
+        self.relay: Callable[[int, bytes], None] | None = None  # see ``Out``
         self.welcome = False  # before that, messages are small
         self.unfinished = 0  # bytes since the last whole frame, before the Welcome
         self._transport: Any = None

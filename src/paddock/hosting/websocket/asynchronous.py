@@ -188,11 +188,17 @@ class AsyncConnection(asyncio.BufferedProtocol):
     async def close(self, code: int = NORMAL, reason: str = "", *, timeout_s: float = 1.0) -> None:
         """Close, and wait up to ``timeout_s`` for the server to do the same. Safe to call twice."""
         self._end_reported = True
-        if not self._lost.done() and self._transport is not None:
-            self._ws.close(code, reason)
-            self._write_outgoing()
+        if self.say_close(code, reason):
             await asyncio.wait([self._lost], timeout=timeout_s)
         self.abort()
+
+    def say_close(self, code: int = NORMAL, reason: str = "") -> bool:
+        """Send a Close frame, unless the connection is lost."""
+        if self._lost.done() or self._transport is None:
+            return False
+        self._ws.close(code, reason)
+        self._write_outgoing()
+        return True
 
     def abort(self) -> None:
         """Close the socket without a Close frame; safe to call twice."""

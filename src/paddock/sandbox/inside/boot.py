@@ -73,6 +73,7 @@ def carry_out(launcher: int, *, template: int | None = None) -> None:
         pass  # nobody listens, as in tests that give the order in a pipe
     finally:
         os.close(launcher)  # what runs now must not be able to write to it
+    del order, pieces  # the environment's code could read them in this frame
     if "exec" in then:
         _execute(then["exec"], then.get("env", {}))
     _call(then, forked=template is not None)

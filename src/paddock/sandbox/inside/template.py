@@ -118,6 +118,7 @@ class _Template:
                             self._link.send(FAILED + os.strerror(error.errno or 0).encode())
                 else:
                     if worker is None:
+                        self._workers.clear()  # the environment's code could read it in this frame
                         _become_worker(fds, stdio=request == STDIO, template=self._pid)
                     events.register(worker, select.EPOLLIN)
                 for one in fds[1:]:
@@ -178,8 +179,8 @@ def _become_worker(fds: list[int], *, stdio: bool, template: int) -> NoReturn:
     if "random" in sys.modules:
         sys.modules["random"].seed()
     if "numpy.random" in sys.modules:  # not by its `seed`, which would copy twice as many pages and take twice as long
-        key = sys.modules["numpy"].frombuffer(os.urandom(624 * 4), "uint32")
-        sys.modules["numpy.random"].set_state(("MT19937", key, 624))
+        stream = sys.modules["numpy.random"]
+        stream.set_bit_generator(stream.MT19937())
     carry_out(last, template=template)
     # Not to the end of the interpreter: taking it apart would copy every page that it shares with the others.
     atexit._run_exitfuncs()
