@@ -105,7 +105,6 @@ def starts():
         found["fresh"].append(start_s(Policy(fresh=True)))
         with paddock.warm(ID, spares=1) as pool:
             pool.wait(60)
-            time.sleep(0.5)  # it has imported what it needs
             found["warm"].append(start_s("sandbox"))
     return {name: statistics.median(values) for name, values in found.items()}
 

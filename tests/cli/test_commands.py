@@ -258,6 +258,17 @@ def test_modules_in_the_working_folder_can_be_targets(paddock, tmp_path, monkeyp
     assert sys.path[-1] == str(tmp_path)
 
 
+def test_explain_looks_for_modules_in_the_working_folder(paddock, tmp_path, monkeypatch):
+    import sys
+
+    (tmp_path / "maze_to_explain.py").write_text("raise RuntimeError('imported')\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [place for place in sys.path if place])
+    document = paddock("explain", "maze_to_explain:Maze-v0", "--isolation", "sandbox", "--json").document
+    seen = [row["how"] for row in document["plan"] if row["what"] == "sees"]
+    assert any(how.startswith(str(tmp_path / "maze_to_explain.py")) for how in seen)
+
+
 def test_json_of_a_mistake_is_one_document_too(paddock):
     found = paddock("run", "CartPol-v1", "--json")
     assert found.code == 2

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from paddock.making.walls import WarmPool, take_spare
+from paddock.making.walls import Spare, WarmPool, take_spare
 from paddock.server.auth import Tokens
 from paddock.server.listener import run
 from paddock.server.served_env import Description, ServedEnv
@@ -31,7 +31,7 @@ class Suite(ServedEnv):
         return take_spare(_SPARES) or start_sandboxed()
 
     def _make_spares(self, tenant):
-        return WarmPool(start_sandboxed, self.spares, _SPARES)
+        return WarmPool(lambda: Spare(*start_sandboxed()), self.spares, _SPARES)
 
     def what(self, asked):
         return asked

@@ -57,6 +57,26 @@ def ask(channel, request=None):
 
 
 @pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("It exited.", "It exited. Make the environment again."),
+        ("It exited. It last printed:\nhello", "It exited. It last printed:\nhello\nMake the environment again."),
+        ("The server knows 3 requests. Begin a new session.", "The server knows 3 requests. Begin a new session."),
+    ],
+)
+def test_a_later_call_says_what_to_do_once_and_apart_from_what_was_printed(env_of, text, expected):
+    env = env_of()
+
+    def send(request):
+        raise WorkerLost(text, cause="exit")
+
+    env._channel.send = send
+    with pytest.raises(WorkerLost) as caught:
+        env.render()
+    assert str(caught.value) == expected
+
+
+@pytest.mark.parametrize(
     "behaviour", [hostile.silent, hostile.slow_drip, hostile.half_a_frame, hostile.endless_flood, hostile.never_reads]
 )
 def test_a_worker_that_is_late_is_ended_within_half_a_second(channel_to, behaviour):

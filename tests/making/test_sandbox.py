@@ -371,6 +371,39 @@ def test_a_warm_pool_has_workers_ready(planted):
     assert not pool._ready
 
 
+@pytest.mark.process
+def test_a_warm_pool_is_ready_once_its_spares_have_imported_the_environment(planted, tmp_path):
+    gate = tmp_path / "gate"
+    gate.mkdir()
+    module = tmp_path / "code" / "planted_env.py"
+    wait = f"import os, time\nwhile not os.listdir({str(gate)!r}):\n    time.sleep(0.01)\nprint('x' * 200_000)\n"
+    module.write_text(wait + module.read_text())
+    with paddock.warm("planted_env:Planted-v0", spares=2, isolation=Policy(read=(str(gate),))) as pool:
+        with pool._changed:
+            assert pool._changed.wait_for(lambda: len(pool._ready) == 2, 20.0)
+        assert not pool.wait(0.0)
+        (gate / "open").touch()
+        assert pool.wait(20.0)
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("line", ["raise RuntimeError('no maze')", "import os; os._exit(3)"])
+def test_a_warm_pool_of_what_can_not_be_imported_is_never_ready(planted, tmp_path, line):
+    module = tmp_path / "code" / "planted_env.py"
+    module.write_text(f"{line}\n{module.read_text()}")
+    with paddock.warm("planted_env:Planted-v0", spares=1) as pool:
+        assert not pool.wait()
+
+
+@pytest.mark.process
+def test_a_warm_pool_of_environments_with_workspaces_is_ready(planted):
+    policy = Policy(workspaces=1, workspace=Policy())
+    with paddock.warm("planted_env:Planted-v0", spares=1, isolation=policy) as pool:
+        assert pool.wait(20.0)
+        with paddock.make("planted_env:Planted-v0", isolation=policy) as env:
+            env.reset()
+
+
 MANIFEST = """
 [package]
 name = "maze"

@@ -118,6 +118,24 @@ def test_no_wrong_credential_passes(server, untouched):
     assert passed == []
 
 
+@pytest.mark.process
+def test_a_refused_token_is_not_called_a_missing_one(server):
+    details = {}
+    for name, value in wrong_credentials(server).items():
+        with server.peer(None) as peer:
+            details[name] = peer.ask("GET", "/sessions", {"authorization": value}).json["detail"]
+    refused = {"wrong", "a part", "twice", "expired", "revoked", "wrong password", "digest of it"}
+    assert {name for name, detail in details.items() if detail != "A token is needed."} == refused
+    assert {details[name] for name in refused} == {"This token is not valid: it is not known here, or it has expired."}
+
+
+@pytest.mark.process
+def test_a_token_gets_the_environments_when_the_path_names_another_one(server):
+    with server.peer("operator") as peer:
+        answer = peer.ask("POST", "/Vualt-v0/reset", None, {})
+    assert (answer.status, answer.json) == (404, {"detail": "Not Found", "environments": ["Vault-v0"]})
+
+
 def by_role(server, *, right):
     """The status for each role that may, or may not, take each route."""
     for route, path in CASES:

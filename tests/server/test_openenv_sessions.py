@@ -76,7 +76,7 @@ def test_without_the_header_each_request_has_an_environment_of_its_own(server):
     assert server.ask("GET", "/state").json["step_count"] == 0
     refused = server.ask("POST", "/step", '{"action":{"action":1}}')
     assert (refused.status, refused.json["code"]) == (409, "EXECUTION_ERROR")  # it was never reset
-    assert refused.json["detail"].endswith("Send back the X-Paddock-Session header that /reset returned.")
+    assert refused.json["detail"].endswith("env.reset(). Send back the X-Paddock-Session header that /reset returned.")
     assert server.ask("POST", "/reset", '{"seed":-1}').status == 422
     assert len(server.ask("GET", "/sessions").json["sessions"]) == before
 

@@ -25,7 +25,10 @@ def plan_target(text: str, **options: Any) -> Plan:
 
     limits = {name: options.get(name) for name in ("num_envs", "isolation")}
     asked = options.pop("backend", "auto")
-    located, backend = redirect_to_envpool(locate(text), asked, **limits, wrappers=options.get("wrappers", ()))
+    located = locate(text)
+    if located.kind == "module":
+        find_modules_here()
+    located, backend = redirect_to_envpool(located, asked, **limits, wrappers=options.get("wrappers", ()))
     return plan(located, backend=backend, **options)
 
 

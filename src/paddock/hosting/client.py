@@ -175,7 +175,7 @@ class HostedEnv(Env[Any, Any]):
         try:
             self._channel.send(request)
         except WorkerLost as error:
-            raise WorkerLost(f"{error} Make the environment again.", cause=error.cause) from None
+            raise WorkerLost(_with_advice(str(error)), cause=error.cause) from None
         reply = self._channel.recv()
         try:
             if isinstance(reply, m.Failed):
@@ -183,6 +183,13 @@ class HostedEnv(Env[Any, Any]):
             return read(reply.value)
         except self._reader.ends as error:
             raise kill_because(error, self._channel) from None
+
+
+def _with_advice(text: str) -> str:
+    if text.endswith("Begin a new session."):
+        return text
+    gap = "\n" if "\n" in text else " "  # it ends with what the worker printed, and this is not part of that
+    return f"{text}{gap}Make the environment again."
 
 
 def kill_because(error: PaddockError, channel: Channel | AsyncChannel) -> PaddockError:

@@ -137,7 +137,7 @@ def warm(
 ) -> WarmPool:
     """Keep ``spares`` workers ready behind the wall that ``make(target, isolation=...)`` would put up.
 
-    While the pool is open, ``make`` takes them and is ready in milliseconds::
+    While the pool is open, ``make`` takes them and is ready in milliseconds. ``pool.wait()`` waits for the spares::
 
         with paddock.warm("maze:Maze-v0", spares=4):
             env = paddock.make("maze:Maze-v0", isolation="sandbox")

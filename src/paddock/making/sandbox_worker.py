@@ -47,12 +47,14 @@ def main(
     redact_errors: bool = False,
     awake_s: float = 0.0,
     code: str | None = None,
+    report_fd: int | None = None,
 ) -> None:
     """Serve requests on the one socket that leads out, until the other side closes it.
 
     ``workspace_fd``: where to ask for workspaces. ``folder``: one with a manifest, to import modules from.
     ``redact_errors``: replies go to a remote peer, who must not see what the environment's errors say.
     ``awake_s``: how long to spin for the next request. ``code``: a module that the first request will need.
+    ``report_fd``: gets a byte once that is imported, 1 if it could be and else 0.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the other side
     faulthandler.register(STACK_SIGNAL, all_threads=False)  # to stderr, to find out where it hangs
@@ -62,13 +64,23 @@ def main(
     if folder is not None:
         sys.path.append(folder)  # last: it shadows nothing that is installed
     use_workspace_socket(None if workspace_fd is None else socket.socket(fileno=workspace_fd))
-    if code is not None:
-        with suppress(Exception):  # the request that needs it will say what is wrong
-            import_module(code)
+    imported = code is None or _can_import(code)
+    if report_fd is not None:
+        with suppress(OSError):  # nobody waits for it any more
+            os.write(report_fd, bytes([imported]))
+            os.close(report_fd)
     gc.freeze()  # garbage collections need not look through all that was imported
     with socket.socket(fileno=_SOCKET_FD) as far:
         host = Host(build_from_payload, alone=True, failed=to_redacted_failed if redact_errors else to_failed)
         serve(far, host, awake_s=awake_s)
+
+
+def _can_import(code: str) -> bool:
+    try:
+        import_module(code)
+    except Exception:  # the request that needs it will say what is wrong
+        return False
+    return True
 
 
 def prepare() -> None:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import os
 import socket
 import threading
 import time
 from collections import deque
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -28,8 +28,9 @@ from paddock.sandbox.policy import Policy
 
 Started = tuple[Any, Any]  # the near socket and the child
 
-_WORKSPACE_FD = 4  # in the worker: the first descriptor after the socket
+_EXTRA_FD = 4  # in the worker: the first descriptor after the socket
 _AWAKE_S = 400e-6  # from a reply to the next request of a client that waits for each reply
+_LOOK_S = 0.01  # between two looks at spares that import
 
 
 def walled_env(payload: Payload, policy: Policy, *, ordered: bool = True) -> HostedEnv:
@@ -61,7 +62,7 @@ def warm_pool(
 ) -> WarmPool:
     """Keep spare workers for a ``walled_launcher`` with the same arguments. They have imported the environment."""
     order = _WorkerOrder(payload, with_folder(payload.folder, policy), redact_errors, tenant)
-    return WarmPool(functools.partial(order.start, spare=True), spares, order.key)
+    return WarmPool(order.start_spare, spares, order.key)
 
 
 @dataclass(frozen=True)
@@ -85,22 +86,38 @@ class _WorkerOrder:
         """How long it may spin: on a server, where clients wait for each step, unless CPU time is limited."""
         return _AWAKE_S if self.redact_errors and self.policy.cpu_s is None else 0.0
 
-    def start(self, *, spare: bool = False) -> tuple[socket.socket, Any]:
+    def start_spare(self) -> Spare:
+        report, far = socket.socketpair()
+        report.setblocking(False)
+        with far, ExitStack() as if_it_fails:
+            if_it_fails.callback(report.close)
+            started = self.start(far)
+            if_it_fails.pop_all()
+        return Spare(*started, report)
+
+    def start(self, report: socket.socket | None = None) -> Started:
+        """Start a worker. With ``report`` it imports the environment ahead, and writes there whether it could."""
         policy, payload = self.policy, self.payload
         with ExitStack() as ends, ExitStack() as if_it_fails:
             near, far = socket.socketpair()
             if_it_fails.callback(near.close)
             ends.callback(far.close)
             outer: socket.socket | None = None
-            extra: tuple[int, ...] = ()
+            extra: list[int] = []
+            workspace_fd = report_fd = None
             if policy.workspaces:
                 outer, inner = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
                 if_it_fails.callback(outer.close)
                 ends.callback(inner.close)
-                extra = (inner.fileno(),)
+                workspace_fd = _EXTRA_FD
+                extra.append(inner.fileno())
+            if report is not None:
+                report_fd = _EXTRA_FD + len(extra)
+                extra.append(report.fileno())
             code, own = payload.code, (payload.code or "").startswith("paddock.agentic.")
-            arguments = _WORKSPACE_FD if extra else None, payload.folder, self.redact_errors, self.awake_s
-            call = Call(WORKER, (*arguments, code if spare else None), payload.modules, preload=code if own else None)
+            ahead = code if report is not None else None
+            arguments = workspace_fd, payload.folder, self.redact_errors, self.awake_s, ahead, report_fd
+            call = Call(WORKER, arguments, payload.modules, preload=code if own else None)
             child = launch(call, policy, socket_fd=far.fileno(), extra_fds=extra, tenant=self.tenant)
             if_it_fails.callback(child.kill)
             child.prints_to = PRINTS_TO.get()
@@ -117,14 +134,42 @@ class _WorkerOrder:
         return near, child
 
 
+class Spare(NamedTuple):
+    """A worker that nobody uses yet. ``report``: where it writes whether it could import the environment."""
+
+    near: socket.socket
+    child: Any
+    report: socket.socket | None = None
+
+    @property
+    def imported(self) -> bool | None:
+        """Whether it has imported the environment; None while it does, False if it failed or has ended."""
+        if self.child.wait(0.0):  # which also reads what it prints: with a full pipe its import would stand still
+            return False
+        try:
+            return self.report is None or self.report.recv(1, socket.MSG_PEEK) == b"\1"
+        except BlockingIOError:
+            return None
+
+    def take(self) -> Started:
+        if self.report is not None:
+            self.report.close()
+        return self.near, self.child
+
+    def end(self) -> None:
+        near, child = self.take()
+        near.close()
+        child.kill()
+
+
 class WarmPool:
     """Spare workers, started before anyone needs them. A taken one is replaced in the background. Close the pool."""
 
-    def __init__(self, start: Launcher, spares: int, key: Any) -> None:
+    def __init__(self, start: Callable[[], Spare], spares: int, key: Any) -> None:
         if type(spares) is not int or spares < 1:
             raise PlanError(f"spares={spares!r}: expected how many workers to keep ready, at least 1.")
         self._start, self._spares, self._key = start, spares, key
-        self._ready: deque[Started] = deque()
+        self._ready: deque[Spare] = deque()
         self._changed = threading.Condition()
         self._closed = False
         self._owner = os.getpid()
@@ -140,12 +185,11 @@ class WarmPool:
         with self._changed:
             self._used_s = time.monotonic()
             while self._ready:
-                near, child = self._ready.popleft()
+                spare = self._ready.popleft()
                 self._changed.notify()
-                if not child.wait(0.0):
-                    return near, child
-                near.close()
-                child.kill()
+                if not spare.child.wait(0.0):
+                    return spare.take()
+                spare.end()
         return None
 
     @property
@@ -154,9 +198,23 @@ class WarmPool:
         return time.monotonic() - self._used_s
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait until all spares are started; False if that takes longer than ``timeout``."""
+        """Wait until all spares have imported the environment.
+
+        False if that takes longer than ``timeout``, or if one of them failed to: ``make`` raises why.
+        """
+        ends_s = None if timeout is None else time.monotonic() + timeout
         with self._changed:
-            return self._changed.wait_for(lambda: self._closed or len(self._ready) >= self._spares, timeout)
+            while not self._closed:
+                imported = [spare.imported for spare in self._ready]
+                if False in imported:
+                    return False
+                if len(imported) >= self._spares and None not in imported:
+                    return True
+                left_s = _LOOK_S if ends_s is None else ends_s - time.monotonic()
+                if left_s <= 0:
+                    return False
+                self._changed.wait(min(left_s, _LOOK_S))
+        return False
 
     def _fill(self) -> None:
         while True:
@@ -184,9 +242,7 @@ class WarmPool:
         if os.getpid() == self._owner:
             self._filler.join()
             while self._ready:
-                near, child = self._ready.popleft()
-                near.close()
-                child.kill()
+                self._ready.popleft().end()
 
     def __enter__(self) -> WarmPool:
         return self

@@ -250,7 +250,9 @@ class HttpApi:
         wait_s = self._failures.wait_s(request.peer, time.monotonic())
         if wait_s:
             return self._refuse(request, 429, "tries", "Too many requests without a valid token.", _later(wait_s))
-        return self._refuse(request, 401, "token", "A token is needed.", _UNAUTHORIZED)
+        given = token_from(request.headers.get("authorization")) is not None
+        text = "This token is not valid: it is not known here, or it has expired." if given else "A token is needed."
+        return self._refuse(request, 401, "token", text, _UNAUTHORIZED)
 
     def _routes(self, segments: tuple[str, ...]) -> tuple[list[Route], ServedEnv | None]:
         """Return the routes at a path, whatever their methods, and the environment that it names."""
@@ -286,8 +288,9 @@ class HttpApi:
             return Response.of({"detail": "Method Not Allowed"}, 405, {"allow": ", ".join(allowed)})
         if routes and method != "WS":
             return Response.of({"detail": "This is a websocket."}, 426, {"upgrade": "websocket"})
-        # A client of a websocket is looking for an environment; its token would list them by GET / too.
-        known = {"environments": list(self._service.served)} if method == "WS" else {}
+        # For callers that are looking for an environment; their token would list them by GET / too.
+        by_token = served is None and principal is not None and principal.session is None
+        known = {"environments": list(self._service.served)} if method == "WS" or by_token else {}
         return Response.of({"detail": "Not Found", **known}, 404)
 
     def _refuse(
@@ -536,7 +539,7 @@ _ANSWERS: dict[str, Schema] = {
 }
 _REFUSALS = {
     "400": "The request is malformed.",
-    "401": "A token is needed.",
+    "401": "A valid token is needed.",
     "403": "Not allowed from there, or for this role.",
     "404": "There is no such thing.",
     "405": "The path does not have this method.",

@@ -76,7 +76,7 @@ from paddock.server.served_env import ServedEnv, no_episode_advice
 from paddock.server.service import Service
 from paddock.spaces import Space
 
-_SEND_BACK = " Send back the X-Paddock-Session header that /reset returned."
+_SEND_BACK = "Send back the X-Paddock-Session header that /reset returned."
 _AHEAD = 64  # requests that a client may send ahead; further ones are refused
 _MOST_WAITING = 4096  # a client that keeps sending after so many refusals reads none of them
 _REFUSALS = 64  # in a row for asking too often, before it is dropped
@@ -289,7 +289,8 @@ def _refusal(error: WireError, advice: str = "") -> Response:
         refused = action_refused(error.errors)
         return Response(refused.status, refused.body)
     status = 410 if error.closes else 409
-    return Response.of({"detail": error.message + advice, "code": error.code}, status)
+    detail = f"{error.message.rstrip('.')}. {advice}" if advice else error.message
+    return Response.of({"detail": detail, "code": error.code}, status)
 
 
 @dataclass(frozen=True)
