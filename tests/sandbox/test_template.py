@@ -543,7 +543,7 @@ def test_without_a_namespace_no_exit_code_is_taken_for_a_signal(teller):
         ask(env, "import os\nos._exit(139)")
 
 
-def test_without_a_descriptor_for_the_worker_the_error_says_so_and_its_template_stays(monkeypatch):
+def test_without_a_descriptor_for_the_worker_the_error_says_so_and_its_template_stays(monkeypatch, no_templates):
     def start():
         near, far = socket.socketpair()
         with near, far:
@@ -566,7 +566,8 @@ def test_without_a_descriptor_for_the_worker_the_error_says_so_and_its_template_
     with pytest.raises(OSError) as refused:
         start()
     assert refused.value.errno == errno.EMFILE
-    assert not any(one.is_worn for one in template._templates.values())
+    (one,) = no_templates.values()
+    assert not one.is_worn
 
 
 @needs_root
