@@ -14,7 +14,7 @@ import socket
 import subprocess
 import sys
 from collections import Counter
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
@@ -62,6 +62,14 @@ class TwoProcesses(Server):
     def pid_of(self, session):
         """The process that has this session."""
         return self.pids[int(session[:2], 16) % 2]
+
+    @contextmanager
+    def crowd(self):
+        """So many idle connections that those that come now are spread over both processes."""
+        with ExitStack() as held:
+            for _ in range(66):
+                held.enter_context(self.peer())
+            yield
 
     def accepted_by(self, peer):
         """The process that this connection was handed to, once it was."""
@@ -124,7 +132,8 @@ def server(tmp_path_factory):
 
 @pytest.mark.process
 def test_sessions_are_spread_listed_counted_and_killed_wherever_they_are(server):
-    clients = together(lambda canary: Client(server.address("Witness-v0"), canary).reset(), range(16))
+    with server.crowd():
+        clients = together(lambda canary: Client(server.address("Witness-v0"), canary).reset(), range(16))
     try:
         spread = Counter(server.pid_of(client.session) for client in clients)
         assert min(spread[pid] for pid in server.pids) >= 4, spread
@@ -154,6 +163,17 @@ def test_sessions_are_spread_listed_counted_and_killed_wherever_they_are(server)
         for client in clients:
             client.close()
     wait_until(lambda: not server.sessions())
+
+
+@pytest.mark.process
+def test_a_few_sessions_share_one_process(server):
+    wait_until(lambda: not server.sessions())
+    clients = together(lambda canary: Client(server.address("Witness-v0"), canary).reset(), range(6))
+    try:
+        assert {server.pid_of(client.session) for client in clients} == {server.pids[0]}
+    finally:
+        for client in clients:
+            client.close()
 
 
 def metric(server, name):
@@ -315,6 +335,7 @@ def test_limits_on_sessions_hold_over_both_processes(tmp_path):
                 welcome = Native(peer).welcome
                 return role, welcome if isinstance(welcome, m.Welcome) else welcome.code
 
+            held.enter_context(server.crowd())
             agents = together(begin, ["agent1", "agent2"] * 6)
             got = Counter(role for role, welcome in agents if isinstance(welcome, m.Welcome))
             assert got.total() == 3 and max(got.values()) == 2, agents
@@ -415,7 +436,8 @@ def test_a_withdrawn_token_ends_its_sessions_in_both_processes(tmp_path):
 def test_a_process_that_is_killed_is_replaced_and_the_others_go_on(tmp_path):
     server = TwoProcesses(tmp_path / "server", journal=tmp_path / "journal")
     try:
-        clients = together(lambda canary: Client(server.address(), canary).reset(canary), range(4))
+        with server.crowd():
+            clients = together(lambda canary: Client(server.address(), canary).reset(canary), range(4))
         by_pid = {pid: [one for one in clients if server.pid_of(one.session) == pid] for pid in server.pids}
         killed, other = server.pids
         assert by_pid[killed] and by_pid[other]
@@ -444,7 +466,8 @@ def test_journaled_sessions_resume_after_a_restart_with_other_processes(tmp_path
     settings = {"journal": tmp_path / "journal"}
     server = TwoProcesses(tmp_path / "server", **settings)
     try:
-        clients = together(lambda canary: Client(server.address(), canary).reset(canary), range(4))
+        with server.crowd():
+            clients = together(lambda canary: Client(server.address(), canary).reset(canary), range(4))
         together(lambda client: client.step(1), clients)
         everything = below(server.process.pid)
         getattr(server, end)()
@@ -482,8 +505,9 @@ def test_a_drain_answers_what_was_asked_and_leaves_nothing_behind(tmp_path, numb
         notices.settimeout(10.0)
         assert notices.recv(100) == b"READY=1" and path.stat().st_mode & 0o777 == 0o600
         files = descriptors(process.pid)
-        with Peer(str(path), token=token) as peer, Peer(str(path), token=token) as other:
-            Native(peer), Native(other)
+        with ExitStack() as held:
+            peer, *_, other = [held.enter_context(Peer(str(path), token=token)) for _ in range(40)]
+            assert len({int(Native(one).welcome.session[:2], 16) % 2 for one in (peer, other)}) == 2
             everything = [process.pid, *below(process.pid)]
             os.killpg(process.pid, number)  # as a terminal does
             assert process.wait(60) == 0

@@ -2,12 +2,17 @@
 
 import asyncio
 import errno
+import socket
 import threading
+from unittest.mock import Mock
 
 import pytest
 
 from paddock.errors import SessionGone
-from paddock.server.workers import WorkerThreads
+from paddock.hosting.codec import encode
+from paddock.hosting.messages import LIMITS, Done
+from paddock.server import workers
+from paddock.server.workers import WorkerLink, WorkerThreads
 
 
 class Worker:
@@ -121,3 +126,77 @@ def test_a_start_for_which_there_is_no_thread_gives_its_turn_back(monkeypatch):
         await asyncio.wait_for(threads.start(lambda: (None, None), lambda: True), 10)
 
     asyncio.run(start())
+
+
+def turns_of_the_loop(monkeypatch, *, alone=True, free=True, within_s=0.02):
+    """How often the loop turns in this time, after a request that came at once."""
+    monkeypatch.setattr(workers, "_AWAKE_S", 0.01)
+    monkeypatch.setattr(workers, "_has_free_core", lambda: free)
+    yields = []
+    monkeypatch.setattr(workers.os, "sched_yield", lambda: yields.append(1))
+
+    async def run():
+        threads = WorkerThreads(1, alone=lambda: alone)
+        threads.replied = None, workers.time.monotonic()
+        threads.stay_awake()
+        threads.stay_awake()
+        await asyncio.sleep(within_s)
+        before = len(yields)
+        await asyncio.sleep(within_s)
+        assert len(yields) == before, "it falls asleep"
+        threads.close()
+
+    asyncio.run(run())
+    return len(yields)
+
+
+def test_the_loop_stays_awake_for_a_moment(monkeypatch):
+    assert turns_of_the_loop(monkeypatch) > 10
+
+
+@pytest.mark.parametrize("given", [{"alone": False}, {"free": False}])
+def test_the_loop_sleeps_where_others_want_the_core(monkeypatch, given):
+    assert turns_of_the_loop(monkeypatch, **given) == 0
+
+
+def test_only_the_requests_of_a_lone_client_that_come_at_once_keep_the_loop_awake(monkeypatch):
+    monkeypatch.setattr(workers, "_AWAKE_S", 0.05)
+    monkeypatch.setattr(WorkerThreads, "stay_awake", lambda self: awake.append(1))
+    awake, frame = [], b"".join(encode(Done()))
+
+    async def run():
+        threads, ends = WorkerThreads(1), [socket.socketpair() for _ in range(2)]
+        links = [
+            WorkerLink(
+                near, Mock(fd=None, output_fd=None), limits=LIMITS, threads=threads, on_frame=Mock(), on_lost=Mock()
+            )
+            for near, _ in ends
+        ]
+
+        async def step(place, pause_s=0.0):
+            await asyncio.sleep(pause_s)
+            links[place].send(frame)
+            ends[place][1].send(frame)
+            while threads.busy:
+                await asyncio.sleep(0)
+            found = len(awake)
+            awake.clear()
+            return found
+
+        steps = [await step(0), await step(0), await step(0, 0.1), await step(0), await step(1), await step(0)]
+        for link, (_, far) in zip(links, ends, strict=True):
+            link._let_go()
+            far.close()
+        threads.close()
+        return steps
+
+    assert asyncio.run(run()) == [0, 1, 0, 1, 0, 0]
+
+
+@pytest.mark.parametrize(("running", "cores", "free"), [(2, 2, True), (3, 2, False), (1, 1, False)])
+def test_a_core_is_free_if_no_process_waits_for_one(monkeypatch, tmp_path, running, cores, free):
+    file = tmp_path / "loadavg"
+    file.write_text(f"0.50 0.40 0.30 {running}/321 4567\n")
+    monkeypatch.setattr(workers, "_LOAD", file)
+    monkeypatch.setattr(workers.os, "cpu_count", lambda: cores)
+    assert workers._has_free_core() is free

@@ -1,8 +1,9 @@
 """Several processes that serve on one port: the parent that starts them, and what each knows of the others.
 
-The parent serves no peer. It accepts connections and hands each to the least loaded process, with the descriptor. An id
-tells which process has its session: what arrives elsewhere is relayed there over a socket that only the processes can
-make, since the parent delivers it. So a name, a port or a file that others could reach is not needed.
+The parent serves no peer. It accepts connections and hands each to a process, with the descriptor: to the first one
+while that has few, since a second one that is awake costs more than it does, and then to the least loaded. An id tells
+which process has its session: what arrives elsewhere is relayed there over a socket that only the processes can make,
+since the parent delivers it. So a name, a port or a file that others could reach is not needed.
 Processes are forked, because the environments to serve are objects of the caller's. That is safe because the parent
 never has a second thread.
 """
@@ -42,6 +43,7 @@ logger = logging.getLogger("paddock.server")
 SIBLING = "sibling"  # the peer of a request that another process makes for itself; an address never looks like that
 _SLOT_BYTES = 4 << 20  # for the names of all tokens that a file of them may hold; pages that are not used take no room
 _LOADS = 2  # numbers per process
+_FEW = 64  # connections and sessions: each process takes its part of so many before the next one gets any
 _STARTS = 8  # connections that are handed over per turn of the parent
 _FULL_S = 0.005  # until another try, if no process takes connections
 _AGAIN_S = 1.0  # a process that ends sooner than this is replaced after as long
@@ -159,6 +161,11 @@ class Processes:
         """Return how busy a process is, with the connections that it was handed and has not taken yet."""
         taken, load = self._loads[_LOADS * index : _LOADS * (index + 1)]
         return handed - taken + load
+
+    @property
+    def others_are_idle(self) -> bool:
+        """Whether no other process has a connection or a session."""
+        return not any(self._loads[_LOADS * index + 1] for index in self.others)
 
     # The parent
 
@@ -289,7 +296,6 @@ class Parent:
         self._children: dict[int, _Child] = {}  # by index
         self._due: dict[int, float] = dict.fromkeys(range(processes.count), 0.0)  # when to start which
         self._kill_s: float | None = None  # once it stops: when to kill what is left
-        self._turn = 0
         self._selector = selectors.DefaultSelector()
         self._woken, self._wake = socket.socketpair()
 
@@ -457,12 +463,11 @@ class Parent:
                 child.handed += 1
 
     def _least_loaded(self) -> _Child | None:
-        """Return the process that gets the next connection; None if none takes any now. Equals take turns."""
-        self._turn += 1
-        count, load = self._processes.count, self._processes.load
+        """Return the process that gets the next connection; None if none takes any now."""
         ready = [one for one in self._children.values() if one.ready and _is_writable(one.control)]
-        order = [(load(one.index, one.handed), (one.index + self._turn) % count, one) for one in ready]
-        return min(order, key=lambda entry: entry[:2])[2] if order else None
+        few = _FEW // self._processes.count
+        load = {one.index: max(few, self._processes.load(one.index, one.handed)) for one in ready}
+        return min(ready, key=lambda one: (load[one.index], one.index), default=None)
 
     def _take(self, child: _Child) -> bool:
         """Take a message of a process; False if there is none."""

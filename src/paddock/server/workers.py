@@ -11,10 +11,12 @@ import errno
 import logging
 import os
 import socket
+import time
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from paddock.errors import SessionGone
@@ -37,6 +39,10 @@ _BUFFER = memoryview(bytearray(1 << 18))
 _EXIT_S = 0.3  # from the closing of a worker's socket to its exit; after that it is killed
 # A worker's reply to a cheap step comes sooner than the server could fall asleep and wake up.
 _SPIN_S = 120e-6
+# A client that asks for a step this soon after the last reply will do so again, and finds the server awake.
+_AWAKE_S = 1e-3
+_LOAD = Path("/proc/loadavg")
+_LOOK_S = 0.5  # from one look whether a core is free for that to the next
 _LOG_S = 0.2  # a worker's output of this time is one record; if it dies meanwhile, the record of its loss has it
 _RECORD = 3_000  # characters of output in one record
 _OUTPUT_MOST = 1 << 16  # characters of one worker's output that are logged
@@ -54,10 +60,10 @@ class WorkerThreads:
     """Start and end workers in threads, so that a burst of either never stalls the event loop.
 
     ``starting`` workers are started at a time; the others wait for their turn. Operators come first. Among them, and
-    among the others, each principal has one turn per round.
+    among the others, each principal has one turn per round. ``alone``: whether the server's other processes are idle.
     """
 
-    def __init__(self, starting: int | None = None) -> None:
+    def __init__(self, starting: int | None = None, *, alone: Callable[[], bool] = lambda: True) -> None:
         self._most = starting or 2 * (os.cpu_count() or 1)
         self._starting = ThreadPoolExecutor(self._most, "paddock-start")
         self.starting = self.started = 0  # how many are being started now, and how many were in all
@@ -66,6 +72,8 @@ class WorkerThreads:
         self._ending = ThreadPoolExecutor(_ENDING, "paddock-end")
         self._closed = False
         self.busy: set[object] = set()  # the links that wait for a reply
+        self.replied: tuple[object, float] = None, 0.0  # the link of the last reply, and when that came
+        self._alone, self._look_s, self._may_spin, self._awake = alone, 0.0, False, False
 
     @property
     def waiting(self) -> int:
@@ -150,6 +158,21 @@ class WorkerThreads:
         done.set_result(work(*arguments))  # the server is about to exit, so blocking the loop does no harm
         return done
 
+    def stay_awake(self) -> None:
+        """Keep the event loop from sleeping until a while after the last reply, if that costs nobody else a core."""
+        replied_s = self.replied[1]
+        if replied_s >= self._look_s:
+            self._look_s, self._may_spin = replied_s + _LOOK_S, self._alone() and _has_free_core()
+        if self._may_spin and not self._awake:
+            self._awake = True
+            self._spin()
+
+    def _spin(self) -> None:
+        self._awake = time.monotonic() - self.replied[1] < _AWAKE_S
+        if self._awake:
+            os.sched_yield()  # to the client
+            asyncio.get_running_loop().call_soon(self._spin)
+
     def close(self) -> None:
         """Start nothing more and finish what was begun. Blocks."""
         self._closed = True
@@ -163,6 +186,16 @@ def _kill_worker(starting: Future[Started]) -> None:
         near, child = starting.result()
         near.close()
         child.kill()
+
+
+def _has_free_core() -> bool:
+    """Whether no process waits for a core. While one does, a server that spins has less time for its own work."""
+    cores = os.cpu_count() or 1
+    try:
+        running = int(_LOAD.read_text().split()[3].partition("/")[0])
+    except OSError:
+        return False
+    return 1 < cores >= running
 
 
 def has_descriptors(starting: int) -> bool:
@@ -188,7 +221,8 @@ class WorkerLink:
 
     ``on_frame`` gets each reply, ``on_lost`` gets the cause once, at the end. What the worker prints is logged with
     ``labels``, up to a limit. An incident, the text of an error that no peer may see, gets a record of its own.
-    While no other link waits for a reply, the server spins for this one's for a moment.
+    While no other link waits for a reply, the server spins for this one's for a moment; and for the next request of a
+    lone client, while those come at once.
     Hot: ``send`` and ``_readable`` run once per step.
     """
 
@@ -213,6 +247,7 @@ class WorkerLink:
         self._cutter = FrameCutter(limits)
         self._open = True
         self._reply = SpinWait(near, _SPIN_S)
+        self._at_once = False  # whether the last request came so soon that the next may too
         self.cause: str | None = None  # why it is lost, once ``on_lost`` was called
         self._killing: asyncio.Future[None] | None = None  # kept, or it might be garbage-collected
         self._loop.add_reader(near.fileno(), self._readable)
@@ -235,6 +270,8 @@ class WorkerLink:
                 self._lose(None)
                 return
             if sent == len(frame):
+                last, replied_s = self._threads.replied
+                self._at_once = last is self and time.monotonic() - replied_s < _AWAKE_S
                 busy = self._threads.busy
                 busy.add(self)
                 if len(busy) == 1:
@@ -268,6 +305,9 @@ class WorkerLink:
             self._lose(None)
             return False
         self._threads.busy.discard(self)
+        self._threads.replied = self, time.monotonic()
+        if self._at_once:
+            self._threads.stay_awake()
         for frame in self._cutter.cut(_BUFFER[:count]):
             self.child.answered = True
             if not self._open:  # the frame before this one ended the session
