@@ -1,5 +1,7 @@
 """Frames of one step: the fast way writes the codec's bytes and reads what the codec reads, or leaves it to that."""
 
+from unittest import mock
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -7,6 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from paddock.errors import BadFrame
+from paddock.hosting import codec
 from paddock.hosting.codec import decode_frame, decode_step_frame, encode, is_step_frame, result_frame, step_frame
 from paddock.hosting.messages import Done, Step
 
@@ -15,13 +18,16 @@ ARRAYS = hnp.arrays(
     hnp.integer_dtypes() | hnp.floating_dtypes() | hnp.unsigned_integer_dtypes() | st.just(np.dtype(bool)),
     hnp.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=5),
 )
-ODD = st.sampled_from(["text", b"bytes", 2**70, (1, 2), {"a": np.zeros(2)}, [1], np.float32(1.5), np.zeros(3000)])
-VALUES = PLAIN | ARRAYS | ODD
+SCALARS = st.sampled_from([np.int64(-3), np.float32(1.5), np.uint8(7), np.bool_(True), np.complex128(1j), np.str_("a")])
+ODD = st.sampled_from(["text", b"bytes", 2**70, (1, 2), {"a": np.zeros(2)}, [1], np.zeros(3000)])
+VALUES = PLAIN | ARRAYS | SCALARS | ODD
 NUMBERS = st.integers(0, 2**32 - 1)
 
 
 def frame_of(message, number):
-    return b"".join(encode(message, number))
+    """As the codec writes any message."""
+    with mock.patch.object(codec, "step_frame", return_value=None):
+        return b"".join(encode(message, number))
 
 
 def same_frame(one, other):
@@ -33,6 +39,7 @@ def same_frame(one, other):
 def test_a_step_has_the_codecs_bytes_and_message(action, number):
     expected = frame_of(Step([0], [action]), number)
     assert step_frame(action, number) in (None, expected)
+    assert b"".join(encode(Step([0], [action]), number)) == expected
     for _ in range(2):  # arrays are read here from the second time on
         found = decode_step_frame(expected)
         assert found is None or (found[0] == number and same_frame(found[1], decode_frame(expected)[1]))
@@ -81,13 +88,13 @@ def test_bytes_that_are_no_frame_are_left_to_the_codec(data):
         assert same_frame(found[1], decode_frame(data)[1])
 
 
-@pytest.mark.parametrize("value", [0, 1.5, None, np.zeros(4, np.float32), np.zeros((2, 3))])
+@pytest.mark.parametrize("value", [0, 1.5, None, np.int64(3), np.float32(1.5), np.zeros(4, np.float32)])
 def test_the_usual_does_take_the_short_way(value):
     request, reply = step_frame(value, 1), result_frame((value, 1.0, False, False, {}), 1)
     assert request is not None
     assert reply is not None
     decode_step_frame(request), decode_step_frame(reply)
-    assert is_step_frame(request) == (value != 1.5 if type(value) is float else True)
+    assert is_step_frame(request) == (type(value) is not float)
     assert not is_step_frame(reply)
     assert decode_step_frame(request) is not None
     assert decode_step_frame(reply) is not None
@@ -102,8 +109,6 @@ def test_an_array_that_was_read_is_nobody_elses():
 
 
 def test_many_kinds_of_arrays_do_not_pile_up():
-    from paddock.hosting import codec
-
     for size in range(1, 300):
         decode_step_frame(step_frame(np.zeros(size, np.int8), 1))
     assert len(codec._array_of) <= 64

@@ -38,7 +38,18 @@ from paddock.hosting.messages import (
     Waiting,
     Welcome,
 )
-from paddock.hosting.values import ATOMS, DTYPE_OF_NAME, FIXED, NAME_OF_DTYPE, Pickler, Piece, Reader, Unpickler, Writer
+from paddock.hosting.values import (
+    ATOMS,
+    DTYPE_OF_NAME,
+    FIXED,
+    NAME_OF_DTYPE,
+    NAME_OF_SCALAR,
+    Pickler,
+    Piece,
+    Reader,
+    Unpickler,
+    Writer,
+)
 
 _MAGIC = b"PDK1"
 PREFIX = struct.Struct("<4sIIQ")  # magic, bytes of the head, number of the request, bytes of the body
@@ -120,6 +131,10 @@ def encode(
     named in the user's terms (``info['viewer']`` rather than ``value[0][4]['viewer']``). ``pickler`` is for requests to
     a far end that trusts this one.
     """
+    if type(message) is Step and message.envs == [0] and message.actions is not None and len(message.actions) == 1:
+        usual = step_frame(message.actions[0], number)
+        if usual is not None:
+            return [usual]
     pieces: list[Piece] = []
     body_bytes = 0
     if not _has_no_values(message):
@@ -306,6 +321,15 @@ _WORD = 1 << 63
 _SMALL = frozenset([*range(0x80), *range(0xE0, 0x100), 0xC0, 0xC2, 0xC3])  # numbers of one byte, None, False, True
 _MOST_MARKERS = 64
 
+# A NumPy scalar up to its bytes, by its type, and back. Not of bools, whose byte must be looked at.
+_SCALAR_OF_KIND = {
+    kind: _encode({"$": "scalar", "dtype": name, "data": bytes(np.dtype(name).itemsize)})[: -np.dtype(name).itemsize]
+    for kind, name in NAME_OF_SCALAR.items()
+    if len(name) == 3 and name != "|b1"
+}
+_DTYPE_OF_SCALAR = {scalar: np.dtype(NAME_OF_SCALAR[kind]) for kind, scalar in _SCALAR_OF_KIND.items()}
+(_SCALAR_BYTES,) = set(map(len, _DTYPE_OF_SCALAR))
+
 # The marker of arrays of a dtype and shape, and back. Cleared as a whole when a peer sends too many.
 _marker_of: dict[tuple[Any, tuple[int, ...]], bytes] = {}
 _array_of: dict[bytes, tuple[np.dtype[Any], tuple[int, ...], int]] = {}
@@ -313,14 +337,11 @@ _array_of: dict[bytes, tuple[np.dtype[Any], tuple[int, ...], int]] = {}
 
 def step_frame(action: Any, number: int) -> bytes | None:
     """The frame that asks to step environment 0; None if the action is unusual."""
-    kind = type(action)
-    if (kind is int and -_WORD <= action < _WORD) or kind in FIXED:
-        value = _encode(action)
-        return PREFIX.pack(_MAGIC, len(_STEP) + len(value), number, 0) + _STEP + value
-    if kind is np.ndarray and (marker := _marker(action)) is not None:
-        body = _pad(action)
-        return b"".join((PREFIX.pack(_MAGIC, len(_STEP) + len(marker), number, len(body)), _STEP, marker, body))
-    return None
+    written = _write_usual(action)
+    if written is None:
+        return None
+    plain, body = written
+    return b"".join((PREFIX.pack(_MAGIC, len(_STEP) + len(plain), number, len(body)), _STEP, plain, body))
 
 
 def result_frame(result: Any, number: int) -> bytes | None:
@@ -332,19 +353,25 @@ def result_frame(result: Any, number: int) -> bytes | None:
         return None
     if type(terminated) is not bool or type(truncated) is not bool:
         return None
-    kind, body = type(observation), b""
-    if kind is np.ndarray:
-        marker = _marker(observation)
-        if marker is None:
-            return None
-        body = _pad(observation)
-    elif (kind is int and -_WORD <= observation < _WORD) or kind in FIXED:
-        marker = _encode(observation)
-    else:
+    written = _write_usual(observation)
+    if written is None:
         return None
+    plain, body = written
     rest = _REST.pack(_FLOAT, reward, _FLAGS[terminated, truncated], _EMPTY)
-    head_bytes = len(_DONE) + len(marker) + _REST_BYTES
-    return b"".join((PREFIX.pack(_MAGIC, head_bytes, number, len(body)), _DONE, marker, rest, body))
+    head_bytes = len(_DONE) + len(plain) + _REST_BYTES
+    return b"".join((PREFIX.pack(_MAGIC, head_bytes, number, len(body)), _DONE, plain, rest, body))
+
+
+def _write_usual(value: Any) -> tuple[bytes, bytes] | None:
+    """What is in the head and in the body for a number, a NumPy scalar, or a small array; None for anything else."""
+    kind = type(value)
+    if (kind is int and -_WORD <= value < _WORD) or kind in FIXED:
+        return _encode(value), b""
+    if kind is np.ndarray:
+        marker = _marker(value)
+        return None if marker is None else (marker, _pad(value))
+    scalar = _SCALAR_OF_KIND.get(kind)
+    return None if scalar is None else (scalar + value.tobytes(), b"")
 
 
 def decode_step_frame(frame: bytes) -> tuple[int, Message] | None:
@@ -383,6 +410,9 @@ def is_step_frame(frame: bytes) -> bool:
     known = _array_of.get(plain)
     if known is not None:
         return known[2] == len(frame) - end
+    scalar = _DTYPE_OF_SCALAR.get(plain[:_SCALAR_BYTES])
+    if scalar is not None:
+        return len(plain) == _SCALAR_BYTES + scalar.itemsize and end == len(frame)
     return len(plain) == 1 and plain[0] in _SMALL and end == len(frame)
 
 
@@ -402,6 +432,9 @@ def _value(frame: bytes, start: int, end: int, body_at: int) -> Any:
         if size != len(frame) - body_at:
             return _UNUSUAL
         return np.ndarray(shape, dtype, bytearray(frame[body_at:]))
+    scalar = _DTYPE_OF_SCALAR.get(plain[:_SCALAR_BYTES])
+    if scalar is not None and len(plain) == _SCALAR_BYTES + scalar.itemsize and body_at == len(frame):
+        return np.frombuffer(plain, scalar, 1, _SCALAR_BYTES)[0]
     try:
         value = _decode(plain)
     except (msgspec.MsgspecError, ValueError, RecursionError):

@@ -35,7 +35,6 @@ from paddock.hosting.codec import (
     nearest_count,
     number_of,
     number_on_wire,
-    step_frame,
 )
 from paddock.hosting.failures import to_error
 from paddock.hosting.messages import (
@@ -49,7 +48,6 @@ from paddock.hosting.messages import (
     Reply,
     Request,
     Resume,
-    Step,
     Waiting,
     Welcome,
 )
@@ -456,11 +454,8 @@ class RemoteSession:
         """The request's number, and the commands to carry out. NotTransferable, and no effect, if it can't cross."""
         if self.over is not None:
             raise self.over.with_traceback(None)
-        number, frame = self._client.next_number, None
-        if type(request) is Step and request.actions is not None and len(request.actions) == 1 and request.envs == [0]:
-            frame = step_frame(request.actions[0], number)
-        if frame is None:
-            frame = b"".join(encode(request, number, limits=PEER_LIMITS))
+        number = self._client.next_number
+        frame = b"".join(encode(request, number, limits=PEER_LIMITS))
         # The only command is a Send.
         return number, self._client.submit(frame)  # type: ignore[return-value]
 
