@@ -167,7 +167,11 @@ def test_sessions_are_spread_listed_counted_and_killed_wherever_they_are(server)
 
 @pytest.mark.process
 def test_a_few_sessions_share_one_process(server):
-    wait_until(lambda: not server.sessions())
+    def first_is_next():
+        with server.peer() as peer:
+            return server.accepted_by(peer) == server.pids[0]
+
+    wait_until(lambda: not server.sessions() and first_is_next())
     clients = together(lambda canary: Client(server.address("Witness-v0"), canary).reset(), range(6))
     try:
         assert {server.pid_of(client.session) for client in clients} == {server.pids[0]}
@@ -649,6 +653,20 @@ def test_all_processes_together_keep_as_many_spares_as_one(count):
 
     kept = [asyncio.run(spares(index)) for index in range(count)]
     assert sum(kept) == 5 and max(kept) - min(kept) <= 1
+    assert kept[0] == max(kept), "the first process has the first sessions"
+
+
+def test_others_are_idle_until_one_has_a_load():
+    assert Processes(1).others_are_idle()
+    processes = Processes(3)
+    processes.report_load(7)
+    assert processes.others_are_idle()
+    processes.index = 2
+    processes.report_load(1)
+    processes.index = 0
+    assert not processes.others_are_idle()
+    processes.forget(2)
+    assert processes.others_are_idle()
 
 
 def test_a_flood_from_many_addresses_gets_as_many_lines_from_several_processes_as_from_one(caplog, monkeypatch):

@@ -2,17 +2,15 @@
 
 import asyncio
 import errno
-import socket
 import threading
+import weakref
 from unittest.mock import Mock
 
 import pytest
 
 from paddock.errors import SessionGone
-from paddock.hosting.codec import encode
-from paddock.hosting.messages import LIMITS, Done
 from paddock.server import workers
-from paddock.server.workers import WorkerLink, WorkerThreads
+from paddock.server.workers import AwakeLoop, WorkerThreads
 
 
 class Worker:
@@ -128,75 +126,129 @@ def test_a_start_for_which_there_is_no_thread_gives_its_turn_back(monkeypatch):
     asyncio.run(start())
 
 
-def turns_of_the_loop(monkeypatch, *, alone=True, free=True, within_s=0.02):
-    """How often the loop turns in this time, after a request that came at once."""
-    monkeypatch.setattr(workers, "_AWAKE_S", 0.01)
-    monkeypatch.setattr(workers, "_has_free_core", lambda: free)
-    yields = []
-    monkeypatch.setattr(workers.os, "sched_yield", lambda: yields.append(1))
+class Awake:
+    """An AwakeLoop on a clock of its own; ``yields`` counts how often the loop went round without sleeping."""
 
-    async def run():
-        threads = WorkerThreads(1, alone=lambda: alone)
-        threads.replied = None, workers.time.monotonic()
-        threads.stay_awake()
-        threads.stay_awake()
-        await asyncio.sleep(within_s)
-        before = len(yields)
-        await asyncio.sleep(within_s)
-        assert len(yields) == before, "it falls asleep"
-        threads.close()
+    def __init__(self, monkeypatch, *, alone=True, free=True):
+        self.now_s, self.yields, self.looks, self.alone, self.free = 100.0, 0, 0, alone, free
+        monkeypatch.setattr(workers, "time", Mock(monotonic=lambda: self.now_s))
+        monkeypatch.setattr(workers, "_has_free_core", self._look)
+        monkeypatch.setattr(workers.os, "sched_yield", self._yield)
+        self.loop = AwakeLoop(lambda: self.alone)
 
-    asyncio.run(run())
-    return len(yields)
+    def _look(self):
+        self.looks += 1
+        return self.free
 
+    def _yield(self):
+        self.yields += 1
+        self.now_s += 2**-12
 
-def test_the_loop_stays_awake_for_a_moment(monkeypatch):
-    assert turns_of_the_loop(monkeypatch) > 10
-
-
-@pytest.mark.parametrize("given", [{"alone": False}, {"free": False}])
-def test_the_loop_sleeps_where_others_want_the_core(monkeypatch, given):
-    assert turns_of_the_loop(monkeypatch, **given) == 0
+    async def step(self, link="one", *, pause_s=0.0):
+        """How often the loop goes round after one step, until it sleeps or for long enough."""
+        before = self.yields
+        self.now_s += pause_s
+        self.loop.asked(link)
+        self.loop.replied(link)
+        for _ in range(10):
+            await asyncio.sleep(0)
+        return self.yields - before
 
 
 def test_only_the_requests_of_a_lone_client_that_come_at_once_keep_the_loop_awake(monkeypatch):
-    monkeypatch.setattr(workers, "_AWAKE_S", 0.05)
-    monkeypatch.setattr(WorkerThreads, "stay_awake", lambda self: awake.append(1))
-    awake, frame = [], b"".join(encode(Done()))
+    awake = Awake(monkeypatch)
 
     async def run():
-        threads, ends = WorkerThreads(1), [socket.socketpair() for _ in range(2)]
-        links = [
-            WorkerLink(
-                near, Mock(fd=None, output_fd=None), limits=LIMITS, threads=threads, on_frame=Mock(), on_lost=Mock()
-            )
-            for near, _ in ends
-        ]
+        first, soon = await awake.step(), await awake.step()
+        late, soon_again = await awake.step(pause_s=0.125), await awake.step()
+        others = [await awake.step("two"), await awake.step("one")]
+        return [first, soon, late, soon_again, *others]
 
-        async def step(place, pause_s=0.0):
-            await asyncio.sleep(pause_s)
-            links[place].send(frame)
-            ends[place][1].send(frame)
-            while threads.busy:
-                await asyncio.sleep(0)
-            found = len(awake)
-            awake.clear()
-            return found
-
-        steps = [await step(0), await step(0), await step(0, 0.1), await step(0), await step(1), await step(0)]
-        for link, (_, far) in zip(links, ends, strict=True):
-            link._let_go()
-            far.close()
-        threads.close()
-        return steps
-
-    assert asyncio.run(run()) == [0, 1, 0, 1, 0, 0]
+    assert asyncio.run(run()) == [0, 5, 0, 5, 0, 0]
 
 
-@pytest.mark.parametrize(("running", "cores", "free"), [(2, 2, True), (3, 2, False), (1, 1, False)])
-def test_a_core_is_free_if_no_process_waits_for_one(monkeypatch, tmp_path, running, cores, free):
+def test_what_a_worker_sends_unasked_keeps_nobody_awake(monkeypatch):
+    awake = Awake(monkeypatch)
+
+    async def run():
+        await awake.step()
+        await awake.step()
+        before = awake.yields
+        for _ in range(10):
+            awake.loop.replied("one")
+            await asyncio.sleep(0)
+        return awake.yields - before
+
+    assert asyncio.run(run()) == 0
+
+
+def test_two_replies_in_one_turn_are_one_reason_to_stay_awake(monkeypatch):
+    awake = Awake(monkeypatch)
+
+    async def run():
+        await awake.step()
+        for _ in range(3):
+            awake.loop.asked("one")
+            awake.loop.replied("one")
+        turns = awake.yields
+        await asyncio.sleep(0)
+        return turns, awake.yields - turns
+
+    assert asyncio.run(run()) == (1, 1)
+
+
+def test_the_loop_sleeps_while_others_want_the_core_and_looks_again_later(monkeypatch):
+    awake = Awake(monkeypatch, free=False)
+
+    async def run():
+        await awake.step()
+        refused = [await awake.step() for _ in range(5)]
+        awake.free, looks = True, awake.looks
+        still = await awake.step()
+        awake.now_s += 1.0
+        await awake.step()
+        return refused, looks, still, await awake.step()
+
+    assert asyncio.run(run()) == ([0] * 5, 1, 0, 5)
+
+
+@pytest.mark.parametrize("given", [{"alone": False}, {"free": False}])
+def test_the_loop_sleeps_where_others_are_at_work(monkeypatch, given):
+    awake = Awake(monkeypatch, **given)
+
+    async def run():
+        await awake.step()
+        return await awake.step()
+
+    assert asyncio.run(run()) == 0
+
+
+def test_a_link_that_is_gone_is_forgotten(monkeypatch):
+    awake, link = Awake(monkeypatch), Worker()
+    gone = weakref.ref(link)
+    awake.loop.replied(link)
+    awake.loop.forget(Worker())
+    assert gone() is awake.loop._link
+    awake.loop.forget(link)
+    del link
+    assert gone() is None
+
+
+@pytest.mark.parametrize(
+    ("text", "cores", "free"),
+    [
+        ("0.50 0.40 0.30 2/321 4567\n", 2, True),
+        ("0.50 0.40 0.30 3/321 4567\n", 2, False),
+        ("0.50 0.40 0.30 1/321 4567\n", 1, False),
+        ("0.50 0.40 0.30 x/321 4567\n", 2, False),
+        ("0.50\n", 2, False),
+        (None, 2, False),
+    ],
+)
+def test_a_core_is_free_if_no_process_waits_for_one(monkeypatch, tmp_path, text, cores, free):
     file = tmp_path / "loadavg"
-    file.write_text(f"0.50 0.40 0.30 {running}/321 4567\n")
+    if text is not None:
+        file.write_text(text)
     monkeypatch.setattr(workers, "_LOAD", file)
-    monkeypatch.setattr(workers.os, "cpu_count", lambda: cores)
+    monkeypatch.setattr(workers.os, "sched_getaffinity", lambda _: range(cores))
     assert workers._has_free_core() is free

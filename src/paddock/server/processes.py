@@ -1,7 +1,7 @@
 """Several processes that serve on one port: the parent that starts them, and what each knows of the others.
 
 The parent serves no peer. It accepts connections and hands each to a process, with the descriptor: to the first one
-while that has few, since a second one that is awake costs more than it does, and then to the least loaded. An id tells
+while that has few, since it is awake anyway and waking another costs more, and then to the least loaded. An id tells
 which process has its session: what arrives elsewhere is relayed there over a socket that only the processes can make,
 since the parent delivers it. So a name, a port or a file that others could reach is not needed.
 Processes are forked, because the environments to serve are objects of the caller's. That is safe because the parent
@@ -99,8 +99,8 @@ class Processes:
         return hmac.digest(self._key, id.encode(), "sha256")[:16].hex()
 
     def share(self, total: int) -> int:
-        """Return this process's part of a total; the parts of all processes add up to it."""
-        return total * (self.index + 1) // self.count - total * self.index // self.count
+        """Return this process's part of a total; the parts add up to it, and the first are the largest."""
+        return (total + self.count - 1 - self.index) // self.count
 
     # Counts, in memory that all processes have
 
@@ -162,7 +162,6 @@ class Processes:
         taken, load = self._loads[_LOADS * index : _LOADS * (index + 1)]
         return handed - taken + load
 
-    @property
     def others_are_idle(self) -> bool:
         """Whether no other process has a connection or a session."""
         return not any(self._loads[_LOADS * index + 1] for index in self.others)
@@ -447,7 +446,7 @@ class Parent:
 
     def _accept(self, listening: socket.socket) -> None:
         for _ in range(_STARTS):
-            child = self._least_loaded()
+            child = self._next_process()
             if child is None or listening.fileno() < 0:
                 time.sleep(_FULL_S)  # connections wait in the kernel meanwhile
                 return
@@ -462,12 +461,11 @@ class Parent:
                 socket.send_fds(child.control, [_ACCEPTED], [sock.fileno()])
                 child.handed += 1
 
-    def _least_loaded(self) -> _Child | None:
+    def _next_process(self) -> _Child | None:
         """Return the process that gets the next connection; None if none takes any now."""
         ready = [one for one in self._children.values() if one.ready and _is_writable(one.control)]
-        few = _FEW // self._processes.count
-        load = {one.index: max(few, self._processes.load(one.index, one.handed)) for one in ready}
-        return min(ready, key=lambda one: (load[one.index], one.index), default=None)
+        few, load = _FEW // self._processes.count, self._processes.load
+        return min(ready, key=lambda one: (max(few, load(one.index, one.handed)), one.index), default=None)
 
     def _take(self, child: _Child) -> bool:
         """Take a message of a process; False if there is none."""

@@ -58,8 +58,9 @@ class Service:
         self.draining = False
         self._sessions: dict[str, LiveSession] = {}
         self._opening: Counter[str] = Counter()  # by principal
-        starting = max(1, 2 * (os.cpu_count() or 1) // self.processes.count)
-        self._threads = WorkerThreads(starting, alone=lambda: self.processes.others_are_idle)
+        cores = os.cpu_count() or 1
+        starting = max(cores, 2 * cores // self.processes.count)  # the first process has most of a small burst
+        self._threads = WorkerThreads(starting, alone=self.processes.others_are_idle)
         shared = self.processes.buckets("requests")
         self._rates = Rates(settings.rate_per_s, max(1, int(settings.rate_per_s)), shared=shared)
         self._connections = itertools.count(1)

@@ -72,8 +72,7 @@ class WorkerThreads:
         self._ending = ThreadPoolExecutor(_ENDING, "paddock-end")
         self._closed = False
         self.busy: set[object] = set()  # the links that wait for a reply
-        self.replied: tuple[object, float] = None, 0.0  # the link of the last reply, and when that came
-        self._alone, self._look_s, self._may_spin, self._awake = alone, 0.0, False, False
+        self.awake = AwakeLoop(alone)
 
     @property
     def waiting(self) -> int:
@@ -158,21 +157,6 @@ class WorkerThreads:
         done.set_result(work(*arguments))  # the server is about to exit, so blocking the loop does no harm
         return done
 
-    def stay_awake(self) -> None:
-        """Keep the event loop from sleeping until a while after the last reply, if that costs nobody else a core."""
-        replied_s = self.replied[1]
-        if replied_s >= self._look_s:
-            self._look_s, self._may_spin = replied_s + _LOOK_S, self._alone() and _has_free_core()
-        if self._may_spin and not self._awake:
-            self._awake = True
-            self._spin()
-
-    def _spin(self) -> None:
-        self._awake = time.monotonic() - self.replied[1] < _AWAKE_S
-        if self._awake:
-            os.sched_yield()  # to the client
-            asyncio.get_running_loop().call_soon(self._spin)
-
     def close(self) -> None:
         """Start nothing more and finish what was begun. Blocks."""
         self._closed = True
@@ -188,14 +172,58 @@ def _kill_worker(starting: Future[Started]) -> None:
         child.kill()
 
 
+class AwakeLoop:
+    """Keeps the event loop from sleeping until the next request of a lone client, while those come at once.
+
+    A loop that spins takes a core, so it does not if other processes of the server are at work (unless ``alone()``) or
+    any process waits for a core. Hot: ``asked`` and ``replied`` run once per step.
+    """
+
+    def __init__(self, alone: Callable[[], bool]) -> None:
+        self._alone = alone
+        self._link: object = None  # that of the last reply
+        self._replied_s = 0.0  # when that came
+        self._at_once = False  # whether the request after it came at once, and has no reply yet
+        self._look_s, self._may_spin = 0.0, False
+        self._until_s, self._spins = 0.0, False
+
+    def asked(self, link: object) -> None:
+        """A request was sent to this link's worker."""
+        self._at_once = link is self._link and time.monotonic() - self._replied_s < _AWAKE_S
+
+    def replied(self, link: object) -> None:
+        """The worker has replied, and the reply was passed on."""
+        self._link, self._replied_s = link, time.monotonic()
+        if not self._at_once:
+            return
+        self._at_once = False  # once per request: what a worker sends unasked keeps nobody awake
+        if self._replied_s >= self._look_s:
+            self._look_s, self._may_spin = self._replied_s + _LOOK_S, self._alone() and _has_free_core()
+        if self._may_spin:
+            self._until_s = self._replied_s + _AWAKE_S
+            if not self._spins:
+                self._spin()
+
+    def forget(self, link: object) -> None:
+        """Hold on to this link no longer."""
+        if self._link is link:
+            self._link = None
+
+    def _spin(self) -> None:
+        self._spins = time.monotonic() < self._until_s
+        if self._spins:
+            os.sched_yield()
+            asyncio.get_running_loop().call_soon(self._spin)
+
+
 def _has_free_core() -> bool:
     """Whether no process waits for a core. While one does, a server that spins has less time for its own work."""
-    cores = os.cpu_count() or 1
     try:
         running = int(_LOAD.read_text().split()[3].partition("/")[0])
-    except OSError:
+    except (OSError, ValueError, IndexError):
         return False
-    return 1 < cores >= running
+    cores = len(os.sched_getaffinity(0))
+    return cores > 1 and running <= cores
 
 
 def has_descriptors(starting: int) -> bool:
@@ -247,7 +275,6 @@ class WorkerLink:
         self._cutter = FrameCutter(limits)
         self._open = True
         self._reply = SpinWait(near, _SPIN_S)
-        self._at_once = False  # whether the last request came so soon that the next may too
         self.cause: str | None = None  # why it is lost, once ``on_lost`` was called
         self._killing: asyncio.Future[None] | None = None  # kept, or it might be garbage-collected
         self._loop.add_reader(near.fileno(), self._readable)
@@ -270,8 +297,7 @@ class WorkerLink:
                 self._lose(None)
                 return
             if sent == len(frame):
-                last, replied_s = self._threads.replied
-                self._at_once = last is self and time.monotonic() - replied_s < _AWAKE_S
+                self._threads.awake.asked(self)
                 busy = self._threads.busy
                 busy.add(self)
                 if len(busy) == 1:
@@ -305,14 +331,12 @@ class WorkerLink:
             self._lose(None)
             return False
         self._threads.busy.discard(self)
-        self._threads.replied = self, time.monotonic()
-        if self._at_once:
-            self._threads.stay_awake()
         for frame in self._cutter.cut(_BUFFER[:count]):
             self.child.answered = True
             if not self._open:  # the frame before this one ended the session
                 return True
             self._on_frame(frame)
+        self._threads.awake.replied(self)
         if self._cutter.bad:
             self._lose("protocol")
         return True
@@ -386,6 +410,7 @@ class WorkerLink:
         if self._open:
             self._open = False
             self._threads.busy.discard(self)
+            self._threads.awake.forget(self)
             if self._log_timer is not None:
                 self._log_timer.cancel()
             for fd in (self._near.fileno(), self.child.fd, self._output_fd):
