@@ -26,7 +26,7 @@ NUMBERS = st.integers(0, 2**32 - 1)
 
 def frame_of(message, number):
     """As the codec writes any message."""
-    with mock.patch.object(codec, "step_frame", return_value=None):
+    with mock.patch.multiple(codec, step_frame=lambda *_: None, result_frame=lambda *_: None):
         return b"".join(encode(message, number))
 
 
@@ -47,9 +47,10 @@ def test_a_step_has_the_codecs_bytes_and_message(action, number):
 
 @given(VALUES, st.floats() | st.just(1), st.booleans(), st.booleans(), st.sampled_from([{}, {"a": 1}]), NUMBERS)
 def test_a_result_has_the_codecs_bytes_and_message(observation, reward, terminated, truncated, info, number):
-    result = observation, reward, terminated, truncated, info
-    expected = frame_of(Done([list(result)]), number)
+    result = [observation, reward, terminated, truncated, info]
+    expected = frame_of(Done([result]), number)
     assert result_frame(result, number) in (None, expected)
+    assert b"".join(encode(Done([result]), number)) == expected
     for _ in range(2):
         found = decode_step_frame(expected)
         assert found is None or (found[0] == number and same_frame(found[1], decode_frame(expected)[1]))
@@ -90,7 +91,7 @@ def test_bytes_that_are_no_frame_are_left_to_the_codec(data):
 
 @pytest.mark.parametrize("value", [0, 1.5, None, np.int64(3), np.float32(1.5), np.zeros(4, np.float32)])
 def test_the_usual_does_take_the_short_way(value):
-    request, reply = step_frame(value, 1), result_frame((value, 1.0, False, False, {}), 1)
+    request, reply = step_frame(value, 1), result_frame([value, 1.0, False, False, {}], 1)
     assert request is not None
     assert reply is not None
     decode_step_frame(request), decode_step_frame(reply)

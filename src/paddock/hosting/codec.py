@@ -131,10 +131,13 @@ def encode(
     named in the user's terms (``info['viewer']`` rather than ``value[0][4]['viewer']``). ``pickler`` is for requests to
     a far end that trusts this one.
     """
+    usual = None
     if type(message) is Step and message.envs == [0] and message.actions is not None and len(message.actions) == 1:
         usual = step_frame(message.actions[0], number)
-        if usual is not None:
-            return [usual]
+    elif type(message) is Done and type(message.value) is list and len(message.value) == 1:
+        usual = result_frame(message.value[0], number)
+    if usual is not None:
+        return [usual]
     pieces: list[Piece] = []
     body_bytes = 0
     if not _has_no_values(message):
@@ -346,7 +349,7 @@ def step_frame(action: Any, number: int) -> bytes | None:
 
 def result_frame(result: Any, number: int) -> bytes | None:
     """The frame of the reply with these five results of one environment; None if they are unusual."""
-    if type(result) is not tuple or len(result) != 5:
+    if type(result) is not list or len(result) != 5:
         return None
     observation, reward, terminated, truncated, info = result
     if type(reward) is not float or type(info) is not dict or info:

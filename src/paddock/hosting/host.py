@@ -85,13 +85,6 @@ class Host:
         except self._contained as error:
             return self.failed(error)
 
-    def step_reply(self, results: list[Any]) -> m.Reply:
-        """The reply to a Step, from what ``step`` returned for each environment."""
-        try:
-            return m.Done(_as_lists(results))
-        except self._contained as error:  # a result of its own class may run code
-            return self.failed(error)
-
     def step_json(self, action: bytes) -> m.Reply | m.Outcome:
         """Step environment 0, whose actions and observations are JSON objects."""
         try:
@@ -100,9 +93,9 @@ class Host:
             usual = type(observation) is dict and type(reward) is float and type(terminated) is type(truncated) is bool
             if usual and len(text := msgspec.json.encode(observation)) <= m.JSON_BYTES:
                 return m.Outcome(text, reward, terminated, truncated)
+            return m.Done(_as_lists([result]))
         except self._contained as error:
             return self.failed(error)
-        return self.step_reply([result])
 
     def _step_each(self, request: m.Step) -> list[Any]:
         actions = request.actions

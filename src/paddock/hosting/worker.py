@@ -17,7 +17,7 @@ from typing import Any
 
 from paddock.errors import BadFrame, InvalidLanes, NotTransferable
 from paddock.hosting.block import Block
-from paddock.hosting.codec import encode, result_frame
+from paddock.hosting.codec import encode
 from paddock.hosting.frames import FrameReader, Piece, SameFrame, SpinWait, wait_for, write_frame, write_same
 from paddock.hosting.host import Host
 from paddock.hosting.messages import Attach, Close, Done, Failed, Message, Outcome, Reply, Step, StepJson
@@ -78,10 +78,9 @@ class Conversation:
         if type(message) is Step:
             if block is not None:
                 _answer(far, host, number, message, step_in_place(host, block, message), in_place=True)
-            elif message.actions is not None and len(message.envs) == len(message.actions) == 1:
-                self._reader.takes_descriptors = False  # shared memory would have come before the first step
-                _step_one(far, host, number, message)
             else:
+                if len(message.envs) == 1:
+                    self._reader.takes_descriptors = False  # shared memory would have come before the first step
                 _answer(far, host, number, message, host.handle(message), in_place=False)
         elif type(message) is StepJson:
             self._reader.takes_descriptors = False
@@ -108,21 +107,6 @@ class Conversation:
         reader.takes_descriptors = False
         if self._waiting is not None:
             self._waiting.awake_s = message.awake_s
-
-
-def _step_one(far: socket.socket, host: Host, number: int, request: Step) -> None:
-    """Step one environment. Hot: the way that every remote environment takes."""
-    result = host.step(request.envs[0], request.actions[0])  # type: ignore[index]
-    frame = result_frame(result, number)
-    if frame is None:
-        _answer(far, host, number, request, host.step_reply([result]), in_place=False)
-        return
-    try:
-        sent = far.send(frame)
-    except BlockingIOError:
-        sent = 0
-    if sent != len(frame):
-        write_frame(far, [memoryview(frame)[sent:]])
 
 
 def step_in_place(host: Host, block: Block, request: Step) -> Reply:
