@@ -12,7 +12,7 @@ import os
 import re
 import sys
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 import numpy as np
@@ -83,40 +83,10 @@ class WallRules(msgspec.Struct, frozen=True, kw_only=True):
 StepResult = tuple[Any, Any, Any, Any, Info]
 
 
-class ReplyReader(Protocol):
-    """Reads the values of replies. ``ends``: errors after which the far end must be killed."""
-
-    ends: tuple[type[PaddockError], ...]
-
-    def failure(self, reply: Failed) -> PaddockError:
-        """The error to raise for a failure."""
-
-    def reset(self, value: Any) -> tuple[Any, Info]:
-        """Observation and info."""
-
-    def step(self, value: Any) -> StepResult:
-        """The five results of the one environment that was stepped; its failure is raised."""
-
-    def state(self, value: Any) -> tuple[Any, Any, Any]:
-        """Episode id, step count, and what the environment publishes."""
-
-    def render(self, value: Any, mode: str | None) -> Any:
-        """A picture, or text."""
-
-    def snapshot(self, value: Any) -> bytes:
-        """Bytes."""
-
-    def value(self, value: Any, name: str) -> Any:
-        """What the attribute is, or returned."""
-
-    def attribute_kind(self, value: Any) -> str:
-        """Empty, "value" or "callable"."""
-
-
 class TrustingReader:
     """Believes everything: for a worker that runs the caller's own code."""
 
-    ends: tuple[type[PaddockError], ...] = ()
+    ends: tuple[type[PaddockError], ...] = ()  # errors after which the far end must be killed
 
     def failure(self, reply: Failed) -> PaddockError:
         return to_error(reply)
@@ -300,6 +270,9 @@ class Judge:
             path, max_bytes=rules.value_bytes, depth=rules.value_depth, entries=rules.value_entries, wide=True
         )
         return check.read(value)
+
+
+ReplyReader: TypeAlias = "TrustingReader | Judge"
 
 
 def finite_range(reward_range: tuple[float, float]) -> tuple[float, float]:
