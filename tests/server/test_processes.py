@@ -65,10 +65,10 @@ class TwoProcesses(Server):
 
     @contextmanager
     def crowd(self):
-        """So many idle connections that those that come now are spread over both processes."""
+        """So many silent connections that those that come now are spread over both processes."""
         with ExitStack() as held:
             for _ in range(66):
-                held.enter_context(self.peer())
+                held.enter_context(socket.create_connection(("127.0.0.1", self.port)))
             yield
 
     def accepted_by(self, peer):
@@ -87,8 +87,8 @@ class TwoProcesses(Server):
 
     def peer_at(self, pid, role="operator"):
         """A connection that this process has accepted; those that landed elsewhere stay open until then."""
-        with ExitStack() as wrong:
-            for _ in range(50):
+        with self.crowd(), ExitStack() as wrong:
+            for _ in range(300):
                 peer = self.peer(role)
                 if self.accepted_by(peer) == pid:
                     return peer

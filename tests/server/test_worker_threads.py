@@ -148,8 +148,8 @@ class Awake:
         """How often the loop goes round after one step, until it sleeps or for long enough."""
         before = self.yields
         self.now_s += pause_s
-        self.loop.asked(link)
-        self.loop.replied(link)
+        self.loop.note_request(link)
+        self.loop.note_reply(link)
         for _ in range(10):
             await asyncio.sleep(0)
         return self.yields - before
@@ -175,7 +175,7 @@ def test_what_a_worker_sends_unasked_keeps_nobody_awake(monkeypatch):
         await awake.step()
         before = awake.yields
         for _ in range(10):
-            awake.loop.replied("one")
+            awake.loop.note_reply("one")
             await asyncio.sleep(0)
         return awake.yields - before
 
@@ -188,8 +188,8 @@ def test_two_replies_in_one_turn_are_one_reason_to_stay_awake(monkeypatch):
     async def run():
         await awake.step()
         for _ in range(3):
-            awake.loop.asked("one")
-            awake.loop.replied("one")
+            awake.loop.note_request("one")
+            awake.loop.note_reply("one")
         turns = awake.yields
         await asyncio.sleep(0)
         return turns, awake.yields - turns
@@ -226,7 +226,7 @@ def test_the_loop_sleeps_where_others_are_at_work(monkeypatch, given):
 def test_a_link_that_is_gone_is_forgotten(monkeypatch):
     awake, link = Awake(monkeypatch), Worker()
     gone = weakref.ref(link)
-    awake.loop.replied(link)
+    awake.loop.note_reply(link)
     awake.loop.forget(Worker())
     assert gone() is awake.loop._link
     awake.loop.forget(link)

@@ -176,7 +176,7 @@ class AwakeLoop:
     """Keeps the event loop from sleeping until the next request of a lone client, while those come at once.
 
     A loop that spins takes a core, so it does not if other processes of the server are at work (unless ``alone()``) or
-    any process waits for a core. Hot: ``asked`` and ``replied`` run once per step.
+    any process waits for a core. Hot: ``note_request`` and ``note_reply`` run once per step.
     """
 
     def __init__(self, alone: Callable[[], bool]) -> None:
@@ -187,11 +187,11 @@ class AwakeLoop:
         self._look_s, self._may_spin = 0.0, False
         self._until_s, self._spins = 0.0, False
 
-    def asked(self, link: object) -> None:
+    def note_request(self, link: object) -> None:
         """A request was sent to this link's worker."""
         self._at_once = link is self._link and time.monotonic() - self._replied_s < _AWAKE_S
 
-    def replied(self, link: object) -> None:
+    def note_reply(self, link: object) -> None:
         """The worker has replied, and the reply was passed on."""
         self._link, self._replied_s = link, time.monotonic()
         if not self._at_once:
@@ -297,7 +297,7 @@ class WorkerLink:
                 self._lose(None)
                 return
             if sent == len(frame):
-                self._threads.awake.asked(self)
+                self._threads.awake.note_request(self)
                 busy = self._threads.busy
                 busy.add(self)
                 if len(busy) == 1:
@@ -336,7 +336,7 @@ class WorkerLink:
             if not self._open:  # the frame before this one ended the session
                 return True
             self._on_frame(frame)
-        self._threads.awake.replied(self)
+        self._threads.awake.note_reply(self)
         if self._cutter.bad:
             self._lose("protocol")
         return True
