@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import socket
 import threading
 import weakref
 from unittest.mock import Mock
@@ -9,8 +10,10 @@ from unittest.mock import Mock
 import pytest
 
 from paddock.errors import SessionGone
+from paddock.hosting.codec import encode
+from paddock.hosting.messages import LIMITS, Done
 from paddock.server import workers
-from paddock.server.workers import AwakeLoop, WorkerThreads
+from paddock.server.workers import AwakeLoop, WorkerLink, WorkerThreads
 
 
 class Worker:
@@ -232,6 +235,22 @@ def test_a_link_that_is_gone_is_forgotten(monkeypatch):
     awake.loop.forget(link)
     del link
     assert gone() is None
+
+
+def test_a_link_whose_session_ends_with_its_reply_is_not_held():
+    async def run():
+        threads, (near, far) = WorkerThreads(1), socket.socketpair()
+        child = Mock(fd=None, output_fd=None)
+        link = WorkerLink(
+            near, child, limits=LIMITS, threads=threads, on_frame=lambda _: link._let_go(), on_lost=Mock()
+        )
+        far.send(b"".join(encode(Done())))
+        link._readable()
+        far.close()
+        threads.close()
+        return threads.awake._link
+
+    assert asyncio.run(run()) is None
 
 
 @pytest.mark.parametrize(

@@ -175,8 +175,8 @@ def _kill_worker(starting: Future[Started]) -> None:
 class AwakeLoop:
     """Keeps the event loop from sleeping until the next request of a lone client, while those come at once.
 
-    A loop that spins takes a core, so it does not if other processes of the server are at work (unless ``alone()``) or
-    any process waits for a core. Hot: ``note_request`` and ``note_reply`` run once per step.
+    A loop that spins takes a core, so it sleeps while the server's other processes are at work (not ``alone()``) or any
+    process waits for a core. Hot: ``note_request`` and ``note_reply`` run once per step.
     """
 
     def __init__(self, alone: Callable[[], bool]) -> None:
@@ -336,7 +336,8 @@ class WorkerLink:
             if not self._open:  # the frame before this one ended the session
                 return True
             self._on_frame(frame)
-        self._threads.awake.note_reply(self)
+        if self._open:  # else the last frame ended the session
+            self._threads.awake.note_reply(self)
         if self._cutter.bad:
             self._lose("protocol")
         return True
