@@ -5,7 +5,7 @@ use strict;
 use warnings;
 
 my $MODULUS = 2**31;
-my %RULES = (make => \&make, reset => \&begin, step => \&step_each, state => \&state, call => \&attribute,
+my %RULES = (make => \&make, reset => \&begin, step => \&step_each, 'step rows' => \&step_rows, state => \&state, call => \&attribute,
     close => \&end, render => \&unsupported, snapshot => \&unsupported, restore => \&unsupported);
 my %envs;    # number => {goal, count, draw, steps, episode, phase}
 
@@ -17,8 +17,10 @@ while (defined(my $prefix = taken(20))) {
     my $at = 0;
     my $request = value(\$head, \$at);
     my $rule = $RULES{$request->{type}} || \&unsupported;
-    my $answer = eval { $rule->($request) };
-    my $reply = defined $answer
+    my $answer = eval { $rule->($request, $body) };
+    my $reply = defined $answer && $request->{type} eq 'step rows'
+        ? [dict(type => text('rows'), notes => $answer->[0], rows => int64(length $answer->[1])), $answer->[1]]
+        : defined $answer
         ? [dict(type => text('done'), value => $answer->[0]), $answer->[1]]
         : [dict(type => text('failed'), failure($@)), ''];
     give(pack('a4 V V Q<', 'PDK1', length $reply->[0], $number, length $reply->[1]), @$reply);
@@ -35,6 +37,7 @@ sub make {
         observation_space => text('{"paddock":1,"type":"Box","low":0,"high":2147483648,"shape":[2],"dtype":"int64"}'),
         action_space => text('{"paddock":1,"type":"Discrete","n":4,"start":0,"dtype":"int64"}'),
         metadata => dict(language => text('Perl')),
+        rows => truth(1),
     ), ''];
 }
 
@@ -58,19 +61,32 @@ sub step_each {
     return [list(@results), $body];
 }
 
+# The same as rows: the action is an int64, the results a double, two flags, and two int64 after six bytes of padding.
+sub step_rows {
+    my ($request, $body) = @_;
+    my $env = env(0);
+    my ($reward, $over, $info) = move($env, unpack('q<', $body));
+    return [list(list(int64(0), $info)), pack('d< C C x6', $reward, $over, 0) . seen($env)];
+}
+
 sub step {
     my ($env, $action, $offset) = @_;
     $action = unpack('q<', $action->{data}) if ref $action eq 'HASH';    # a NumPy integer
+    my ($reward, $over, $info) = move($env, $action);
+    return [list(observation($offset), float64($reward), truth($over), truth(0), $info), seen($env)];
+}
+
+sub move {
+    my ($env, $action) = @_;
     die ['RESET_NEEDED', "Cannot step $env->{phase}.", 'ResetNeeded'] if $env->{phase} ne 'running';
     die ['INVALID_ACTION', "action $action is outside Discrete(4).", 'InvalidAction'] if $action < 0 || $action > 3;
     die ['ENV_FAILED', 'three is not counted', 'ValueError'] if $action == 3;
     $env->{count} += $action;
     $env->{steps}++;
     advance($env);
-    my $over = $env->{count} >= $env->{goal};
+    my $over = $env->{count} >= $env->{goal} ? 1 : 0;
     $env->{phase} = 'ended' if $over;
-    my $info = dict(draw => int64($env->{draw}));
-    return [list(observation($offset), float64($action * 0.5), truth($over), truth(0), $info), seen($env)];
+    return ($action * 0.5, $over, dict(draw => int64($env->{draw})));
 }
 
 sub state {

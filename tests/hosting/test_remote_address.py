@@ -43,7 +43,7 @@ def test_id_is_the_decoded_end_of_the_path():
 def test_endpoint_is_the_environments_websocket():
     endpoint = parse(f"https://{SECRET}@h:1/ALE%2FPong-v5").endpoint()
     assert (endpoint.host, endpoint.port, endpoint.path, endpoint.secure) == ("h", 1, "/ALE%2FPong-v5/ws", True)
-    assert (endpoint.subprotocols, endpoint.authorization) == (("paddock.v1",), f"Bearer {SECRET}")
+    assert (endpoint.subprotocols, endpoint.authorization) == (("paddock.v2", "paddock.v1"), f"Bearer {SECRET}")
 
 
 def basic(user, password):

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 
 import paddock
-from paddock.hosting import worker
+from paddock.hosting.host import Host
 from paddock.hosting.launch import start_by
-from paddock.hosting.messages import Done
+from paddock.hosting.messages import Rows
 from paddock.spaces import Box, Discrete
 from paddock.vector.loop import SyncVectorEnv
 from paddock.vector.processes import ProcessVectorEnv
@@ -70,7 +70,7 @@ class Puppet(paddock.Env):
     def answer_steps_with(self, value, lane):
         """From now on, have this lane's worker answer every step with this value."""
         if self.lane == lane:
-            worker.step_in_place = lambda *_: Done(value)
+            Host.step_rows = lambda *_: Rows(value)
 
     def pid(self):
         return os.getpid()
@@ -130,12 +130,12 @@ class OddBools(Puppet):
         return np.zeros(3, np.bool_), 0.0, False, False, {}
 
     def write_odd_bytes(self, notes):
-        def step_in_place(host, block, request):
+        def step_rows(host, request, block):
             block.observations.view(np.uint8)[:] = 77
             block.terminations.view(np.uint8)[:] = 77
-            return Done(notes)
+            return Rows(notes)
 
-        worker.step_in_place = step_in_place
+        Host.step_rows = step_rows
 
 
 def processes(num_envs, *, make=Puppet, **options):

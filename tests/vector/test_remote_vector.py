@@ -1,10 +1,14 @@
 """Lanes at a server: one message a step, the same numbers as lanes here, and nothing believed that is not checked."""
 
+import re
+from functools import partial
+
 import numpy as np
 import pytest
 
 import paddock
 from paddock import AutoresetMode, LaneOptions
+from paddock.core.vector_env import lane_infos_from_wire, lane_infos_to_wire
 from paddock.errors import (
     AlreadyPendingCallError,
     ClosedEnvironmentError,
@@ -17,14 +21,14 @@ from paddock.errors import (
     ResetNeeded,
 )
 from paddock.hosting import messages as m
-from paddock.hosting.channel import DirectChannel
 from paddock.hosting.codec import decode_frame, encode
 from paddock.hosting.host import Host
 from paddock.hosting.judge import WallRules
 from paddock.spaces import Box, Dict, Discrete, Text, Tuple
 from paddock.vector import SyncVectorEnv
-from paddock.vector.lanes import HostedLanes, lane_infos_from_wire, lane_infos_to_wire
+from paddock.vector.lanes import HostedLanes
 from paddock.vector.remote import RemoteVectorEnv
+from tests.conformance.tiers import DirectChannel
 from tests.serving import serving
 from tests.vector.lockstep import assert_alike
 
@@ -86,9 +90,11 @@ class Passing(DirectChannel):
     def recv(self, timeout=None):
         request = self._sent.popleft()
         request = _passed(request)
-        reply = self._host.handle(request)
+        reply = self.host.handle(request)
         if self._spoil is not None:
             reply = self._spoil(request, reply)
+            if isinstance(request, m.Make):  # as an older server answers: then steps are values, which can be spoiled
+                reply = m.Done({**reply.value, "rows": False})
         return _passed(reply)
 
 
@@ -239,6 +245,41 @@ def test_a_lie_is_a_violation_and_ends_the_session(change, says):
         far.step(np.zeros(LANES, int))
 
 
+@pytest.mark.parametrize(
+    ("place", "value", "says"),
+    [
+        (0, np.float64(np.nan), "reward"),
+        (8, np.float64(1e12), "reward"),
+        (8 * LANES, np.uint8(2), "terminated"),
+        (9 * LANES + 1, np.uint8(255), "truncated"),
+        (32, np.float32(np.nan), "lane 0: observation"),
+        (None, b"", "step()"),
+        (None, bytes(8), "step()"),
+        (None, None, "step()"),
+    ],
+)
+def test_a_lie_in_rows_is_a_violation_too(place, value, says):
+    def recv(self, timeout=None):
+        reply = honest(self, timeout)
+        if type(reply) is not m.Rows:
+            return reply
+        rows = bytearray(reply.rows)
+        if place is None:
+            rows = value if value is None else rows + value if value else rows[:-8]
+        else:
+            rows[place : place + value.nbytes] = value.tobytes()
+        return m.Rows(reply.notes, reply.plain, rows)
+
+    honest = Passing.recv
+    far = hosted()
+    far.reset(seed=1)
+    far._channel.recv = partial(recv, far._channel)
+    with pytest.raises(EnvironmentViolation, match=re.escape(says)):
+        far.step(np.zeros(LANES, int))
+    with pytest.raises(ClosedEnvironmentError):
+        far.step(np.zeros(LANES, int))
+
+
 def test_another_number_of_lanes_than_asked_for_is_a_violation():
     with pytest.raises(EnvironmentViolation, match="num_envs"):
         hosted(lanes=LANES + 1)
@@ -265,7 +306,7 @@ def test_lanes_of_a_real_server():
                 paddock.make_vec(url, lanes, lanes=options) as far,
                 paddock.make(name, num_envs=lanes, lanes=options) as here,
             ):
-                assert repr(far) == f"RemoteVectorEnv({running.url}/{name}, num_envs={lanes}, wire paddock.v1)"
+                assert repr(far) == f"RemoteVectorEnv({running.url}/{name}, num_envs={lanes}, wire paddock.v2)"
                 here.action_space.seed(3)
                 assert_alike(far.reset(seed=2), here.reset(seed=2))
                 for _ in range(220):

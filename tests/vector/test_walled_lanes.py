@@ -8,10 +8,9 @@ import pytest
 
 import paddock
 from paddock.errors import DeadlineExceeded, EnvFailed, EnvironmentViolation, InvalidLanes, WorkerLost
-from paddock.hosting import worker as serving
 from paddock.hosting.host import Host
 from paddock.hosting.judge import WallRules
-from paddock.hosting.messages import Done, Failed
+from paddock.hosting.messages import Failed, Rows
 from paddock.hosting.worker import serve
 from paddock.spaces import Box, Dict, Discrete, MultiBinary, Text
 from paddock.vector import SyncVectorEnv
@@ -111,18 +110,18 @@ told = []
 
 
 def lying(honest):
-    def step_in_place(host, block, request):
-        done = honest(host, block, request)
-        for place, row in enumerate(request.envs):
+    def step_rows(host, request, block):
+        reply = honest(host, request, block)
+        for place, row in enumerate(request.envs or range(block.rows)):
             if told:
                 held = host._envs[row].env.unwrapped
                 if held.lie in LIES and (action_of(block, request, place, row) == LIE):
-                    value = LIES[held.lie][0](block, row, done.value)
-                    done = Done(value) if value is not None else done
+                    notes = LIES[held.lie][0](block, row, reply.notes)
+                    reply = Rows(notes) if notes is not None else reply
         told.clear()
-        return done
+        return reply
 
-    return step_in_place
+    return step_rows
 
 
 def action_of(block, request, place, row):
@@ -135,7 +134,7 @@ def build(what):
 
 def launcher():
     def behaviour(far):
-        serving.step_in_place = lying(serving.step_in_place)
+        Host.step_rows = lying(Host.step_rows)
         serve(far, Host(build, alone=True))
 
     return hostile.start(behaviour)
@@ -305,10 +304,10 @@ def test_a_worker_that_can_not_make_one_says_so(lanes_of):
 
 @pytest.mark.process
 def test_a_failure_of_a_whole_step_is_every_lanes(lanes_of, monkeypatch):
-    def fails(host, block, request):
+    def fails(host, request, block):
         return Failed("DEADLINE", "I say that I am late")
 
-    monkeypatch.setattr(serving, "step_in_place", fails)
+    monkeypatch.setattr(Host, "step_rows", fails)
     lanes = lanes_of(*honest(0, 1), workers=1)
     lanes.reset(seed=1)
     with pytest.raises(EnvFailed) as caught:

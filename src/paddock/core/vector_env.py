@@ -237,3 +237,30 @@ def _empty(num_envs: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> np.nd
     if large or max(shape, default=0) > _AXIS:
         dtype, shape = _OBJECT, ()  # one lane's array may be large; n times that would be too much
     return np.full(num_envs, None, dtype) if dtype.kind == "O" else np.zeros((num_envs, *shape), dtype)
+
+
+def lane_infos_to_wire(infos: Info) -> Info:
+    """Infos of lanes with lists in place of arrays of objects."""
+    plain: Info = {}
+    for key, value in infos.items():
+        if type(value) is dict:
+            plain[key] = lane_infos_to_wire(value)
+        else:
+            plain[key] = value.tolist() if isinstance(value, np.ndarray) and value.dtype.kind == "O" else value
+    return plain
+
+
+def lane_infos_from_wire(infos: Info, num_envs: int) -> Info:
+    """What ``lane_infos_to_wire`` was given: a list with one entry per lane and a mask beside it was an array."""
+    found: Info = {}
+    for key, value in infos.items():
+        found[key] = value
+        if f"_{key}" not in infos:
+            continue
+        if type(value) is dict:
+            found[key] = lane_infos_from_wire(value, num_envs)
+        elif type(value) is list and len(value) == num_envs:
+            found[key] = array = np.empty(num_envs, dtype=object)
+            for lane, one in enumerate(value):  # one by one: NumPy would make an array of arrays of it
+                array[lane] = one
+    return found

@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from paddock.errors import ClosedEnvironmentError, DeadlineExceeded, PaddockError, WorkerLost
-from paddock.hosting.messages import Close, Reply, Request, Resume
+from paddock.hosting.messages import Close, Request, Resume, StepReply
 from paddock.hosting.remote_address import RemoteAddress
 from paddock.hosting.remote_session import (
     CLOSE_GRACE_S,
@@ -99,7 +99,7 @@ class AsyncRemoteChannel:
             raise
         return self
 
-    async def ask(self, request: Request, timeout: float | None = None) -> Reply:
+    async def ask(self, request: Request, timeout: float | None = None) -> StepReply:
         """Send a request and wait for its reply; DeadlineExceeded after ``timeout`` seconds.
 
         A deadline or a cancelled task ends the wait; it does not undo the request.
@@ -119,7 +119,7 @@ class AsyncRemoteChannel:
         except asyncio.TimeoutError:
             raise DeadlineExceeded(f"No answer within {limit_s} s.{self._session.outage}") from None
 
-    async def _ask_at_once(self, request: Request, limit_s: float | None) -> Reply:
+    async def _ask_at_once(self, request: Request, limit_s: float | None) -> StepReply:
         """Hot: the usual step. ``_check`` watches its deadline; a timer would cost as much as the step."""
         number, commands = self._session.submit(request)
         waiter = self._waiters[number] = self._loop.create_future()
@@ -140,7 +140,7 @@ class AsyncRemoteChannel:
             self._ends_s.pop(number, None)
         return reply
 
-    async def _ask(self, request: Request) -> Reply:
+    async def _ask(self, request: Request) -> StepReply:
         session = self._session
         async with self._order:  # a task that waits for room keeps its place
             while not session.has_room:

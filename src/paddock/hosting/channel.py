@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections import deque
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
-from paddock.errors import ClosedEnvironmentError, NoAsyncCallError, WorkerLost
-from paddock.hosting.host import Host
-from paddock.hosting.messages import Close, Reply, Request
+from paddock.errors import WorkerLost
+from paddock.hosting.messages import Request, StepReply
 
 
 class Channel(Protocol):
@@ -16,40 +14,28 @@ class Channel(Protocol):
     def send(self, request: Request) -> None:
         """Send a request."""
 
-    def recv(self, timeout: float | None = None) -> Reply:
+    def recv(self, timeout: float | None = None) -> StepReply:
         """The reply to the oldest request without one; DeadlineExceeded after ``timeout`` seconds."""
 
-    def close(self) -> None:
-        """Free the far end; safe to call twice."""
-
-
-@runtime_checkable
-class Killable(Protocol):
-    """A channel whose far end can be killed at once."""
-
     def kill(self, reason: str | None = None, *, cause: str | None = None) -> WorkerLost:
-        """Kill the far end; returns what later calls will raise."""
-
-
-class DirectChannel:
-    """To a Host in this process, for tests: ``recv`` carries the request out."""
-
-    def __init__(self, host: Host) -> None:
-        self._host = host
-        self._sent: deque[Request] = deque()
-        self._closed = False
-
-    def send(self, request: Request) -> None:
-        if self._closed:
-            raise ClosedEnvironmentError("This channel is closed. Make the environment again.")
-        self._sent.append(request)
-
-    def recv(self, timeout: float | None = None) -> Reply:
-        if not self._sent:
-            raise NoAsyncCallError("recv() has no request to wait for. Call send(request) first.", "recv")
-        return self._host.handle(self._sent.popleft())
+        """Kill the far end at once, from any thread; returns what later calls will raise."""
 
     def close(self) -> None:
-        if not self._closed:
-            self._closed = True
-            self._host.handle(Close())
+        """Let the environments close, and free the far end; safe to call twice."""
+
+
+class PolledChannel(Channel, Protocol):
+    """A channel that can also be used beside others, by one thread that waits for all of them."""
+
+    @property
+    def pending(self) -> bool:
+        """Whether the far end still owes a reply, an abandoned one included."""
+
+    def fileno(self) -> int:
+        """Readable when ``poll`` may have a reply."""
+
+    def poll(self) -> StepReply | None:
+        """The next reply that was not abandoned, or None; never waits."""
+
+    def abandon(self) -> None:
+        """Throw away the replies to what was sent so far, when they come."""

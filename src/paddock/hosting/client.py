@@ -9,25 +9,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from types import TracebackType
-from typing import Any, Literal, Protocol, SupportsFloat, TypeVar
+from typing import Any, Protocol, SupportsFloat
 
-import msgspec
 import numpy as np
 
 from paddock.core.env import Env, Info
 from paddock.core.spec import EnvSpec
-from paddock.core.spec_json import decode_spec
 from paddock.core.state import State
-from paddock.errors import BadFrame, ClosedEnvironmentError, PaddockError, ResetNeeded, WorkerLost
+from paddock.errors import ClosedEnvironmentError, PaddockError, ResetNeeded, WorkerLost
 from paddock.hosting import messages as m
-from paddock.hosting.channel import Channel, Killable
-from paddock.hosting.judge import TRUSTING, Judge, ReplyReader, WallRules, check_description, check_spaces, check_spec
+from paddock.hosting.channel import Channel
+from paddock.hosting.judge import Judge, WallRules
 from paddock.seeding import to_seed
-from paddock.spaces import Discrete, Space
-from paddock.spaces.json_form import from_json
+from paddock.spaces import Space
 
 _NUMBER = 0  # the channel holds this environment alone
-_UNMADE = Discrete(1)  # stands in for the observation space until the environment is made
 _OWN_NAMES = {"observation_space", "action_space", "metadata", "render_mode", "spec", "np_random"}
 
 
@@ -50,9 +46,9 @@ class HostedEnv(Env[Any, Any]):
         self._closed = False
         self._ordered = wall is not None and wall.ordered
         self._needs_reset = self._ordered
-        self._reader: ReplyReader = TRUSTING if wall is None else Judge(_UNMADE, wall)
+        self._judge = Judge(rules=wall)
         try:
-            self._ask(m.Make(_NUMBER, what), partial(_adopt, self, spaces=spaces, wall=wall))
+            self._ask(m.Make(_NUMBER, what), partial(_adopt, self, spaces=spaces))
         except BaseException:
             channel.close()
             raise
@@ -72,21 +68,20 @@ class HostedEnv(Env[Any, Any]):
         )
 
     def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Any, Info]:
-        found: tuple[Any, Info] = self._ask(
-            m.Reset(_NUMBER, None if seed is None else to_seed(seed), options), self._reader.reset
-        )
+        found: tuple[Any, Info] = self._ask(m.Reset(_NUMBER, None if seed is None else to_seed(seed), options))
         self._needs_reset = False
         return found
 
     def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, Info]:
         if self._needs_reset:
             raise ResetNeeded("Cannot call `env.step()` before `env.reset()`, nor after the end of an episode.")
-        result = self._ask(m.Step([_NUMBER], [action]), self._reader.step)
-        self._needs_reset = self._ordered and (result[2] or result[3])
+        result = self._ask(self._judge.request_step(action))
+        if self._ordered and (result[2] or result[3]):
+            self._needs_reset = True
         return result  # type: ignore[no-any-return]
 
     def render(self) -> Any:
-        return self._ask(m.Render(_NUMBER), partial(self._reader.render, mode=self.render_mode))
+        return self._ask(m.Render(_NUMBER))
 
     def close(self) -> None:
         if not self._closed:
@@ -95,10 +90,7 @@ class HostedEnv(Env[Any, Any]):
 
     def abandon(self) -> None:
         """Kill the far end at once, from any thread: a call that waits for an answer raises WorkerLost."""
-        if isinstance(self._channel, Killable):
-            self._channel.kill("was ended: its answer is no longer needed")
-        else:
-            self.close()
+        self._channel.kill("was ended: its answer is no longer needed")
 
     def worker_output(self) -> str:
         """What its worker has printed, if that is kept: it is behind a wall, elsewhere it goes to stderr."""
@@ -107,22 +99,22 @@ class HostedEnv(Env[Any, Any]):
 
     def state(self) -> State:
         """The state at the far end. See :func:`paddock.state`."""
-        return State(*self._ask(m.State(_NUMBER), self._reader.state))
+        return State(*self._ask(m.State(_NUMBER)))
 
     def episode(self) -> tuple[str | None, int | None]:
         """The episode's id and the steps taken in it."""
-        episode_id, step_count, _ = self._ask(m.State(_NUMBER), self._reader.state)
+        episode_id, step_count, _ = self._ask(m.State(_NUMBER))
         return episode_id, step_count
 
     def public_state(self) -> Any:
         """What the environment chose to show."""
-        return self._ask(m.State(_NUMBER), self._reader.state)[2]
+        return self._ask(m.State(_NUMBER))[2]
 
     def snapshot(self) -> bytes:
-        return self._ask(m.Snapshot(_NUMBER), self._reader.snapshot)  # type: ignore[no-any-return]
+        return self._ask(m.Snapshot(_NUMBER))  # type: ignore[no-any-return]
 
     def restore(self, snapshot: bytes) -> None:
-        self._ask(m.Restore(_NUMBER, snapshot), lambda value: None)
+        self._ask(m.Restore(_NUMBER, snapshot))
         self._needs_reset = False  # whether it had ended when it was taken, only the far end knows
 
     def has_wrapper_attr(self, name: str) -> bool:
@@ -137,11 +129,11 @@ class HostedEnv(Env[Any, Any]):
         return self._get(name)
 
     def set_wrapper_attr(self, name: str, value: Any, *, force: bool = True) -> bool:
-        return self._call(name, [value], {"force": force}, how="set")  # type: ignore[no-any-return]
+        return self._ask(m.Call(_NUMBER, name, [value], {"force": force}, "set"))  # type: ignore[no-any-return]
 
     def call(self, name: str, *args: Any, **kwargs: Any) -> Any:
         """The far end's attribute, called with the arguments if it is callable."""
-        return self._call(name, list(args), kwargs)
+        return self._ask(m.Call(_NUMBER, name, list(args), kwargs))
 
     @property
     def np_random(self) -> np.random.Generator:
@@ -157,19 +149,13 @@ class HostedEnv(Env[Any, Any]):
         return self._get("np_random_seed")  # type: ignore[no-any-return]
 
     def _find(self, name: str) -> str:
-        return self._ask(m.Call(_NUMBER, name, how="has"), self._reader.attribute_kind)  # type: ignore[no-any-return]
+        return self._ask(m.Call(_NUMBER, name, how="has"))  # type: ignore[no-any-return]
 
     def _get(self, name: str) -> Any:
-        return self._call(name, [], {}, how="get")
+        return self._ask(m.Call(_NUMBER, name, how="get"))
 
-    def _call(
-        self, name: str, args: list[Any], kwargs: dict[str, Any], how: Literal["call", "get", "set"] = "call"
-    ) -> Any:
-        # What setting returns is not the attribute's value.
-        read_as = f"set_wrapper_attr({name!r})" if how == "set" else name
-        return self._ask(m.Call(_NUMBER, name, args, kwargs, how), partial(self._reader.value, name=read_as))
-
-    def _ask(self, request: m.Request, read: Callable[[Any], Any]) -> Any:
+    def _ask(self, request: m.Request, then: Callable[[Any], None] | None = None) -> Any:
+        """What came of a request; ``then`` takes it too, and may still find it false."""
         if self._closed:
             raise ClosedEnvironmentError("This environment is closed. Make it again.")
         try:
@@ -178,10 +164,11 @@ class HostedEnv(Env[Any, Any]):
             raise WorkerLost(_with_advice(str(error)), cause=error.cause) from None
         reply = self._channel.recv()
         try:
-            if isinstance(reply, m.Failed):
-                raise self._reader.failure(reply)
-            return read(reply.value)
-        except self._reader.ends as error:
+            found = self._judge.read(request, reply)
+            if then is not None:
+                then(found)
+            return found
+        except self._judge.ends as error:
             raise kill_because(error, self._channel) from None
 
 
@@ -194,37 +181,15 @@ def _with_advice(text: str) -> str:
 
 def kill_because(error: PaddockError, channel: Channel | AsyncChannel) -> PaddockError:
     """Kill the far end of a channel because of what it said; returns the error to raise."""
-    if not isinstance(channel, Killable):
-        channel.close()
-        return error
     text, cause = str(error).rstrip("."), getattr(error, "cause", "ended")
     lost = channel.kill(text if cause == "memory" else f"was ended: {text}", cause=cause)
     return lost if isinstance(error, WorkerLost) else error
 
 
-def read_description(value: Any) -> m.Description:
-    """The Description in the reply to a Make."""
-    try:
-        return msgspec.convert(value, m.Description)
-    except msgspec.ValidationError as error:
-        raise BadFrame(f"The reply does not describe an environment: {error}.") from None
-
-
-def read_spaces(described: m.Description) -> tuple[Space[Any], Space[Any]]:
-    """Rebuild the observation and the action space."""
-    observations, actions = described.observation_space, described.action_space
-    if observations is None or actions is None:
-        raise BadFrame(f"The environment has spaces of its own classes ({described.custom}), which have no wire form.")
-    return from_json(observations), from_json(actions)
-
-
-Read = TypeVar("Read")
-
-
 class AsyncChannel(Protocol):
     """What AsyncHostedEnv needs of a channel."""
 
-    async def ask(self, request: m.Request, timeout: float | None = None) -> m.Reply:
+    async def ask(self, request: m.Request, timeout: float | None = None) -> m.StepReply:
         """Send a request and wait for its reply."""
 
     def kill(self, reason: str | None = None, *, cause: str | None = None) -> WorkerLost:
@@ -246,8 +211,8 @@ class AsyncHostedEnv:
     render_mode: str | None
     spec: EnvSpec | None
 
-    def __init__(self, channel: AsyncChannel, reader: ReplyReader) -> None:
-        self._channel, self._reader = channel, reader
+    def __init__(self, channel: AsyncChannel, rules: WallRules | None) -> None:
+        self._channel, self._judge = channel, Judge(rules=rules)
         self._closed = False
 
     @classmethod
@@ -255,9 +220,9 @@ class AsyncHostedEnv:
         cls, channel: AsyncChannel, what: dict[str, Any], *, wall: WallRules | None = None
     ) -> AsyncHostedEnv:
         """Make the environment that ``what`` describes; closes the channel if that fails. ``wall``: see HostedEnv."""
-        env = cls(channel, TRUSTING if wall is None else Judge(_UNMADE, wall))
+        env = cls(channel, wall)
         try:
-            await env._ask(m.Make(_NUMBER, what), partial(_adopt, env, wall=wall))
+            await env._ask(m.Make(_NUMBER, what), partial(_adopt, env))
         except BaseException:
             await channel.close()
             raise
@@ -265,33 +230,31 @@ class AsyncHostedEnv:
 
     async def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Any, Info]:
         """Begin an episode: observation and info."""
-        request = m.Reset(_NUMBER, None if seed is None else to_seed(seed), options)
-        return await self._ask(request, self._reader.reset)
+        return await self._ask(m.Reset(_NUMBER, None if seed is None else to_seed(seed), options))  # type: ignore[no-any-return]
 
     async def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, Info]:
         """Observation, reward, terminated, truncated, info."""
-        return await self._ask(m.Step([_NUMBER], [action]), self._reader.step)
+        return await self._ask(self._judge.request_step(action))  # type: ignore[no-any-return]
 
     async def render(self) -> Any:
         """What the environment's ``render`` returned."""
-        return await self._ask(m.Render(_NUMBER), partial(self._reader.render, mode=self.render_mode))
+        return await self._ask(m.Render(_NUMBER))
 
     async def state(self) -> State:
         """The state at the far end. See :func:`paddock.state`."""
-        return State(*await self._ask(m.State(_NUMBER), self._reader.state))
+        return State(*await self._ask(m.State(_NUMBER)))
 
     async def snapshot(self) -> bytes:
         """What ``restore`` goes on from."""
-        return await self._ask(m.Snapshot(_NUMBER), self._reader.snapshot)
+        return await self._ask(m.Snapshot(_NUMBER))  # type: ignore[no-any-return]
 
     async def restore(self, snapshot: bytes) -> None:
         """Go on from a snapshot."""
-        await self._ask(m.Restore(_NUMBER, snapshot), lambda value: None)
+        await self._ask(m.Restore(_NUMBER, snapshot))
 
     async def call(self, name: str, *args: Any, **kwargs: Any) -> Any:
         """The far end's attribute, called with the arguments if it is callable."""
-        request = m.Call(_NUMBER, name, list(args), kwargs)
-        return await self._ask(request, partial(self._reader.value, name=name))
+        return await self._ask(m.Call(_NUMBER, name, list(args), kwargs))
 
     async def close(self) -> None:
         """Close the environment and its channel; safe to call twice."""
@@ -311,33 +274,23 @@ class AsyncHostedEnv:
         where = getattr(self._channel, "address", None)
         return f"AsyncHostedEnv({where}, wire paddock.v1)" if where is not None else "AsyncHostedEnv()"
 
-    async def _ask(self, request: m.Request, read: Callable[[Any], Read]) -> Read:
+    async def _ask(self, request: m.Request, then: Callable[[Any], None] | None = None) -> Any:
         if self._closed:
             raise ClosedEnvironmentError("This environment is closed. Make it again.")
         reply = await self._channel.ask(request)
         try:
-            if isinstance(reply, m.Failed):
-                raise self._reader.failure(reply)
-            return read(reply.value)
-        except self._reader.ends as error:
+            found = self._judge.read(request, reply)
+            if then is not None:
+                then(found)
+            return found
+        except self._judge.ends as error:
             raise kill_because(error, self._channel) from None
 
 
 def _adopt(
-    env: HostedEnv | AsyncHostedEnv,
-    value: Any,
-    *,
-    spaces: tuple[Space[Any], Space[Any]] | None = None,
-    wall: WallRules | None,
+    env: HostedEnv | AsyncHostedEnv, described: m.Description, *, spaces: tuple[Space[Any], Space[Any]] | None = None
 ) -> None:
     """Give ``env`` what the reply to its Make describes."""
-    if wall is None:
-        described = read_description(value)
-        env.observation_space, env.action_space = spaces or read_spaces(described)
-        env.spec = None if described.spec is None else decode_spec(described.spec)
-    else:
-        described = check_description(value, wall)
-        env.observation_space, env.action_space = spaces or check_spaces(described, wall)
-        env.spec = check_spec(described)
-        env._reader = Judge(env.observation_space, wall)
+    env.observation_space, env.action_space = env._judge.spaces(described, spaces)
+    env.spec = env._judge.spec(described)
     env.metadata, env.render_mode = described.metadata, described.render_mode

@@ -10,8 +10,6 @@ import struct
 from typing import Any
 
 import msgspec
-import numpy as np
-from numpy.typing import NDArray
 
 from paddock.errors import BadFrame, NotTransferable
 from paddock.hosting.messages import (
@@ -31,25 +29,16 @@ from paddock.hosting.messages import (
     Render,
     Reset,
     Restore,
+    Rows,
     Snapshot,
     State,
     Step,
     StepJson,
+    StepRows,
     Waiting,
     Welcome,
 )
-from paddock.hosting.values import (
-    ATOMS,
-    DTYPE_OF_NAME,
-    FIXED,
-    NAME_OF_DTYPE,
-    NAME_OF_SCALAR,
-    Pickler,
-    Piece,
-    Reader,
-    Unpickler,
-    Writer,
-)
+from paddock.hosting.values import Pickler, Piece, Reader, Unpickler, Writer
 
 _MAGIC = b"PDK1"
 PREFIX = struct.Struct("<4sIIQ")  # magic, bytes of the head, number of the request, bytes of the body
@@ -59,10 +48,12 @@ NUMBER_AT = 8  # where the number is in the prefix
 # A body up to this size is sent in one part with the head; a copy is cheaper than a second buffer.
 _JOINED_BYTES = 1 << 16
 
-# Which fields are values, and what must arrive in them. Step and Done come first: they are the hot ones.
+# Which fields are values, and what must arrive in them.
 _VALUE_FIELDS: dict[type, dict[str, type | tuple[type, ...]]] = {
-    Step: {"actions": (list, type(None))},
+    Step: {"actions": list},
+    StepRows: {"actions": (list, type(None))},
     Done: {"value": object},
+    Rows: {"notes": (list, type(None))},
     Make: {"what": dict},
     Reset: {"seed": (int, type(None)), "options": object},
     Restore: {"snapshot": bytes},
@@ -97,6 +88,7 @@ _DECODER: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(
     Make
     | _Reset
     | Step
+    | StepRows
     | StepJson
     | State
     | Render
@@ -106,6 +98,7 @@ _DECODER: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(
     | Close
     | Refuse
     | Done
+    | Rows
     | _Failed
     | Outcome
     | Attach
@@ -131,22 +124,23 @@ def encode(
     named in the user's terms (``info['viewer']`` rather than ``value[0][4]['viewer']``). ``pickler`` is for requests to
     a far end that trusts this one.
     """
-    usual = None
-    if type(message) is Step and message.envs == [0] and message.actions is not None and len(message.actions) == 1:
-        usual = step_frame(message.actions[0], number)
-    elif type(message) is Done and type(message.value) is list and len(message.value) == 1:
-        usual = result_frame(message.value[0], number)
-    if usual is not None:
-        return [usual]
-    pieces: list[Piece] = []
-    body_bytes = 0
-    if not _has_no_values(message):
+    kind = type(message)
+    rows: Any = message.rows if kind is StepRows or kind is Rows else None  # type: ignore[union-attr]
+    pieces: list[Piece] = [] if rows is None else [rows]
+    body_bytes = 0 if rows is None else len(rows)
+    if _has_values(message):
         writer = Writer(limits, pickler)
         try:
             message = _write_values(message, writer)
         except NotTransferable as error:
             raise _name_place(error, answers) from None
-        pieces, body_bytes = writer.pieces, writer.size
+        pieces += writer.pieces
+        body_bytes += writer.size
+    elif rows is not None:  # hot: nearly every step
+        plain: bool = message.plain  # type: ignore[union-attr]
+        message = Rows(None, plain, body_bytes) if kind is Rows else StepRows([], None, plain, body_bytes)
+    if body_bytes > limits.body_bytes:
+        raise NotTransferable(f"This {kind.__name__} has {body_bytes} bytes, at most {limits.body_bytes} are read.")
     try:
         head = _ENCODER.encode(message)
     except (OverflowError, UnicodeError, TypeError) as error:  # in a field that is not a value: an attribute's name
@@ -170,7 +164,10 @@ def decode_prefix(prefix: bytes | bytearray | memoryview, *, limits: Limits = LI
     magic, head_bytes, number, body_bytes = PREFIX.unpack(prefix)
     if magic != _MAGIC:
         raise BadFrame(f"a frame begins with {_MAGIC!r}, got {magic!r}")
-    _check_sizes(head_bytes, body_bytes, limits)
+    if head_bytes > limits.head_bytes:
+        raise BadFrame(f"the head has {head_bytes} bytes, at most {limits.head_bytes} are read")
+    if body_bytes > limits.body_bytes or body_bytes & 7:
+        raise BadFrame(f"the body has {body_bytes} bytes, expected a multiple of 8 up to {limits.body_bytes}")
     return number, head_bytes, body_bytes
 
 
@@ -181,8 +178,10 @@ def decode(
     limits: Limits = LIMITS,
     unpickler: Unpickler | None = None,
 ) -> Message:
-    """The message. Its arrays are writable views of ``body``: give each message a body of its own."""
-    _check_sizes(len(head), len(body), limits)
+    """The message, of the sizes that ``decode_prefix`` returned.
+
+    Its arrays are writable views of ``body``: give each message a body of its own.
+    """
     if len(head) > SCAN_BYTES:
         check_keys(bytes(head))
     try:
@@ -190,9 +189,11 @@ def decode(
     except _UNREADABLE as error:
         raise BadFrame(f"the head is not a message: {str(error)[:200]}") from None
     kind = type(message)
-    if kind is not Done:
+    if (kind is Rows or kind is StepRows) and message.rows is not None:
+        message, body = _read_rows(message, body)
+    if kind is not Done and kind is not Rows:
         _check_env(message)
-    if not body and _has_no_values(message):
+    if not body and not _has_values(message):
         return message  # type: ignore[no-any-return]
     reader = Reader(body, limits, unpickler)
     fields = _VALUE_FIELDS.get(_CLASS_OF_TWIN.get(kind, kind))
@@ -216,22 +217,41 @@ def decode_frame(
     return number, decode(data[PREFIX_BYTES:body_at], bytearray(data[body_at:]), limits=limits, unpickler=unpickler)
 
 
-def _has_no_values(message: Any) -> bool:
+def _has_values(message: Any) -> bool:
     kind = type(message)
-    if kind is Done or kind is Step:
-        return (message.value if kind is Done else message.actions) is None
-    return kind not in _VALUE_FIELDS and kind not in _CLASS_OF_TWIN
+    if kind is Done:
+        return message.value is not None
+    if kind is Rows:
+        return message.notes is not None
+    if kind is StepRows:
+        return message.actions is not None
+    return kind in _VALUE_FIELDS or kind in _CLASS_OF_TWIN
 
 
-def _check_sizes(head_bytes: int, body_bytes: int, limits: Limits) -> None:
-    if head_bytes > limits.head_bytes:
-        raise BadFrame(f"the head has {head_bytes} bytes, at most {limits.head_bytes} are read")
-    if body_bytes > limits.body_bytes or body_bytes & 7:
-        raise BadFrame(f"the body has {body_bytes} bytes, expected a multiple of 8 up to {limits.body_bytes}")
+def is_step_rows(frame: bytes) -> bool:
+    """Whether this is a sound frame of StepRows with nothing but rows. Hot: a server passes these on unread."""
+    if len(frame) < PREFIX_BYTES:
+        return False
+    magic, head_bytes, _, size = PREFIX.unpack_from(frame)
+    if magic != _MAGIC or PREFIX_BYTES + head_bytes + size != len(frame) or size & 7:
+        return False
+    head = frame[PREFIX_BYTES : PREFIX_BYTES + head_bytes]
+    return any(head == _ENCODER.encode(StepRows([], None, plain, size)) for plain in (False, True))
+
+
+def _read_rows(message: Any, body: bytearray) -> tuple[Rows | StepRows, bytearray]:
+    """The message with its rows, and what of the body is left for values."""
+    size = message.rows
+    if type(size) is not int or not 0 <= size <= len(body) or size & 7:
+        raise BadFrame(f"{size!r:.40} of the {len(body)} bytes of a body can't be rows")
+    rows = body if size == len(body) else memoryview(body)[:size]
+    if type(message) is Rows:
+        return Rows(message.notes, message.plain, rows), body[size:]
+    return StepRows(message.envs, message.actions, message.plain, rows), body[size:]
 
 
 def _check_env(message: Any) -> None:
-    if type(message) is Step:
+    if type(message) is Step or type(message) is StepRows:
         envs = message.envs
         if envs and not 0 <= min(envs) <= max(envs) < ENV_LIMIT:
             raise BadFrame(f"a Step names an environment outside 0 to {ENV_LIMIT - 1}")
@@ -245,14 +265,12 @@ def _write_values(message: Any, writer: Writer) -> Any:
     kind = type(message)
     if kind is Done:
         return Done(writer.add(message.value, "value"))
-    if kind is Step:
-        return Step(message.envs, writer.add(message.actions, "actions"))
     if kind is Failed:
         return Failed(**writer.failed_fields(message))
-    fields = _VALUE_FIELDS.get(kind)
-    if fields is None:
-        return message
-    return msgspec.structs.replace(message, **{name: writer.add(getattr(message, name), name) for name in fields})
+    changed = {name: writer.add(getattr(message, name), name) for name in _VALUE_FIELDS[kind]}
+    if kind is StepRows or kind is Rows:
+        changed["rows"] = None if message.rows is None else len(message.rows)
+    return msgspec.structs.replace(message, **changed)
 
 
 def _read_values(message: Any, fields: dict[str, Any], reader: Reader) -> Any:
@@ -279,8 +297,10 @@ _PARTS_OF_STEP = ("observation", "reward", "terminated", "truncated", "info")
 def _name_place(error: NotTransferable, answers: Message | None) -> NotTransferable:
     """The error with the place in a reply as the user knows it."""
     path = error.path
-    if isinstance(answers, Step) and (place := re.search(r"value\[(\d+)\]\[([0-4])\]", path)):
+    if isinstance(answers, (Step, StepRows, StepJson)) and (place := re.search(r"value\[(\d+)\]\[([0-4])\]", path)):
         shown = _PARTS_OF_STEP[int(place[2])]
+    elif isinstance(answers, StepRows) and (place := re.search(r"notes\[(\d+)\]\[([12])\]", path)):
+        shown = ("info", "observation")[int(place[2]) - 1]
     elif isinstance(answers, Reset) and (place := re.search(r"value\[([01])\]", path)):
         shown = ("observation", "info")[int(place[1])]
     elif isinstance(answers, (Call, Render)) and (place := re.search("value", path)):
@@ -289,206 +309,6 @@ def _name_place(error: NotTransferable, answers: Message | None) -> NotTransfera
         return error
     renamed = path[: place.start()] + shown + path[place.end() :]
     return NotTransferable(str(error).replace(path, renamed, 1), path=renamed, kind=error.kind)
-
-
-# The frames of one environment's step, written and read directly; the bytes are the same as above. Whatever is unusual
-# (an info with entries, a space with parts, several environments) is None here and takes the way above.
-#
-# Splitting a head by its known beginning and end is safe only because what is between them is
-# decoded, or was seen before, as exactly one value. Hot: this is most of what a cheap step costs.
-
-
-_encode = _ENCODER.encode
-_decode = msgspec.msgpack.Decoder().decode
-
-# A Step of environment 0 up to its action, and a Done up to its observation.
-_STEP = b"\x83\xa4type\xa4step\xa4envs\x91\x00\xa7actions\x91"
-_DONE = b"\x82\xa4type\xa4done\xa5value\x91\x95"
-_ACTION_AT = PREFIX_BYTES + len(_STEP)
-_OBSERVATION_AT = PREFIX_BYTES + len(_DONE)
-# After the observation: reward as a float, terminated, truncated, an empty info.
-_REST = struct.Struct(">cd2sc")
-_REST_BYTES = _REST.size
-_FLOAT, _EMPTY = b"\xcb", b"\x80"
-_FLAGS = {
-    (False, False): b"\xc2\xc2",
-    (False, True): b"\xc2\xc3",
-    (True, False): b"\xc3\xc2",
-    (True, True): b"\xc3\xc3",
-}
-_BOOLS = {flags: bools for bools, flags in _FLAGS.items()}
-
-_HEAD_BYTES = 1 << 10  # usual heads are much shorter; what may not be sound is not decoded at any length
-_SMALL_BYTES = 1 << 14  # of an array: larger ones are lent, not copied
-_WORD = 1 << 63
-_SMALL = frozenset([*range(0x80), *range(0xE0, 0x100), 0xC0, 0xC2, 0xC3])  # numbers of one byte, None, False, True
-_MOST_MARKERS = 64
-
-# A NumPy scalar up to its bytes, by its type, and back. Not of bools, whose byte must be looked at.
-_SCALAR_OF_KIND = {
-    kind: _encode({"$": "scalar", "dtype": name, "data": bytes(np.dtype(name).itemsize)})[: -np.dtype(name).itemsize]
-    for kind, name in NAME_OF_SCALAR.items()
-    if len(name) == 3 and name != "|b1"
-}
-_DTYPE_OF_SCALAR = {scalar: np.dtype(NAME_OF_SCALAR[kind]) for kind, scalar in _SCALAR_OF_KIND.items()}
-(_SCALAR_BYTES,) = set(map(len, _DTYPE_OF_SCALAR))
-
-# The marker of arrays of a dtype and shape, and back. Cleared as a whole when a peer sends too many.
-_marker_of: dict[tuple[Any, tuple[int, ...]], bytes] = {}
-_array_of: dict[bytes, tuple[np.dtype[Any], tuple[int, ...], int]] = {}
-
-
-def step_frame(action: Any, number: int) -> bytes | None:
-    """The frame that asks to step environment 0; None if the action is unusual."""
-    written = _write_usual(action)
-    if written is None:
-        return None
-    plain, body = written
-    return b"".join((PREFIX.pack(_MAGIC, len(_STEP) + len(plain), number, len(body)), _STEP, plain, body))
-
-
-def result_frame(result: Any, number: int) -> bytes | None:
-    """The frame of the reply with these five results of one environment; None if they are unusual."""
-    if type(result) is not list or len(result) != 5:
-        return None
-    observation, reward, terminated, truncated, info = result
-    if type(reward) is not float or type(info) is not dict or info:
-        return None
-    if type(terminated) is not bool or type(truncated) is not bool:
-        return None
-    written = _write_usual(observation)
-    if written is None:
-        return None
-    plain, body = written
-    rest = _REST.pack(_FLOAT, reward, _FLAGS[terminated, truncated], _EMPTY)
-    head_bytes = len(_DONE) + len(plain) + _REST_BYTES
-    return b"".join((PREFIX.pack(_MAGIC, head_bytes, number, len(body)), _DONE, plain, rest, body))
-
-
-def _write_usual(value: Any) -> tuple[bytes, bytes] | None:
-    """What is in the head and in the body for a number, a NumPy scalar, or a small array; None for anything else."""
-    kind = type(value)
-    if (kind is int and -_WORD <= value < _WORD) or kind in FIXED:
-        return _encode(value), b""
-    if kind is np.ndarray:
-        marker = _marker(value)
-        return None if marker is None else (marker, _pad(value))
-    scalar = _SCALAR_OF_KIND.get(kind)
-    return None if scalar is None else (scalar + value.tobytes(), b"")
-
-
-def decode_step_frame(frame: bytes) -> tuple[int, Message] | None:
-    """The number and the message of a frame as ``step_frame`` or ``result_frame`` writes it; None for any other."""
-    if len(frame) <= PREFIX_BYTES:
-        return None
-    magic, head_bytes, number, body_bytes = PREFIX.unpack_from(frame)
-    end = PREFIX_BYTES + head_bytes
-    if magic != _MAGIC or end + body_bytes != len(frame) or head_bytes > _HEAD_BYTES:
-        return None
-    if frame.startswith(_DONE, PREFIX_BYTES):
-        at = end - _REST_BYTES
-        if at <= _OBSERVATION_AT:
-            return None
-        float_, reward, flags, empty = _REST.unpack_from(frame, at)
-        bools = _BOOLS.get(flags)
-        if float_ != _FLOAT or empty != _EMPTY or bools is None:
-            return None
-        found = _value(frame, _OBSERVATION_AT, at, end)
-        return None if found is _UNUSUAL else (number, Done([[found, reward, *bools, {}]]))
-    if frame.startswith(_STEP, PREFIX_BYTES):
-        found = _value(frame, _ACTION_AT, end, end)
-        return None if found is _UNUSUAL else (number, Step([0], [found]))
-    return None
-
-
-def is_step_frame(frame: bytes) -> bool:
-    """Whether this is a sound frame as ``step_frame`` writes it. Does not build the message."""
-    if not frame.startswith(_STEP, PREFIX_BYTES):
-        return False
-    magic, head_bytes, _, body_bytes = PREFIX.unpack_from(frame)
-    end: int = PREFIX_BYTES + head_bytes
-    if magic != _MAGIC or end + body_bytes != len(frame) or head_bytes > _HEAD_BYTES:
-        return False
-    plain = frame[_ACTION_AT:end]
-    known = _array_of.get(plain)
-    if known is not None:
-        return known[2] == len(frame) - end
-    scalar = _DTYPE_OF_SCALAR.get(plain[:_SCALAR_BYTES])
-    if scalar is not None:
-        return len(plain) == _SCALAR_BYTES + scalar.itemsize and end == len(frame)
-    return len(plain) == 1 and plain[0] in _SMALL and end == len(frame)
-
-
-class _Unusual:
-    pass
-
-
-_UNUSUAL: Any = _Unusual()
-
-
-def _value(frame: bytes, start: int, end: int, body_at: int) -> Any:
-    """The one value whose bytes in the head these are, with the whole body."""
-    plain = frame[start:end]
-    known = _array_of.get(plain)
-    if known is not None:
-        dtype, shape, size = known
-        if size != len(frame) - body_at:
-            return _UNUSUAL
-        return np.ndarray(shape, dtype, bytearray(frame[body_at:]))
-    scalar = _DTYPE_OF_SCALAR.get(plain[:_SCALAR_BYTES])
-    if scalar is not None and len(plain) == _SCALAR_BYTES + scalar.itemsize and body_at == len(frame):
-        return np.frombuffer(plain, scalar, 1, _SCALAR_BYTES)[0]
-    try:
-        value = _decode(plain)
-    except (msgspec.MsgspecError, ValueError, RecursionError):
-        return _UNUSUAL
-    if type(value) in ATOMS and body_at == len(frame):
-        return value
-    if type(value) is dict:
-        _learn(plain, value)
-    return _UNUSUAL
-
-
-def _learn(plain: bytes, marker: dict[Any, Any]) -> None:
-    """Remember an array's marker, if these are the very bytes that this end would write for it."""
-    if set(marker) != {"$", "dtype", "shape", "offset"} or marker["$"] != "array":
-        return
-    name, shape = marker["dtype"], marker["shape"]
-    if type(name) is not str or type(shape) is not list or len(shape) > 32 or not all(type(n) is int for n in shape):
-        return
-    dtype = DTYPE_OF_NAME.get(name)
-    if dtype is None or dtype.kind == "b" or any(not 0 < n < _SMALL_BYTES for n in shape):
-        return
-    size = dtype.itemsize
-    for n in shape:
-        size *= n
-    if size < _SMALL_BYTES and plain == _encode_marker(name, tuple(shape)):
-        if len(_array_of) >= _MOST_MARKERS:
-            _array_of.clear()
-        _array_of[plain] = dtype, tuple(shape), size + 7 & -8
-
-
-def _marker(array: NDArray[Any]) -> bytes | None:
-    key = array.dtype, array.shape
-    marker = _marker_of.get(key)
-    if marker is None:
-        name = NAME_OF_DTYPE.get(array.dtype)
-        if name is None or array.nbytes >= _SMALL_BYTES or array.ndim > 32:
-            return None
-        if len(_marker_of) >= _MOST_MARKERS:
-            _marker_of.clear()
-        marker = _marker_of[key] = _encode_marker(name, array.shape)
-    return marker
-
-
-def _encode_marker(name: str, shape: tuple[int, ...]) -> bytes:
-    return _encode({"$": "array", "dtype": name, "shape": list(shape), "offset": 0})
-
-
-def _pad(array: NDArray[Any]) -> bytes:
-    data = array.tobytes()
-    rest = -len(data) & 7
-    return data + b"\0" * rest if rest else data
 
 
 # A scan of a long head before anything is built from it: msgspec would take any msgpack key, arrays too, into a dict.

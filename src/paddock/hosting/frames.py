@@ -1,8 +1,4 @@
-"""Frames on a stream socket: whole frames in and out, and waiting for them.
-
-Steps in shared memory and their replies differ from the previous ones only in their number, so they are recognised by
-their bytes and neither encoded nor decoded again. Hot: everything here runs once per worker and step.
-"""
+"""Frames on a stream socket: whole frames in and out, and waiting for them. Hot: all of it runs once per step."""
 
 from __future__ import annotations
 
@@ -13,12 +9,11 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from typing import TypeAlias
 
 from paddock.errors import BadFrame
-from paddock.hosting.codec import NUMBER, NUMBER_AT, PREFIX_BYTES, decode, decode_prefix, decode_step_frame, encode
-from paddock.hosting.messages import LIMITS, Done, Limits, Message, Step
+from paddock.hosting.codec import PREFIX_BYTES, decode, decode_prefix
+from paddock.hosting.messages import LIMITS, Limits, Message
 from paddock.hosting.values import Unpickler
 
 Piece: TypeAlias = "bytes | bytearray | memoryview"
@@ -27,19 +22,6 @@ Wait = Callable[[int, int, "float | None"], bool]
 _READ_BYTES = 1 << 16
 _PIECES = 512  # a system call takes 1,024
 _LONGEST_MS = 2**31 - 1
-_NUMBER_END = NUMBER_AT + NUMBER.size
-
-
-class SameFrame:
-    """A frame that is sent again and again, each time with another number."""
-
-    def __init__(self, message: Message) -> None:
-        self._bytes = bytearray().join(encode(message))
-
-    def with_number(self, number: int) -> bytearray:
-        """Its bytes; valid until the next call."""
-        NUMBER.pack_into(self._bytes, NUMBER_AT, number)
-        return self._bytes
 
 
 def write_frame(
@@ -49,33 +31,23 @@ def write_frame(
 
     Pass ``wait`` in place of ``wait_for`` to do something else meanwhile.
     """
-    wait = wait or wait_for
     rest: list[Piece] = list(pieces)
-    ends = None if timeout is None else time.monotonic() + timeout
+    ends: float | None = None
     while rest:
         try:
             sent = sock.send(rest[0]) if len(rest) == 1 else sock.sendmsg(rest[:_PIECES])
         except BlockingIOError:
-            left = None if ends is None else ends - time.monotonic()
-            if (left is not None and left < 0) or not wait(sock.fileno(), select.POLLOUT, left):
+            now = time.monotonic()
+            if timeout is not None and ends is None:
+                ends = now + timeout
+            left = None if ends is None else ends - now
+            if (left is not None and left < 0) or not (wait or wait_for)(sock.fileno(), select.POLLOUT, left):
                 raise TimeoutError("the peer does not read what it is sent") from None
             continue
         while rest and sent >= len(rest[0]):
             sent -= len(rest.pop(0))
         if sent:
             rest[0] = memoryview(rest[0])[sent:]
-
-
-def write_same(
-    sock: socket.socket, frame: SameFrame, number: int, timeout: float | None = None, wait: Wait | None = None
-) -> None:
-    """Send a frame again, under this number."""
-    data = frame.with_number(number)
-    sent = 0
-    with suppress(BlockingIOError):
-        sent = sock.send(data)
-    if sent != len(data):
-        write_frame(sock, [memoryview(data)[sent:]], timeout, wait)
 
 
 def wait_for(fd: int, event: int, timeout: float | None) -> bool:
@@ -112,8 +84,6 @@ class FrameReader:
         self._start = self._end = 0
         self._large: tuple[int, bytearray, bytearray, int] | None = None  # number, head, body, bytes read of both
         self.began_s = 0.0  # when the first bytes of the frame came that is not complete yet (time.monotonic)
-        self._same = b""  # the last frame that may come again, and its message
-        self._same_message: Message = Done()
 
     @property
     def is_empty(self) -> bool:
@@ -126,23 +96,17 @@ class FrameReader:
         A frame that is not a message comes as the BadFrame that says so. EOFError when the peer closed its end; raises
         BadFrame when the stream can't be followed any further.
         """
-        if self._start != self._end and self._large is None and (frame := self._read_small_frame()) is not None:
-            return frame
         if self._large is not None:
             return self._read_large()
         empty = self._start == self._end
+        if not empty and (frame := self._read_small_frame()) is not None:
+            return frame
+        if self._large is not None:
+            return None
         count = self._receive()
         if count is None:
             return None
         self._end += count
-        if self._start == 0 and count == len(self._same) == self._end:
-            small, same = self._small, self._same
-            if small[_NUMBER_END:count] == same[_NUMBER_END:] and small[:NUMBER_AT] == same[:NUMBER_AT]:
-                self._end = 0
-                return NUMBER.unpack_from(small, NUMBER_AT)[0], self._same_message
-        if self._start == 0 and (usual := decode_step_frame(bytes(self._view[: self._end]))) is not None:
-            self._end = 0
-            return usual
         frame = self._read_small_frame()
         if frame is None and empty:
             self.began_s = time.monotonic()
@@ -179,16 +143,11 @@ class FrameReader:
         number, head_bytes, body_bytes = decode_prefix(self._view[self._start : at], limits=self._limits)
         end = at + head_bytes + body_bytes
         if end <= self._end:
-            frame = self._small[self._start : end]
             head, body = self._small[at : at + head_bytes], self._small[at + head_bytes : end]
             self._start = end
             if self._start == self._end:
                 self._start = self._end = 0
-            message = self._decode(head, body)
-            # Only what holds nothing that a caller could change may stand for a later message.
-            if (type(message) is Step and message.actions is None) or (type(message) is Done and message.value is None):
-                self._same, self._same_message = bytes(frame), message
-            return number, message
+            return number, self._decode(head, body)
         if end - self._start > _READ_BYTES:
             self._begin_large(number, bytearray(head_bytes), bytearray(body_bytes), at)
             return self._read_large()

@@ -35,13 +35,24 @@ class Reset(msgspec.Struct, tag="reset", frozen=True):
 class Step(msgspec.Struct, tag="step", frozen=True):
     """Step environments, one action each, in this order.
 
-    Done: for each [observation, reward, terminated, truncated, info], or a Failed for that one alone. ``actions`` is
-    None where a Channel's shared memory holds them; then Done has only what does not fit there, see
-    ``worker.step_in_place``.
+    Done: for each [observation, reward, terminated, truncated, info], or a Failed for that one alone.
     """
 
     envs: list[int]
+    actions: list[Any]
+
+
+class StepRows(msgspec.Struct, tag="step rows", frozen=True, omit_defaults=True):
+    """Step environment 0 with an action that is rows, as its ``StepLayout`` has them. The reply: Rows, or as to Step.
+
+    Where memory is shared, its rows ``envs`` are stepped, or all of them, with the actions that are there, or with
+    ``actions`` where rows can't hold them; the reply is Rows. ``plain``: the action is an int of Python's.
+    """
+
+    envs: list[int] = []
     actions: list[Any] | None = None
+    plain: bool = False
+    rows: Any = None  # bytes; on the wire their number, and the body begins with them
 
 
 class State(msgspec.Struct, tag="state", frozen=True):
@@ -98,7 +109,7 @@ class Refuse(msgspec.Struct, tag="refuse", frozen=True):
     message: str
 
 
-Request: TypeAlias = "Make | Reset | Step | State | Render | Snapshot | Restore | Call | Close | Refuse"
+Request: TypeAlias = "Make | Reset | Step | StepRows | State | Render | Snapshot | Restore | Call | Close | Refuse"
 
 
 class Done(msgspec.Struct, tag="done", frozen=True):
@@ -116,7 +127,20 @@ class Failed(msgspec.Struct, tag="failed", frozen=True):
     trace: str = ""
 
 
+class Rows(msgspec.Struct, tag="rows", frozen=True, omit_defaults=True):
+    """The results of StepRows, but for what ``notes`` say of some environments.
+
+    A note is [env, info], [env, info, observation] where observations have no fixed size, or [env, Failed].
+    ``plain``: the observation is an int of Python's. Without ``rows``, they are in shared memory.
+    """
+
+    notes: list[Any] | None = None
+    plain: bool = False
+    rows: Any = None  # bytes; on the wire their number, and the body begins with them
+
+
 Reply: TypeAlias = "Done | Failed"
+StepReply: TypeAlias = "Done | Failed | Rows"
 
 
 class StepJson(msgspec.Struct, tag="step json", frozen=True):
@@ -194,8 +218,8 @@ class Welcome(msgspec.Struct, tag="welcome", frozen=True):
 
 
 Message: TypeAlias = (
-    "Make | Reset | Step | StepJson | State | Render | Snapshot | Restore | Call | Close | Refuse | "
-    "Done | Failed | Outcome | Attach | Hello | Waiting | Welcome"
+    "Make | Reset | Step | StepRows | StepJson | State | Render | Snapshot | Restore | Call | Close | Refuse | "
+    "Done | Failed | Rows | Outcome | Attach | Hello | Waiting | Welcome"
 )
 
 
@@ -203,7 +227,7 @@ class Description(msgspec.Struct, frozen=True):
     """What a client must know about a far environment; spaces and spec as JSON text.
 
     A space of the user's own class has no JSON; then its field is None and ``custom`` names the class. With
-    ``num_envs`` it is that many lanes, and the spaces are those of one lane.
+    ``num_envs`` it is that many lanes, and the spaces are those of one lane. ``rows``: it may be sent StepRows.
     """
 
     observation_space: str | None
@@ -213,6 +237,7 @@ class Description(msgspec.Struct, frozen=True):
     spec: str | None = None
     custom: str = ""
     num_envs: int | None = None
+    rows: bool = False
 
 
 # Limits. Both ends keep the same ones: what one may send the other may read.

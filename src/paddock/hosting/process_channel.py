@@ -15,16 +15,15 @@ from contextlib import suppress
 from typing import Any
 
 from paddock.errors import BadFrame, ClosedEnvironmentError, DeadlineExceeded, NoAsyncCallError, WorkerLost
-from paddock.hosting.block import Block
 from paddock.hosting.codec import encode
 from paddock.hosting.failures import Frame, frames_in, own_frame
-from paddock.hosting.frames import FrameReader, SameFrame, milliseconds, wait_for, write_frame, write_same
+from paddock.hosting.frames import FrameReader, milliseconds, wait_for, write_frame
 from paddock.hosting.judge import WallRules
 from paddock.hosting.launch import Child
-from paddock.hosting.messages import LIMITS, Attach, Close, Done, Failed, Limits, Make, Reply, Request
+from paddock.hosting.layout import Block, StepLayout
+from paddock.hosting.messages import LIMITS, Attach, Close, Done, Failed, Limits, Make, Request, Rows, StepReply
 from paddock.hosting.values import Pickler
 from paddock.sandbox.plain_text import strip_escapes
-from paddock.spaces.rows import Layout
 
 CLOSE_GRACE_S = 5.0  # how long environments may take to close before their process is killed
 CLOSE_S = 1.0  # the same for an untrusted environment
@@ -57,6 +56,8 @@ class ProcessChannel:
         self._near, self.child, self._pickler = near, child, pickler
         self._patience_s = min(_PATIENCE_S, patience_s or _PATIENCE_S)
         self._reader = FrameReader(near, limits=limits)
+        self._readable = select.poll()
+        self._readable.register(near, select.POLLIN)
         self._last_number = 0  # has 32 bits on the wire: it only has to differ from those that are still unanswered
         self._unanswered: deque[int] = deque()
         self._abandoned_through = 0  # replies up to this number are thrown away: their caller stopped waiting
@@ -72,17 +73,29 @@ class ProcessChannel:
         return self._near.fileno()
 
     @property
-    def busy(self) -> bool:
+    def pending(self) -> bool:
         """Whether the far end still owes a reply, an abandoned one included."""
         return bool(self._unanswered)
 
-    def send(self, request: Request | Attach) -> None:
-        self._check_open()
+    def send(self, request: Request | Attach, *, fd: int | None = None) -> None:
+        """Send a request, with a descriptor if one is to go with it."""
+        if self._lost is not None:
+            raise self._lost
+        if self._closed:
+            raise ClosedEnvironmentError("This channel is closed. Make the environment again.")
+        number = self._last_number + 1
         # Encoded before it is counted: one that can't cross was never sent.
-        pieces = encode(request, (self._last_number + 1) & 0xFFFFFFFF, pickler=self._pickler)
+        pieces = encode(request, number & 0xFFFFFFFF, pickler=self._pickler)
+        if not self._unanswered:
+            self.heard_s = time.monotonic()
+        self._last_number = number
+        self._unanswered.append(number)
         try:
-            self._expect_reply()
-            write_frame(self._near, pieces, self._patience_s, self._wait_for)
+            if fd is not None:  # comes with the first byte; what the system call leaves over follows
+                sent = socket.send_fds(self._near, [pieces[0]], [fd])
+                pieces[0] = memoryview(pieces[0])[sent:]
+            self._closed = type(request) is Close and request.env is None
+            write_frame(self._near, pieces, 0.0 if self._closed else self._patience_s, self._wait_for)
         except TimeoutError:
             raise self._kill_unresponsive() from None
         except OSError:
@@ -91,71 +104,39 @@ class ProcessChannel:
             self.kill("was ended: interrupted while a request was sent to it")
             raise
 
-    def send_same(self, frame: SameFrame) -> None:
-        """Send a request that was encoded once for all times."""
-        self._check_open()
-        try:
-            number = self._expect_reply()
-            write_same(self._near, frame, number & 0xFFFFFFFF, self._patience_s, self._wait_for)
-        except TimeoutError:
-            raise self._kill_unresponsive() from None
-        except OSError:
-            raise self.kill() from None
-        except BaseException:
-            self.kill("was ended: interrupted while a request was sent to it")
-            raise
-
     def _wait_for(self, fd: int, event: int, timeout: float | None) -> bool:
-        return wait_for(fd, event, timeout)
+        if event != select.POLLIN:
+            return wait_for(fd, event, timeout)
+        return bool(self._readable.poll(milliseconds(timeout)))
 
     def _kill_unresponsive(self) -> WorkerLost:
         return self.kill(f"was ended: it has not taken a request within {self._patience_s} s", cause="timeout")
 
-    def _check_open(self) -> None:
-        if self._lost is not None:
-            raise self._lost
-        if self._closed:
-            raise ClosedEnvironmentError("This channel is closed. Make the environment again.")
-
-    def _expect_reply(self) -> int:
-        number = self._last_number = self._last_number + 1
-        if not self._unanswered:
-            self.heard_s = time.monotonic()
-        self._unanswered.append(number)
-        return number
-
-    def attach(self, rows: int, observations: Layout, actions: Layout, *, awake_s: float = 0.0) -> Block:
-        """Share memory for the steps of environments 0 to rows - 1. The reply will be Done(None)."""
-        block, fd = Block.create(rows, observations, actions)
+    def share(self, layout: StepLayout, *, awake_s: float = 0.0) -> Block:
+        """Share memory for the steps of environments 0 to n - 1. The reply will be Done(None)."""
+        block, fd = Block.create(layout)
         try:
-            self._check_open()
-            pieces = encode(Attach(rows, observations, actions, awake_s), (self._last_number + 1) & 0xFFFFFFFF)
-            self._expect_reply()
-            # The descriptor comes with the frame's first byte; what the system call leaves over follows.
-            sent = socket.send_fds(self._near, [pieces[0]], [fd])
-            write_frame(self._near, [memoryview(pieces[0])[sent:], *pieces[1:]], self._patience_s, self._wait_for)
-        except TimeoutError:
-            raise self._kill_unresponsive() from None
-        except OSError:
-            raise self.kill() from None
+            self.send(Attach(block.rows, layout.observations.form, layout.actions.form, awake_s), fd=fd)
         finally:
             os.close(fd)
         return block
 
-    def recv(self, timeout: float | None = None) -> Reply:
-        if not self.busy:
+    def recv(self, timeout: float | None = None) -> StepReply:
+        if not self.pending:
             raise NoAsyncCallError("recv() has no request to wait for. Call send(request) first.", "recv")
         ends = None if timeout is None else time.monotonic() + timeout
+        waits = self._reader.is_empty and self._lost is None  # hot: the reply is hardly ever here already
         while True:
-            reply = self.poll()
-            if reply is not None:
-                return reply
             left = None if ends is None else ends - time.monotonic()
-            if not self._wait_for(self._near.fileno(), select.POLLIN, left):
-                self.abandon_pending()
+            came = not waits or self._wait_for(self._near.fileno(), select.POLLIN, left)
+            if (reply := self.poll()) is not None:
+                return reply
+            if not came:
+                self.abandon()
                 raise DeadlineExceeded(f"No answer within {timeout} s.")
+            waits = True
 
-    def poll(self) -> Reply | None:
+    def poll(self) -> StepReply | None:
         """The next reply that was not abandoned, or None; never waits. WorkerLost if the far end is gone."""
         if self._lost is not None:
             raise self._lost
@@ -164,7 +145,7 @@ class ProcessChannel:
                 number, reply = frame
                 if not self._unanswered or number != self._unanswered[0] & 0xFFFFFFFF:
                     raise BadFrame("a reply that no request is waiting for")
-                if not isinstance(reply, (Done, Failed)):
+                if not isinstance(reply, (Rows, Done, Failed)):
                     raise reply if isinstance(reply, BadFrame) else BadFrame(f"a {type(reply).__name__} is not a reply")
                 self.heard_s = time.monotonic()
                 if self.child is not None:
@@ -182,8 +163,8 @@ class ProcessChannel:
         self.heard_s = max(self.heard_s, self._reader.began_s - self._drip_s)
         return None
 
-    def abandon_pending(self) -> None:
-        """Stop waiting for everything that was asked so far. The far end still works on it; see ``busy``."""
+    def abandon(self) -> None:
+        """Stop waiting for everything that was asked so far. The far end still works on it; see ``pending``."""
         self._abandoned_through = self._last_number
 
     def kill(self, reason: str | None = None, *, cause: str | None = None) -> WorkerLost:
@@ -221,29 +202,23 @@ class ProcessChannel:
         return None if self.child is None else own_frame(reversed(frames_in(self.child.stack())))
 
     def close(self, grace_s: float = CLOSE_GRACE_S) -> None:
-        """Let the environments close, within ``grace_s`` seconds; then kill the process."""
-        self.begin_close()
-        self.end_close(time.monotonic() + grace_s)
+        """Let the environments close, within ``grace_s`` seconds; then kill the process.
 
-    def begin_close(self) -> None:
-        """Ask the far end to close, without waiting for it. In a forked child this closes only the child's copy."""
+        Send Close first to several channels whose environments are to close at the same time. In a forked child this
+        closes only the child's copy.
+        """
+        by_s = time.monotonic() + grace_s
         if os.getpid() != self._owner:
+            self._closed = True
             self._near.close()
-        elif not self._closed and self._lost is None:
-            self.abandon_pending()
-            number = self._expect_reply()
-            with suppress(OSError, TimeoutError):  # a peer that takes nothing more is killed by end_close
-                write_frame(self._near, encode(Close(), number & 0xFFFFFFFF), 0.0)
-        self._closed = True
-
-    def end_close(self, by_s: float) -> None:
-        """Wait for the far end until the time ``by_s`` of time.monotonic; kill what still runs then."""
-        if self._lost is None and self._near.fileno() != -1:
-            with suppress(WorkerLost, ConnectionError):
-                while self.busy and self.poll() is None:
-                    if not self._wait_for(self._near.fileno(), select.POLLIN, by_s - time.monotonic()):
-                        break
-            self._near.close()
+        with suppress(WorkerLost, OSError):
+            if not self._closed:
+                self.abandon()
+                self.send(Close())
+            while self.pending and self._near.fileno() != -1 and self.poll() is None:
+                if not self._wait_for(self._near.fileno(), select.POLLIN, by_s - time.monotonic()):
+                    break
+        self._near.close()
         if self.child is not None:
             self.child.wait(max(0.0, by_s - time.monotonic()))
             self.child.kill()
@@ -277,13 +252,13 @@ class WalledChannel(ProcessChannel):
     def output_fd(self) -> int | None:
         return None if self._hung_up or self._lost is not None else self.child.output_fd  # type: ignore[union-attr]
 
-    def send(self, request: Request | Attach) -> None:
-        super().send(request)
+    def send(self, request: Request | Attach, *, fd: int | None = None) -> None:
+        super().send(request, fd=fd)
         if type(request) is Make:
             self._makes = {number for number in self._makes if number >= self._unanswered[0]} | {self._last_number}
 
-    def recv(self, timeout: float | None = None) -> Reply:
-        if not self.busy:
+    def recv(self, timeout: float | None = None) -> StepReply:
+        if not self.pending:
             raise NoAsyncCallError("recv() has no request to wait for. Call send(request) first.", "recv")
         began_s = since_s = time.monotonic()
         owed = self._unanswered[0]
@@ -306,7 +281,7 @@ class WalledChannel(ProcessChannel):
             if timeout is not None and timeout < left_s + now_s - began_s:
                 left_s = began_s + timeout - now_s
                 if left_s <= 0:
-                    self.abandon_pending()
+                    self.abandon()
                     raise DeadlineExceeded(f"No answer within {timeout} s.")
             try:
                 self._wait_for(self._near.fileno(), select.POLLIN, left_s)

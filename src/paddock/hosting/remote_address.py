@@ -33,7 +33,7 @@ from paddock.hosting.messages import Failed
 from paddock.hosting.websocket.endpoint import Endpoint, basic, bearer
 from paddock.hosting.websocket.events import Closed, UpgradeRefused, WebSocketError
 
-SUBPROTOCOL = "paddock.v1"
+SUBPROTOCOLS = ("paddock.v2", "paddock.v1")  # the best first
 WAITING = "paddock.v1.waiting"  # offered beside it by clients that understand the message Waiting; never chosen
 TOKEN_VARIABLE = "PADDOCK_TOKEN"  # noqa: S105 - the name of a variable
 _SCHEMES = {"http": False, "ws": False, "https": True, "wss": True, "http+unix": False}
@@ -60,7 +60,7 @@ class RemoteAddress:
         """The environment's id in the URL, if there is one."""
         return unquote(self.path.rpartition("/")[2]) or None
 
-    def endpoint(self, route: str = "/ws", *, subprotocols: tuple[str, ...] = (SUBPROTOCOL,)) -> Endpoint:
+    def endpoint(self, route: str = "/ws", *, subprotocols: tuple[str, ...] = SUBPROTOCOLS) -> Endpoint:
         """Where the environment's websocket is."""
         return Endpoint(
             self.host,

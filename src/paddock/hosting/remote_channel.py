@@ -15,7 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from paddock.errors import ClosedEnvironmentError, DeadlineExceeded, NoAsyncCallError, PaddockError, WorkerLost
-from paddock.hosting.messages import Close, Reply, Request, Resume
+from paddock.hosting.messages import Close, Request, Resume, StepReply
 from paddock.hosting.remote_address import RemoteAddress
 from paddock.hosting.remote_session import (
     CLOSE_GRACE_S,
@@ -104,7 +104,7 @@ class RemoteChannel:
             self._order.append(number)
             self._do(commands)
 
-    def recv(self, timeout: float | None = None) -> Reply:
+    def recv(self, timeout: float | None = None) -> StepReply:
         with self._lock:
             if not self._order:
                 raise NoAsyncCallError("recv() has no request to wait for. Call send(request) first.", "recv")

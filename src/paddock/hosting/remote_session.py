@@ -30,7 +30,6 @@ from paddock.hosting.codec import (
     decode,
     decode_frame,
     decode_prefix,
-    decode_step_frame,
     encode,
     nearest_count,
     number_of,
@@ -45,13 +44,14 @@ from paddock.hosting.messages import (
     Hello,
     Limits,
     Message,
-    Reply,
     Request,
     Resume,
+    Rows,
+    StepReply,
     Waiting,
     Welcome,
 )
-from paddock.hosting.remote_address import WAITING, OtherWire, explain_break, final_error, is_final
+from paddock.hosting.remote_address import SUBPROTOCOLS, WAITING, OtherWire, explain_break, final_error, is_final
 from paddock.hosting.websocket.endpoint import Endpoint
 from paddock.hosting.websocket.events import Binary, Closed, Event, Text
 
@@ -413,7 +413,7 @@ class RemoteSession:
         self._connected = False  # the upgrade of this attempt is through
         self._breaks = 0
         self._last_problem: BaseException | None = None
-        self._replies: dict[int, Reply] = {}
+        self._replies: dict[int, StepReply] = {}
         self._unwanted: set[int] = set()
         self.over: PaddockError | None = None
 
@@ -459,7 +459,7 @@ class RemoteSession:
         # The only command is a Send.
         return number, self._client.submit(frame)  # type: ignore[return-value]
 
-    def reply(self, number: int) -> Reply | None:
+    def reply(self, number: int) -> StepReply | None:
         """The reply to a request, once, if it is here. Raises if there will never be one."""
         reply = self._replies.pop(number, None)
         if reply is None and self.over is not None:
@@ -488,7 +488,7 @@ class RemoteSession:
     def connected(self, attempt: int, subprotocol: str | None) -> list[Command]:
         """The connection of this attempt is open, with the subprotocol that the server chose."""
         if subprotocol is None:
-            text = f"The server at {self.endpoint.display_name} does not speak {self.endpoint.subprotocols[0]}."
+            text = f"The server at {self.endpoint.display_name} speaks neither {' nor '.join(SUBPROTOCOLS)}."
             return self._end(OtherWire(text, status=101))
         self._silent_s, self._pinged, self._connected = None, False, True
         return self._for_driver(self._client.connected(attempt))
@@ -518,19 +518,17 @@ class RemoteSession:
             return []
         return self._for_driver(commands)
 
-    def _decode(self, event: Binary) -> Reply:
+    def _decode(self, event: Binary) -> StepReply:
         data, rest = event.data, event.rest
-        if type(data) is bytes and rest is None and (usual := decode_step_frame(data)) is not None:
-            message: Message = usual[1]
-        elif rest is None:
-            message = decode_frame(data, limits=self.limits)[1]
+        if rest is None:
+            message: Message = decode_frame(data, limits=self.limits)[1]
         else:
             _, head_bytes, body_bytes = decode_prefix(data[:PREFIX_BYTES], limits=self.limits)
             if len(data) != PREFIX_BYTES + head_bytes or len(rest) != body_bytes:
                 raise BadFrame(f"a frame with a body of {body_bytes} bytes was announced, got {len(rest)}")
             # Any writable buffer serves as a bytearray there.
             message = decode(data[PREFIX_BYTES:], rest, limits=self.limits)  # type: ignore[arg-type]
-        if not isinstance(message, (Done, Failed)):
+        if not isinstance(message, (Rows, Done, Failed)):
             raise BadFrame(f"a {type(message).__name__} is not a reply")
         return message
 

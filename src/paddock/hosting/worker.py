@@ -16,17 +16,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from paddock.errors import BadFrame, InvalidLanes, NotTransferable
-from paddock.hosting.block import Block
 from paddock.hosting.codec import encode
-from paddock.hosting.frames import FrameReader, Piece, SameFrame, SpinWait, wait_for, write_frame, write_same
+from paddock.hosting.frames import FrameReader, Piece, SpinWait, wait_for, write_frame
 from paddock.hosting.host import Host
-from paddock.hosting.messages import Attach, Close, Done, Failed, Message, Outcome, Reply, Step, StepJson
+from paddock.hosting.layout import Block, StepLayout
+from paddock.hosting.messages import Attach, Close, Done, Make, Message, Outcome, Rows, StepReply, StepRows
 from paddock.hosting.values import Unpickler, to_wire
 
 _LIFELINE_S = 10.0  # from the closing of the socket to that of the lifeline
-_STEP = Step([0])
-_EMPTY = Done()
-_EMPTY_FRAME = SameFrame(_EMPTY)
 
 
 def serve(far: socket.socket, host: Host, *, unpickler: Unpickler | None = None, awake_s: float = 0.0) -> bool:
@@ -73,26 +70,20 @@ class Conversation:
         frame = self._reader.next()
         if frame is None:
             return None
-        far, host, block = self._far, self.host, self._block
+        far, host = self._far, self.host
         number, message = frame
-        if type(message) is Step:
-            if block is not None:
-                _answer(far, host, number, message, step_in_place(host, block, message), in_place=True)
-            else:
-                if len(message.envs) == 1:
-                    self._reader.takes_descriptors = False  # shared memory would have come before the first step
-                _answer(far, host, number, message, host.handle(message), in_place=False)
-        elif type(message) is StepJson:
-            self._reader.takes_descriptors = False
-            write_frame(far, encode_reply(host, number, _STEP, host.step_json(message.action)))
+        if type(message) is StepRows and self._block is not None:
+            write_frame(far, encode_reply(host, number, message, host.step_rows(message, self._block)))
         elif isinstance(message, BadFrame):  # the stream is whole: only this request can't be understood
             write_frame(far, encode(host.failed(message.__cause__ or message), number))
-        elif isinstance(message, Attach):
+        elif type(message) is Attach:
             self._attach(message)
-            write_same(far, _EMPTY_FRAME, number)
+            write_frame(far, encode(Done(), number))
         else:
-            _answer(far, host, number, message, host.handle(message), in_place=False)  # type: ignore[arg-type]
-            return not (isinstance(message, Close) and message.env is None)
+            if type(message) is not Make:
+                self._reader.takes_descriptors = False  # shared memory comes before anything else is done
+            write_frame(far, encode_reply(host, number, message, host.handle(message)))  # type: ignore[arg-type]
+            return not (type(message) is Close and message.env is None)
         return True
 
     def _attach(self, message: Attach) -> None:
@@ -101,7 +92,7 @@ class Conversation:
             raise BadFrame("Attach came without a file descriptor.")
         fd = reader.descriptors.pop()
         try:
-            self._block = Block(fd, message.rows, message.observations, message.actions)
+            self._block = Block(StepLayout(message.observations, message.actions, message.rows), fd)
         finally:
             os.close(fd)  # the mapping stays
         reader.takes_descriptors = False
@@ -109,51 +100,15 @@ class Conversation:
             self._waiting.awake_s = message.awake_s
 
 
-def step_in_place(host: Host, block: Block, request: Step) -> Reply:
-    """Step these rows and put the results into the block. Done: None, or a list of what does not fit into it.
-
-    An entry is [row, info], [row, info, observation] where observations have no fixed size, or [row, Failed].
-    """
-    notes: list[list[Any]] = []
-    loose = block.observations is None
-    for place, row in enumerate(request.envs):
-        block.begin(row)
-        result = host.step(row, block.action(row) if request.actions is None else request.actions[place])
-        if type(result) is Failed:
-            notes.append([row, result])
-            continue
-        try:
-            observation, reward, terminated, truncated, info = result
-            block.put(row, observation, reward, terminated, truncated)
-        except Exception as error:  # an odd result may run code of the environment: __array__, __float__
-            notes.append([row, host.failed(error)])
-            continue
-        if loose:
-            notes.append([row, info, observation])
-        elif info:
-            notes.append([row, info])
-    block.idle()
-    return Done(notes) if notes else _EMPTY
-
-
-def _answer(far: socket.socket, host: Host, number: int, request: Message, reply: Reply, *, in_place: bool) -> None:
-    if reply is _EMPTY:
-        write_same(far, _EMPTY_FRAME, number)
-    else:
-        write_frame(far, encode_reply(host, number, request, reply, in_place=in_place))
-
-
-def encode_reply(
-    host: Host, number: int, request: Message, reply: Reply | Outcome, *, in_place: bool = False
-) -> Sequence[Piece]:
+def encode_reply(host: Host, number: int, request: Message, reply: StepReply | Outcome) -> Sequence[Piece]:
     """The frame of a reply; if it can't be sent, that of the failure that says so."""
     try:
         return encode(reply, number, answers=request)
     except (NotTransferable, BadFrame) as error:
         # One environment's unsendable info must not cost the others their results.
-        notes = reply.value if in_place and isinstance(reply, Done) else None
+        notes = reply.notes if type(reply) is Rows and reply.rows is None else None
         try:
-            return encode(Done([_sendable(note, host) for note in notes]) if notes else host.failed(error), number)
+            return encode(Rows([_sendable(note, host) for note in notes]) if notes else host.failed(error), number)
         except (NotTransferable, BadFrame) as too_much:  # each could be sent, all of them together can't
             return encode(host.failed(too_much), number)
 

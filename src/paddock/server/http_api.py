@@ -32,7 +32,7 @@ from paddock.errors import (
 from paddock.hosting.mcp import SESSION_HEADER as MCP_SESSION_HEADER
 from paddock.hosting.openenv import json_rpc
 from paddock.hosting.openenv.http_bodies import TASK_METHODS, schema_body, unknown_environment
-from paddock.hosting.remote_address import SUBPROTOCOL, WAITING
+from paddock.hosting.remote_address import SUBPROTOCOLS, WAITING
 from paddock.server.auth import (
     AddressRates,
     OriginCheck,
@@ -200,9 +200,10 @@ class HttpApi:
             detail = f"You already have {most} websockets, the most that one token may have. Close one."
             return Response.of({"detail": detail, "code": CapacityReached.code}, 503, _later(1.0)), None
         offered = [one.strip() for one in request.headers.get("sec-websocket-protocol", "").split(",")]
-        if found.route.name == "ws" and SUBPROTOCOL in offered:
+        native = next((one for one in SUBPROTOCOLS if one in offered), None)
+        if found.route.name == "ws" and native is not None:
             waits = WAITING in offered
-            return NativeSocket(self._service, found.served, found.principal, out, waits=waits), SUBPROTOCOL
+            return NativeSocket(self._service, found.served, found.principal, out, waits=waits), native
         rpc, id = found.route.name == "mcp", request.query_value("session_id")
         id = found.principal.session or (None if rpc else id)
         join = None if id is None else (self._openenv.sessions, id)

@@ -1,4 +1,4 @@
-"""NativeSocket: a peer's websocket with the subprotocol ``paddock.v1``. Its frames pass unchanged."""
+"""NativeSocket: a peer's websocket with paddock's own protocol. Its frames pass unchanged."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from paddock.errors import BadFrame, Draining, NotPermitted, PaddockError, RateLimited, ResetNeeded, SessionGone
 from paddock.hosting import messages as m
-from paddock.hosting.codec import HANDSHAKE, decode_frame, encode, is_step_frame, number_of
+from paddock.hosting.codec import HANDSHAKE, decode_frame, encode, is_step_rows, number_of
 from paddock.hosting.failures import close_number, close_reason
 from paddock.hosting.messages import PEER_LIMITS
 from paddock.server.auth import Principal
@@ -119,7 +119,7 @@ class NativeSocket:
             if self._live is None:
                 self._hello(data)
                 return
-            if self._may_step and is_step_frame(data):  # hot: nearly all
+            if self._may_step and is_step_rows(data):  # hot: nearly all
                 self._live.request(self._number, data)
                 return
             request = read_request(data, self._served, self._principal.role, production=self._production)
@@ -129,7 +129,7 @@ class NativeSocket:
         except PaddockError as error:
             self._refuse(number_of(data) if len(data) >= 12 else HANDSHAKE, error)
             return
-        if type(request) is m.Step and self._principal.role == "agent":
+        if isinstance(request, (m.Step, m.StepRows)) and self._principal.role == "agent":
             # Nobody can reset the environment of a session that an agent opened: its worker is useless.
             self._deny(number_of(data), ResetNeeded(no_episode_advice(self._served)), final=True)
             return

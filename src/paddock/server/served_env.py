@@ -30,7 +30,7 @@ from paddock.errors import (
     UnregisteredEnv,
 )
 from paddock.hosting import messages as m
-from paddock.hosting.codec import HANDSHAKE, PREFIX_BYTES, decode_frame, decode_step_frame, encode
+from paddock.hosting.codec import HANDSHAKE, PREFIX_BYTES, decode_frame, encode
 from paddock.hosting.frames import wait_for
 from paddock.hosting.judge import WallRules, check_description, check_spaces, walled_error
 from paddock.hosting.messages import PEER_LIMITS
@@ -53,14 +53,14 @@ _WORDS = {
     "on_fault": frozenset(get_args(OnFault)),
 }
 MOST_LANES = 4096
-_OPERATOR = (m.Make, m.Reset, m.Step, m.State, m.Render, m.Snapshot, m.Restore, m.Call, m.Close)
+_OPERATOR = (m.Make, m.Reset, m.Step, m.StepRows, m.State, m.Render, m.Snapshot, m.Restore, m.Call, m.Close)
 MESSAGES_BY_ROLE: dict[Role, tuple[type, ...]] = {
     "operator": _OPERATOR,
-    "agent": (m.Make, m.Step, m.Render, m.Close),  # no reset, and no state: it could hold answers
+    "agent": (m.Make, m.Step, m.StepRows, m.Render, m.Close),  # no reset, and no state: it could hold answers
     "observer": (m.Make, m.State, m.Render, m.Close),
 }
 # In production mode peers do not control episodes.
-CLOSED_IN_PRODUCTION = (m.Reset, m.Step, m.State, m.Snapshot, m.Restore, m.Call)
+CLOSED_IN_PRODUCTION = (m.Reset, m.Step, m.StepRows, m.State, m.Snapshot, m.Restore, m.Call)
 # Methods of Gymnasium's environments that take the name of an attribute.
 _FIND_OTHERS = ("get_wrapper_attr", "has_wrapper_attr", "set_wrapper_attr", "call", "get_attr", "set_attr")
 _MAKE = b"\xa4type\xa4make"  # after the byte that begins a map
@@ -214,7 +214,7 @@ class ServedEnv:
                     raise error  # it says what to write or install
                 kind = getattr(error, "error_type", "") or type(error).__name__
                 raise PlanError(f"{self.text}: the environment can't be made: {kind}: {error}") from error
-            self._described = self._read(reply.value)
+            self._described = self._read(reply.value if isinstance(reply, m.Done) else None)
         return self._described
 
     def _read(self, value: Any) -> Description:
@@ -269,7 +269,7 @@ def _grant(text: str, isolation: Isolation) -> Isolation:
 
 def read_request(frame: bytes, served: ServedEnv, role: Role, *, production: bool) -> m.Request:
     """Read the request in a peer's frame. NotPermitted or BadFrame if it must not reach the worker."""
-    _, message = decode_step_frame(frame) or decode_frame(frame, limits=PEER_LIMITS)
+    _, message = decode_frame(frame, limits=PEER_LIMITS)
     if not isinstance(message, MESSAGES_BY_ROLE[role]):
         advice = f" {no_episode_advice(served)}" if role == "agent" and isinstance(message, m.Reset) else ""
         raise NotPermitted(f"The role {role!r} may not send {type(message).__name__.lower()}.{advice}")

@@ -66,7 +66,7 @@ def fill(rows: Any, batch: Any, part: slice, count: int) -> bool:
 
 
 def put_exactly(rows: Any, row: int, value: Any) -> bool:
-    """Write one lane's value if each leaf has the very dtype and shape of the rows, else return False."""
+    """Write one lane's value if it has the very nesting, dtypes and shapes of the rows, else return False."""
     if isinstance(rows, np.ndarray):
         exact = isinstance(value, (np.ndarray, np.generic)) and value.dtype == rows.dtype
         if not exact or value.shape != rows.shape[1:] or (rows.ndim == 1 and type(value) is np.ndarray):
@@ -74,10 +74,9 @@ def put_exactly(rows: Any, row: int, value: Any) -> bool:
         rows[row] = value
         return True
     if isinstance(rows, dict):
-        return isinstance(value, dict) and all(
-            key in value and put_exactly(one, row, value[key]) for key, one in rows.items()
-        )
-    alike = isinstance(value, tuple) and len(value) == len(rows)
+        alike = type(value) is dict and list(value) == list(rows)
+        return alike and all(put_exactly(one, row, value[key]) for key, one in rows.items())
+    alike = type(value) is tuple and len(value) == len(rows)
     return alike and all(put_exactly(one, row, part) for one, part in zip(rows, value, strict=True))
 
 

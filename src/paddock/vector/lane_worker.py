@@ -4,24 +4,32 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, Literal
 
 from paddock.core.env import Info
-from paddock.errors import BadFrame, DeadlineExceeded, EnvironmentViolation, NotTransferable, PaddockError, WorkerLost
+from paddock.errors import (
+    BadFrame,
+    ClosedEnvironmentError,
+    DeadlineExceeded,
+    EnvironmentViolation,
+    NotTransferable,
+    PaddockError,
+    WorkerLost,
+)
 from paddock.hosting import messages as m
-from paddock.hosting.block import Block
 from paddock.hosting.failures import to_failed
-from paddock.hosting.frames import SameFrame
 from paddock.hosting.judge import WallRules
+from paddock.hosting.layout import Block, StepLayout
 from paddock.hosting.process_channel import ProcessChannel
-from paddock.spaces.rows import Layout, fill, put_exactly
+from paddock.spaces.rows import fill, put_exactly
 
 OpenChannel = Callable[[], ProcessChannel]
 Kind = Literal["make", "attach", "reset", "step", "ask"]
-Answer = tuple[Kind, Sequence[int], m.Reply]  # what was asked, of which rows, and the reply
+Answer = tuple[Kind, Sequence[int], m.StepReply]  # what was asked, of which rows, and the reply
 
 _MAKE_S = 60.0  # making may take longer than a step: imports, downloads
 
@@ -47,6 +55,7 @@ class _Sent:
 
 
 _ATTACH = _Sent("attach", ())
+_STEP_ALL = m.StepRows()
 
 
 class LaneWorker:
@@ -69,12 +78,10 @@ class LaneWorker:
         self._start_s = max(deadline_s or 0.0, _MAKE_S) if wall is None else wall.start_s
         # An untrusted worker can't buy time by claiming that it has come to the next row.
         self._times_rows = wall is None
-        self._layouts: tuple[Layout, Layout] | None = None
+        self._layout: StepLayout | None = None
         self._awake_s = 0.0
-        self._every_row = m.Step(list(range(len(makes))))
-        self._step_of_all = _Sent("step", self._every_row.envs)
+        self._step_of_all = _Sent("step", range(len(makes)), _STEP_ALL)
         self._unsent: deque[_Sent] = deque()
-        self._every_row_frame = SameFrame(self._every_row)
         self.block: Block | None = None
         self.jobs: deque[Job] = deque()
         self.broken: set[int] = set()  # rows whose environment must be made again before it is used
@@ -96,12 +103,12 @@ class LaneWorker:
         self._last = _ATTACH
         for row in range(len(self.lanes)):
             self._make(row)
-        if self._layouts is not None:
+        if self._layout is not None:
             self._unsent.append(_ATTACH)
 
-    def attach(self, observations: Layout, actions: Layout, *, awake_s: float) -> None:
+    def attach(self, layout: StepLayout, *, awake_s: float) -> None:
         """Share memory with the process, now and after each start."""
-        self._layouts, self._awake_s = (observations, actions), awake_s
+        self._layout, self._awake_s = layout, awake_s
         self._unsent.append(_ATTACH)
 
     def _make(self, row: int) -> None:
@@ -111,7 +118,7 @@ class LaneWorker:
     @property
     def busy(self) -> bool:
         """Whether replies are owed, abandoned ones included."""
-        return not self.lost and (self.channel.busy or bool(self._unsent))
+        return not self.lost and (self.channel.pending or bool(self._unsent))
 
     def run(self, job: Job) -> None:
         """Queue a job's requests; ``send_next`` sends them."""
@@ -127,15 +134,13 @@ class LaneWorker:
                     self._make(row)
                 self._unsent.append(_Sent("ask", [row], request))
 
-    def _step(self, job: Job) -> m.Step:
+    def _step(self, job: Job) -> m.StepRows:
         assert self.block is not None
         rows, actions, shared = job.rows, job.actions, self.block.actions
         if actions is not None and shared is not None:
             exact = all(put_exactly(shared, row, action) for row, action in zip(rows, actions, strict=True))
             actions = None if exact else actions
-        if actions is None and len(rows) == len(self.lanes):
-            return self._every_row
-        return m.Step(list(rows), actions)
+        return m.StepRows(list(rows), actions)
 
     def keep_copies(self) -> None:
         """Copy what waits to be sent: the caller may write into its arrays before its turn comes."""
@@ -153,12 +158,12 @@ class LaneWorker:
         One at a time: if both ends wrote more than a socket holds, each would wait for the other to read. A request
         that can't cross is answered here with NotTransferable and never reaches the process.
         """
-        while self._unsent and not self.channel.busy:
+        while self._unsent and not self.channel.pending:
             self._last = sent = self._unsent.popleft()
             try:
                 if sent.request is None:
-                    assert self._layouts is not None
-                    self.block = self.channel.attach(len(self.lanes), *self._layouts, awake_s=self._awake_s)
+                    assert self._layout is not None
+                    self.block = self.channel.share(self._layout, awake_s=self._awake_s)
                 else:
                     self.channel.send(sent.request)
             except (NotTransferable, BadFrame) as error:
@@ -173,7 +178,7 @@ class LaneWorker:
     def step_every_row(self) -> None:
         """Begin a step of all its lanes with the actions in shared memory. Hot: for a worker that is not busy."""
         self._last = self._step_of_all
-        self.channel.send_same(self._every_row_frame)
+        self.channel.send(_STEP_ALL)
 
     @property
     def last_request(self) -> m.Request | None:
@@ -189,13 +194,13 @@ class LaneWorker:
         """Throw away the reply to what was asked when it comes, and drop what was not asked yet."""
         self.jobs.clear()
         self._unsent = deque(sent for sent in self._unsent if sent.kind in ("make", "attach"))
-        if self.channel.busy and self._last.kind == "make":
+        if self.channel.pending and self._last.kind == "make":
             self.broken.update(self._last.rows)  # its reply, which would say whether it succeeded, is thrown away
-        self.channel.abandon_pending()
+        self.channel.abandon()
 
     def expires_s(self) -> float | None:
         """When the deadline of its current request is over, by time.monotonic; None without a deadline."""
-        if self._deadline_s is None or self.lost or not self.channel.busy:
+        if self._deadline_s is None or self.lost or not self.channel.pending:
             return None
         heard = self.channel.heard_s
         if self._last.kind in ("make", "attach"):  # a new process attaches, and it may still be starting
@@ -239,7 +244,7 @@ class LaneWorker:
 
     def _working_row(self) -> int | None:
         """The row that the process works on, if any; during a step that is the worker's own claim."""
-        if self.lost or not self.channel.busy:
+        if self.lost or not self.channel.pending:
             return None
         if self._last.kind != "step":
             return self._last.rows[0] if self._last.rows else None
@@ -247,11 +252,15 @@ class LaneWorker:
         return row if row in self._last.rows else None
 
     def begin_close(self) -> None:
+        """Let its environments close, without waiting for it."""
         if not self.lost:
-            self.channel.begin_close()
+            self.channel.abandon()
+            with suppress(WorkerLost, ClosedEnvironmentError):
+                self.channel.send(m.Close())
 
-    def end_close(self, by_s: float) -> None:
-        self.channel.end_close(by_s)
+    def close(self, grace_s: float) -> None:
+        """Wait until they have closed, for up to ``grace_s`` seconds; then kill the process."""
+        self.channel.close(grace_s)
         self.block = None  # a mapping holds a descriptor
 
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from paddock.core.env import Info
 from paddock.core.state import open_snapshot, seal_snapshot
+from paddock.core.vector_env import lane_infos_to_wire
 from paddock.core.vector_wrapper import VectorWrapper
 from paddock.errors import InvalidAction, InvalidLanes, InvalidSnapshot, PaddockError
 from paddock.spaces import Dict, Space, Tuple, rows
@@ -212,30 +213,3 @@ def _check_public(name: Any) -> str:
     if not isinstance(name, str) or name.startswith("_"):
         raise AttributeError("Names that begin with an underscore are private to the environment.")
     return name
-
-
-def lane_infos_to_wire(infos: Info) -> Info:
-    """Infos of lanes with lists in place of arrays of objects."""
-    plain: Info = {}
-    for key, value in infos.items():
-        if type(value) is dict:
-            plain[key] = lane_infos_to_wire(value)
-        else:
-            plain[key] = value.tolist() if isinstance(value, np.ndarray) and value.dtype.kind == "O" else value
-    return plain
-
-
-def lane_infos_from_wire(infos: Info, num_envs: int) -> Info:
-    """What ``lane_infos_to_wire`` was given: a list with one entry per lane and a mask beside it was an array."""
-    found: Info = {}
-    for key, value in infos.items():
-        found[key] = value
-        if f"_{key}" not in infos:
-            continue
-        if type(value) is dict:
-            found[key] = lane_infos_from_wire(value, num_envs)
-        elif type(value) is list and len(value) == num_envs:
-            found[key] = array = np.empty(num_envs, dtype=object)
-            for lane, one in enumerate(value):  # one by one: NumPy would make an array of arrays of it
-                array[lane] = one
-    return found

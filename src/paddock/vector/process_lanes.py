@@ -18,18 +18,16 @@ import numpy as np
 
 from paddock.core.env import Info
 from paddock.core.vector_env import AutoresetMode, OnFault
-from paddock.errors import BadFrame, DeadlineExceeded, PaddockError, WorkerLost
+from paddock.errors import BadFrame, DeadlineExceeded, EnvironmentViolation, PaddockError, WorkerLost
 from paddock.hosting import messages as m
-from paddock.hosting.block import Block
-from paddock.hosting.client import read_description
 from paddock.hosting.failures import to_error, to_failed
 from paddock.hosting.frames import milliseconds
-from paddock.hosting.judge import WallRules
+from paddock.hosting.judge import Breach, Judge, RowJudge, WallRules, read_notes, walled_error
+from paddock.hosting.layout import Block, StepLayout
 from paddock.hosting.process_channel import FLOOD_S
 from paddock.spaces import Space
 from paddock.spaces.rows import layout
 from paddock.vector.faults import Faults, is_collateral, is_fault
-from paddock.vector.judge import Breach, LaneJudge, notes_by_row, observation_and_info
 from paddock.vector.lane_worker import Job, Kind, LaneWorker, OpenChannel, by_worker, split_lanes
 from paddock.vector.lanes import LaneObservations
 
@@ -153,7 +151,9 @@ class ProcessLanes:
         self.results = LaneResults(self.num_envs, tracks_ends=autoreset == AutoresetMode.DISABLED.value)
         self.faults = Faults(on_fault, self.num_envs)
         self.answers: dict[int, Any] = {}  # by lane: a value, or the error to raise
-        self._judge = None if wall is None else LaneJudge(wall, self.num_envs)
+        self._rules = wall
+        self._judges = [Judge(rules=wall, lane=lane) for lane in range(self.num_envs)]
+        self._row_judges: dict[int, RowJudge] = {}  # by the first lane of the worker
         self._descriptions: dict[int, m.Description] = {}
         self._request_kind: type[m.Request] | None = None  # of what lanes are asked, if it is neither reset nor step
         self._unmade: dict[int, PaddockError] = {}  # lanes whose environment could not be made
@@ -190,16 +190,18 @@ class ProcessLanes:
         observation_space: Space[Any],
         action_space: Space[Any],
         *,
+        declared: Sequence[Space[Any]],
         copy: bool,
-        declared: Sequence[Space[Any]] = (),
     ) -> None:
         """Share memory for these spaces of one lane. ``declared``: the observation space that each lane declared."""
         self.results.make_room(observation_space, copy=copy)
-        if self._judge is not None:
-            self._judge.adopt(declared, observation_space, self.workers)
+        for judge, space in zip(self._judges, declared, strict=True):
+            judge.observe(space)
         awake_s = _AWAKE_S if len(self.workers) <= (os.cpu_count() or 1) else 0.0
         for worker in self.workers:
-            worker.attach(layout(observation_space), layout(action_space), awake_s=awake_s)
+            rows = StepLayout(layout(observation_space), layout(action_space), len(worker.lanes))
+            self._row_judges[worker.lanes[0]] = RowJudge(rows, declared[worker.part], self._rules)
+            worker.attach(rows, awake_s=awake_s)
             self._send_next(worker)
 
     # Asking
@@ -375,40 +377,47 @@ class ProcessLanes:
             self._report_lost(worker, worker.channel.kill(f"broke the protocol: {error}", cause="protocol"))
         self._send_next(worker)  # also after a reply that was abandoned
 
-    def _dispatch(self, worker: LaneWorker, kind: Kind, rows: Sequence[int], reply: m.Reply) -> None:
-        if self._judge is not None:
-            reply = self._judge.check_reply(worker, kind, rows, reply)
+    def _dispatch(self, worker: LaneWorker, kind: Kind, rows: Sequence[int], reply: m.StepReply) -> None:
         if kind == "step":
             self._finish_steps(worker, rows, reply)
-        elif kind == "reset":
-            self._finish_reset(worker.lanes[rows[0]], reply)
-        elif kind == "ask":
-            lane = worker.lanes[rows[0]]
-            if isinstance(reply, m.Failed):
-                self.answers[lane] = self._error(reply, lane)
-            else:
-                self.answers[lane] = reply.value
-                if self._request_kind is m.Restore:  # it has an episode again, whatever it was before
-                    self._unreported.pop(lane, None)
-                    self.faults.mark_begun(lane)
-            self.results.finish(lane)
-        elif kind == "make":
-            lane = worker.lanes[rows[0]]
-            if isinstance(reply, m.Failed):
-                worker.broken.add(rows[0])
-                self._unmade[lane] = self._error(reply, lane)
-            else:
-                self._unmade.pop(lane, None)
-                self._descriptions[lane] = reply.value if self._judge is not None else read_description(reply.value)
-        elif isinstance(reply, m.Failed):  # the one to "attach": without shared memory no lane can step
-            raise BadFrame(f"attach failed: {reply.message}")
-
-    def _finish_reset(self, lane: int, reply: m.Reply) -> None:
-        unmade = self._unmade.pop(lane, None)
-        if isinstance(reply, m.Failed):
-            self._fail(lane, unmade or self._error(reply, lane))
             return
-        observation, info = observation_and_info(reply.value)
+        if kind == "attach":
+            if type(reply) is m.Failed:  # without shared memory no lane can step
+                raise BadFrame(f"attach failed: {reply.message}")
+            return
+        lane, found = worker.lanes[rows[0]], self._read(worker, rows[0], reply)
+        failed = isinstance(found, PaddockError)
+        if kind == "reset":
+            self._finish_reset(lane, found)
+        elif kind == "ask":
+            self.answers[lane] = found
+            if not failed and self._request_kind is m.Restore:  # it has an episode again, whatever it was before
+                self._unreported.pop(lane, None)
+                self.faults.mark_begun(lane)
+            self.results.finish(lane)
+        elif failed:
+            worker.broken.add(rows[0])
+            self._unmade[lane] = found
+        else:
+            self._unmade.pop(lane, None)
+            self._descriptions[lane] = found
+
+    def _read(self, worker: LaneWorker, row: int, reply: m.StepReply) -> Any:
+        """What the reply to the worker's last request says, or the error; Breach for a lie."""
+        assert worker.last_request is not None
+        if type(reply) is m.Failed:
+            return self._error(worker, row, reply)
+        try:
+            return self._judges[worker.lanes[row]].read(worker.last_request, reply)
+        except EnvironmentViolation as error:
+            raise Breach(row, error) from None
+
+    def _finish_reset(self, lane: int, found: Any) -> None:
+        unmade = self._unmade.pop(lane, None)
+        if isinstance(found, PaddockError):
+            self._fail(lane, unmade or found)
+            return
+        observation, info = found
         try:
             self.results.observations.put(lane, observation)
         except _UNFIT as error:
@@ -419,27 +428,33 @@ class ProcessLanes:
         self.faults.mark_begun(lane)
         self.results.finish(lane, info)
 
-    def _finish_steps(self, worker: LaneWorker, rows: Sequence[int], reply: m.Reply) -> None:
-        if isinstance(reply, m.Failed):
+    def _finish_steps(self, worker: LaneWorker, rows: Sequence[int], reply: m.StepReply) -> None:
+        if type(reply) is m.Failed:
             for row in rows:
-                self._fail(worker.lanes[row], self._error(reply, worker.lanes[row]))
+                self._fail(worker.lanes[row], self._error(worker, row, reply))
             return
-        block: Block | None = worker.block if self._judge is None else self._judge.rows_of(worker)
-        assert block is not None
-        results, notes = self.results, reply.value
+        block, judge, results = worker.block, self._row_judges[worker.lanes[0]], self.results
+        if type(reply) is not m.Rows or block is None:
+            raise BadFrame("Step: the reply is not rows.")
         loose = block.observations is None
-        if notes is None and len(rows) == block.rows and not loose:
-            results.put_part(worker.part, block)
+        if reply.notes is None and len(rows) == block.rows and not loose:  # hot
+            results.put_part(worker.part, judge.read(block, rows))
             results.waiting.difference_update(worker.lanes)
             results.ready.extend(worker.lanes)
             return
-        noted = notes_by_row([] if notes is None else notes, rows, loose=loose)
+        notes = read_notes([] if reply.notes is None else reply.notes, rows, loose=loose)
+        failed = {
+            row: self._error(worker, row, note[0]) for row, note in notes.items() if isinstance(note[0], m.Failed)
+        }
+        read = {row: self._read_note(worker, row, note) for row, note in notes.items() if row not in failed}
+        # A row that failed has no results, and those of rows that were not stepped do not count.
+        block = judge.read(block, [row for row in rows if row not in failed])
         for row in rows:
             lane = worker.lanes[row]
-            info, *observation = noted.get(row, ({},))
-            if isinstance(info, m.Failed):
-                self._fail(lane, self._error(info, lane))
+            if row in failed:
+                self._fail(lane, failed[row])
                 continue
+            info, *observation = read.get(row, ({},))
             try:
                 results.put_row(lane, block, row, *observation)
             except _UNFIT as error:
@@ -447,10 +462,21 @@ class ProcessLanes:
             else:
                 results.finish(lane, info)
 
+    def _read_note(self, worker: LaneWorker, row: int, note: tuple[Any, ...]) -> list[Any]:
+        judge = self._judges[worker.lanes[row]]
+        try:
+            return [judge.info(note[0]), *map(judge.observation, note[1:])]
+        except EnvironmentViolation as error:
+            raise Breach(row, error) from None
+
     # What fails
 
-    def _error(self, reply: m.Failed, lane: int) -> PaddockError:
-        return to_error(reply, lane=lane) if self._judge is None else self._judge.error(reply, lane)
+    def _error(self, worker: LaneWorker, row: int, reply: m.Failed) -> PaddockError:
+        """The error that a failure stands for; Breach if an untrusted worker has run out of memory."""
+        error = self._judges[worker.lanes[row]].failure(reply)
+        if self._rules is not None and isinstance(error, WorkerLost):
+            raise Breach(row, walled_error(reply))
+        return error
 
     def _fail(self, lane: int, error: PaddockError) -> None:
         if is_fault(error):
@@ -528,7 +554,7 @@ class ProcessLanes:
         for worker in self.workers:
             worker.begin_close()
         for worker in self.workers:
-            worker.end_close(by_s)
+            worker.close(by_s - time.monotonic())
 
 
 class WorkerPoll:

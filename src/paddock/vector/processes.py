@@ -28,9 +28,8 @@ from paddock.errors import (
     ResetNeeded,
 )
 from paddock.hosting import messages as m
-from paddock.hosting.client import read_spaces
 from paddock.hosting.factories import dumps
-from paddock.hosting.judge import WallRules, check_spaces, check_spec
+from paddock.hosting.judge import WallRules, check_spaces, check_spec, read_spaces
 from paddock.hosting.launch import Launcher, start_by, start_fresh
 from paddock.hosting.process_channel import CLOSE_GRACE_S, CLOSE_S, ProcessChannel, WalledChannel
 from paddock.hosting.untrusted import check_size
@@ -119,7 +118,7 @@ class ProcessVectorEnv(VectorEnv[ObsType, ActType, Array], Generic[ObsType, ActT
         else:
             self.lane_spec = None if described[0].spec is None else decode_spec(described[0].spec)
         declared = [one for one, _ in spaces]
-        self._lanes.adopt(self.single_observation_space, self.single_action_space, copy=self.copy, declared=declared)
+        self._lanes.adopt(self.single_observation_space, self.single_action_space, declared=declared, copy=self.copy)
 
     def _spaces_of(self, lane: int, described: m.Description) -> tuple[Space[Any], Space[Any]]:
         if self._rules is not None:

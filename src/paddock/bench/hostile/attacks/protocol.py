@@ -451,7 +451,7 @@ class Scribble(Hostile):
         return "scribbles"
 
     def _scribble(self) -> None:
-        from paddock.hosting.block import Block
+        from paddock.hosting.layout import Block
 
         blocks = [one for one in gc.get_objects() if isinstance(one, Block)]
         ends = time.monotonic() + self.arguments["seconds"]
