@@ -1,90 +1,13 @@
 """``gymnasium.wrappers.vector``, and the wrappers that Gymnasium has for one environment only."""
 
-from importlib import import_module
+from typing import TYPE_CHECKING
 
 from paddock.aliases import add_aliases
 from paddock.core.registry import suggestion
-from paddock.wrappers.vector import (
-    AddRenderObservation,
-    AddWhiteNoise,
-    ArrayConversion,
-    ClipAction,
-    ClipReward,
-    DelayObservation,
-    DictInfoToList,
-    DiscretizeAction,
-    DiscretizeObservation,
-    DtypeObservation,
-    FilterObservation,
-    FlattenObservation,
-    FrameStackObservation,
-    GrayscaleObservation,
-    HumanRendering,
-    JaxToNumpy,
-    JaxToTorch,
-    MaxAndSkipObservation,
-    NormalizeObservation,
-    NormalizeReward,
-    NumpyToTorch,
-    ObstructView,
-    RecordEpisodeStatistics,
-    RecordVideo,
-    RepeatAction,
-    RescaleAction,
-    RescaleObservation,
-    ReshapeObservation,
-    ResizeObservation,
-    StickyAction,
-    TimeAwareObservation,
-    TorchToNumpy,
-    TransformAction,
-    TransformObservation,
-    TransformReward,
-    VectorizeTransformAction,
-    VectorizeTransformObservation,
-    VectorizeTransformReward,
-)
+from paddock.wrappers.vector import *  # noqa: F403
 
-__all__ = [
-    "AddRenderObservation",
-    "AddWhiteNoise",
-    "ArrayConversion",
-    "ClipAction",
-    "ClipReward",
-    "DelayObservation",
-    "DictInfoToList",
-    "DiscretizeAction",
-    "DiscretizeObservation",
-    "DtypeObservation",
-    "FilterObservation",
-    "FlattenObservation",
-    "FrameStackObservation",
-    "GrayscaleObservation",
-    "HumanRendering",
-    "JaxToNumpy",
-    "JaxToTorch",
-    "MaxAndSkipObservation",
-    "NormalizeObservation",
-    "NormalizeReward",
-    "NumpyToTorch",
-    "ObstructView",
-    "RecordEpisodeStatistics",
-    "RecordVideo",
-    "RepeatAction",
-    "RescaleAction",
-    "RescaleObservation",
-    "ReshapeObservation",
-    "ResizeObservation",
-    "StickyAction",
-    "TimeAwareObservation",
-    "TorchToNumpy",
-    "TransformAction",
-    "TransformObservation",
-    "TransformReward",
-    "VectorizeTransformAction",
-    "VectorizeTransformObservation",
-    "VectorizeTransformReward",
-]
+if not TYPE_CHECKING:  # mypy reads the star, and would hide all names if it read this
+    from paddock.wrappers.vector import __all__
 
 ALIASES = {
     "array_conversion": {"paddock.wrappers.vector": "ArrayConversion"},
@@ -105,9 +28,7 @@ ALIASES = {
     },
     "vectorize_reward": {"paddock.wrappers.vector": "ClipReward TransformReward VectorizeTransformReward"},
 }
-add_aliases(__name__, ALIASES)
-for _name in ALIASES:  # attributes from the first import on, as in Gymnasium
-    import_module(f"{__name__}.{_name}")
+add_aliases(__name__, ALIASES, at_once=ALIASES)
 
 
 def __getattr__(name: str) -> object:
