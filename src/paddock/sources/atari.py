@@ -28,7 +28,7 @@ from paddock.errors import (
     ResetNeeded,
     SnapshotUnsupported,
 )
-from paddock.sources.foreign import State, check_actions
+from paddock.sources.foreign import State, check_actions, to_ours
 from paddock.spaces.batch import batch_space
 
 Array = np.ndarray[Any, Any]
@@ -61,8 +61,6 @@ class AtariLanes(VectorEnv[Any, Any, Array]):
         **arguments: Any,
     ) -> None:
         from ale_py.vector_env import AtariVectorEnv
-
-        from paddock.sources.gymnasium_spaces import to_ours
 
         for name in arguments:
             if name in _OURS:

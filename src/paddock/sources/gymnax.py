@@ -77,11 +77,35 @@ class FromGymnax(Env[Any, Any]):
 
     def snapshot(self) -> bytes:
         """The state and the key."""
-        return save_snapshot(self)
+        import jax
+
+        leaves = None if self.env_state is None else [np.asarray(leaf) for leaf in jax.tree.leaves(self.env_state)]
+        key = None if self._key is None else np.asarray(self._key)
+        value = {"who": class_of(self.gymnax_env), "leaves": leaves, "key": key}
+        return seal_value(_LAYER, value, name=type(self.gymnax_env).__name__)
 
     def restore(self, snapshot: bytes) -> None:
+        import jax
 
-        self.env_state, self._key = read_snapshot(self, snapshot)
+        value = open_value(_LAYER, snapshot)
+        forms, structure = jax.tree.flatten(self.state_form)
+        leaves, key = (value.get("leaves"), value.get("key")) if isinstance(value, dict) else (None, None)
+        fits = (
+            isinstance(value, dict)
+            and value.get("who") == class_of(self.gymnax_env)
+            and (key is None or fits_in(key, jax.eval_shape(self._functions.key, 0)))
+            and (leaves is None or (isinstance(leaves, list) and len(leaves) == len(forms) and key is not None))
+            and (leaves is None or all(map(fits_in, leaves, forms)))
+        )
+        if not fits:
+            raise InvalidSnapshot(f"This is not a snapshot of {type(self.gymnax_env).__name__}.")
+        # A number whose type JAX took from Python's stays one, or the step would be compiled again.
+        arrays = [
+            jax.numpy.asarray(leaf.item() if form.weak_type and leaf.ndim == 0 else leaf)
+            for leaf, form in zip(leaves or (), forms, strict=False)
+        ]
+        self.env_state = None if leaves is None else jax.tree.unflatten(structure, arrays)
+        self._key = None if key is None else jax.numpy.asarray(key)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> FromGymnax:
         other = copy(self)  # arrays of JAX never change, and neither do functions
@@ -204,46 +228,6 @@ def check_env(env: Any) -> Any:
 def _make_shared(id: str, arguments: tuple[tuple[str, type, Any], ...]) -> Any:
     """Return one object for all lanes: what JAX compiled for one is ready for the others."""
     return check_env(maker_of(id)(**{name: value for name, _, value in arguments}))
-
-
-def save_snapshot(env: Any) -> bytes:
-    """Return the arrays of the state and the key. ``env`` is a FromGymnax."""
-    import jax
-
-    leaves = None if env.env_state is None else [np.asarray(leaf) for leaf in jax.tree.leaves(env.env_state)]
-    key = None if env._key is None else np.asarray(env._key)
-    value = {"who": class_of(env.gymnax_env), "leaves": leaves, "key": key}
-    return seal_value(_LAYER, value, name=type(env.gymnax_env).__name__)
-
-
-def read_snapshot(env: Any, snapshot: bytes) -> tuple[Any, Any]:
-    """Return state and key of a snapshot of such an environment; anything else is an InvalidSnapshot."""
-    import jax
-
-    value = open_value(_LAYER, snapshot)
-    forms, structure = jax.tree.flatten(env.state_form)
-    key_form = jax.eval_shape(env._functions.key, 0)
-    leaves, key = (value.get("leaves"), value.get("key")) if isinstance(value, dict) else (None, None)
-    fits = (
-        isinstance(value, dict)
-        and value.get("who") == class_of(env.gymnax_env)
-        and (key is None or fits_in(key, key_form))
-        and (leaves is None or (isinstance(leaves, list) and len(leaves) == len(forms) and key is not None))
-        and (leaves is None or all(map(fits_in, leaves, forms)))
-    )
-    if not fits:
-        raise InvalidSnapshot(f"This is not a snapshot of {type(env.gymnax_env).__name__}.")
-    key = None if key is None else jax.numpy.asarray(key)
-    if leaves is None:
-        return None, key
-    return jax.tree.unflatten(structure, list(map(_array, leaves, forms))), key
-
-
-def _array(leaf: Any, form: Any) -> Any:
-    import jax.numpy as jnp
-
-    # A number whose type JAX took from Python's stays one, or the step would be compiled again.
-    return jnp.asarray(leaf.item() if form.weak_type and leaf.ndim == 0 else leaf)
 
 
 def space_of(space: Any, like: Any = None) -> Space[Any]:

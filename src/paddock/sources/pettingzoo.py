@@ -32,7 +32,7 @@ from paddock.errors import (
     WrongClass,
 )
 from paddock.sources.families import installed_family
-from paddock.sources.foreign import ForeignEnv, install_hint
+from paddock.sources.foreign import ForeignEnv, install_hint, to_ours
 from paddock.spaces import Dict, Discrete, Space
 from paddock.spaces.batch import create_empty_array, row
 from paddock.wrappers.guard import Guard
@@ -210,9 +210,9 @@ class AllAgents(ForeignEnv):
             {agent: action[agent] for agent in live}
         )
         observations = self._with_numbers(observations)
-        self._observations = (
-            observations if len(observations) == len(self._zeros) else self._observations | observations
-        )
+        # All of them, as almost always, or those that are still in.
+        complete = len(observations) == len(self._zeros)
+        self._observations = observations if complete else self._observations | observations
         info = self._info(observations, infos)
         info.update(rewards=dict(rewards), terminations=dict(terminations), truncations=dict(truncations))
         terminated, truncated = (False, False) if self.inner.agents else _combine_flags(terminations, truncations)
@@ -286,8 +286,6 @@ class Turns(ForeignEnv):
 
 def spaces_of(env: Any) -> tuple[dict[str, Space[Any]], dict[str, Space[Any]]]:
     """Return what each agent sees and may do, as our spaces."""
-    from paddock.sources.gymnasium_spaces import to_ours
-
     agents = env.possible_agents
     return (
         {agent: to_ours(env.observation_space(agent)) for agent in agents},
@@ -366,13 +364,8 @@ class OneAgent(ForeignEnv):
             observation, reward, terminated, truncated, info = env.last()
             info = turn_info(agent, observation, info)
             if agent == me:
-                return (
-                    as_number(self.observation_space, observation),
-                    float(reward),
-                    bool(terminated),
-                    bool(truncated),
-                    info,
-                )
+                number = as_number(self.observation_space, observation)
+                return number, float(reward), bool(terminated), bool(truncated), info
             env.step(None if terminated or truncated else self._opponents(observation, info))
 
     def _by_chance(self, observation: Any, info: Info) -> Any:
