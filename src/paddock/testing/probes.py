@@ -194,7 +194,7 @@ def step_results(env: Env[Any, Any], seed: int = SEED, steps: int = STEPS) -> It
         info = env.reset()[1] if result[2] or result[3] else result[4]
 
 
-def step_determinism(env: Env[Any, Any], seed: int = SEED, steps: int = STEPS) -> Iterator[Problem]:
+def step_determinism(env: Env[Any, Any], seed: int = SEED, *, steps: int = STEPS) -> Iterator[Problem]:
     """Check that an episode of at most ``steps`` steps goes the same way twice."""
     if is_nondeterministic(env):
         return
@@ -356,25 +356,25 @@ _SMALLEST_IMAGE = 8
 _CHANNELS = (1, 3, 4)
 
 
-def limit_problems(space: Space[Any], kind: str) -> Iterator[Problem]:
-    """Check the bounds of every Box in the space. ``kind`` is "observation" or "action"."""
+def limit_problems(space: Space[Any], space_type: str) -> Iterator[Problem]:
+    """Check the bounds of every Box in the space. ``space_type`` is "observation" or "action"."""
     if isinstance(space, Box):
         if np.any(space.low == -np.inf):
-            text = f"A Box {kind} space minimum value is -infinity. This is probably too low."
+            text = f"A Box {space_type} space minimum value is -infinity. This is probably too low."
             yield Problem("box-unbounded", f"{text} Shape {space.shape}.")
         if np.any(space.high == np.inf):
-            text = f"A Box {kind} space maximum value is infinity. This is probably too high."
+            text = f"A Box {space_type} space maximum value is infinity. This is probably too high."
             yield Problem("box-unbounded", f"{text} Shape {space.shape}.")
-        if kind == "action" and len(space.shape) == 1:
+        if space_type == "action" and len(space.shape) == 1:
             symmetric = np.all((space.low == 0) | (np.abs(space.low) == np.abs(space.high)))
             if not (symmetric and np.all(space.low >= -1) and np.all(space.high <= 1)):
                 text = "For Box action spaces, we recommend using a symmetric and normalized space"
                 bounds = f"[{space.low.min()}, {space.high.max()}]"
                 yield Problem("action-not-normalized", f"{text} (range=[-1, 1] or [0, 1]). This one is {bounds}.")
-        if kind == "observation":
+        if space_type == "observation":
             yield from _image(space)
     for part in parts(space):
-        yield from limit_problems(part, kind)
+        yield from limit_problems(part, space_type)
 
 
 def _image(box: Box) -> Iterator[Problem]:

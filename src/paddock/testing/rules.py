@@ -7,7 +7,7 @@ warns. Everything else that only paddock checks is a ``warning``, or a ``note`` 
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, cast
 
@@ -59,11 +59,17 @@ class Finding:
 
 def finding_of(problem: Problem) -> Finding:
     """Put a problem under the rule that it breaks."""
-    rule, cause = RULE[problem.rule], problem.cause
-    fix = _FIXES.get(str(getattr(cause, "code", "")), rule.fix)
+    cause = problem.cause
     place = None if cause is None else place_of(cause)
     file, line = (None, None) if place is None else (short_path(Path(place.file)), place.line)
-    return Finding(rule.code, rule.level, rule.name, problem.message, fix, file, line)
+    found = finding(problem.rule, problem.message, file=file, line=line)
+    return replace(found, fix=_FIXES.get(str(getattr(cause, "code", "")), found.fix))
+
+
+def finding(rule_name: str, message: str, *, file: str | None = None, line: int | None = None) -> Finding:
+    """Make a finding under the rule of that name."""
+    rule = RULE[rule_name]
+    return Finding(rule.code, rule.level, rule.name, message, rule.fix, file, line)
 
 
 def short_path(path: Path) -> str:
@@ -219,8 +225,6 @@ PD061 spec-broken error
     Pass plain data as kwargs; make locks, files and connections inside the environment.
 """)
 
-RULE: dict[str, Rule] = {rule.name: rule for rule in RULES}
-
 
 def rules_as_markdown() -> str:
     """Write the page docs/checks.md."""
@@ -316,7 +320,7 @@ SEC032 info-tells warning
     Keep it out of `info`; let the environment's own reward use it.
 """)
 
-SECURE_RULE: dict[str, Rule] = {rule.name: rule for rule in SECURE_RULES}
+RULE: dict[str, Rule] = {rule.name: rule for rule in (*RULES, *SECURE_RULES)}
 
 
 def secure_rules_as_markdown() -> str:

@@ -49,8 +49,9 @@ from paddock.wrappers import TransformObservation as TransformObservation
 from paddock.wrappers import TransformReward as TransformReward
 from paddock.wrappers.arrays import Device, load_library, module_namespace
 
+_NAMES = sorted(set(dir()) & set(paddock.wrappers.__all__))
 if not TYPE_CHECKING:  # checkers read the imports
-    __all__ = sorted(set(dir()) & set(paddock.wrappers.__all__))
+    __all__ = _NAMES
 
 Array = Any
 
@@ -108,5 +109,5 @@ _RENAMED = {
 def __getattr__(name: str) -> object:
     if name in _RENAMED:
         raise AttributeError(f"{name!r} has been renamed with `wrappers.{_RENAMED[name]}`")
-    meant = suggestion(name, [one for one in __all__ if one != "vector"]) or f" It has: {', '.join(__all__)}."
+    meant = suggestion(name, [one for one in _NAMES if one != "vector"]) or f" It has: {', '.join(_NAMES)}."
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}.{meant}")

@@ -5,9 +5,10 @@ from typing import TYPE_CHECKING
 from paddock.aliases import add_aliases
 from paddock.core.registry import suggestion
 from paddock.wrappers.vector import *  # noqa: F403
+from paddock.wrappers.vector import __all__ as _NAMES
 
-if not TYPE_CHECKING:  # mypy reads the star, and would hide all names if it read this
-    from paddock.wrappers.vector import __all__
+if not TYPE_CHECKING:  # checkers read the star
+    __all__ = _NAMES
 
 ALIASES = {
     "array_conversion": {"paddock.wrappers.vector": "ArrayConversion"},
@@ -32,5 +33,5 @@ add_aliases(__name__, ALIASES, at_once=ALIASES)
 
 
 def __getattr__(name: str) -> object:
-    meant = suggestion(name, __all__) or f" It has: {', '.join(__all__)}."
+    meant = suggestion(name, _NAMES) or f" It has: {', '.join(_NAMES)}."
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}.{meant}")
