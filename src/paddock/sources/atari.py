@@ -38,10 +38,7 @@ _GOES_ON = -1  # as a seed: the stream goes on
 _STEPS = 256  # to remember: with p = 0.25 an action is held for a frame or two
 _WORDS = 624  # of a Mersenne Twister
 _GENERATOR = re.compile(rb"(?:\d+ ){624}\d+")
-_OURS = {
-    "num_threads": "lanes=LaneOptions(threads=…)",
-    "batch_size": "all lanes, in step",
-}
+_OURS = {"num_threads": "lanes=LaneOptions(threads=…)", "batch_size": "all lanes, in step"}
 
 
 class AtariLanes(VectorEnv[Any, Any, Array]):

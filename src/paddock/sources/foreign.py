@@ -12,6 +12,7 @@ import string
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from copy import deepcopy
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -21,16 +22,6 @@ import paddock.spaces as ours
 from paddock.core.env import Env
 from paddock.core.state import open_snapshot, seal_snapshot
 from paddock.core.vector_env import VectorEnv
-from paddock.errors import (
-    BadFrame,
-    CustomSpaceError,
-    InvalidAction,
-    InvalidId,
-    InvalidSnapshot,
-    NameNotFound,
-    NotTransferable,
-    SnapshotUnsupported,
-)
 from paddock.hosting.values import from_wire, to_wire
 from paddock.seeding import to_seed
 from paddock.sources.families import Family
@@ -79,7 +70,7 @@ class ForeignEnv(Env[Any, Any]):
 
     def snapshot(self) -> bytes:
         name = type(getattr(self.inner, "unwrapped", self.inner)).__name__ if self.spec is None else self.spec.id
-        raise SnapshotUnsupported(
+        raise errors.SnapshotUnsupported(
             f"{name} can't save its state: its library has no form for it. Repeat the actions from the seed, or try "
             f"copy.deepcopy(env)."
         )
@@ -106,6 +97,17 @@ class ForeignEnv(Env[Any, Any]):
         if name in OURS or name.startswith("_"):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         return getattr(self.inner, name)
+
+
+@dataclass(frozen=True)
+class Maker:
+    """Makes the environments of one id; ``metadata`` says what may be asked of them before one is made."""
+
+    make: Callable[..., Env[Any, Any]]
+    metadata: dict[str, Any]
+
+    def __call__(self, **kwargs: Any) -> Env[Any, Any]:
+        return self.make(**kwargs)
 
 
 @contextmanager
@@ -159,11 +161,11 @@ def import_function(id: str, library: str) -> Callable[..., Any]:
     """Import the function that ``module:function`` names, which makes an environment of another library."""
     module, _, name = id.rpartition(":")
     if not module:
-        raise InvalidId(f"{library}:{id} does not name an environment. Expected '{library}:module:function'.")
+        raise errors.InvalidId(f"{library}:{id} does not name an environment. Expected '{library}:module:function'.")
     found: Any = importlib.import_module(module)
     found = getattr(found, name, None)
     if not callable(found):
-        raise NameNotFound(f"{library}:{id}: the module {module!r} has no function {name!r}.")
+        raise errors.NameNotFound(f"{library}:{id}: the module {module!r} has no function {name!r}.")
     return found  # type: ignore[no-any-return]
 
 
@@ -199,13 +201,13 @@ def check_actions(lanes: VectorEnv[Any, Any, Any], actions: Any) -> Array:
         fits = array.shape == (count,) and array.dtype.kind in "iu"
         if fits and array.min() >= single.start and array.max() < single.start + single.n:
             return array.astype(single.dtype, copy=False)
-        raise InvalidAction(
+        raise errors.InvalidAction(
             f"{actions!r}: expected {count} integers of {single}.", action=actions, space=lanes.action_space
         )
     try:
         conforming: Array = conform(lanes.action_space, actions)
     except Nonconforming as error:
-        raise InvalidAction(f"{error}", action=actions, space=lanes.action_space) from None
+        raise errors.InvalidAction(f"{error}", action=actions, space=lanes.action_space) from None
     return conforming
 
 
@@ -254,7 +256,7 @@ def to_ours(space: Any, library: str = "gymnasium") -> ours.Space[Any]:
             # A package's own space of texts, such as MiniGrid's missions.
             return ours.Text(_LONGEST_TEXT, min_length=0, charset=string.printable)
     name = type(space).__name__ if library == "gymnasium" else f"{type(space).__module__}.{type(space).__name__}"
-    raise CustomSpaceError(f"{name} has no counterpart in paddock. Build it from {library}.spaces.")
+    raise errors.CustomSpaceError(f"{name} has no counterpart in paddock. Build it from {library}.spaces.")
 
 
 def _bound(values: Any, bounded: Any, infinity: float) -> Any:
@@ -296,8 +298,8 @@ def seal_value(layer: str, value: Any, *, name: str) -> bytes:
     pieces: list[Any] = []
     try:
         plain = to_wire(value, pieces, name=name)
-    except NotTransferable as error:
-        raise SnapshotUnsupported(f"{name} can't be saved: {error}") from None
+    except errors.NotTransferable as error:
+        raise errors.SnapshotUnsupported(f"{name} can't be saved: {error}") from None
     return seal_snapshot(layer, plain, b"".join(pieces))
 
 
@@ -306,8 +308,8 @@ def open_value(layer: str, snapshot: bytes) -> Any:
     plain, body = open_snapshot(layer, snapshot, Any)
     try:
         return from_wire(plain, bytearray(body))
-    except BadFrame as error:
-        raise InvalidSnapshot(f"This snapshot is malformed: {error}") from None
+    except errors.BadFrame as error:
+        raise errors.InvalidSnapshot(f"This snapshot is malformed: {error}") from None
 
 
 def fits_in(array: Any, like: Any) -> bool:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import deepcopy
-from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
 from typing import Any, SupportsFloat
@@ -33,7 +32,7 @@ from paddock.errors import (
     WrongClass,
 )
 from paddock.sources.families import installed_family, library_family
-from paddock.sources.foreign import find_seed_argument, fit_seed, import_function, importing
+from paddock.sources.foreign import Maker, find_seed_argument, fit_seed, import_function, importing
 from paddock.spaces import Box, Dict, Discrete, MultiDiscrete, Space
 from paddock.spaces.batch import batch_space, row
 from paddock.spaces.conform import conform
@@ -64,9 +63,9 @@ class FromGym3(Env[Any, Any]):
         self._at_beginning = bool(env.observe()[2][0])
 
     @classmethod
-    def for_spec(cls, spec: EnvSpec) -> ByName:
+    def for_spec(cls, spec: EnvSpec) -> Maker:
         """Return what makes the environment that this spec's id names."""
-        return ByName(spec.id)
+        return Maker(partial(_make, spec.id), {"render_modes": ["rgb_array"]})
 
     def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, Info]:
         env = self.gym3_env
@@ -185,20 +184,13 @@ def spec_of(id: str) -> EnvSpec:
     return EnvSpec(id, entry_point=_ENTRY_POINT)
 
 
-@dataclass(frozen=True)
-class ByName:
-    """Makes the environment with this name; its arguments are the library's own, except ``num`` and ``rand_seed``."""
-
-    id: str
-
-    metadata = {"render_modes": ["rgb_array"]}
-
-    def __call__(self, *, render_mode: str | None = None, **kwargs: Any) -> FromGym3:
-        drawn = {} if render_mode is None else {"render_mode": render_mode}
-        function = partial(maker_of(self.id), **drawn, **kwargs)
-        seed = find_seed_argument(function)
-        remake = None if seed is None or seed in kwargs else (lambda value: check_env(function(**{seed: value}), 1))
-        return FromGym3(check_env(function(), 1), remake=remake)
+def _make(id: str, /, *, render_mode: str | None = None, **kwargs: Any) -> FromGym3:
+    """Make the environment with this name; arguments are the library's own, except ``num`` and ``rand_seed``."""
+    drawn = {} if render_mode is None else {"render_mode": render_mode}
+    function = partial(maker_of(id), **drawn, **kwargs)
+    seed = find_seed_argument(function)
+    remake = None if seed is None or seed in kwargs else (lambda value: check_env(function(**{seed: value}), 1))
+    return FromGym3(check_env(function(), 1), remake=remake)
 
 
 def maker_of(id: str) -> Callable[..., Any]:

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import copy, deepcopy
-from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any, ClassVar, SupportsFloat
+from functools import lru_cache, partial
+from typing import Any, SupportsFloat
 
 import numpy as np
 
@@ -18,7 +17,16 @@ from paddock.core.env import Env, Info
 from paddock.core.spec import EnvSpec
 from paddock.errors import CustomSpaceError, InvalidSnapshot, NameNotFound, ResetNeeded, UnsupportedMode, WrongClass
 from paddock.sources.families import installed_family, library_family
-from paddock.sources.foreign import class_of, fit_seed, fits_in, import_function, importing, open_value, seal_value
+from paddock.sources.foreign import (
+    Maker,
+    class_of,
+    fit_seed,
+    fits_in,
+    import_function,
+    importing,
+    open_value,
+    seal_value,
+)
 from paddock.spaces import Box, Dict, Discrete, Space, Tuple
 from paddock.wrappers.guard import Guard
 
@@ -37,7 +45,10 @@ class FromGymnax(Env[Any, Any]):
     def __init__(self, env: Any, params: Any = None) -> None:
         self.gymnax_env = env
         self.params = env.default_params if params is None else params
-        self._functions = functions_of(env)
+        try:
+            self._functions = _shared_functions(env)
+        except TypeError:  # it has no hash
+            self._functions = Functions(env)
         self.env_state: Any = None
         self._key: Any = None
         self.state_form, like = self._functions.forms(self.params)
@@ -46,9 +57,9 @@ class FromGymnax(Env[Any, Any]):
         self._discrete = isinstance(self.action_space, Discrete)
 
     @classmethod
-    def for_spec(cls, spec: EnvSpec) -> ByName:
+    def for_spec(cls, spec: EnvSpec) -> Maker:
         """Return what makes the environment that this spec's id names."""
-        return ByName(spec.id)
+        return Maker(partial(_make, spec.id), cls.metadata)
 
     def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, Info]:
         if self.env_state is None:
@@ -152,15 +163,7 @@ class Functions:
         return key, observation, state, reward, terminated, truncated, info
 
 
-def functions_of(env: Any) -> Functions:
-    """Return the functions of this very object: gymnax's environments hold no state."""
-    try:
-        return _shared_functions(env)
-    except TypeError:  # it has no hash
-        return Functions(env)
-
-
-_shared_functions = lru_cache(maxsize=64)(Functions)
+_shared_functions = lru_cache(maxsize=64)(Functions)  # of this very object: gymnax's environments hold no state
 
 
 def from_gymnax(env: Any, params: Any = None, *, validate: bool = True) -> Env[Any, Any]:
@@ -177,27 +180,20 @@ def spec_of(id: str) -> EnvSpec:
     return EnvSpec(id, entry_point="paddock.sources.gymnax:FromGymnax")
 
 
-@dataclass(frozen=True)
-class ByName:
-    """Makes the environment with this name; ``params`` are the default parameters to change."""
-
-    id: str
-
-    metadata: ClassVar[dict[str, Any]] = {"render_modes": []}
-
-    def __call__(
-        self, *, params: dict[str, Any] | None = None, render_mode: str | None = None, **kwargs: Any
-    ) -> FromGymnax:
-        if render_mode is not None:
-            raise UnsupportedMode(f"render_mode={render_mode!r}: {_NO_PICTURES}")
-        named = tuple((name, type(value), value) for name, value in sorted(kwargs.items()))  # True is not 1
-        try:
-            hash(named)
-        except TypeError:
-            env = check_env(maker_of(self.id)(**kwargs))
-        else:
-            env = _make_shared(self.id, named)
-        return FromGymnax(env, env.default_params.replace(**params) if params else None)
+def _make(
+    id: str, /, *, params: dict[str, Any] | None = None, render_mode: str | None = None, **kwargs: Any
+) -> FromGymnax:
+    """Make the environment with this name; ``params`` are the default parameters to change."""
+    if render_mode is not None:
+        raise UnsupportedMode(f"render_mode={render_mode!r}: {_NO_PICTURES}")
+    named = tuple((name, type(value), value) for name, value in sorted(kwargs.items()))  # True is not 1
+    try:
+        hash(named)
+    except TypeError:
+        env = check_env(maker_of(id)(**kwargs))
+    else:
+        env = _make_shared(id, named)
+    return FromGymnax(env, env.default_params.replace(**params) if params else None)
 
 
 def maker_of(id: str) -> Callable[..., Any]:
