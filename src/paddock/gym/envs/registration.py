@@ -128,10 +128,7 @@ def pprint_registry(
 ) -> str | None:
     """All ids, a block for each namespace, printed or returned."""
     return _pprint_registry(
-        dict(print_registry),
-        num_cols=num_cols,
-        exclude_namespaces=exclude_namespaces,
-        disable_print=disable_print,
+        dict(print_registry), num_cols=num_cols, exclude_namespaces=exclude_namespaces, disable_print=disable_print
     )
 
 
@@ -172,10 +169,7 @@ def register(
 
 
 def make(
-    id: str | EnvSpec,
-    max_episode_steps: int | None = None,
-    disable_env_checker: bool | None = None,
-    **kwargs: Any,
+    id: str | EnvSpec, max_episode_steps: int | None = None, disable_env_checker: bool | None = None, **kwargs: Any
 ) -> Env[Any, Any]:
     """Make one environment; keywords beyond these go to it."""
     env = build(_plan_one(id, max_episode_steps, disable_env_checker, kwargs))
@@ -265,11 +259,7 @@ def _plan_one(
 
 
 def _make_own_vector(
-    spec: EnvSpec,
-    num_envs: int,
-    vector_kwargs: dict[str, Any] | None,
-    wrappers: Any,
-    kwargs: dict[str, Any],
+    spec: EnvSpec, num_envs: int, vector_kwargs: dict[str, Any] | None, wrappers: Any, kwargs: dict[str, Any]
 ) -> VectorEnv[Any, Any, Any]:
     for name, value in (("vector_kwargs", vector_kwargs), ("wrappers", wrappers)):
         if value:
