@@ -164,7 +164,7 @@ def random_stream(env: Any) -> np.random.RandomState | None:
 def check_env(env: Any) -> Any:
     """Return ``env`` if it is an environment of dm_env, else raise WrongClass."""
     family = library_family("dm_env", "module:function")
-    family.check_installed_for("from_dm_env")
+    family.check_installed_for("from_dm_env()")
     with importing(family, "dm_env"):
         import dm_env
     if not isinstance(env, dm_env.Environment):

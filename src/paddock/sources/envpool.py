@@ -193,7 +193,7 @@ class EnvPoolLanes(VectorEnv[Any, Any, Array]):
         if lanes is None or len(lanes) == self.num_envs:
             self._observations = as_space(self.observation_space, observations)
         else:
-            self._observations = with_rows(self._observations, lanes, as_space(None, observations))
+            self._observations = with_rows(self._observations, lanes, observations)
         return self._observations
 
     def _infos(self, raw_infos: Info, lanes: Array | None, mask: Array) -> Info:
@@ -316,11 +316,11 @@ def _without_bounds(space: ours.Space[Any]) -> ours.Space[Any]:
     return space
 
 
-def as_space(space: ours.Space[Any] | None, value: Any) -> Any:
-    """Return the batch with its space's dtype and shape: the same arrays if they fit, or if there is no space."""
+def as_space(space: ours.Space[Any], value: Any) -> Any:
+    """Return the batch with its space's dtype and shape: the same arrays if they fit."""
     if isinstance(space, ours.Dict):
         return {key: as_space(part, value[key]) for key, part in space.spaces.items()}
-    if space is None or (value.dtype == space.dtype and value.shape == space.shape):
+    if value.dtype == space.dtype and value.shape == space.shape:
         return value
     return value.reshape(space.shape).astype(space.dtype)
 

@@ -63,27 +63,12 @@ class Family:
         """The modules that are not installed. The finders look at files; nothing is imported."""
         return [name for name in (self.library, *self.needs) if not is_installed(name)]
 
-    def check_installed(self, id: str) -> None:
-        """Raise DependencyNotInstalled with the command that helps, if a module is missing."""
-        self._check(f"{id!r} is one of {self.name}'s environments and needs")
-
-    def check_installed_for(self, function: str) -> None:
-        """As ``check_installed``, for a function that takes such environments."""
-        self._check(f"{function}() needs")
-
-    def _check(self, who: str) -> None:
+    def check_installed_for(self, user: str) -> None:
+        """Raise DependencyNotInstalled with the command that helps, if a module is missing that ``user`` needs."""
         if missing := self.missing:
             raise DependencyNotInstalled(
-                f"{who} {', '.join(missing)}, which {'is' if len(missing) == 1 else 'are'} not installed. "
+                f"{user} needs {', '.join(missing)}, which {'is' if len(missing) == 1 else 'are'} not installed. "
                 f"To install: pip install {self.install}"
-            )
-
-    def check_runs(self, id: str) -> None:
-        """Raise DeprecatedEnv for what today's libraries can't make."""
-        if self.name == "MuJoCo" and (old := _OLD_MUJOCO.fullmatch(id)):
-            raise DeprecatedEnv(
-                f"{id!r} can't be run: it needs mujoco-py, which Gymnasium does not know any more. "
-                f"Please use `{old[1]}-v5` instead."
             )
 
 
@@ -234,10 +219,18 @@ def library_family(source: str, id: str) -> Family:
 
 
 def installed_family(source: str, id: str) -> Family:
-    """Return the family of ``source:id``; DependencyNotInstalled if a module of it is missing."""
+    """Return the family of ``source:id``; DependencyNotInstalled if a module of it is missing.
+
+    DeprecatedEnv for what today's libraries can't make.
+    """
     family = library_family(source, id)
-    family.check_runs(id)
-    family.check_installed(id if source == "gymnasium" else f"{source}:{id}")
+    if family.name == "MuJoCo" and (old := _OLD_MUJOCO.fullmatch(id)):
+        raise DeprecatedEnv(
+            f"{id!r} can't be run: it needs mujoco-py, which Gymnasium does not know any more. "
+            f"Please use `{old[1]}-v5` instead."
+        )
+    shown = id if source == "gymnasium" else f"{source}:{id}"
+    family.check_installed_for(f"{shown!r} is one of {family.name}'s environments and")
     return family
 
 

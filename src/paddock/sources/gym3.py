@@ -213,7 +213,7 @@ def maker_of(id: str) -> Callable[..., Any]:
 
 def check_env(env: Any, lanes: int | None = None) -> Any:
     """Return ``env`` if it is an environment of gym3 with that many lanes, else raise WrongClass."""
-    library_family("gym3", "module:function").check_installed_for("from_gym3")
+    library_family("gym3", "module:function").check_installed_for("from_gym3()")
     import gym3
 
     if not isinstance(env, gym3.Env):

@@ -142,7 +142,7 @@ def from_gymnasium(env: gymnasium.Env[Any, Any], *, validate: bool = True) -> En
     inner = env if isinstance(env, Env) else getattr(env, "paddock_env", None)
     if isinstance(inner, Env):
         return inner
-    GYMNASIUM.check_installed_for("from_gymnasium")
+    GYMNASIUM.check_installed_for("from_gymnasium()")
     return Guard(_as_env(env), validate=validate)
 
 

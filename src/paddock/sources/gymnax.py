@@ -210,7 +210,7 @@ def maker_of(id: str) -> Callable[..., Any]:
 
 def check_env(env: Any) -> Any:
     """Return ``env`` if it has gymnax's functions, else raise WrongClass."""
-    library_family("gymnax", "module:function").check_installed_for("from_gymnax")
+    library_family("gymnax", "module:function").check_installed_for("from_gymnax()")
     wanted = ("reset_env", "step_env", "default_params", "observation_space", "action_space")
     missing = [name for name in wanted if not hasattr(env, name)]
     if missing:

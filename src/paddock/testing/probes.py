@@ -58,10 +58,8 @@ def reset_options(env: Env[Any, Any]) -> Iterator[Problem]:
     try:
         env.reset(options={})
     except TypeError as error:
-        text = (
-            "The environment cannot be reset with options, even though `options` or `**kwargs` appear in the signature."
-        )
-        yield Problem("reset-refuses", f"{text} The error was: {brief(error)}", cause=error)
+        text = "The environment cannot be reset with options, even though `options` or `**kwargs` appear in the"
+        yield Problem("reset-refuses", f"{text} signature. The error was: {brief(error)}", cause=error)
 
 
 def old_seed_method(env: Env[Any, Any]) -> Iterator[Problem]:
@@ -159,10 +157,8 @@ def _stream_problems(starts: list[_Start]) -> Iterator[Problem]:
         text = f"After `env.reset(seed={SEED})`, `env.reset()` changed the seed of the random stream"
         yield Problem("reset-reseeds", f"{text} from {first.remembered_seed} to {unseeded.remembered_seed}.")
     elif drew and unseeded.stream == first.stream:
-        text = (
-            f"After `env.reset(seed={SEED})`, `env.reset()` restarts the random stream: both left it in the same state."
-        )
-        yield Problem("reset-reseeds", text)
+        text = f"After `env.reset(seed={SEED})`, `env.reset()` restarts the random stream:"
+        yield Problem("reset-reseeds", f"{text} both left it in the same state.")
 
 
 def _compare_starts(how: str, one: _Start, other: _Start) -> Iterator[Problem]:
@@ -248,10 +244,8 @@ def _difference(one: tuple[Any, Any], other: tuple[Any, Any]) -> Iterator[Proble
             text = f"Step {part} are not equal although similar given the same seed and action: {values}"
             yield Problem("almost-equal", text)
     if stream != other_stream:
-        text = (
-            "The `.np_random` is not properly been updated after step: its state differs for the same seed and action."
-        )
-        yield Problem("step-nondeterministic", text)
+        text = "The `.np_random` is not properly been updated after step:"
+        yield Problem("step-nondeterministic", f"{text} its state differs for the same seed and action.")
 
 
 # ── Render modes and close: these make the environment again from its spec, if it has one ──
@@ -286,10 +280,8 @@ def _rendering_in(spec: EnvSpec, mode: str) -> Iterator[Problem]:
     except DependencyNotInstalled as error:
         yield Problem("render-unchecked", f"Not able to test render mode {mode!r}: {error}", cause=error)
     except Exception as error:
-        text = (
-            f"{spec.id} declares render mode {mode!r}, but making, resetting or rendering in it raised {brief(error)}."
-        )
-        yield Problem("render-mode-refused", text, cause=error)
+        text = f"{spec.id} declares render mode {mode!r}, but making, resetting or rendering in it raised"
+        yield Problem("render-mode-refused", f"{text} {brief(error)}.", cause=error)
     else:
         yield from frame_problems(mode, frame)
 

@@ -204,7 +204,11 @@ def make_vec(
         own = spec.vector_entry_point is not None and together
         plain = not (wrappers or vector_kwargs or spec.additional_wrappers)
         mode = VectorizeMode.VECTOR_ENTRY_POINT if own and plain else VectorizeMode.SYNC
-    mode, spec = _mode(mode), replace(spec, kwargs={})
+    try:
+        mode, spec = VectorizeMode(mode), replace(spec, kwargs={})
+    except ValueError:
+        valid = [member.value for member in VectorizeMode]
+        raise PlanError(f"Invalid vectorization mode: {mode!r}, valid modes: {valid}") from None
     if mode is VectorizeMode.VECTOR_ENTRY_POINT:
         return _make_own_vector(spec, num_envs, vector_kwargs, wrappers, kwargs)
     lane = _plan_one(spec, kwargs.pop("max_episode_steps", None), None, kwargs, wrappers or ())
@@ -279,14 +283,6 @@ def _make_own_vector(
     env = build(made)
     assert isinstance(env, VectorEnv)
     return env
-
-
-def _mode(mode: VectorizeMode | str) -> VectorizeMode:
-    try:
-        return VectorizeMode(mode)
-    except ValueError:
-        valid = [member.value for member in VectorizeMode]
-        raise PlanError(f"Invalid vectorization mode: {mode!r}, valid modes: {valid}") from None
 
 
 def _pop_recorded(kwargs: dict[str, Any], name: str, value: Any, default: Any) -> Any:
