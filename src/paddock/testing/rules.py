@@ -225,30 +225,6 @@ PD061 spec-broken error
     Pass plain data as kwargs; make locks, files and connections inside the environment.
 """)
 
-
-def rules_as_markdown() -> str:
-    """Write the page docs/checks.md."""
-    lines = [_HEAD, "| code | rule | level | what is wrong | how to fix it |", "|---|---|---|---|---|"]
-    lines += [f"| {r.code} | {r.name} | {r.level} | {_cell(r.meaning)} | {_cell(r.fix)} |" for r in RULES]
-    return "\n".join(lines) + "\n"
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|")
-
-
-_HEAD = """# What `paddock check` looks for
-
-`paddock check ID` and `paddock.check_env(env)` apply these rules. An *error* makes `check_env` raise `CheckFailed` and
-`paddock check` exit with 1; a *warning* is a Python warning; a *note* is only listed. Errors are what Gymnasium's
-checker fails on too, with two exceptions. paddock checks a whole episode where Gymnasium checks one step. And a reward
-that is not a finite number (PD032, PD033) is an error, because it ruins any training: for an array or infinity,
-Gymnasium only warns, and so does its checker here, `paddock.gym.utils.env_checker.check_env`.
-
-This page is generated from `paddock.testing.RULES`; a test compares the two.
-"""
-
-
 # Rules for environments that others should be able to trust. They are advice to authors: the wall is what enforces. All
 # are warnings, because reading source can't tell for sure; ``paddock check --strict`` fails on them.
 SECURE_RULES = _read("""
@@ -321,10 +297,3 @@ SEC032 info-tells warning
 """)
 
 RULE: dict[str, Rule] = {rule.name: rule for rule in (*RULES, *SECURE_RULES)}
-
-
-def secure_rules_as_markdown() -> str:
-    """Write the table in docs/secure-environments.md."""
-    lines = ["| code | rule | what is wrong | how to fix it |", "|---|---|---|---|"]
-    lines += [f"| {rule.code} | {rule.name} | {rule.meaning} | {rule.fix} |" for rule in SECURE_RULES]
-    return "\n".join(lines) + "\n"

@@ -96,67 +96,58 @@ class Declared:
 Table: TypeAlias = dict[str, tuple[str, ...]]  # entries by the part before their first dot
 
 
-def _table(*entries: str) -> Table:
+def _table(text: str, *more: str) -> Table:
+    entries = [*text.split(), *more]
     firsts = dict.fromkeys(entry.partition(".")[0] for entry in entries)
     return {first: tuple(entry for entry in entries if entry.partition(".")[0] == first) for first in firsts}
 
 
 PROCESSES = _table(
-    *("subprocess", "multiprocessing", "pty", "asyncio.create_subprocess_exec", "asyncio.create_subprocess_shell"),
-    *("os.system", "os.popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.posix_spawnp", "os.startfile"),
+    "subprocess multiprocessing pty asyncio.create_subprocess_exec asyncio.create_subprocess_shell os.system os.popen "
+    "os.fork os.forkpty os.posix_spawn os.posix_spawnp os.startfile concurrent.futures.ProcessPoolExecutor pexpect "
+    "docker sh",
     *(f"os.{kind}{how}" for kind in ("exec", "spawn") for how in ("l", "le", "lp", "lpe", "v", "ve", "vp", "vpe")),
-    *("concurrent.futures.ProcessPoolExecutor", "pexpect", "docker", "sh"),
 )
-RUN_DATA = _table(
-    *("builtins.eval", "builtins.exec", "code.InteractiveInterpreter", "runpy"),
-    *("pickle", "_pickle", "cloudpickle", "dill", "joblib", "marshal", "shelve", "jsonpickle"),
-    *("torch.load", "pandas.read_pickle", "yaml.load", "yaml.unsafe_load", "yaml.full_load"),
-)
-NATIVE = _table("ctypes", "cffi", "_ctypes", "numpy.ctypeslib")
-NETWORK = _table(
-    *("socket", "ssl", "socketserver", "http.client", "http.server", "urllib.request", "urllib3", "ftplib", "smtplib"),
-    *("poplib", "imaplib", "telnetlib", "xmlrpc", "requests", "httpx", "aiohttp", "websockets", "websocket"),
-    *("paramiko", "grpc", "zmq", "redis", "psycopg", "psycopg2", "pymongo", "boto3", "huggingface_hub", "datasets"),
-    *("openai", "anthropic", "asyncio.open_connection", "asyncio.start_server"),
-)
+RUN_DATA = _table("""
+    builtins.eval builtins.exec code.InteractiveInterpreter runpy pickle _pickle cloudpickle dill joblib marshal
+    shelve jsonpickle torch.load pandas.read_pickle yaml.load yaml.unsafe_load yaml.full_load
+""")
+NATIVE = _table("ctypes cffi _ctypes numpy.ctypeslib")
+NETWORK = _table("""
+    socket ssl socketserver http.client http.server urllib.request urllib3 ftplib smtplib poplib imaplib telnetlib
+    xmlrpc requests httpx aiohttp websockets websocket paramiko grpc zmq redis psycopg psycopg2 pymongo boto3
+    huggingface_hub datasets openai anthropic asyncio.open_connection asyncio.start_server
+""")
 CLOCK = _table(
+    "time.localtime time.gmtime datetime.date.today datetime.datetime.now datetime.datetime.utcnow "
+    "datetime.datetime.today",
     *(f"time.{name}{ns}" for name in ("time", "monotonic", "perf_counter", "process_time") for ns in ("", "_ns")),
-    *("time.localtime", "time.gmtime", "datetime.datetime.now", "datetime.datetime.utcnow", "datetime.datetime.today"),
-    "datetime.date.today",
 )
-RANDOM = _table("random.", "numpy.random.", "secrets.", "uuid.uuid1", "uuid.uuid4", "os.urandom", "os.getrandom")
+RANDOM = _table("random. numpy.random. secrets. uuid.uuid1 uuid.uuid4 os.urandom os.getrandom")
 # Members of those that make a stream of their own, which can be seeded.
-OWN_STREAMS = frozenset(
-    {
-        *("random.Random", "numpy.random.Generator", "numpy.random.BitGenerator", "numpy.random.SeedSequence"),
-        *("numpy.random.PCG64", "numpy.random.PCG64DXSM", "numpy.random.Philox", "numpy.random.SFC64"),
-        *("numpy.random.MT19937", "numpy.random.RandomState", "numpy.random.default_rng", "numpy.random.bit_generator"),
-    }
-)
-VARIABLES = _table("os.environ", "os.environb", "os.getenv", "os.putenv", "os.unsetenv")
+OWN_STREAMS = _table("""
+    random.Random numpy.random.Generator numpy.random.BitGenerator numpy.random.SeedSequence numpy.random.PCG64
+    numpy.random.PCG64DXSM numpy.random.Philox numpy.random.SFC64 numpy.random.MT19937 numpy.random.RandomState
+    numpy.random.default_rng numpy.random.bit_generator
+""")
+VARIABLES = _table("os.environ os.environb os.getenv os.putenv os.unsetenv")
 _READ_VARIABLE = ("os.getenv", "os.environ.get")
-AROUND = _table(
-    *("sys._getframe", "sys._current_frames", "sys.settrace", "sys.setprofile", "sys.addaudithook"),
-    *("inspect.stack", "inspect.currentframe", "inspect.getouterframes"),
-    *("gc.get_objects", "gc.get_referrers", "gc.get_referents"),
-)
-OTHERS = _table(
-    "sys.path.", "sys.meta_path.", "sys.path_hooks.", "site.addsitedir", "sys.modules.", "builtins.__import__."
-)
-WAITS = _table("builtins.input", "time.sleep", "sys.stdin", "getpass.getpass", "signal.pause")
-ENDS = _table(
-    *("os._exit", "os.abort", "os.kill", "os.killpg", "sys.exit", "builtins.exit", "builtins.quit"),
-    *("signal.signal", "signal.alarm", "signal.setitimer", "signal.raise_signal", "signal.pthread_kill"),
-    *("faulthandler.", "resource.setrlimit"),
-)
+AROUND = _table("""
+    sys._getframe sys._current_frames sys.settrace sys.setprofile sys.addaudithook inspect.stack
+    inspect.currentframe inspect.getouterframes gc.get_objects gc.get_referrers gc.get_referents
+""")
+OTHERS = _table("sys.path. sys.meta_path. sys.path_hooks. site.addsitedir sys.modules. builtins.__import__.")
+WAITS = _table("builtins.input time.sleep sys.stdin getpass.getpass signal.pause")
+ENDS = _table("""
+    os._exit os.abort os.kill os.killpg sys.exit builtins.exit builtins.quit signal.signal signal.alarm
+    signal.setitimer signal.raise_signal signal.pthread_kill faulthandler. resource.setrlimit
+""")
 # Calls that do not belong in an import, besides PROCESSES and NETWORK.
-EFFECTS = _table(
-    *("builtins.open", "io.open", "os.open", "os.mkdir", "os.makedirs", "os.remove", "os.unlink", "os.rename"),
-    *("os.replace", "os.rmdir", "os.chdir", "shutil.", "tempfile.", "sqlite3.connect"),
-    *("threading.Thread", "threading.Timer"),
-    *("concurrent.futures.ThreadPoolExecutor", "numpy.load", "numpy.save", "numpy.loadtxt", "numpy.savetxt"),
-    *("atexit.register", "signal.signal", "os.kill", "os._exit"),
-)
+EFFECTS = _table("""
+    builtins.open io.open os.open os.mkdir os.makedirs os.remove os.unlink os.rename os.replace os.rmdir os.chdir
+    shutil. tempfile. sqlite3.connect threading.Thread threading.Timer concurrent.futures.ThreadPoolExecutor
+    numpy.load numpy.save numpy.loadtxt numpy.savetxt atexit.register signal.signal os.kill os._exit
+""")
 # Methods that open files, whatever the object is.
 FILE_METHODS = frozenset({"read_text", "read_bytes", "write_text", "write_bytes"})
 
@@ -177,14 +168,9 @@ TIMED = _table("httpx.")
 def entry_for(name: str, table: Table) -> str | None:
     """Return the table's entry that covers the name."""
     for entry in table.get(name.partition(".")[0], ()):
-        if (name.startswith(entry) and name != entry) if entry.endswith(".") else within(name, entry):
+        if name == entry or name.startswith(f"{entry.rstrip('.')}."):
             return entry
     return None
-
-
-def within(name: str, entry: str) -> bool:
-    """Whether the name is the entry or a member of it."""
-    return name == entry or name.startswith(entry + ".")
 
 
 # ── Names: processes, data as code, clocks, variables and the like ──
@@ -238,7 +224,7 @@ def hidden_input(uses: Iterable[Use], declared: Declared) -> Iterator[Breach]:
             yield Breach("hidden-input", f"reads the clock with {use.name}", use.line)
         elif use.name == "numpy.random.default_rng" and without_arguments:
             yield Breach("hidden-input", "makes a stream without a seed", use.line)
-        elif entry_for(use.name, RANDOM) and not any(within(use.name, own) for own in OWN_STREAMS):
+        elif entry_for(use.name, RANDOM) and not entry_for(use.name, OWN_STREAMS):
             yield Breach("hidden-input", f"draws from {use.name}", use.line)
 
 
