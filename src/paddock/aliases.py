@@ -7,7 +7,7 @@ and ``pkgutil`` follow. Type checkers read nothing but files, so the wheel holds
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib import import_module
 from importlib.machinery import ModuleSpec
 from types import ModuleType
@@ -20,15 +20,20 @@ _ENTRY = "<aliases>."  # begins an entry of __path__; the package's name follows
 _aliases: dict[str, tuple[Exports, Fallback | None]] = {}
 
 
-def add_aliases(package: str, table: Mapping[str, Exports], *, fallback: Fallback | None = None) -> None:
+def add_aliases(
+    package: str, table: Mapping[str, Exports], *, at_once: Iterable[str] = (), fallback: Fallback | None = None
+) -> None:
     """Give ``package`` the modules in ``table``: ``{"env_server.types": {"home.module": "Name Other"}}``.
 
     A home without names stands for everything in it, looked up on use. A home is imported when its alias is. Write the
     table as a literal named ``ALIASES``, because the stubs are made from the source. ``fallback(alias)`` returns the
-    ``__getattr__`` of that module, for names that its homes don't have.
+    ``__getattr__`` of that module, for names that its homes don't have. Aliases ``at_once`` are attributes of the
+    package from its first import on.
     """
     _aliases.update({f"{package}.{below}": (exports, fallback) for below, exports in table.items()})
     sys.modules[package].__path__.append(_ENTRY + package)
+    for below in at_once:
+        import_module(f"{package}.{below}")
 
 
 class _Finder:

@@ -52,7 +52,7 @@ def test_no_built_in_id_is_taken():
 def test_a_missing_package_is_named_with_the_command(family, monkeypatch):
     monkeypatch.setattr("paddock.sources.families.is_installed", lambda module: module == "gymnasium")
     with pytest.raises(DependencyNotInstalled) as raised:
-        family.check_installed("Some-v0")
+        family.check_installed_for("'Some-v0'")
     assert str(raised.value).endswith(f"To install: pip install {family.install}")
     assert all(name in str(raised.value) for name in family.needs)
 

@@ -3,6 +3,7 @@
 import pytest
 
 import paddock
+from paddock.core.spec import EnvSpec
 from paddock.errors import DependencyNotInstalled, InvalidSeed
 from paddock.making import locate, plan
 from paddock.sources.families import LIBRARIES, library_family
@@ -93,4 +94,4 @@ def test_what_a_dm_control_task_takes_is_told_where_to_go(monkeypatch):
 
     monkeypatch.setattr(dm_control, "spec_of", lambda id: None)
     with pytest.raises(TypeError, match=r"argument 'time_limit' \(for the task: task_kwargs=\{'time_limit': 5\}\)"):
-        dm_control.ByName("cartpole/balance")(time_limit=5)
+        dm_control.FromDmControl.for_spec(EnvSpec("cartpole/balance"))(time_limit=5)

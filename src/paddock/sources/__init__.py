@@ -5,33 +5,23 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-_HOMES = {
-    "from_gymnasium": "paddock.sources.gymnasium",
-    "from_dm_env": "paddock.sources.dm_env",
-    "from_gym3": "paddock.sources.gym3",
-    "from_gymnax": "paddock.sources.gymnax",
-    "from_gym": "paddock.sources.old_gym",
-    "from_pettingzoo": "paddock.sources.pettingzoo",
+# By module: the function for users, and the classes that specs name, whichever file they are in.
+_NAMES = {
+    "gymnasium": "from_gymnasium FromGymnasium",
+    "dm_env": "from_dm_env FromDmEnv",
+    "gym3": "from_gym3 FromGym3",
+    "gymnax": "from_gymnax FromGymnax",
+    "old_gym": "from_gym FromGym",
+    "pettingzoo": "from_pettingzoo FromPettingZoo",
+    "dm_control": "FromDmControl",
+    "envpool": "EnvPoolEnv EnvPoolLanes",
 }
+_HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
 
-__all__ = list(_HOMES)
-
-# What specs name, whichever file it is in.
-_CLASSES = {
-    "EnvPoolEnv": "paddock.sources.envpool",
-    "EnvPoolLanes": "paddock.sources.envpool",
-    "FromDmControl": "paddock.sources.dm_control",
-    "FromDmEnv": "paddock.sources.dm_env",
-    "FromGym": "paddock.sources.old_gym",
-    "FromGym3": "paddock.sources.gym3",
-    "FromGymnasium": "paddock.sources.gymnasium",
-    "FromGymnax": "paddock.sources.gymnax",
-    "FromPettingZoo": "paddock.sources.pettingzoo",
-}
+__all__ = [name for name in _HOMES if name.startswith("from_")]
 
 
 def __getattr__(name: str) -> Any:
-    home = _HOMES.get(name) or _CLASSES.get(name)
-    if home is None:
+    if name not in _HOMES:
         raise AttributeError(f"module 'paddock.sources' has no attribute {name!r}")
-    return getattr(import_module(home), name)
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

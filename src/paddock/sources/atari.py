@@ -28,7 +28,7 @@ from paddock.errors import (
     ResetNeeded,
     SnapshotUnsupported,
 )
-from paddock.sources.foreign import State, check_actions
+from paddock.sources.foreign import State, check_actions, to_ours
 from paddock.spaces.batch import batch_space
 
 Array = np.ndarray[Any, Any]
@@ -38,10 +38,7 @@ _GOES_ON = -1  # as a seed: the stream goes on
 _STEPS = 256  # to remember: with p = 0.25 an action is held for a frame or two
 _WORDS = 624  # of a Mersenne Twister
 _GENERATOR = re.compile(rb"(?:\d+ ){624}\d+")
-_OURS = {
-    "num_threads": "lanes=LaneOptions(threads=…)",
-    "batch_size": "all lanes, in step",
-}
+_OURS = {"num_threads": "lanes=LaneOptions(threads=…)", "batch_size": "all lanes, in step"}
 
 
 class AtariLanes(VectorEnv[Any, Any, Array]):
@@ -61,8 +58,6 @@ class AtariLanes(VectorEnv[Any, Any, Array]):
         **arguments: Any,
     ) -> None:
         from ale_py.vector_env import AtariVectorEnv
-
-        from paddock.sources.gymnasium_spaces import to_ours
 
         for name in arguments:
             if name in _OURS:
@@ -206,7 +201,8 @@ class Ale:
         before = ale.cloneState(include_rng=True)
         try:
             ale.restoreState(state)
-            whole = generators(ale.cloneState(include_rng=True).serialize()) == generators(bits)
+            # Where the ALE can't read a random stream, it silently keeps its own.
+            whole = _GENERATOR.findall(ale.cloneState(include_rng=True).serialize()) == _GENERATOR.findall(bits)
         except Exception:  # its C++ raises what it likes, and has taken half of it by then
             whole = False
         if not whole:
@@ -330,11 +326,6 @@ _LIMITS = {
 _KINDS = b"|".join(sorted(_LIMITS, reverse=True))  # F8SC before F8
 _NAMES = rb"[0-9a-f]{32}|System|M6502Low|M6502High|M6532|TIASound|TIA|Cartridge(?P<kind>" + _KINDS + b")"
 _NAME = re.compile(rb"[\x03-\x20]\0{3}(?:" + _NAMES + b")")  # its length before it
-
-
-def generators(bits: bytes) -> list[bytes]:
-    """Return the random streams of a state: where the ALE can't read one it silently keeps its own."""
-    return _GENERATOR.findall(bits)
 
 
 def is_laid_out(bits: bytes, present: bytes) -> bool:

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,7 @@ from paddock.core.spec import EnvSpec
 from paddock.errors import InvalidSnapshot, NameNotFound, SnapshotUnsupported
 from paddock.sources.dm_env import FromDmEnv
 from paddock.sources.families import installed_family
-from paddock.sources.foreign import class_of, fields_fit, fits_in, importing, is_finite, open_value, seal_value
+from paddock.sources.foreign import Maker, class_of, fields_fit, fits_in, importing, is_finite, open_value, seal_value
 from paddock.sources.mujoco import MuJoCo, import_mujoco
 
 _LAYER = "dm_control"  # of a snapshot
@@ -32,9 +31,9 @@ class FromDmControl(FromDmEnv):
     """A FromDmEnv that is made by the names of a domain and a task."""
 
     @classmethod
-    def for_spec(cls, spec: EnvSpec) -> Callable[..., FromDmControl]:
+    def for_spec(cls, spec: EnvSpec) -> Maker:
         """Return what makes the environment that this spec's id names."""
-        return ByName(spec.id)
+        return Maker(partial(_make, spec.id), {"render_modes": ["rgb_array"]})
 
 
 def spec_of(id: str) -> EnvSpec:
@@ -51,42 +50,36 @@ def spec_of(id: str) -> EnvSpec:
     return EnvSpec(id, entry_point="paddock.sources.dm_control:FromDmControl")
 
 
-@dataclass(frozen=True)
-class ByName:
-    """Makes the environment with this name. ``task_kwargs`` are the task's own, as ``time_limit``."""
+def _make(
+    id: str,
+    /,
+    *,
+    task_kwargs: dict[str, Any] | None = None,
+    environment_kwargs: dict[str, Any] | None = None,
+    visualize_reward: bool = False,
+    render_mode: str | None = None,
+    render_kwargs: dict[str, Any] | None = None,
+    **unknown: Any,
+) -> FromDmControl:
+    """Make the environment with this name. ``task_kwargs`` are the task's own, as ``time_limit``."""
+    spec_of(id)
+    domain, _, task = id.partition("/")
+    for name, value in unknown.items():
+        hint = "" if domain == "manipulation" else f" (for the task: task_kwargs={{{name!r}: {value!r}}})"
+        raise TypeError(f"dm_control got an unexpected keyword argument {name!r}{hint}")
 
-    id: str
+    def load(seed: int | None = None) -> Any:
+        if domain == "manipulation":
+            from dm_control import manipulation
 
-    metadata = {"render_modes": ["rgb_array"]}
+            return manipulation.load(task, seed=seed)
+        from dm_control import suite
 
-    def __call__(
-        self,
-        *,
-        task_kwargs: dict[str, Any] | None = None,
-        environment_kwargs: dict[str, Any] | None = None,
-        visualize_reward: bool = False,
-        render_mode: str | None = None,
-        render_kwargs: dict[str, Any] | None = None,
-        **unknown: Any,
-    ) -> FromDmControl:
-        spec_of(self.id)
-        domain, _, task = self.id.partition("/")
-        for name, value in unknown.items():
-            hint = "" if domain == "manipulation" else f" (for the task: task_kwargs={{{name!r}: {value!r}}})"
-            raise TypeError(f"dm_control got an unexpected keyword argument {name!r}{hint}")
+        given = {**(task_kwargs or {}), **({} if seed is None else {"random": seed})}
+        return suite.load(domain, task, given, environment_kwargs, visualize_reward)
 
-        def load(seed: int | None = None) -> Any:
-            if domain == "manipulation":
-                from dm_control import manipulation
-
-                return manipulation.load(task, seed=seed)
-            from dm_control import suite
-
-            given = {**(task_kwargs or {}), **({} if seed is None else {"random": seed})}
-            return suite.load(domain, task, given, environment_kwargs, visualize_reward)
-
-        remake = load if domain == "lqr" else None
-        return FromDmControl(load(), remake=remake, render_mode=render_mode, render_kwargs=render_kwargs)
+    remake = load if domain == "lqr" else None
+    return FromDmControl(load(), remake=remake, render_mode=render_mode, render_kwargs=render_kwargs)
 
 
 def _import_collections() -> tuple[Any, Any]:

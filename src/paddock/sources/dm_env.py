@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from copy import deepcopy
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, SupportsFloat
 
@@ -19,7 +18,7 @@ from paddock.core.problem import warn_user
 from paddock.core.spec import EnvSpec
 from paddock.errors import CustomSpaceError, SnapshotUnsupported, UnsupportedMode, WrongClass
 from paddock.sources.families import installed_family, library_family
-from paddock.sources.foreign import find_seed_argument, fit_seed, import_function, importing
+from paddock.sources.foreign import Maker, find_seed_argument, fit_seed, import_function, importing
 from paddock.spaces import Box, Dict, Discrete, Space, Tuple
 from paddock.wrappers.guard import Guard
 
@@ -61,9 +60,10 @@ class FromDmEnv(Env[Any, Any]):
             )
 
     @classmethod
-    def for_spec(cls, spec: EnvSpec) -> Callable[..., FromDmEnv]:
+    def for_spec(cls, spec: EnvSpec) -> Maker:
         """Return what makes the environment that this spec's id names."""
-        return ByFunction(spec.id)
+        # Whether it can be drawn is known once it is made.
+        return Maker(partial(_make, spec.id), {"render_modes": ["rgb_array"]})
 
     def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, Info]:
         step_type, reward, discount, observation = self.dm_env.step(action)
@@ -145,21 +145,14 @@ def spec_of(id: str) -> EnvSpec:
     return EnvSpec(id, entry_point="paddock.sources.dm_env:FromDmEnv")
 
 
-@dataclass(frozen=True)
-class ByFunction:
-    """Makes what ``module:function`` returns. If the function takes a seed, ``reset(seed=)`` calls it again."""
-
-    id: str
-
-    metadata = {"render_modes": ["rgb_array"]}  # what you may ask for; whether it can is known once it is made
-
-    def __call__(
-        self, *, render_mode: str | None = None, render_kwargs: dict[str, Any] | None = None, **kwargs: Any
-    ) -> FromDmEnv:
-        function = partial(import_function(self.id, "dm_env"), **kwargs)
-        seed = find_seed_argument(function)
-        remake = None if seed is None or seed in kwargs else (lambda value: check_env(function(**{seed: value})))
-        return FromDmEnv(check_env(function()), remake=remake, render_mode=render_mode, render_kwargs=render_kwargs)
+def _make(
+    id: str, /, *, render_mode: str | None = None, render_kwargs: dict[str, Any] | None = None, **kwargs: Any
+) -> FromDmEnv:
+    """Make what ``module:function`` returns. If the function takes a seed, ``reset(seed=)`` calls it again."""
+    function = partial(import_function(id, "dm_env"), **kwargs)
+    seed = find_seed_argument(function)
+    remake = None if seed is None or seed in kwargs else (lambda value: check_env(function(**{seed: value})))
+    return FromDmEnv(check_env(function()), remake=remake, render_mode=render_mode, render_kwargs=render_kwargs)
 
 
 def random_stream(env: Any) -> np.random.RandomState | None:
@@ -171,7 +164,7 @@ def random_stream(env: Any) -> np.random.RandomState | None:
 def check_env(env: Any) -> Any:
     """Return ``env`` if it is an environment of dm_env, else raise WrongClass."""
     family = library_family("dm_env", "module:function")
-    family.check_installed_for("from_dm_env")
+    family.check_installed_for("from_dm_env()")
     with importing(family, "dm_env"):
         import dm_env
     if not isinstance(env, dm_env.Environment):

@@ -34,7 +34,7 @@ from paddock.errors import (
 )
 from paddock.seeding import np_random
 from paddock.sources.families import installed_family
-from paddock.sources.foreign import ForeignEnv, check_actions
+from paddock.sources.foreign import ForeignEnv, check_actions, to_ours
 from paddock.spaces.batch import batch_space, row
 
 Array = np.ndarray[Any, Any]
@@ -166,31 +166,21 @@ class EnvPoolLanes(VectorEnv[Any, Any, Array]):
         lanes, self._moving = self._moving, None
         observations, rewards, terminations, truncations, raw_infos = self._pool.recv()
         if lanes is None:
+            moved = self._all
             self._episodes += self._ended
             self._ended = terminations | truncations
             rewards = rewards.astype(np.float64)
-            return (
-                self._merge(observations, None),
-                rewards,
-                terminations,
-                truncations,
-                self._infos(raw_infos, None, self._all),
+        else:
+            moved = self._none.copy()
+            moved[lanes] = True
+            self._episodes += self._ended & moved
+            rewards, terminations, truncations = (
+                with_rows(np.zeros(self.num_envs, dtype), lanes, part)
+                for part, dtype in ((rewards, np.float64), (terminations, np.bool_), (truncations, np.bool_))
             )
-        moved = self._none.copy()
-        moved[lanes] = True
-        self._episodes += self._ended & moved
-        rewards, terminations, truncations = (
-            with_rows(np.zeros(self.num_envs, dtype), lanes, part)
-            for part, dtype in ((rewards, np.float64), (terminations, np.bool_), (truncations, np.bool_))
-        )
-        self._ended = (self._ended & ~moved) | terminations | truncations
-        return (
-            self._merge(observations, lanes),
-            rewards,
-            terminations,
-            truncations,
-            self._infos(raw_infos, lanes, moved),
-        )
+            self._ended = (self._ended & ~moved) | terminations | truncations
+        infos = self._infos(raw_infos, lanes, moved)
+        return self._merge(observations, lanes), rewards, terminations, truncations, infos
 
     def hold(self, lanes: Array) -> None:
         held = masked_lanes(lanes, self.num_envs)
@@ -203,14 +193,12 @@ class EnvPoolLanes(VectorEnv[Any, Any, Array]):
         if lanes is None or len(lanes) == self.num_envs:
             self._observations = as_space(self.observation_space, observations)
         else:
-            self._observations = with_rows(self._observations, lanes, as_space(None, observations))
+            self._observations = with_rows(self._observations, lanes, observations)
         return self._observations
 
     def _infos(self, raw_infos: Info, lanes: Array | None, mask: Array) -> Info:
-        if lanes is None:
-            self._steps = raw_infos["elapsed_step"]
-        else:
-            self._steps = with_rows(self._steps, lanes, raw_infos["elapsed_step"])
+        steps = raw_infos["elapsed_step"]
+        self._steps = steps if lanes is None else with_rows(self._steps, lanes, steps)
         whole = lanes is None or len(lanes) == self.num_envs
         infos: Info = {}
         for key, value in raw_infos.items():
@@ -309,8 +297,6 @@ def to_our_space(space: Any) -> ours.Space[Any]:
 
     EnvPool writes "no bound" for floats as the smallest positive number and the largest one.
     """
-    from paddock.sources.gymnasium_spaces import to_ours
-
     if isinstance(space, dict):
         raise CustomSpaceError(
             f"EnvPool's tasks with several actions at once ({', '.join(map(str, space))}) can't be lanes here."
@@ -330,11 +316,11 @@ def _without_bounds(space: ours.Space[Any]) -> ours.Space[Any]:
     return space
 
 
-def as_space(space: ours.Space[Any] | None, value: Any) -> Any:
-    """Return the batch with its space's dtype and shape: the same arrays if they fit, or if there is no space."""
+def as_space(space: ours.Space[Any], value: Any) -> Any:
+    """Return the batch with its space's dtype and shape: the same arrays if they fit."""
     if isinstance(space, ours.Dict):
         return {key: as_space(part, value[key]) for key, part in space.spaces.items()}
-    if space is None or (value.dtype == space.dtype and value.shape == space.shape):
+    if value.dtype == space.dtype and value.shape == space.shape:
         return value
     return value.reshape(space.shape).astype(space.dtype)
 

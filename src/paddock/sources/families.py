@@ -46,10 +46,10 @@ class Family:
     name: str
     shown: str  # for people: what the ids look like
     ids: str
-    module: str
-    needs: tuple[str, ...]
     install: str
     library: str = "gymnasium"
+    needs: tuple[str, ...] = ()
+    module: str = ""
     lets_go: bool = False
     note: str = ""
 
@@ -63,27 +63,12 @@ class Family:
         """The modules that are not installed. The finders look at files; nothing is imported."""
         return [name for name in (self.library, *self.needs) if not is_installed(name)]
 
-    def check_installed(self, id: str) -> None:
-        """Raise DependencyNotInstalled with the command that helps, if a module is missing."""
-        self._check(f"{id!r} is one of {self.name}'s environments and needs")
-
-    def check_installed_for(self, function: str) -> None:
-        """As ``check_installed``, for a function that takes such environments."""
-        self._check(f"{function}() needs")
-
-    def _check(self, who: str) -> None:
+    def check_installed_for(self, user: str) -> None:
+        """Raise DependencyNotInstalled with the command that helps, if a module is missing that ``user`` needs."""
         if missing := self.missing:
             raise DependencyNotInstalled(
-                f"{who} {', '.join(missing)}, which {'is' if len(missing) == 1 else 'are'} not installed. "
+                f"{user} needs {', '.join(missing)}, which {'is' if len(missing) == 1 else 'are'} not installed. "
                 f"To install: pip install {self.install}"
-            )
-
-    def check_runs(self, id: str) -> None:
-        """Raise DeprecatedEnv for what today's libraries can't make."""
-        if self.name == "MuJoCo" and (old := _OLD_MUJOCO.fullmatch(id)):
-            raise DeprecatedEnv(
-                f"{id!r} can't be run: it needs mujoco-py, which Gymnasium does not know any more. "
-                f"Please use `{old[1]}-v5` instead."
             )
 
 
@@ -93,81 +78,64 @@ _MUJOCO = (
 )
 _OLD_MUJOCO = re.compile(r"(\w+)-v[0-3]", re.ASCII)
 
+
+def _registering(module: str, name: str, shown: str, ids: str, install: str, **more: Any) -> Family:
+    """Return the family whose package tells Gymnasium of its ids when ``module`` is imported."""
+    return Family(name, shown, ids, install, needs=(module.partition(".")[0],), module=module, **more)
+
+
 FAMILIES = (
     Family(
         "Box2D",
         "LunarLander-v3, LunarLanderContinuous-v3, BipedalWalker-v3, BipedalWalkerHardcore-v3, CarRacing-v3",
         r"(LunarLander|LunarLanderContinuous|BipedalWalker|BipedalWalkerHardcore|CarRacing)(-v\d+)?",
-        "",
-        ("Box2D", "pygame"),
         "gymnasium box2d pygame-ce",
+        needs=("Box2D", "pygame"),
     ),
     Family(
         "MuJoCo",
         f"{_MUJOCO.replace('|', ', ')}: -v4, -v5",
         rf"({_MUJOCO})(-v\d+)?",
-        "",
-        ("mujoco", "imageio", "packaging"),
         "'gymnasium[mujoco]'",
+        needs=("mujoco", "imageio", "packaging"),
         lets_go=True,
     ),
-    Family(
-        "Atari",
-        "ALE/*, *NoFrameskip-v4",
-        r"ALE/.+|\w+(NoFrameskip|Deterministic)-v[04]",
-        "ale_py",
-        ("ale_py",),
-        "gymnasium ale-py",
+    _registering(
+        "ale_py", "Atari", "ALE/*, *NoFrameskip-v4", r"ALE/.+|\w+(NoFrameskip|Deterministic)-v[04]", "gymnasium ale-py"
     ),
-    Family("MiniGrid", "MiniGrid-*, BabyAI-*", r"(MiniGrid|BabyAI)-.+", "minigrid", ("minigrid",), "minigrid"),
-    Family("MiniWorld", "MiniWorld-*", r"MiniWorld-.+", "miniworld", ("miniworld",), "miniworld"),
-    Family(
+    _registering("minigrid", "MiniGrid", "MiniGrid-*, BabyAI-*", r"(MiniGrid|BabyAI)-.+", "minigrid"),
+    _registering("miniworld", "MiniWorld", "MiniWorld-*", r"MiniWorld-.+", "miniworld"),
+    _registering(
+        "highway_env",
         "highway-env",
         "highway-v0, merge-v0, roundabout-v0, parking-v0, intersection-v0, racetrack-v0, …",
         r"(highway(-fast)?|merge|roundabout|parking(-ActionRepeat|-parked)?|intersection(-multi-agent)?|racetrack"
         r"(-large|-oval)?|exit|two-way|u-turn|lane-keeping)-v\d+",
-        "highway_env",
-        ("highway_env",),
         "highway-env",
     ),
-    Family(
+    _registering(
+        "gymnasium_robotics",
         "Gymnasium-Robotics",
         "Fetch*, HandReach*, HandManipulate*, AdroitHand*, PointMaze_*, AntMaze_*, FrankaKitchen-v1",
         r"(Fetch|HandReach|HandManipulate|AdroitHand|PointMaze_|AntMaze_|FrankaKitchen)\w*-v\d+",
-        "gymnasium_robotics",
-        ("gymnasium_robotics",),
         "gymnasium-robotics 'mujoco<3.4'",
         lets_go=True,
         note="with MuJoCo 3.4 and later, Fetch* and Hand* fail with an AssertionError",
     ),
-    Family("Meta-World", "Meta-World/*", r"Meta-World/.+", "metaworld", ("metaworld",), "metaworld packaging"),
-    Family("NetHack", "NetHack*-v0", r"NetHack\w*-v\d+", "nle", ("nle",), "nle"),
-    Family("MiniHack", "MiniHack-*", r"MiniHack-.+", "minihack", ("minihack",), "minihack"),
-    Family(
-        "ViZDoom", "Vizdoom*", r"Vizdoom\w+-(v|MultiBinary-v)\d+", "vizdoom.gymnasium_wrapper", ("vizdoom",), "vizdoom"
+    _registering("metaworld", "Meta-World", "Meta-World/*", r"Meta-World/.+", "metaworld packaging"),
+    _registering("nle", "NetHack", "NetHack*-v0", r"NetHack\w*-v\d+", "nle"),
+    _registering("minihack", "MiniHack", "MiniHack-*", r"MiniHack-.+", "minihack"),
+    _registering("vizdoom.gymnasium_wrapper", "ViZDoom", "Vizdoom*", r"Vizdoom\w+-(v|MultiBinary-v)\d+", "vizdoom"),
+    _registering("panda_gym", "panda-gym", "PandaReach-v3, PandaPush-v3, …", r"Panda[A-Z]\w*-v\d+", "panda-gym"),
+    _registering(
+        "browsergym.core", "BrowserGym", "browsergym/*", r"browsergym/.+", "browsergym && playwright install chromium"
     ),
-    Family(
-        "panda-gym", "PandaReach-v3, PandaPush-v3, …", r"Panda[A-Z]\w*-v\d+", "panda_gym", ("panda_gym",), "panda-gym"
-    ),
-    Family(
-        "BrowserGym",
-        "browsergym/*",
-        r"browsergym/.+",
-        "browsergym.core",
-        ("browsergym",),
-        "browsergym && playwright install chromium",
-    ),
-    Family(
-        "Shimmy",
-        "dm_control/*, bsuite/*",
-        r"(dm_control|bsuite)/.+",
-        "shimmy",
-        ("shimmy",),
-        "'shimmy[dm-control]' 'mujoco<4'",
+    _registering(
+        "shimmy", "Shimmy", "dm_control/*, bsuite/*", r"(dm_control|bsuite)/.+", "'shimmy[dm-control]' 'mujoco<4'"
     ),
 )
 
-GYMNASIUM = Family("Gymnasium", "gymnasium:*", r".+", "", (), "gymnasium")
+GYMNASIUM = Family("Gymnasium", "gymnasium:*", r".+", "gymnasium")
 
 # By the prefix of a target: the particular ones, then the one for all other ids. ``install`` also has what a package
 # forgot to declare.
@@ -177,34 +145,34 @@ LIBRARIES = {
             "dm_control",
             "dm_control:cartpole/balance, dm_control:manipulation/reach_site_features, …",
             r".+",
-            "",
-            ("mujoco", "packaging"),
             "dm-control 'mujoco<4' packaging",
             library="dm_control",
+            needs=("mujoco", "packaging"),
         ),
     ),
-    "dm_env": (Family("dm_env", "dm_env:module:function", r".+", "", (), "dm-env", library="dm_env"),),
+    "dm_env": (Family("dm_env", "dm_env:module:function", r".+", "dm-env", library="dm_env"),),
     "gym3": (
-        Family("Procgen", "gym3:procgen/coinrun, …", r"procgen/.+", "", ("procgen",), "procgen2 gym3", library="gym3"),
-        Family("gym3", "gym3:module:function", r".+", "", (), "gym3", library="gym3"),
+        Family(
+            "Procgen", "gym3:procgen/coinrun, …", r"procgen/.+", "procgen2 gym3", library="gym3", needs=("procgen",)
+        ),
+        Family("gym3", "gym3:module:function", r".+", "gym3", library="gym3"),
     ),
     "gymnax": (
-        Family("functional", "gymnax:module:function", r".+:.+", "", (), "jax", library="jax"),
-        Family("gymnax", "gymnax:CartPole-v1, …", r".+", "", ("jax", "six"), "gymnax six", library="gymnax"),
+        Family("functional", "gymnax:module:function", r".+:.+", "jax", library="jax"),
+        Family("gymnax", "gymnax:CartPole-v1, …", r".+", "gymnax six", library="gymnax", needs=("jax", "six")),
     ),
-    "gym": (Family("Gym", "gym:CartPole-v1, gym:module:Id-v0 (0.21 to 0.26)", r".+", "", (), "gym", library="gym"),),
+    "gym": (Family("Gym", "gym:CartPole-v1, gym:module:Id-v0 (0.21 to 0.26)", r".+", "gym", library="gym"),),
     "pettingzoo": (
         Family(
             "PettingZoo",
             "pettingzoo:classic/tictactoe_v3, pettingzoo:butterfly/pistonball_v6, …",
             r".+",
-            "",
-            ("gymnasium",),
             "pettingzoo pygame-ce",
             library="pettingzoo",
+            needs=("gymnasium",),
         ),
     ),
-    "envpool": (Family("EnvPool", "envpool:Pong-v5, …", r".+", "", (), "envpool", library="envpool"),),
+    "envpool": (Family("EnvPool", "envpool:Pong-v5, …", r".+", "envpool", library="envpool"),),
 }
 
 
@@ -251,10 +219,18 @@ def library_family(source: str, id: str) -> Family:
 
 
 def installed_family(source: str, id: str) -> Family:
-    """Return the family of ``source:id``; DependencyNotInstalled if a module of it is missing."""
+    """Return the family of ``source:id``; DependencyNotInstalled if a module of it is missing.
+
+    DeprecatedEnv for what today's libraries can't make.
+    """
     family = library_family(source, id)
-    family.check_runs(id)
-    family.check_installed(id if source == "gymnasium" else f"{source}:{id}")
+    if family.name == "MuJoCo" and (old := _OLD_MUJOCO.fullmatch(id)):
+        raise DeprecatedEnv(
+            f"{id!r} can't be run: it needs mujoco-py, which Gymnasium does not know any more. "
+            f"Please use `{old[1]}-v5` instead."
+        )
+    shown = id if source == "gymnasium" else f"{source}:{id}"
+    family.check_installed_for(f"{shown!r} is one of {family.name}'s environments and")
     return family
 
 

@@ -8,36 +8,29 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import string
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from copy import deepcopy
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 
 import paddock.errors as errors
+import paddock.spaces as ours
 from paddock.core.env import Env
 from paddock.core.state import open_snapshot, seal_snapshot
 from paddock.core.vector_env import VectorEnv
-from paddock.errors import (
-    BadFrame,
-    InvalidAction,
-    InvalidId,
-    InvalidSnapshot,
-    NameNotFound,
-    NotTransferable,
-    SnapshotUnsupported,
-)
 from paddock.hosting.values import from_wire, to_wire
 from paddock.seeding import to_seed
 from paddock.sources.families import Family
-from paddock.spaces import Discrete
 from paddock.spaces.conform import Nonconforming, conform
 
 Array = np.ndarray[Any, Any]
 
 # What paddock looks for on an environment: another library's attribute of the same name must not be mistaken for it.
-_OURS = frozenset(("env", "episode", "name_episodes", "public_state", "state_space", "inner"))
+OURS = frozenset(("env", "episode", "name_episodes", "public_state", "state_space", "inner"))
 _SEED_ARGUMENTS = ("seed", "random_state", "random", "rand_seed")
 
 
@@ -77,7 +70,7 @@ class ForeignEnv(Env[Any, Any]):
 
     def snapshot(self) -> bytes:
         name = type(getattr(self.inner, "unwrapped", self.inner)).__name__ if self.spec is None else self.spec.id
-        raise SnapshotUnsupported(
+        raise errors.SnapshotUnsupported(
             f"{name} can't save its state: its library has no form for it. Repeat the actions from the seed, or try "
             f"copy.deepcopy(env)."
         )
@@ -101,9 +94,20 @@ class ForeignEnv(Env[Any, Any]):
         return True
 
     def __getattr__(self, name: str) -> Any:
-        if name in _OURS or name.startswith("_"):
+        if name in OURS or name.startswith("_"):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         return getattr(self.inner, name)
+
+
+@dataclass(frozen=True)
+class Maker:
+    """Makes the environments of one id; ``metadata`` says what may be asked of them before one is made."""
+
+    make: Callable[..., Env[Any, Any]]
+    metadata: dict[str, Any]
+
+    def __call__(self, **kwargs: Any) -> Env[Any, Any]:
+        return self.make(**kwargs)
 
 
 @contextmanager
@@ -157,11 +161,11 @@ def import_function(id: str, library: str) -> Callable[..., Any]:
     """Import the function that ``module:function`` names, which makes an environment of another library."""
     module, _, name = id.rpartition(":")
     if not module:
-        raise InvalidId(f"{library}:{id} does not name an environment. Expected '{library}:module:function'.")
+        raise errors.InvalidId(f"{library}:{id} does not name an environment. Expected '{library}:module:function'.")
     found: Any = importlib.import_module(module)
     found = getattr(found, name, None)
     if not callable(found):
-        raise NameNotFound(f"{library}:{id}: the module {module!r} has no function {name!r}.")
+        raise errors.NameNotFound(f"{library}:{id}: the module {module!r} has no function {name!r}.")
     return found  # type: ignore[no-any-return]
 
 
@@ -192,19 +196,74 @@ def check_actions(lanes: VectorEnv[Any, Any, Any], actions: Any) -> Array:
     For a library that steps all lanes in one call. Always done: such a library reads memory by them.
     """
     single, count = lanes.single_action_space, lanes.num_envs
-    if isinstance(single, Discrete):
+    if isinstance(single, ours.Discrete):
         array = np.asarray(actions)
         fits = array.shape == (count,) and array.dtype.kind in "iu"
         if fits and array.min() >= single.start and array.max() < single.start + single.n:
             return array.astype(single.dtype, copy=False)
-        raise InvalidAction(
+        raise errors.InvalidAction(
             f"{actions!r}: expected {count} integers of {single}.", action=actions, space=lanes.action_space
         )
     try:
         conforming: Array = conform(lanes.action_space, actions)
     except Nonconforming as error:
-        raise InvalidAction(f"{error}", action=actions, space=lanes.action_space) from None
+        raise errors.InvalidAction(f"{error}", action=actions, space=lanes.action_space) from None
     return conforming
+
+
+# ── Spaces of Gymnasium and Gym. Neither is imported: the name of a space's class tells what it is ──
+
+_LONGEST_TEXT = 4096
+
+
+def to_ours(space: Any, library: str = "gymnasium") -> ours.Space[Any]:
+    """Return our space with the same members, dtype and order of draws. One that is ours already stays.
+
+    Versions differ in what a space has: ``start`` may be missing, say. ``library`` is for the error.
+    """
+    if isinstance(space, ours.Space):
+        return space
+    bases = [(one.__module__.partition(".")[0], one.__name__) for one in type(space).__mro__]
+    home, kind = next((base for base in bases if base[0] in ("gymnasium", "gym")), ("", ""))
+    match kind:
+        case "Box":
+            low, high = space.low, space.high
+            if home == "gymnasium":
+                low = _bound(low, space.bounded_below, -np.inf)
+                high = _bound(high, space.bounded_above, np.inf)
+            return ours.Box(low, high, space.shape, space.dtype)
+        case "Discrete":
+            return ours.Discrete(int(space.n), start=int(getattr(space, "start", 0)), dtype=space.dtype)
+        case "MultiDiscrete":
+            return ours.MultiDiscrete(space.nvec, dtype=space.dtype, start=getattr(space, "start", None))
+        case "MultiBinary":
+            return ours.MultiBinary(space.n)
+        case "Text":
+            charset = "".join(space.character_list)
+            return ours.Text(space.max_length, min_length=space.min_length, charset=charset)
+        case "Tuple":
+            return ours.Tuple([to_ours(part, library) for part in space.spaces])
+        case "Dict":
+            return ours.Dict({key: to_ours(part, library) for key, part in space.spaces.items()}, sort_keys=False)
+        case "Sequence":
+            return ours.Sequence(to_ours(space.feature_space, library), stack=getattr(space, "stack", False))
+        case "Graph" if home == "gymnasium":
+            edges = None if space.edge_space is None else to_ours(space.edge_space)
+            return ours.Graph(to_ours(space.node_space), edges)
+        case "OneOf":
+            return ours.OneOf([to_ours(part) for part in space.spaces])
+        case "Space" if home == "gymnasium" and getattr(space.dtype, "kind", "") == "U":
+            # A package's own space of texts, such as MiniGrid's missions.
+            return ours.Text(_LONGEST_TEXT, min_length=0, charset=string.printable)
+    name = type(space).__name__ if library == "gymnasium" else f"{type(space).__module__}.{type(space).__name__}"
+    raise errors.CustomSpaceError(f"{name} has no counterpart in paddock. Build it from {library}.spaces.")
+
+
+def _bound(values: Any, bounded: Any, infinity: float) -> Any:
+    if values.dtype.kind != "i" or bounded.all():
+        return values
+    # Wide enough for 64-bit integers beside infinity, where the machine has such floats.
+    return np.where(bounded, values.astype(np.longdouble), infinity)
 
 
 # ── Snapshots that are one value of plain data and arrays: a simulator's state and what stands around it ──
@@ -239,8 +298,8 @@ def seal_value(layer: str, value: Any, *, name: str) -> bytes:
     pieces: list[Any] = []
     try:
         plain = to_wire(value, pieces, name=name)
-    except NotTransferable as error:
-        raise SnapshotUnsupported(f"{name} can't be saved: {error}") from None
+    except errors.NotTransferable as error:
+        raise errors.SnapshotUnsupported(f"{name} can't be saved: {error}") from None
     return seal_snapshot(layer, plain, b"".join(pieces))
 
 
@@ -249,8 +308,8 @@ def open_value(layer: str, snapshot: bytes) -> Any:
     plain, body = open_snapshot(layer, snapshot, Any)
     try:
         return from_wire(plain, bytearray(body))
-    except BadFrame as error:
-        raise InvalidSnapshot(f"This snapshot is malformed: {error}") from None
+    except errors.BadFrame as error:
+        raise errors.InvalidSnapshot(f"This snapshot is malformed: {error}") from None
 
 
 def fits_in(array: Any, like: Any) -> bool:

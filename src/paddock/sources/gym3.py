@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import deepcopy
-from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
 from typing import Any, SupportsFloat
@@ -33,7 +32,7 @@ from paddock.errors import (
     WrongClass,
 )
 from paddock.sources.families import installed_family, library_family
-from paddock.sources.foreign import find_seed_argument, fit_seed, import_function, importing
+from paddock.sources.foreign import Maker, find_seed_argument, fit_seed, import_function, importing
 from paddock.spaces import Box, Dict, Discrete, MultiDiscrete, Space
 from paddock.spaces.batch import batch_space, row
 from paddock.spaces.conform import conform
@@ -64,9 +63,9 @@ class FromGym3(Env[Any, Any]):
         self._at_beginning = bool(env.observe()[2][0])
 
     @classmethod
-    def for_spec(cls, spec: EnvSpec) -> ByName:
+    def for_spec(cls, spec: EnvSpec) -> Maker:
         """Return what makes the environment that this spec's id names."""
-        return ByName(spec.id)
+        return Maker(partial(_make, spec.id), {"render_modes": ["rgb_array"]})
 
     def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, Info]:
         env = self.gym3_env
@@ -128,12 +127,34 @@ class FromGym3(Env[Any, Any]):
 
     def snapshot(self) -> bytes:
         """The game's whole state, its random streams included; for Procgen."""
-        return save_game(self.gym3_env)
+        game, identity = self._require_game()
+        (state,) = game.get_state()
+        return seal_snapshot(_LAYER, [identity, sha256(state).hexdigest()], state)
 
     def restore(self, snapshot: bytes) -> None:
-        """Go on from a snapshot. Procgen reads its states carelessly: only restore snapshots from sources you trust."""
-        restore_game(self.gym3_env, snapshot)
+        """Go on from a snapshot. Procgen reads its states carelessly: only restore snapshots from sources you trust.
+
+        It ends the process when it can't read a state. So the digest keeps broken ones away from it, and a state of
+        another game or other options is refused before it is read; a carefully forged state is not.
+        """
+        game, own_identity = self._require_game()
+        (identity, digest), state = open_snapshot(_LAYER, snapshot, tuple[dict[str, Any], str])
+        if identity != own_identity or digest != sha256(state).hexdigest():
+            raise InvalidSnapshot(
+                f"This is not a snapshot of {game.options['env_name']!r} with the same options, or it is broken."
+            )
+        game.set_state([state])
         self._look()
+
+    def _require_game(self) -> tuple[Any, dict[str, Any]]:
+        """Return Procgen's environment, and the options that its states depend on."""
+        game = innermost(self.gym3_env)
+        if not is_procgen(game):
+            raise SnapshotUnsupported(
+                f"{type(game).__name__} can't save its state: among gym3's environments Procgen's can. Make it again "
+                f"with the same seed and repeat the actions."
+            )
+        return game, {name: value for name, value in game.options.items() if name not in _FREE}
 
     def __deepcopy__(self, memo: dict[int, Any]) -> FromGym3:
         snapshot = self.snapshot()
@@ -154,10 +175,7 @@ def from_gym3(env: Any, *, validate: bool = True) -> Env[Any, Any] | VectorEnv[A
 
     To choose seeds, or for a wall or a server, name what makes it: ``paddock.make("gym3:procgen/coinrun")``.
     """
-    if check_env(env).num == 1:
-        return Guard(FromGym3(env), validate=validate)
-
-    return Gym3Lanes(env)
+    return Guard(FromGym3(env), validate=validate) if check_env(env).num == 1 else Gym3Lanes(env)
 
 
 def spec_of(id: str) -> EnvSpec:
@@ -166,20 +184,13 @@ def spec_of(id: str) -> EnvSpec:
     return EnvSpec(id, entry_point=_ENTRY_POINT)
 
 
-@dataclass(frozen=True)
-class ByName:
-    """Makes the environment with this name; its arguments are the library's own, except ``num`` and ``rand_seed``."""
-
-    id: str
-
-    metadata = {"render_modes": ["rgb_array"]}
-
-    def __call__(self, *, render_mode: str | None = None, **kwargs: Any) -> FromGym3:
-        drawn = {} if render_mode is None else {"render_mode": render_mode}
-        function = partial(maker_of(self.id), **drawn, **kwargs)
-        seed = find_seed_argument(function)
-        remake = None if seed is None or seed in kwargs else (lambda value: check_env(function(**{seed: value}), 1))
-        return FromGym3(check_env(function(), 1), remake=remake)
+def _make(id: str, /, *, render_mode: str | None = None, **kwargs: Any) -> FromGym3:
+    """Make the environment with this name; arguments are the library's own, except ``num`` and ``rand_seed``."""
+    drawn = {} if render_mode is None else {"render_mode": render_mode}
+    function = partial(maker_of(id), **drawn, **kwargs)
+    seed = find_seed_argument(function)
+    remake = None if seed is None or seed in kwargs else (lambda value: check_env(function(**{seed: value}), 1))
+    return FromGym3(check_env(function(), 1), remake=remake)
 
 
 def maker_of(id: str) -> Callable[..., Any]:
@@ -202,7 +213,7 @@ def maker_of(id: str) -> Callable[..., Any]:
 
 def check_env(env: Any, lanes: int | None = None) -> Any:
     """Return ``env`` if it is an environment of gym3 with that many lanes, else raise WrongClass."""
-    library_family("gym3", "module:function").check_installed_for("from_gym3")
+    library_family("gym3", "module:function").check_installed_for("from_gym3()")
     import gym3
 
     if not isinstance(env, gym3.Env):
@@ -316,41 +327,6 @@ class Gym3Lanes(VectorEnv[Any, Any, Array]):
 
     def close_extras(self, **kwargs: Any) -> None:
         close(self.gym3_env)
-
-
-def save_game(env: Any) -> bytes:
-    """Return a Procgen game's own state and what it belongs to; SnapshotUnsupported for other environments of gym3."""
-    (state,) = _require_game(env).get_state()
-    return seal_snapshot(_LAYER, [_identity(env), sha256(state).hexdigest()], state)
-
-
-def restore_game(env: Any, snapshot: bytes) -> None:
-    """Go on from what ``save_game`` returned for such a game; refuse anything else and change nothing.
-
-    The library ends the process when it can't read a state. So the digest keeps broken ones away from it, and a state
-    of another game or other options is refused before it is read; a carefully forged state is not.
-    """
-    game = _require_game(env)
-    (identity, digest), state = open_snapshot(_LAYER, snapshot, tuple[dict[str, Any], str])
-    if identity != _identity(env) or digest != sha256(state).hexdigest():
-        raise InvalidSnapshot(
-            f"This is not a snapshot of {game.options['env_name']!r} with the same options, or it is broken."
-        )
-    game.set_state([state])
-
-
-def _require_game(env: Any) -> Any:
-    game = innermost(env)
-    if not is_procgen(env):
-        raise SnapshotUnsupported(
-            f"{type(game).__name__} can't save its state: among gym3's environments Procgen's can. Make it again with "
-            f"the same seed and repeat the actions."
-        )
-    return game
-
-
-def _identity(env: Any) -> dict[str, Any]:
-    return {name: value for name, value in innermost(env).options.items() if name not in _FREE}
 
 
 def space_of(kind: Any) -> Space[Any]:

@@ -23,7 +23,17 @@ from paddock.core.spec import EnvSpec
 from paddock.errors import InvalidId, InvalidSnapshot, InvalidSpec, SnapshotUnsupported, WrongClass
 from paddock.sources.atari import Ale, watch_actions
 from paddock.sources.families import FAMILIES, GYMNASIUM, Family, family_or_gymnasium, installed_family, is_paddocks
-from paddock.sources.foreign import Simulator, class_of, fields_fit, open_value, seal_value, translate_errors
+from paddock.sources.foreign import (
+    OURS,
+    ForeignEnv,
+    Simulator,
+    class_of,
+    fields_fit,
+    open_value,
+    seal_value,
+    to_ours,
+    translate_errors,
+)
 from paddock.sources.mujoco import MuJoCo, import_mujoco, refuse_windows
 from paddock.wrappers.guard import Guard
 
@@ -33,26 +43,26 @@ if TYPE_CHECKING:
 
 _ENTRY_POINT = "paddock.sources.gymnasium:FromGymnasium"
 _LAYER = "gymnasium"  # of a snapshot
-# What paddock looks for on an environment: another library's attribute of the same name must not be mistaken for it.
-_OURS = frozenset(("env", "episode", "name_episodes", "public_state", "state_space", "gymnasium_env"))
 # Fields that are set when an environment is made, and that no episode changes.
 _CONSTANTS = frozenset(("env", "spec", "metadata", "render_mode", "_cached_spec", "_saved_kwargs", "_np_random"))
 
 
-class FromGymnasium(Env[Any, Any]):
-    """Steps ``gymnasium_env``. Attributes that an Env does not have are read from the environment inside (``ale``)."""
+class FromGymnasium(ForeignEnv):
+    """Steps ``gymnasium_env``, with its own random stream."""
 
     def __init__(self, env: gymnasium.Env[Any, Any]) -> None:
-        from paddock.sources.gymnasium_spaces import to_ours
-
-        self.gymnasium_env = env
+        super().__init__(env)
         self.observation_space = to_ours(env.observation_space)
         self.action_space = to_ours(env.action_space)
         self.metadata = env.metadata
         self.render_mode = env.render_mode
-        self._closed = False
         if isinstance(simulator_of(env.unwrapped), Ale):
             watch_actions(env.unwrapped)
+
+    @property
+    def gymnasium_env(self) -> gymnasium.Env[Any, Any]:
+        """The environment inside, with Gymnasium's own wrappers."""
+        return self.inner
 
     @classmethod
     def for_spec(cls, spec: EnvSpec) -> Registered:
@@ -60,61 +70,43 @@ class FromGymnasium(Env[Any, Any]):
         return Registered(spec.id)
 
     def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, Info]:
-        return self.gymnasium_env.step(action)  # type: ignore[no-any-return]
+        return self.inner.step(action)  # type: ignore[no-any-return]
 
     def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Any, Info]:
         # int(): Gymnasium refuses NumPy's integers as seeds.
-        return self.gymnasium_env.reset(seed=None if seed is None else int(seed), options=options)  # type: ignore[no-any-return]
-
-    def render(self) -> Any:
-        return self.gymnasium_env.render()
-
-    def close(self) -> None:
-        if not self._closed:  # not all of them can be closed twice
-            self._closed = True
-            self.gymnasium_env.close()
+        return self.inner.reset(seed=None if seed is None else int(seed), options=options)  # type: ignore[no-any-return]
 
     def snapshot(self) -> bytes:
         """The simulator's whole state, the environment's fields and its random stream; for MuJoCo and the ALE."""
-        return save_snapshot(self.gymnasium_env)
+        return save_snapshot(self.inner)
 
     def restore(self, snapshot: bytes) -> None:
-
-        restore_snapshot(self.gymnasium_env, snapshot)
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> FromGymnasium:
-
-        other = type(self).__new__(type(self))
-        memo[id(self)] = other
-        env = copy_env(self.gymnasium_env)
-        vars(other).update({name: deepcopy(value, memo) for name, value in vars(self).items() if name not in _OURS})
-        other.gymnasium_env = env
-        return other
+        restore_snapshot(self.inner, snapshot)
 
     @property
     def np_random(self) -> np.random.Generator:
         """The environment's own stream."""
-        return self.gymnasium_env.unwrapped.np_random  # type: ignore[no-any-return]
+        return self.inner.unwrapped.np_random  # type: ignore[no-any-return]
 
     @np_random.setter
     def np_random(self, value: np.random.Generator) -> None:
-        self.gymnasium_env.unwrapped.np_random = value
+        self.inner.unwrapped.np_random = value
 
     @property
     def np_random_seed(self) -> int:
         """The seed of that stream; -1 if it is not known."""
-        return self.gymnasium_env.unwrapped.np_random_seed  # type: ignore[no-any-return]
+        return self.inner.unwrapped.np_random_seed  # type: ignore[no-any-return]
 
     @property
     def _np_random(self) -> np.random.Generator | None:  # type: ignore[override]
-        return self.gymnasium_env.unwrapped._np_random  # type: ignore[no-any-return]
+        return self.inner.unwrapped._np_random  # type: ignore[no-any-return]
 
     def set_wrapper_attr(self, name: str, value: Any, *, force: bool = True) -> bool:
         """Set the attribute where it exists; a new one goes to the environment inside."""
         if name in vars(self) or hasattr(type(self), name):
             setattr(self, name, value)
             return True
-        layer: Any = self.gymnasium_env
+        layer: Any = self.inner
         while not hasattr(layer, name) and layer is not layer.unwrapped:
             layer = layer.env
         if force or hasattr(layer, name):
@@ -123,16 +115,16 @@ class FromGymnasium(Env[Any, Any]):
         return False
 
     def __getattr__(self, name: str) -> Any:
-        if name in _OURS or name.startswith("__"):
+        if name in OURS or name.startswith("__"):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        return self.gymnasium_env.get_wrapper_attr(name)
+        return self.inner.get_wrapper_attr(name)
 
 
 class FromGymnasiumGraphs(FromGymnasium):
     """FromGymnasium for spaces with graphs: each library knows only its own class of them."""
 
     def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, Info]:
-        observation, *rest = self.gymnasium_env.step(_with_graphs("gymnasium.spaces", action))
+        observation, *rest = self.inner.step(_with_graphs("gymnasium.spaces", action))
         return (_with_graphs("paddock.spaces", observation), *rest)
 
     def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Any, Info]:
@@ -150,7 +142,7 @@ def from_gymnasium(env: gymnasium.Env[Any, Any], *, validate: bool = True) -> En
     inner = env if isinstance(env, Env) else getattr(env, "paddock_env", None)
     if isinstance(inner, Env):
         return inner
-    GYMNASIUM.check_installed_for("from_gymnasium")
+    GYMNASIUM.check_installed_for("from_gymnasium()")
     return Guard(_as_env(env), validate=validate)
 
 

@@ -7,7 +7,6 @@ Only graphs need converting among values: both libraries use plain NumPy and Pyt
 from __future__ import annotations
 
 import inspect
-import string
 from typing import Any
 
 import gymnasium.spaces as theirs
@@ -15,9 +14,8 @@ import numpy as np
 
 import paddock.spaces as ours
 from paddock.errors import CustomSpaceError
+from paddock.sources.foreign import to_ours as to_ours
 from paddock.spaces.flatten import parts
-
-_LONGEST_TEXT = 4096
 
 
 def to_theirs(space: ours.Space[Any]) -> theirs.Space[Any]:
@@ -57,39 +55,6 @@ def to_theirs(space: ours.Space[Any]) -> theirs.Space[Any]:
     )
 
 
-def to_ours(space: theirs.Space[Any]) -> ours.Space[Any]:
-    """Return our space with the same members, dtype and order of draws. One that is ours already stays."""
-    if isinstance(space, ours.Space):
-        return space
-    match space:
-        case theirs.Box():
-            low = _bound(space.low, space.bounded_below, -np.inf)
-            return ours.Box(low, _bound(space.high, space.bounded_above, np.inf), space.shape, space.dtype)
-        case theirs.Discrete():
-            return ours.Discrete(int(space.n), start=int(space.start), dtype=space.dtype)
-        case theirs.MultiDiscrete():
-            return ours.MultiDiscrete(space.nvec, dtype=space.dtype, start=space.start)
-        case theirs.MultiBinary():
-            return ours.MultiBinary(space.n)
-        case theirs.Text():
-            charset = "".join(space.character_list)
-            return ours.Text(space.max_length, min_length=space.min_length, charset=charset)
-        case theirs.Tuple():
-            return ours.Tuple([to_ours(part) for part in space.spaces])
-        case theirs.Dict():
-            return ours.Dict({key: to_ours(part) for key, part in space.spaces.items()}, sort_keys=False)
-        case theirs.Sequence():
-            return ours.Sequence(to_ours(space.feature_space), stack=space.stack)
-        case theirs.Graph():
-            edges = None if space.edge_space is None else to_ours(space.edge_space)
-            return ours.Graph(to_ours(space.node_space), edges)
-        case theirs.OneOf():
-            return ours.OneOf([to_ours(part) for part in space.spaces])
-        case theirs.Space(dtype=np.dtype(kind="U")):  # a package's own space of texts, as MiniGrid's missions
-            return ours.Text(_LONGEST_TEXT, min_length=0, charset=string.printable)
-    raise CustomSpaceError(f"{type(space).__name__} has no counterpart in paddock. Build it from gymnasium.spaces.")
-
-
 def _where_known(kind: type, **arguments: Any) -> dict[str, Any]:
     """Return the arguments that this version of Gymnasium knows; older ones need no other to behave the same."""
     known = inspect.signature(kind).parameters
@@ -101,13 +66,6 @@ def _graph(nodes: Any, edges: Any) -> theirs.Graph:
         return theirs.Graph(nodes, edges)
     except AssertionError as error:
         raise CustomSpaceError(f"This version of Gymnasium has no such graphs: {error}") from None
-
-
-def _bound(values: Any, bounded: Any, infinity: float) -> Any:
-    if values.dtype.kind != "i" or bounded.all():
-        return values
-    # Wide enough for 64-bit integers beside infinity, where the machine has such floats.
-    return np.where(bounded, values.astype(np.longdouble), infinity)
 
 
 def has_graphs(space: ours.Space[Any]) -> bool:

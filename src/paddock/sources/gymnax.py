@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import copy, deepcopy
-from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any, ClassVar, SupportsFloat
+from functools import lru_cache, partial
+from typing import Any, SupportsFloat
 
 import numpy as np
 
@@ -18,7 +17,16 @@ from paddock.core.env import Env, Info
 from paddock.core.spec import EnvSpec
 from paddock.errors import CustomSpaceError, InvalidSnapshot, NameNotFound, ResetNeeded, UnsupportedMode, WrongClass
 from paddock.sources.families import installed_family, library_family
-from paddock.sources.foreign import class_of, fit_seed, fits_in, import_function, importing, open_value, seal_value
+from paddock.sources.foreign import (
+    Maker,
+    class_of,
+    fit_seed,
+    fits_in,
+    import_function,
+    importing,
+    open_value,
+    seal_value,
+)
 from paddock.spaces import Box, Dict, Discrete, Space, Tuple
 from paddock.wrappers.guard import Guard
 
@@ -37,7 +45,10 @@ class FromGymnax(Env[Any, Any]):
     def __init__(self, env: Any, params: Any = None) -> None:
         self.gymnax_env = env
         self.params = env.default_params if params is None else params
-        self._functions = functions_of(env)
+        try:
+            self._functions = _shared_functions(env)
+        except TypeError:  # it has no hash
+            self._functions = Functions(env)
         self.env_state: Any = None
         self._key: Any = None
         self.state_form, like = self._functions.forms(self.params)
@@ -46,9 +57,9 @@ class FromGymnax(Env[Any, Any]):
         self._discrete = isinstance(self.action_space, Discrete)
 
     @classmethod
-    def for_spec(cls, spec: EnvSpec) -> ByName:
+    def for_spec(cls, spec: EnvSpec) -> Maker:
         """Return what makes the environment that this spec's id names."""
-        return ByName(spec.id)
+        return Maker(partial(_make, spec.id), cls.metadata)
 
     def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, Info]:
         if self.env_state is None:
@@ -77,11 +88,35 @@ class FromGymnax(Env[Any, Any]):
 
     def snapshot(self) -> bytes:
         """The state and the key."""
-        return save_snapshot(self)
+        import jax
+
+        leaves = None if self.env_state is None else [np.asarray(leaf) for leaf in jax.tree.leaves(self.env_state)]
+        key = None if self._key is None else np.asarray(self._key)
+        value = {"who": class_of(self.gymnax_env), "leaves": leaves, "key": key}
+        return seal_value(_LAYER, value, name=type(self.gymnax_env).__name__)
 
     def restore(self, snapshot: bytes) -> None:
+        import jax
 
-        self.env_state, self._key = read_snapshot(self, snapshot)
+        value = open_value(_LAYER, snapshot)
+        forms, structure = jax.tree.flatten(self.state_form)
+        leaves, key = (value.get("leaves"), value.get("key")) if isinstance(value, dict) else (None, None)
+        fits = (
+            isinstance(value, dict)
+            and value.get("who") == class_of(self.gymnax_env)
+            and (key is None or fits_in(key, jax.eval_shape(self._functions.key, 0)))
+            and (leaves is None or (isinstance(leaves, list) and len(leaves) == len(forms) and key is not None))
+            and (leaves is None or all(map(fits_in, leaves, forms)))
+        )
+        if not fits:
+            raise InvalidSnapshot(f"This is not a snapshot of {type(self.gymnax_env).__name__}.")
+        # A number whose type JAX took from Python's stays one, or the step would be compiled again.
+        arrays = [
+            jax.numpy.asarray(leaf.item() if form.weak_type and leaf.ndim == 0 else leaf)
+            for leaf, form in zip(leaves or (), forms, strict=False)
+        ]
+        self.env_state = None if leaves is None else jax.tree.unflatten(structure, arrays)
+        self._key = None if key is None else jax.numpy.asarray(key)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> FromGymnax:
         other = copy(self)  # arrays of JAX never change, and neither do functions
@@ -128,15 +163,7 @@ class Functions:
         return key, observation, state, reward, terminated, truncated, info
 
 
-def functions_of(env: Any) -> Functions:
-    """Return the functions of this very object: gymnax's environments hold no state."""
-    try:
-        return _shared_functions(env)
-    except TypeError:  # it has no hash
-        return Functions(env)
-
-
-_shared_functions = lru_cache(maxsize=64)(Functions)
+_shared_functions = lru_cache(maxsize=64)(Functions)  # of this very object: gymnax's environments hold no state
 
 
 def from_gymnax(env: Any, params: Any = None, *, validate: bool = True) -> Env[Any, Any]:
@@ -153,27 +180,20 @@ def spec_of(id: str) -> EnvSpec:
     return EnvSpec(id, entry_point="paddock.sources.gymnax:FromGymnax")
 
 
-@dataclass(frozen=True)
-class ByName:
-    """Makes the environment with this name; ``params`` are the default parameters to change."""
-
-    id: str
-
-    metadata: ClassVar[dict[str, Any]] = {"render_modes": []}
-
-    def __call__(
-        self, *, params: dict[str, Any] | None = None, render_mode: str | None = None, **kwargs: Any
-    ) -> FromGymnax:
-        if render_mode is not None:
-            raise UnsupportedMode(f"render_mode={render_mode!r}: {_NO_PICTURES}")
-        named = tuple((name, type(value), value) for name, value in sorted(kwargs.items()))  # True is not 1
-        try:
-            hash(named)
-        except TypeError:
-            env = check_env(maker_of(self.id)(**kwargs))
-        else:
-            env = _make_shared(self.id, named)
-        return FromGymnax(env, env.default_params.replace(**params) if params else None)
+def _make(
+    id: str, /, *, params: dict[str, Any] | None = None, render_mode: str | None = None, **kwargs: Any
+) -> FromGymnax:
+    """Make the environment with this name; ``params`` are the default parameters to change."""
+    if render_mode is not None:
+        raise UnsupportedMode(f"render_mode={render_mode!r}: {_NO_PICTURES}")
+    named = tuple((name, type(value), value) for name, value in sorted(kwargs.items()))  # True is not 1
+    try:
+        hash(named)
+    except TypeError:
+        env = check_env(maker_of(id)(**kwargs))
+    else:
+        env = _make_shared(id, named)
+    return FromGymnax(env, env.default_params.replace(**params) if params else None)
 
 
 def maker_of(id: str) -> Callable[..., Any]:
@@ -190,7 +210,7 @@ def maker_of(id: str) -> Callable[..., Any]:
 
 def check_env(env: Any) -> Any:
     """Return ``env`` if it has gymnax's functions, else raise WrongClass."""
-    library_family("gymnax", "module:function").check_installed_for("from_gymnax")
+    library_family("gymnax", "module:function").check_installed_for("from_gymnax()")
     wanted = ("reset_env", "step_env", "default_params", "observation_space", "action_space")
     missing = [name for name in wanted if not hasattr(env, name)]
     if missing:
@@ -204,46 +224,6 @@ def check_env(env: Any) -> Any:
 def _make_shared(id: str, arguments: tuple[tuple[str, type, Any], ...]) -> Any:
     """Return one object for all lanes: what JAX compiled for one is ready for the others."""
     return check_env(maker_of(id)(**{name: value for name, _, value in arguments}))
-
-
-def save_snapshot(env: Any) -> bytes:
-    """Return the arrays of the state and the key. ``env`` is a FromGymnax."""
-    import jax
-
-    leaves = None if env.env_state is None else [np.asarray(leaf) for leaf in jax.tree.leaves(env.env_state)]
-    key = None if env._key is None else np.asarray(env._key)
-    value = {"who": class_of(env.gymnax_env), "leaves": leaves, "key": key}
-    return seal_value(_LAYER, value, name=type(env.gymnax_env).__name__)
-
-
-def read_snapshot(env: Any, snapshot: bytes) -> tuple[Any, Any]:
-    """Return state and key of a snapshot of such an environment; anything else is an InvalidSnapshot."""
-    import jax
-
-    value = open_value(_LAYER, snapshot)
-    forms, structure = jax.tree.flatten(env.state_form)
-    key_form = jax.eval_shape(env._functions.key, 0)
-    leaves, key = (value.get("leaves"), value.get("key")) if isinstance(value, dict) else (None, None)
-    fits = (
-        isinstance(value, dict)
-        and value.get("who") == class_of(env.gymnax_env)
-        and (key is None or fits_in(key, key_form))
-        and (leaves is None or (isinstance(leaves, list) and len(leaves) == len(forms) and key is not None))
-        and (leaves is None or all(map(fits_in, leaves, forms)))
-    )
-    if not fits:
-        raise InvalidSnapshot(f"This is not a snapshot of {type(env.gymnax_env).__name__}.")
-    key = None if key is None else jax.numpy.asarray(key)
-    if leaves is None:
-        return None, key
-    return jax.tree.unflatten(structure, list(map(_array, leaves, forms))), key
-
-
-def _array(leaf: Any, form: Any) -> Any:
-    import jax.numpy as jnp
-
-    # A number whose type JAX took from Python's stays one, or the step would be compiled again.
-    return jnp.asarray(leaf.item() if form.weak_type and leaf.ndim == 0 else leaf)
 
 
 def space_of(space: Any, like: Any = None) -> Space[Any]:

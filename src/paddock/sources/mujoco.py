@@ -70,17 +70,10 @@ class MuJoCo:
     """The Simulator over an ``MjData``. Contacts, constraint forces and all that is not a float are recomputed."""
 
     constants = frozenset(
-        (
-            "model",
-            "data",
-            "mujoco_renderer",
-            "viewer",
-            "_viewers",
-            "observation_structure",
-            "fullpath",
-            "width",
-            "height",
-        )
+        {
+            *("model", "data", "mujoco_renderer", "viewer", "_viewers"),
+            *("observation_structure", "fullpath", "width", "height"),
+        }
     )
     settings = frozenset(("frame_skip",))
 

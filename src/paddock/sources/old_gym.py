@@ -14,13 +14,12 @@ from copy import copy, deepcopy
 from dataclasses import dataclass
 from typing import Any, SupportsFloat
 
-import paddock.spaces as ours
 from paddock.core.env import Env, Info
 from paddock.core.problem import warn_user
 from paddock.core.spec import EnvSpec
-from paddock.errors import CustomSpaceError, InvalidId, InvalidSeed, InvalidSpec, UnsupportedMode, WrongClass
+from paddock.errors import InvalidId, InvalidSeed, InvalidSpec, UnsupportedMode, WrongClass
 from paddock.sources.families import installed_family, library_family
-from paddock.sources.foreign import ForeignEnv, translate_errors
+from paddock.sources.foreign import ForeignEnv, to_ours, translate_errors
 from paddock.wrappers.guard import Guard
 
 _ENTRY_POINT = "paddock.sources.old_gym:FromGym"
@@ -37,8 +36,8 @@ class FromGym(ForeignEnv):
             if getattr(env, name, None) is None:
                 raise WrongClass(f"from_gym() takes an environment of Gym's, and {type(env).__name__} has no {name}.")
         super().__init__(env)
-        self.observation_space = to_ours(env.observation_space)
-        self.action_space = to_ours(env.action_space)
+        self.observation_space = to_ours(env.observation_space, "gym")
+        self.action_space = to_ours(env.action_space, "gym")
         self.metadata = modernize_metadata(getattr(env, "metadata", {}))
         theirs = getattr(env, "render_mode", None)
         self._renders_by_mode = theirs is None and _renders_by_mode(env)
@@ -228,41 +227,3 @@ def _find_spec(id: str) -> Any:
         known = registry if isinstance(registry, dict) else registry.env_specs
         versions = [int(match[2]) for one in known if (match := _ID.fullmatch(one)) and match[1] == name]
         return gym.spec(f"{name}-v{max(versions)}" if versions else name)
-
-
-def to_ours(space: Any) -> ours.Space[Any]:
-    """Return our space with the same members and dtype. Gym is not imported: the name of a space's class tells.
-
-    Versions differ in what a space has: ``start`` may be missing, say.
-    """
-    if _kind(space, "gymnasium") is not None:  # of a package that has moved on with its spaces alone
-        from paddock.sources.gymnasium_spaces import to_ours as newer_to_ours
-
-        return newer_to_ours(space)
-    match _kind(space, "gym"):
-        case "Box":
-            return ours.Box(space.low, space.high, space.shape, space.dtype)
-        case "Discrete":
-            return ours.Discrete(int(space.n), start=int(getattr(space, "start", 0)))
-        case "MultiDiscrete":
-            return ours.MultiDiscrete(space.nvec, dtype=space.dtype)
-        case "MultiBinary":
-            return ours.MultiBinary(space.n)
-        case "Tuple":
-            return ours.Tuple([to_ours(part) for part in space.spaces])
-        case "Dict":
-            return ours.Dict({key: to_ours(part) for key, part in space.spaces.items()}, sort_keys=False)
-        case "Text":
-            charset = "".join(space.character_list)
-            return ours.Text(space.max_length, min_length=space.min_length, charset=charset)
-        case "Sequence":
-            return ours.Sequence(to_ours(space.feature_space))
-    raise CustomSpaceError(
-        f"{type(space).__module__}.{type(space).__name__} has no counterpart in paddock. Build it from gym.spaces."
-    )
-
-
-def _kind(space: Any, library: str) -> str | None:
-    """Return the name of the library's own class that this is, or is derived from."""
-    found = (one for one in type(space).__mro__ if one.__module__.partition(".")[0] == library)
-    return next((one.__name__ for one in found), None)

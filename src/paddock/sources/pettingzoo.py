@@ -32,7 +32,7 @@ from paddock.errors import (
     WrongClass,
 )
 from paddock.sources.families import installed_family
-from paddock.sources.foreign import ForeignEnv, install_hint
+from paddock.sources.foreign import ForeignEnv, install_hint, to_ours
 from paddock.spaces import Dict, Discrete, Space
 from paddock.spaces.batch import create_empty_array, row
 from paddock.wrappers.guard import Guard
@@ -60,7 +60,7 @@ def from_pettingzoo(
 
 def spec_of(id: str) -> EnvSpec:
     """Return the spec of ``classic/tictactoe_v3``, as PettingZoo's modules or registry name it, or ``module:name``."""
-    ByName(id).check()
+    ByName(id).factories()
     return EnvSpec(id, entry_point=_ENTRY_POINT)
 
 
@@ -79,21 +79,17 @@ class ByName:
 
     id: str
 
-    def check(self) -> None:
-        """Find its code: DependencyNotInstalled or NameNotFound if there is none."""
-        self._factories()
-
     @property
     def metadata(self) -> Info:
         """Return what the environment's class declares: its render modes, say."""
-        said = getattr(self._factories().get("raw"), "metadata", None)
+        said = getattr(self.factories().get("raw"), "metadata", None)
         return cast("Info", said) if isinstance(said, dict) else {"render_modes": _MODES}
 
     def __call__(
         self, *, api: Api | None = None, agent: str | None = None, opponents: Policy | None = None, **kwargs: Any
     ) -> ForeignEnv:
         """``api``: which of its two forms; by default parallel if it has that one, unless you ask for one ``agent``."""
-        made = self._factories()
+        made = self.factories()
         if api is None:
             api = "parallel" if "parallel" in made and (agent is None or "aec" not in made) else "aec"
         if api not in made:
@@ -103,7 +99,8 @@ class ByName:
             warnings.simplefilter("ignore", DeprecationWarning)
             return _face(made[api](**kwargs), agent, opponents)
 
-    def _factories(self) -> dict[str, Any]:
+    def factories(self) -> dict[str, Any]:
+        """Return what makes its forms, by their names; DependencyNotInstalled or NameNotFound if there is none."""
         installed_family("pettingzoo", self.id)
         try:
             with warnings.catch_warnings():
@@ -179,7 +176,17 @@ def _face(env: Any, agent: str | None, opponents: Policy | None) -> ForeignEnv:
     return OneAgent(env, agent, opponents)
 
 
-class AllAgents(ForeignEnv):
+class _Agents(ForeignEnv):
+    """What the three have in common: the spaces of each agent."""
+
+    def __init__(self, env: Any) -> None:
+        super().__init__(env)
+        self.metadata, self.render_mode = env.metadata, getattr(env, "render_mode", None)
+        self._spaces = {agent: to_ours(env.observation_space(agent)) for agent in env.possible_agents}
+        self._action_spaces = {agent: to_ours(env.action_space(agent)) for agent in env.possible_agents}
+
+
+class AllAgents(_Agents):
     """A Parallel environment: observations and actions are dicts with an entry for each possible agent.
 
     One caller chooses for all. The reward is the sum over all agents. The episode ends when no agent is left:
@@ -189,15 +196,12 @@ class AllAgents(ForeignEnv):
 
     def __init__(self, env: Any) -> None:
         super().__init__(env)
-        self.metadata, self.render_mode = env.metadata, getattr(env, "render_mode", None)
-        spaces, action_spaces = spaces_of(env)
-        self.observation_space = Dict(spaces, sort_keys=False)
-        self.action_space = Dict(action_spaces, sort_keys=False)
+        self.observation_space = Dict(self._spaces, sort_keys=False)
+        self.action_space = Dict(self._action_spaces, sort_keys=False)
         # Zeros, for an agent that was never there.
-        self._zeros = {agent: row(space, create_empty_array(space, 1), 0) for agent, space in spaces.items()}
+        self._zeros = {agent: row(space, create_empty_array(space, 1), 0) for agent, space in self._spaces.items()}
         self._observations: dict[str, Any] = self._zeros
-        self._spaces = spaces
-        self._numbered = any(isinstance(space, Discrete) for space in spaces.values())
+        self._numbered = any(isinstance(space, Discrete) for space in self._spaces.values())
 
     def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[dict[str, Any], Info]:
         observations, infos = self.inner.reset(seed=self._seed_now(seed), options=options)
@@ -210,9 +214,9 @@ class AllAgents(ForeignEnv):
             {agent: action[agent] for agent in live}
         )
         observations = self._with_numbers(observations)
-        self._observations = (
-            observations if len(observations) == len(self._zeros) else self._observations | observations
-        )
+        # All of them, as almost always, or those that are still in.
+        complete = len(observations) == len(self._zeros)
+        self._observations = observations if complete else self._observations | observations
         info = self._info(observations, infos)
         info.update(rewards=dict(rewards), terminations=dict(terminations), truncations=dict(truncations))
         terminated, truncated = (False, False) if self.inner.agents else _combine_flags(terminations, truncations)
@@ -234,7 +238,7 @@ class AllAgents(ForeignEnv):
         return info
 
 
-class Turns(ForeignEnv):
+class Turns(_Agents):
     """An AEC environment whose agents all have the same spaces: each step is the move of the agent whose turn it is.
 
     The reward is what that agent got for its move; ``info["rewards"]`` has what all got. The episode ends when no agent
@@ -243,16 +247,12 @@ class Turns(ForeignEnv):
 
     def __init__(self, env: Any) -> None:
         super().__init__(env)
-        self.metadata, self.render_mode = env.metadata, getattr(env, "render_mode", None)
-        observation_spaces, action_spaces = spaces_of(env)
-        self.observation_space = next(iter(observation_spaces.values()))
-        self.action_space = next(iter(action_spaces.values()))
-        if any(space != self.observation_space for space in observation_spaces.values()) or any(
-            space != self.action_space for space in action_spaces.values()
-        ):
+        both = list(zip(self._spaces.values(), self._action_spaces.values(), strict=True))
+        self.observation_space, self.action_space = both[0]
+        if any(pair != both[0] for pair in both):
             raise CustomSpaceError(
                 f"The agents of {env} have different spaces, so they can't take turns in one Env. Pass agent=, one of "
-                f"{', '.join(action_spaces)}, or api='parallel' if it has that form."
+                f"{', '.join(self._spaces)}, or api='parallel' if it has that form."
             )
 
     def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Any, Info]:
@@ -284,17 +284,6 @@ class Turns(ForeignEnv):
         return as_number(self.observation_space, self.inner.observe(agent))
 
 
-def spaces_of(env: Any) -> tuple[dict[str, Space[Any]], dict[str, Space[Any]]]:
-    """Return what each agent sees and may do, as our spaces."""
-    from paddock.sources.gymnasium_spaces import to_ours
-
-    agents = env.possible_agents
-    return (
-        {agent: to_ours(env.observation_space(agent)) for agent in agents},
-        {agent: to_ours(env.action_space(agent)) for agent in agents},
-    )
-
-
 def _combine_flags(terminations: dict[str, bool], truncations: dict[str, bool]) -> tuple[bool, bool]:
     """Return how a game ended, by the flags of those who were in it last."""
     truncated = any(truncations.values())
@@ -323,7 +312,7 @@ def turn_info(agent: str, observation: Any, info: Info) -> Info:
 Policy: TypeAlias = "Callable[[Any, Info], Any]"
 
 
-class OneAgent(ForeignEnv):
+class OneAgent(_Agents):
     """``agent`` of an AEC environment; a policy plays the others, or chance if there is none.
 
     A step is its move and then all moves of others until its next turn. The reward is all that it got meanwhile; the
@@ -335,11 +324,9 @@ class OneAgent(ForeignEnv):
         super().__init__(env)
         if agent not in env.possible_agents:
             raise MissingArgument(f"{env} has no agent={agent!r}. It has {', '.join(env.possible_agents)}.")
-        self.metadata, self.render_mode = env.metadata, getattr(env, "render_mode", None)
-        observation_spaces, action_spaces = spaces_of(env)
         self.agent = agent
-        self.observation_space, self.action_space = observation_spaces[agent], action_spaces[agent]
-        self._drawn_from = deepcopy(action_spaces)  # apart from the one that the caller may seed and sample
+        self.observation_space, self.action_space = self._spaces[agent], self._action_spaces[agent]
+        self._drawn_from = deepcopy(self._action_spaces)  # apart from the one that the caller may seed and sample
         self._opponents = opponents or self._by_chance
 
     def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Any, Info]:
@@ -366,13 +353,8 @@ class OneAgent(ForeignEnv):
             observation, reward, terminated, truncated, info = env.last()
             info = turn_info(agent, observation, info)
             if agent == me:
-                return (
-                    as_number(self.observation_space, observation),
-                    float(reward),
-                    bool(terminated),
-                    bool(truncated),
-                    info,
-                )
+                number = as_number(self.observation_space, observation)
+                return number, float(reward), bool(terminated), bool(truncated), info
             env.step(None if terminated or truncated else self._opponents(observation, info))
 
     def _by_chance(self, observation: Any, info: Info) -> Any:

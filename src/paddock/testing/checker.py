@@ -71,11 +71,7 @@ def raise_or_warn(problems: Sequence[Problem], *, only_warn: Callable[[Problem],
 def enforce(problems: Iterable[Problem]) -> None:
     """Warn of each problem in turn, or raise at the first that is an error by its rule."""
     for problem in problems:
-        finding = finding_of(problem)
-        if finding.level == "error":
-            raise _ERRORS.get(problem.rule, CheckFailed)(_text(finding), findings=(finding,)) from problem.cause
-        if finding.level == "warning":
-            warn_user(_text(finding))
+        raise_or_warn([problem])
 
 
 def _text(finding: Finding) -> str:

@@ -58,10 +58,8 @@ def reset_options(env: Env[Any, Any]) -> Iterator[Problem]:
     try:
         env.reset(options={})
     except TypeError as error:
-        text = (
-            "The environment cannot be reset with options, even though `options` or `**kwargs` appear in the signature."
-        )
-        yield Problem("reset-refuses", f"{text} The error was: {brief(error)}", cause=error)
+        text = "The environment cannot be reset with options, even though `options` or `**kwargs` appear in the"
+        yield Problem("reset-refuses", f"{text} signature. The error was: {brief(error)}", cause=error)
 
 
 def old_seed_method(env: Env[Any, Any]) -> Iterator[Problem]:
@@ -159,10 +157,8 @@ def _stream_problems(starts: list[_Start]) -> Iterator[Problem]:
         text = f"After `env.reset(seed={SEED})`, `env.reset()` changed the seed of the random stream"
         yield Problem("reset-reseeds", f"{text} from {first.remembered_seed} to {unseeded.remembered_seed}.")
     elif drew and unseeded.stream == first.stream:
-        text = (
-            f"After `env.reset(seed={SEED})`, `env.reset()` restarts the random stream: both left it in the same state."
-        )
-        yield Problem("reset-reseeds", text)
+        text = f"After `env.reset(seed={SEED})`, `env.reset()` restarts the random stream:"
+        yield Problem("reset-reseeds", f"{text} both left it in the same state.")
 
 
 def _compare_starts(how: str, one: _Start, other: _Start) -> Iterator[Problem]:
@@ -194,7 +190,7 @@ def step_results(env: Env[Any, Any], seed: int = SEED, steps: int = STEPS) -> It
         info = env.reset()[1] if result[2] or result[3] else result[4]
 
 
-def step_determinism(env: Env[Any, Any], seed: int = SEED, steps: int = STEPS) -> Iterator[Problem]:
+def step_determinism(env: Env[Any, Any], seed: int = SEED, *, steps: int = STEPS) -> Iterator[Problem]:
     """Check that an episode of at most ``steps`` steps goes the same way twice."""
     if is_nondeterministic(env):
         return
@@ -248,10 +244,8 @@ def _difference(one: tuple[Any, Any], other: tuple[Any, Any]) -> Iterator[Proble
             text = f"Step {part} are not equal although similar given the same seed and action: {values}"
             yield Problem("almost-equal", text)
     if stream != other_stream:
-        text = (
-            "The `.np_random` is not properly been updated after step: its state differs for the same seed and action."
-        )
-        yield Problem("step-nondeterministic", text)
+        text = "The `.np_random` is not properly been updated after step:"
+        yield Problem("step-nondeterministic", f"{text} its state differs for the same seed and action.")
 
 
 # ── Render modes and close: these make the environment again from its spec, if it has one ──
@@ -286,10 +280,8 @@ def _rendering_in(spec: EnvSpec, mode: str) -> Iterator[Problem]:
     except DependencyNotInstalled as error:
         yield Problem("render-unchecked", f"Not able to test render mode {mode!r}: {error}", cause=error)
     except Exception as error:
-        text = (
-            f"{spec.id} declares render mode {mode!r}, but making, resetting or rendering in it raised {brief(error)}."
-        )
-        yield Problem("render-mode-refused", text, cause=error)
+        text = f"{spec.id} declares render mode {mode!r}, but making, resetting or rendering in it raised"
+        yield Problem("render-mode-refused", f"{text} {brief(error)}.", cause=error)
     else:
         yield from frame_problems(mode, frame)
 
@@ -356,25 +348,25 @@ _SMALLEST_IMAGE = 8
 _CHANNELS = (1, 3, 4)
 
 
-def limit_problems(space: Space[Any], kind: str) -> Iterator[Problem]:
-    """Check the bounds of every Box in the space. ``kind`` is "observation" or "action"."""
+def limit_problems(space: Space[Any], space_type: str) -> Iterator[Problem]:
+    """Check the bounds of every Box in the space. ``space_type`` is "observation" or "action"."""
     if isinstance(space, Box):
         if np.any(space.low == -np.inf):
-            text = f"A Box {kind} space minimum value is -infinity. This is probably too low."
+            text = f"A Box {space_type} space minimum value is -infinity. This is probably too low."
             yield Problem("box-unbounded", f"{text} Shape {space.shape}.")
         if np.any(space.high == np.inf):
-            text = f"A Box {kind} space maximum value is infinity. This is probably too high."
+            text = f"A Box {space_type} space maximum value is infinity. This is probably too high."
             yield Problem("box-unbounded", f"{text} Shape {space.shape}.")
-        if kind == "action" and len(space.shape) == 1:
+        if space_type == "action" and len(space.shape) == 1:
             symmetric = np.all((space.low == 0) | (np.abs(space.low) == np.abs(space.high)))
             if not (symmetric and np.all(space.low >= -1) and np.all(space.high <= 1)):
                 text = "For Box action spaces, we recommend using a symmetric and normalized space"
                 bounds = f"[{space.low.min()}, {space.high.max()}]"
                 yield Problem("action-not-normalized", f"{text} (range=[-1, 1] or [0, 1]). This one is {bounds}.")
-        if kind == "observation":
+        if space_type == "observation":
             yield from _image(space)
     for part in parts(space):
-        yield from limit_problems(part, kind)
+        yield from limit_problems(part, space_type)
 
 
 def _image(box: Box) -> Iterator[Problem]:

@@ -31,9 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["make", "pprint_registry", "register", "registry", "spec"]
 
-ALIASES = {
-    "functional_jax_env": {"paddock.gym.experimental.functional": "FunctionalJaxEnv FunctionalJaxVectorEnv"},
-}
+ALIASES = {"functional_jax_env": {"paddock.gym.experimental.functional": "FunctionalJaxEnv FunctionalJaxVectorEnv"}}
 add_aliases(__name__, ALIASES)
 
 # Gymnasium's own modules, with all below them, and what to install for them.

@@ -128,10 +128,7 @@ def pprint_registry(
 ) -> str | None:
     """All ids, a block for each namespace, printed or returned."""
     return _pprint_registry(
-        dict(print_registry),
-        num_cols=num_cols,
-        exclude_namespaces=exclude_namespaces,
-        disable_print=disable_print,
+        dict(print_registry), num_cols=num_cols, exclude_namespaces=exclude_namespaces, disable_print=disable_print
     )
 
 
@@ -172,10 +169,7 @@ def register(
 
 
 def make(
-    id: str | EnvSpec,
-    max_episode_steps: int | None = None,
-    disable_env_checker: bool | None = None,
-    **kwargs: Any,
+    id: str | EnvSpec, max_episode_steps: int | None = None, disable_env_checker: bool | None = None, **kwargs: Any
 ) -> Env[Any, Any]:
     """Make one environment; keywords beyond these go to it."""
     env = build(_plan_one(id, max_episode_steps, disable_env_checker, kwargs))
@@ -210,7 +204,11 @@ def make_vec(
         own = spec.vector_entry_point is not None and together
         plain = not (wrappers or vector_kwargs or spec.additional_wrappers)
         mode = VectorizeMode.VECTOR_ENTRY_POINT if own and plain else VectorizeMode.SYNC
-    mode, spec = _mode(mode), replace(spec, kwargs={})
+    try:
+        mode, spec = VectorizeMode(mode), replace(spec, kwargs={})
+    except ValueError:
+        valid = [member.value for member in VectorizeMode]
+        raise PlanError(f"Invalid vectorization mode: {mode!r}, valid modes: {valid}") from None
     if mode is VectorizeMode.VECTOR_ENTRY_POINT:
         return _make_own_vector(spec, num_envs, vector_kwargs, wrappers, kwargs)
     lane = _plan_one(spec, kwargs.pop("max_episode_steps", None), None, kwargs, wrappers or ())
@@ -265,11 +263,7 @@ def _plan_one(
 
 
 def _make_own_vector(
-    spec: EnvSpec,
-    num_envs: int,
-    vector_kwargs: dict[str, Any] | None,
-    wrappers: Any,
-    kwargs: dict[str, Any],
+    spec: EnvSpec, num_envs: int, vector_kwargs: dict[str, Any] | None, wrappers: Any, kwargs: dict[str, Any]
 ) -> VectorEnv[Any, Any, Any]:
     for name, value in (("vector_kwargs", vector_kwargs), ("wrappers", wrappers)):
         if value:
@@ -289,14 +283,6 @@ def _make_own_vector(
     env = build(made)
     assert isinstance(env, VectorEnv)
     return env
-
-
-def _mode(mode: VectorizeMode | str) -> VectorizeMode:
-    try:
-        return VectorizeMode(mode)
-    except ValueError:
-        valid = [member.value for member in VectorizeMode]
-        raise PlanError(f"Invalid vectorization mode: {mode!r}, valid modes: {valid}") from None
 
 
 def _pop_recorded(kwargs: dict[str, Any], name: str, value: Any, default: Any) -> Any:

@@ -7,6 +7,7 @@ imported when a FunctionalJaxEnv is made (``gymnasium.envs.functional_jax_env``)
 from __future__ import annotations
 
 import copy
+import operator
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
@@ -115,22 +116,33 @@ def _load_jax() -> Any:
     return jax
 
 
-def _new_key(jax: Any) -> Any:
-    """A key from the system's entropy."""
-    generator, _ = np_random()
-    return jax.random.PRNGKey(int(generator.integers(0, 2**32 - 1)))
+class _Functional:
+    """A FuncEnv run through JAX: its key, and its pictures, whose state between two of them is kept here."""
 
-
-class _Rendering:
-    """The pictures of a FuncEnv, whose state between two of them the environment keeps."""
-
+    _jax: Any
     func_env: Any
+    rng: Any
     render_mode: str | None
     render_state: Any = None
 
-    def _begin_rendering(self) -> None:
-        if self.render_mode == "rgb_array":
+    def _begin(self, metadata: dict[str, Any], render_mode: str | None, spec: EnvSpec | None) -> None:
+        self.metadata, self.render_mode, self.spec = metadata, render_mode, spec
+        generator, _ = np_random()  # from the system's entropy
+        self.rng = self._jax.random.PRNGKey(int(generator.integers(0, 2**32 - 1)))
+        if render_mode == "rgb_array":
             self.render_state = self.func_env.render_init()
+
+    def _next_key(self) -> Any:
+        key, self.rng = self._jax.random.split(self.rng)
+        return key
+
+    def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Any, Info]:
+        super().reset(seed=seed)  # type: ignore[misc]  # of Env or VectorEnv
+        if seed is not None:
+            self.rng = self._jax.random.PRNGKey(to_seed(seed))
+        key = self._next_key()
+        self.state = self.func_env.initial(rng=key)
+        return self.func_env.observation(self.state, key), self.func_env.state_info(self.state)
 
     def _picture(self, state: Any) -> Any:
         if self.render_mode != "rgb_array":
@@ -144,11 +156,10 @@ class _Rendering:
             self.render_state = None
 
 
-class FunctionalJaxEnv(_Rendering, Env[Any, Any], Generic[StateType]):
+class FunctionalJaxEnv(_Functional, Env[Any, Any], Generic[StateType]):
     """A FuncEnv, run through JAX. ``metadata["jax"]`` says that observations are JAX arrays."""
 
     state: StateType
-    rng: Any
 
     def __init__(
         self,
@@ -160,22 +171,7 @@ class FunctionalJaxEnv(_Rendering, Env[Any, Any], Generic[StateType]):
         self._jax = _load_jax()
         self.func_env = func_env
         self.observation_space, self.action_space = func_env.observation_space, func_env.action_space
-        self.metadata = {"render_modes": [], "jax": True} if metadata is None else metadata
-        self.render_mode, self.spec = render_mode, spec
-        self.rng = _new_key(self._jax)
-        self._begin_rendering()
-
-    def _next_key(self) -> Any:
-        key, self.rng = self._jax.random.split(self.rng)
-        return key
-
-    def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Any, Info]:
-        super().reset(seed=seed)
-        if seed is not None:
-            self.rng = self._jax.random.PRNGKey(to_seed(seed))
-        key = self._next_key()
-        self.state = self.func_env.initial(rng=key)
-        return self.func_env.observation(self.state, key), self.func_env.state_info(self.state)
+        self._begin({"render_modes": [], "jax": True} if metadata is None else metadata, render_mode, spec)
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, Info]:
         if "state" not in vars(self):
@@ -194,7 +190,7 @@ class FunctionalJaxEnv(_Rendering, Env[Any, Any], Generic[StateType]):
         self._end_rendering()
 
 
-class FunctionalJaxVectorEnv(_Rendering, VectorEnv[ObsType, ActType, Any], Generic[ObsType, ActType, StateType]):
+class FunctionalJaxVectorEnv(_Functional, VectorEnv[ObsType, ActType, Any], Generic[ObsType, ActType, StateType]):
     """n lanes by ``jax.vmap``. A lane that ended ignores its next action and starts an episode, with reward 0.
 
     The other lanes move on in that step. ``max_episode_steps=0`` sets no limit. ``func_env`` itself is left as it is: a
@@ -202,7 +198,6 @@ class FunctionalJaxVectorEnv(_Rendering, VectorEnv[ObsType, ActType, Any], Gener
     """
 
     state: StateType  # type: ignore[assignment]
-    rng: Any
 
     def __init__(
         self,
@@ -221,29 +216,21 @@ class FunctionalJaxVectorEnv(_Rendering, VectorEnv[ObsType, ActType, Any], Gener
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
         default = {"autoreset_mode": AutoresetMode.NEXT_STEP, "jax": True}
-        self.metadata = default if metadata is None else metadata
-        self.render_mode, self.spec = render_mode, spec
-        self.rng = _new_key(self._jax)
+        self._begin(default if metadata is None else metadata, render_mode, spec)
         self._forget_episodes()
-        self._begin_rendering()
 
     def _forget_episodes(self) -> None:
         self.steps = self._jax.numpy.zeros(self.num_envs, dtype=np.int32)
         self.prev_done = self._jax.numpy.zeros(self.num_envs, dtype=np.bool_)
 
-    def _next_keys(self) -> Any:
+    def _next_key(self) -> Any:
         """One key per lane."""
-        key, self.rng = self._jax.random.split(self.rng)
-        return self._jax.random.split(key, self.num_envs)
+        return self._jax.random.split(super()._next_key(), self.num_envs)
 
     def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Any, Info]:
-        super().reset(seed=seed)
-        if seed is not None:
-            self.rng = self._jax.random.PRNGKey(to_seed(seed))
-        keys = self._next_keys()
-        self.state = self.func_env.initial(rng=keys)
+        result = super().reset(seed=seed, options=options)
         self._forget_episodes()
-        return self.func_env.observation(self.state, keys), self.func_env.state_info(self.state)
+        return result
 
     def step(self, action: Any) -> tuple[Any, Any, Any, Any, Info]:
         if "state" not in vars(self):
@@ -251,7 +238,7 @@ class FunctionalJaxVectorEnv(_Rendering, VectorEnv[ObsType, ActType, Any], Gener
         if len(action) != self.num_envs:
             raise InvalidAction(f"{len(action)} actions for {self.num_envs} lanes.", action=action)
         xp, env, before, begin = self._jax.numpy, self.func_env, self.state, self.prev_done
-        keys = self._next_keys()
+        keys = self._next_key()
         after = env.transition(before, action, keys)
         reward = env.reward(before, action, after, keys)
         terminated = env.terminal(after, keys)
@@ -263,7 +250,7 @@ class FunctionalJaxVectorEnv(_Rendering, VectorEnv[ObsType, ActType, Any], Gener
             def choose(first: Any, other: Any) -> Any:
                 return xp.where(begin.reshape(-1, *(1,) * (first.ndim - 1)), first, other)
 
-            after = self._jax.tree_util.tree_map(choose, env.initial(self._next_keys()), after)
+            after = self._jax.tree_util.tree_map(choose, env.initial(self._next_key()), after)
             steps, reward = xp.where(begin, 0, steps), xp.where(begin, 0, reward)
             terminated, truncated = terminated & ~begin, truncated & ~begin
         self.state, self.steps, self.prev_done = after, steps, terminated | truncated
@@ -273,10 +260,9 @@ class FunctionalJaxVectorEnv(_Rendering, VectorEnv[ObsType, ActType, Any], Gener
 
     def render(self) -> tuple[Any, ...]:
         """One picture per lane."""
-        return tuple(self._picture(self._state_of(lane)) for lane in range(self.num_envs))
-
-    def _state_of(self, lane: int) -> Any:
-        return self._jax.tree_util.tree_map(lambda part: part[lane], self.state)
+        choose = self._jax.tree_util.tree_map
+        states = [choose(operator.itemgetter(lane), self.state) for lane in range(self.num_envs)]
+        return tuple(map(self._picture, states))
 
     def close_extras(self, **kwargs: Any) -> None:
         self._end_rendering()

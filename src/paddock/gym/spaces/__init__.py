@@ -1,48 +1,30 @@
 """``gymnasium.spaces``."""
 
-from importlib import import_module
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+import paddock.spaces
 from paddock.aliases import add_aliases
-from paddock.spaces import (
-    Box,
-    Dict,
-    Discrete,
-    Graph,
-    GraphInstance,
-    MultiBinary,
-    MultiDiscrete,
-    OneOf,
-    Sequence,
-    Space,
-    Text,
-    Tuple,
-    flatdim,
-    flatten,
-    flatten_space,
-    unflatten,
-)
+from paddock.spaces import Box as Box
+from paddock.spaces import Dict as Dict
+from paddock.spaces import Discrete as Discrete
+from paddock.spaces import Graph as Graph
+from paddock.spaces import GraphInstance as GraphInstance
+from paddock.spaces import MultiBinary as MultiBinary
+from paddock.spaces import MultiDiscrete as MultiDiscrete
+from paddock.spaces import OneOf as OneOf
+from paddock.spaces import Sequence as Sequence
+from paddock.spaces import Space as Space
+from paddock.spaces import Text as Text
+from paddock.spaces import Tuple as Tuple
+from paddock.spaces import flatdim as flatdim
+from paddock.spaces import flatten as flatten
+from paddock.spaces import flatten_space as flatten_space
+from paddock.spaces import unflatten as unflatten
 
-__all__ = [
-    "Box",
-    "Dict",
-    "Discrete",
-    "Graph",
-    "GraphInstance",
-    "MultiBinary",
-    "MultiDiscrete",
-    "OneOf",
-    "Sequence",
-    "Space",
-    "Text",
-    "Tuple",
-    "flatdim",
-    "flatten",
-    "flatten_space",
-    "unflatten",
-]
+if not TYPE_CHECKING:  # checkers read the imports
+    __all__ = sorted(set(dir()) & set(paddock.spaces.__all__))
 
 T = TypeVar("T")
 
@@ -74,6 +56,4 @@ ALIASES = {
         "paddock.gym.spaces": "T",
     },
 }
-add_aliases(__name__, ALIASES)
-for _name in ALIASES:  # attributes from the first import on, as in Gymnasium
-    import_module(f"{__name__}.{_name}")
+add_aliases(__name__, ALIASES, at_once=ALIASES)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from copy import deepcopy
-from importlib import import_module
 from typing import Any
 
 from paddock.aliases import add_aliases
@@ -49,9 +48,7 @@ ALIASES = {
     "record_constructor": {"paddock.gym.utils": "RecordConstructorArgs"},
     "seeding": {"paddock.seeding": "RNG RandomNumberGenerator np_random"},
 }
-add_aliases(__name__, ALIASES)
-for _name in ("colorize", "ezpickle", "record_constructor", "seeding"):  # attributes at once, as in Gymnasium
-    import_module(f"{__name__}.{_name}")
+add_aliases(__name__, ALIASES, at_once=("colorize", "ezpickle", "record_constructor", "seeding"))
 
 # After its module, which it hides, as in Gymnasium.
 from paddock.gym.logger import colorize  # noqa: E402

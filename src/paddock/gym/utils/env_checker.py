@@ -5,14 +5,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterable
+from functools import wraps
+from typing import Any, ParamSpec
 
 import numpy as np
 
 from paddock.core.checks import INFINITE_REWARD
 from paddock.core.env import Env
-from paddock.core.problem import warn_user
+from paddock.core.problem import Problem, warn_user
 from paddock.errors import CheckFailed
 from paddock.gym.utils.passive_env_checker import (
     check_action_space,
@@ -22,7 +23,6 @@ from paddock.gym.utils.passive_env_checker import (
     env_reset_passive_checker,
     env_step_passive_checker,
 )
-from paddock.spaces import Space
 from paddock.testing import data_equivalence
 from paddock.testing.checker import enforce, examine, raise_or_warn
 from paddock.testing.probes import (
@@ -56,6 +56,9 @@ __all__ = [
 ]
 
 
+_P = ParamSpec("_P")
+
+
 def check_env(
     env: Any, warn: bool | None = None, skip_render_check: bool = False, skip_close_check: bool = False
 ) -> None:
@@ -66,45 +69,24 @@ def check_env(
     raise_or_warn(problems, only_warn=lambda one: one.rule == "reward-type" or one.message.startswith(INFINITE_REWARD))
 
 
-def check_reset_seed_determinism(env: Env[Any, Any]) -> None:
-    """The same seed gives the same start."""
-    enforce(reset_seeding(env))
+def _enforcing(probe: Callable[_P, Iterable[Problem]]) -> Callable[_P, None]:
+    """Make a check that warns of what the probe finds, or raises at the first error."""
+
+    @wraps(probe)
+    def check(*args: _P.args, **kwargs: _P.kwargs) -> None:
+        enforce(probe(*args, **kwargs))
+
+    return check
 
 
-def check_reset_options(env: Env[Any, Any]) -> None:
-    """``reset`` takes options."""
-    enforce(reset_options(env))
-
-
-def check_step_determinism(env: Env[Any, Any], seed: int = 123) -> None:
-    """The same seed and actions give the same episode."""
-    enforce(step_determinism(env, seed))
-
-
-def check_returned_data_not_reused(env: Env[Any, Any], seed: int = 123) -> None:
-    """No two calls return data that share memory."""
-    enforce(data_reuse(env, seed))
-
-
-def check_reset_return_info_deprecation(env: Env[Any, Any]) -> None:
-    """``reset`` has no parameter ``return_info``."""
-    enforce(old_return_info(env))
-
-
-def check_seed_deprecation(env: Env[Any, Any]) -> None:
-    """There is no method ``seed``."""
-    enforce(old_seed_method(env))
-
-
-def check_reset_return_type(env: Env[Any, Any]) -> None:
-    """``reset`` returns an observation in its space and a dict."""
-    enforce(reset_result(env))
-
-
-def check_space_limit(space: Space[Any], space_type: str) -> None:
-    """The bounds of each Box are finite and, for actions, normalized."""
-    enforce(limit_problems(space, space_type))
-
+check_reset_seed_determinism = _enforcing(reset_seeding)
+check_reset_options = _enforcing(reset_options)
+check_step_determinism = _enforcing(step_determinism)
+check_returned_data_not_reused = _enforcing(data_reuse)
+check_reset_return_info_deprecation = _enforcing(old_return_info)
+check_seed_deprecation = _enforcing(old_seed_method)
+check_reset_return_type = _enforcing(reset_result)
+check_space_limit = _enforcing(limit_problems)
 
 _INFO_COMPARISONS = ("equivalence", "superset", "skip", "keys-equivalence", "keys-superset")
 
@@ -134,55 +116,39 @@ def check_environments_match(
     if env_a.unwrapped.render_mode in silent or env_b.unwrapped.render_mode in silent:
         skip_render = True
 
-    skipped = {"observation": skip_obs, "reward": skip_rew, "terminal": skip_terminal, "truncated": skip_truncated}
-    pair = _Pair(env_a, env_b, {name for name, skip in skipped.items() if skip}, skip_render, info_comparison)
-    env_a.action_space.seed(seed)
-    pair.reset(seed, "")
-    for step in range(num_steps):
-        if pair.step(env_a.action_space.sample(), f" in step = {step}"):
-            pair.reset(seed, f" in step = {step}")
+    skips = {"observation": skip_obs, "reward": skip_rew, "terminal": skip_terminal, "truncated": skip_truncated}
 
-
-@dataclass(frozen=True)
-class _Pair:
-    a: Env[Any, Any]
-    b: Env[Any, Any]
-    skip: set[str]
-    skip_render: bool
-    info_comparison: str
-
-    def reset(self, seed: int, when: str) -> None:
-        result_a, result_b = self.a.reset(seed=seed), self.b.reset(seed=seed)
-        self._compare("resetting", ("observation",), result_a, result_b, when)
-
-    def step(self, action: Any, when: str) -> bool:
-        """Step both; whether either ended."""
-        result_a, result_b = self.a.step(action), self.b.step(action)
-        self._compare("stepping", ("observation", "reward", "terminal", "truncated"), result_a, result_b, when)
-        return any(bool(flag) for flag in (*result_a[2:4], *result_b[2:4]))
-
-    def _compare(self, doing: str, parts: tuple[str, ...], a: Any, b: Any, when: str) -> None:
-        for part, value_a, value_b in zip(parts, a[:-1], b[:-1], strict=True):
-            if part in self.skip:
-                continue
+    def compare(doing: str, a: Any, b: Any, when: str) -> None:
+        for part, value_a, value_b in zip(skips, a[:-1], b[:-1], strict=False):  # a reset has the first one alone
             is_flag = part in ("terminal", "truncated")  # True and np.True_ are the same flag
-            same = bool(value_a == value_b) if is_flag else data_equivalence(value_a, value_b)
+            same = skips[part] or (bool(value_a == value_b) if is_flag else data_equivalence(value_a, value_b))
             _require(same, f"{doing} {part}", value_a, value_b, when)
-        info_a, info_b, difference = a[-1], b[-1], ""
-        if self.info_comparison == "equivalence" and not data_equivalence(info_a, info_b):
-            difference = "is not equivalent"
-        elif self.info_comparison == "superset":
-            missing = [key for key in info_a if key not in info_b or not data_equivalence(info_a[key], info_b[key])]
-            difference = f"is not a superset, key {missing[0]} differs" if missing else ""
-        elif self.info_comparison == "keys-equivalence" and info_a.keys() != info_b.keys():
-            difference = "keys are not equivalent"
-        elif self.info_comparison == "keys-superset" and not info_b.keys() >= info_a.keys():
-            missing = info_a.keys() - info_b.keys()
-            difference = f"keys are not a superset, keys not present in info_b are: {missing}"
-        if difference:
-            raise CheckFailed(f"{doing} info {difference}{when}, info_a = {info_a}, info_b = {info_b}")
-        if not self.skip_render and not np.all(self.a.render() == self.b.render()):
+        if difference := _info_difference(a[-1], b[-1], info_comparison):
+            raise CheckFailed(f"{doing} info {difference}{when}, info_a = {a[-1]}, info_b = {b[-1]}")
+        if not skip_render and not np.all(env_a.render() == env_b.render()):
             raise CheckFailed(f"{doing} render is not equivalent{when}")
+
+    env_a.action_space.seed(seed)
+    compare("resetting", env_a.reset(seed=seed), env_b.reset(seed=seed), "")
+    for step in range(num_steps):
+        action, when = env_a.action_space.sample(), f" in step = {step}"
+        result_a, result_b = env_a.step(action), env_b.step(action)
+        compare("stepping", result_a, result_b, when)
+        if any(map(bool, (*result_a[2:4], *result_b[2:4]))):
+            compare("resetting", env_a.reset(seed=seed), env_b.reset(seed=seed), when)
+
+
+def _info_difference(info_a: Any, info_b: Any, comparison: str) -> str:
+    if comparison == "equivalence" and not data_equivalence(info_a, info_b):
+        return "is not equivalent"
+    if comparison == "superset":
+        missing = [key for key in info_a if key not in info_b or not data_equivalence(info_a[key], info_b[key])]
+        return f"is not a superset, key {missing[0]} differs" if missing else ""
+    if comparison == "keys-equivalence" and info_a.keys() != info_b.keys():
+        return "keys are not equivalent"
+    if comparison == "keys-superset" and not info_b.keys() >= info_a.keys():
+        return f"keys are not a superset, keys not present in info_b are: {info_a.keys() - info_b.keys()}"
+    return ""
 
 
 def _require(same: bool, what: str, value_a: Any, value_b: Any, when: str = "") -> None:

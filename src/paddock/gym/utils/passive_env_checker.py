@@ -101,6 +101,4 @@ def env_step_passive_checker(
     return result  # type: ignore[no-any-return]
 
 
-def env_render_passive_checker(env: Env[Any, Any]) -> Any:
-    """Call ``env.render()`` and check the declared modes and the frame."""
-    return render_and_check(env)
+env_render_passive_checker = render_and_check

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
+from contextlib import closing
 from importlib import import_module
 from typing import Any, Generic
 
@@ -137,50 +138,33 @@ def play(
     codes = key_codes(keys_of(env, keys_to_action))
     for keys, action in codes.items():
         if action not in env.action_space:
-            raise InvalidKeys(
-                f"Action {action} is not a valid action in the environment action space: {env.action_space} "
-                f"(keys {keys})"
-            )
-    rate = _rate(env, fps)
+            where = f"in the environment action space: {env.action_space} (keys {keys})"
+            raise InvalidKeys(f"Action {action} is not a valid action {where}")
+    rate = env.metadata.get("render_fps", _USUAL_RATE) if fps is None else fps
+    if not isinstance(rate, (int, float, np.integer, np.floating)) or not rate > 0:
+        raise InvalidMetadata(f"Expected fps, or env.metadata['render_fps'], to be a positive number, got {rate!r}")
     observation, _ = env.reset(seed=seed)
-    game = PlayableGame(env, codes, zoom)
-    try:
-        _play(game, codes, observation, rate, transpose=transpose, callback=callback, noop=noop, wait=wait_on_player)
-    finally:
-        game.close()
-
-
-def _play(
-    game: PlayableGame,
-    codes: dict[Keys, Any],
-    observation: Any,
-    rate: float,
-    *,
-    transpose: bool | None,
-    callback: Callable[..., Any] | None,
-    noop: Any,
-    wait: bool,
-) -> None:
-    pygame, env = load_pygame(), game.env
-    clock, over, first = pygame.time.Clock(), False, True
-    while game.running:
-        if over:
-            (observation, _), over = env.reset(), False
-            game.look()
-        elif not first and (not wait or game.pressed_keys):
-            action = codes.get(tuple(sorted(game.pressed_keys)), noop)
-            before = observation
-            observation, reward, terminated, truncated, info = env.step(action)
-            over = terminated or truncated
-            game.look()
-            if callback is not None:
-                callback(before, observation, action, reward, terminated, truncated, info)
-        first = False
-        display_arr(game.screen, game.picture, game.video_size, transpose)
-        for event in pygame.event.get():
-            game.process_event(event)
-        pygame.display.flip()
-        clock.tick(rate)
+    with closing(PlayableGame(env, codes, zoom)) as game:
+        pygame = load_pygame()
+        clock, over, first = pygame.time.Clock(), False, True
+        while game.running:
+            if over:
+                (observation, _), over = env.reset(), False
+                game.look()
+            elif not first and (not wait_on_player or game.pressed_keys):
+                action = codes.get(tuple(sorted(game.pressed_keys)), noop)
+                before = observation
+                observation, reward, terminated, truncated, info = env.step(action)
+                over = terminated or truncated
+                game.look()
+                if callback is not None:
+                    callback(before, observation, action, reward, terminated, truncated, info)
+            first = False
+            display_arr(game.screen, game.picture, game.video_size, transpose)
+            for event in pygame.event.get():
+                game.process_event(event)
+            pygame.display.flip()
+            clock.tick(float(rate))
 
 
 def keys_of(env: Env[Any, Any], keys_to_action: Any) -> dict[Any, Any]:
@@ -211,13 +195,6 @@ def key_codes(keys_to_action: dict[Any, Any]) -> dict[Keys, Any]:
         numbers = (ord(key) if isinstance(key, str) else _FORMER_CODES.get(key, int(key)) for key in keys)
         codes[tuple(sorted(numbers))] = action
     return codes
-
-
-def _rate(env: Env[Any, Any], fps: Any) -> float:
-    rate = env.metadata.get("render_fps", _USUAL_RATE) if fps is None else fps
-    if not isinstance(rate, (int, float, np.integer, np.floating)) or not rate > 0:
-        raise InvalidMetadata(f"Expected fps, or env.metadata['render_fps'], to be a positive number, got {rate!r}")
-    return float(rate)
 
 
 class PlayPlot(AnyByDefault, Generic[ObsType, ActType]):

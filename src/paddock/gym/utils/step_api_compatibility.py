@@ -11,11 +11,7 @@ from paddock.core.env import ObsType
 _Infos: TypeAlias = dict[str, Any] | list[Any]
 DoneStepType: TypeAlias = tuple[ObsType | np.ndarray, SupportsFloat | np.ndarray, bool | np.ndarray, _Infos]
 TerminatedTruncatedStepType: TypeAlias = tuple[
-    ObsType | np.ndarray,
-    SupportsFloat | np.ndarray,
-    bool | np.ndarray,
-    bool | np.ndarray,
-    _Infos,
+    ObsType | np.ndarray, SupportsFloat | np.ndarray, bool | np.ndarray, bool | np.ndarray, _Infos
 ]
 
 _KEY = "TimeLimit.truncated"

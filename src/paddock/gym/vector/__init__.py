@@ -40,9 +40,7 @@ ALIASES = {
         "VectorRewardWrapper VectorWrapper"
     },
 }
-add_aliases(__name__, ALIASES)
-for _name in ("sync_vector_env", "vector_env"):  # attributes from the first import on, as in Gymnasium
-    import_module(f"{__name__}.{_name}")
+add_aliases(__name__, ALIASES, at_once=("sync_vector_env", "vector_env"))
 
 _WITH_PROCESSES = ("AsyncState", "AsyncVectorEnv", "async_vector_env")
 

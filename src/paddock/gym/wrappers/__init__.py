@@ -1,99 +1,57 @@
 """``gymnasium.wrappers``, and ``TorchToNumpy``, which Gymnasium's own check_env looks for in vain."""
 
-from importlib import import_module
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import paddock.wrappers
 from paddock.aliases import add_aliases
 from paddock.core.registry import suggestion
-from paddock.gym.wrappers import vector
-from paddock.wrappers import (
-    AddRenderObservation,
-    AddWhiteNoise,
-    ArrayConversion,
-    AtariPreprocessing,
-    Autoreset,
-    ClipAction,
-    ClipReward,
-    DelayObservation,
-    DiscretizeAction,
-    DiscretizeObservation,
-    DtypeObservation,
-    FilterObservation,
-    FlattenObservation,
-    FrameStackObservation,
-    GrayscaleObservation,
-    HumanRendering,
-    JaxToNumpy,
-    JaxToTorch,
-    MaxAndSkipObservation,
-    NormalizeObservation,
-    NormalizeReward,
-    NumpyToTorch,
-    ObstructView,
-    OrderEnforcing,
-    PassiveEnvChecker,
-    RecordEpisodeStatistics,
-    RecordVideo,
-    RenderCollection,
-    RepeatAction,
-    RescaleAction,
-    RescaleObservation,
-    ReshapeObservation,
-    ResizeObservation,
-    StickyAction,
-    TimeAwareObservation,
-    TimeLimit,
-    TorchToNumpy,
-    TransformAction,
-    TransformObservation,
-    TransformReward,
-)
+from paddock.gym.wrappers import vector as vector
+from paddock.wrappers import AddRenderObservation as AddRenderObservation
+from paddock.wrappers import AddWhiteNoise as AddWhiteNoise
+from paddock.wrappers import ArrayConversion as ArrayConversion
+from paddock.wrappers import AtariPreprocessing as AtariPreprocessing
+from paddock.wrappers import Autoreset as Autoreset
+from paddock.wrappers import ClipAction as ClipAction
+from paddock.wrappers import ClipReward as ClipReward
+from paddock.wrappers import DelayObservation as DelayObservation
+from paddock.wrappers import DiscretizeAction as DiscretizeAction
+from paddock.wrappers import DiscretizeObservation as DiscretizeObservation
+from paddock.wrappers import DtypeObservation as DtypeObservation
+from paddock.wrappers import FilterObservation as FilterObservation
+from paddock.wrappers import FlattenObservation as FlattenObservation
+from paddock.wrappers import FrameStackObservation as FrameStackObservation
+from paddock.wrappers import GrayscaleObservation as GrayscaleObservation
+from paddock.wrappers import HumanRendering as HumanRendering
+from paddock.wrappers import JaxToNumpy as JaxToNumpy
+from paddock.wrappers import JaxToTorch as JaxToTorch
+from paddock.wrappers import MaxAndSkipObservation as MaxAndSkipObservation
+from paddock.wrappers import NormalizeObservation as NormalizeObservation
+from paddock.wrappers import NormalizeReward as NormalizeReward
+from paddock.wrappers import NumpyToTorch as NumpyToTorch
+from paddock.wrappers import ObstructView as ObstructView
+from paddock.wrappers import OrderEnforcing as OrderEnforcing
+from paddock.wrappers import PassiveEnvChecker as PassiveEnvChecker
+from paddock.wrappers import RecordEpisodeStatistics as RecordEpisodeStatistics
+from paddock.wrappers import RecordVideo as RecordVideo
+from paddock.wrappers import RenderCollection as RenderCollection
+from paddock.wrappers import RepeatAction as RepeatAction
+from paddock.wrappers import RescaleAction as RescaleAction
+from paddock.wrappers import RescaleObservation as RescaleObservation
+from paddock.wrappers import ReshapeObservation as ReshapeObservation
+from paddock.wrappers import ResizeObservation as ResizeObservation
+from paddock.wrappers import StickyAction as StickyAction
+from paddock.wrappers import TimeAwareObservation as TimeAwareObservation
+from paddock.wrappers import TimeLimit as TimeLimit
+from paddock.wrappers import TorchToNumpy as TorchToNumpy
+from paddock.wrappers import TransformAction as TransformAction
+from paddock.wrappers import TransformObservation as TransformObservation
+from paddock.wrappers import TransformReward as TransformReward
 from paddock.wrappers.arrays import Device, load_library, module_namespace
 
-__all__ = [
-    "AddRenderObservation",
-    "AddWhiteNoise",
-    "ArrayConversion",
-    "AtariPreprocessing",
-    "Autoreset",
-    "ClipAction",
-    "ClipReward",
-    "DelayObservation",
-    "DiscretizeAction",
-    "DiscretizeObservation",
-    "DtypeObservation",
-    "FilterObservation",
-    "FlattenObservation",
-    "FrameStackObservation",
-    "GrayscaleObservation",
-    "HumanRendering",
-    "JaxToNumpy",
-    "JaxToTorch",
-    "MaxAndSkipObservation",
-    "NormalizeObservation",
-    "NormalizeReward",
-    "NumpyToTorch",
-    "ObstructView",
-    "OrderEnforcing",
-    "PassiveEnvChecker",
-    "RecordEpisodeStatistics",
-    "RecordVideo",
-    "RenderCollection",
-    "RepeatAction",
-    "RescaleAction",
-    "RescaleObservation",
-    "ReshapeObservation",
-    "ResizeObservation",
-    "StickyAction",
-    "TimeAwareObservation",
-    "TimeLimit",
-    "TorchToNumpy",
-    "TransformAction",
-    "TransformObservation",
-    "TransformReward",
-    "vector",
-]
+_NAMES = sorted(set(dir()) & set(paddock.wrappers.__all__))
+if not TYPE_CHECKING:  # checkers read the imports
+    __all__ = _NAMES
 
 Array = Any
 
@@ -138,9 +96,7 @@ ALIASES = {
         "paddock.wrappers.rescale": "rescale_box",
     },
 }
-add_aliases(__name__, ALIASES)
-for _name in ALIASES:  # attributes from the first import on, as in Gymnasium
-    import_module(f"{__name__}.{_name}")
+add_aliases(__name__, ALIASES, at_once=ALIASES)
 
 _RENAMED = {
     "AutoResetWrapper": "Autoreset",
@@ -153,5 +109,5 @@ _RENAMED = {
 def __getattr__(name: str) -> object:
     if name in _RENAMED:
         raise AttributeError(f"{name!r} has been renamed with `wrappers.{_RENAMED[name]}`")
-    meant = suggestion(name, [one for one in __all__ if one != "vector"]) or f" It has: {', '.join(__all__)}."
+    meant = suggestion(name, [one for one in _NAMES if one != "vector"]) or f" It has: {', '.join(_NAMES)}."
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}.{meant}")

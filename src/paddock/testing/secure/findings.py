@@ -17,7 +17,7 @@ from paddock.hosting.untrusted import ValueCheck
 from paddock.package import FILE, Manifest, read_manifest
 from paddock.sandbox.policy import DEFAULT, Policy, covers
 from paddock.testing.probes import sample_allowed
-from paddock.testing.rules import Finding
+from paddock.testing.rules import Finding, finding
 from paddock.testing.secure.source import Names, Source, sources_of, uses_of
 from paddock.testing.secure.source_rules import (
     NETWORK,
@@ -29,7 +29,6 @@ from paddock.testing.secure.source_rules import (
     changed_modules,
     entry_for,
     files,
-    finding,
     findings_in,
     hidden_input,
     import_effects,

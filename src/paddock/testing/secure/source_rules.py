@@ -8,14 +8,14 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 from urllib.parse import urlsplit
 
 from paddock.package import Manifest
 from paddock.sandbox.policy import DEFAULT, Policy, covers
-from paddock.testing.rules import SECURE_RULE, Finding
+from paddock.testing.rules import RULE, Finding, finding
 from paddock.testing.secure.source import Names, Use, module_named_in
 
 _MAX_LINES = 5
@@ -36,27 +36,17 @@ def findings_in(file: str, breaches: Iterable[Breach], lines: Mapping[int, str])
     """
     places: dict[tuple[str, str, bool], set[int]] = {}
     for one in breaches:
-        code = SECURE_RULE[one.rule].code
-        allowed = one.line is not None and f"paddock: allow {code}" in lines.get(one.line, "")
-        at = places.setdefault((one.rule, one.what, allowed), set())
-        if one.line is not None:
-            at.add(one.line)
+        allowed = one.line is not None and f"paddock: allow {RULE[one.rule].code}" in lines.get(one.line, "")
+        places.setdefault((one.rule, one.what, allowed), set()).update(() if one.line is None else (one.line,))
     findings = []
-    for (name, what, allowed), at in places.items():
-        rule, first = SECURE_RULE[name], min(at, default=None)
-        place = file if first is None else f"{file}:{first}"
-        others = [str(line) for line in sorted(at)[1 : _MAX_LINES + 1]]
-        more = f" (also line {', '.join(others)}{', …' if len(at) > _MAX_LINES + 1 else ''})" if others else ""
+    for (rule, what, allowed), at in places.items():
+        first, *others = [str(line) for line in sorted(at)] or [""]
+        more = f" (also line {', '.join(others[:_MAX_LINES])}{', …' * (len(others) > _MAX_LINES)})" if others else ""
+        place = f"{file}:{first}" if first else file
         message = f"{place}: {what}{', which the author allows there' if allowed else ''}.{more}"
-        level = "note" if allowed else rule.level
-        findings.append(Finding(rule.code, level, rule.name, message, rule.fix, file, first))
+        found = finding(rule, message, file=file, line=min(at, default=None))
+        findings.append(replace(found, level="note") if allowed else found)
     return findings
-
-
-def finding(rule_name: str, message: str, *, file: str | None = None, line: int | None = None) -> Finding:
-    """Make a finding under a security rule."""
-    rule = SECURE_RULE[rule_name]
-    return Finding(rule.code, rule.level, rule.name, message, rule.fix, file, line)
 
 
 # Available behind every wall: the scratch folder and harmless devices; for reading also the folders of Python itself.
@@ -106,66 +96,58 @@ class Declared:
 Table: TypeAlias = dict[str, tuple[str, ...]]  # entries by the part before their first dot
 
 
-def _table(*entries: str) -> Table:
+def _table(text: str, *more: str) -> Table:
+    entries = [*text.split(), *more]
     firsts = dict.fromkeys(entry.partition(".")[0] for entry in entries)
     return {first: tuple(entry for entry in entries if entry.partition(".")[0] == first) for first in firsts}
 
 
 PROCESSES = _table(
-    *("subprocess", "multiprocessing", "pty", "asyncio.create_subprocess_exec", "asyncio.create_subprocess_shell"),
-    *("os.system", "os.popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.posix_spawnp", "os.startfile"),
+    "subprocess multiprocessing pty asyncio.create_subprocess_exec asyncio.create_subprocess_shell os.system os.popen "
+    "os.fork os.forkpty os.posix_spawn os.posix_spawnp os.startfile concurrent.futures.ProcessPoolExecutor pexpect "
+    "docker sh",
     *(f"os.{kind}{how}" for kind in ("exec", "spawn") for how in ("l", "le", "lp", "lpe", "v", "ve", "vp", "vpe")),
-    *("concurrent.futures.ProcessPoolExecutor", "pexpect", "docker", "sh"),
 )
-RUN_DATA = _table(
-    *("builtins.eval", "builtins.exec", "code.InteractiveInterpreter", "runpy"),
-    *("pickle", "_pickle", "cloudpickle", "dill", "joblib", "marshal", "shelve", "jsonpickle"),
-    *("torch.load", "pandas.read_pickle", "yaml.load", "yaml.unsafe_load", "yaml.full_load"),
-)
-NATIVE = _table("ctypes", "cffi", "_ctypes", "numpy.ctypeslib")
-NETWORK = _table(
-    *("socket", "ssl", "socketserver", "http.client", "http.server", "urllib.request", "urllib3", "ftplib", "smtplib"),
-    *("poplib", "imaplib", "telnetlib", "xmlrpc", "requests", "httpx", "aiohttp", "websockets", "websocket"),
-    *("paramiko", "grpc", "zmq", "redis", "psycopg", "psycopg2", "pymongo", "boto3", "huggingface_hub", "datasets"),
-    *("openai", "anthropic", "asyncio.open_connection", "asyncio.start_server"),
-)
+RUN_DATA = _table("""
+    builtins.eval builtins.exec code.InteractiveInterpreter runpy pickle _pickle cloudpickle dill joblib marshal
+    shelve jsonpickle torch.load pandas.read_pickle yaml.load yaml.unsafe_load yaml.full_load
+""")
+NATIVE = _table("ctypes cffi _ctypes numpy.ctypeslib")
+NETWORK = _table("""
+    socket ssl socketserver http.client http.server urllib.request urllib3 ftplib smtplib poplib imaplib telnetlib
+    xmlrpc requests httpx aiohttp websockets websocket paramiko grpc zmq redis psycopg psycopg2 pymongo boto3
+    huggingface_hub datasets openai anthropic asyncio.open_connection asyncio.start_server
+""")
 CLOCK = _table(
+    "time.localtime time.gmtime datetime.date.today datetime.datetime.now datetime.datetime.utcnow "
+    "datetime.datetime.today",
     *(f"time.{name}{ns}" for name in ("time", "monotonic", "perf_counter", "process_time") for ns in ("", "_ns")),
-    *("time.localtime", "time.gmtime", "datetime.datetime.now", "datetime.datetime.utcnow", "datetime.datetime.today"),
-    "datetime.date.today",
 )
-RANDOM = _table("random.", "numpy.random.", "secrets.", "uuid.uuid1", "uuid.uuid4", "os.urandom", "os.getrandom")
+RANDOM = _table("random. numpy.random. secrets. uuid.uuid1 uuid.uuid4 os.urandom os.getrandom")
 # Members of those that make a stream of their own, which can be seeded.
-OWN_STREAMS = frozenset(
-    {
-        *("random.Random", "numpy.random.Generator", "numpy.random.BitGenerator", "numpy.random.SeedSequence"),
-        *("numpy.random.PCG64", "numpy.random.PCG64DXSM", "numpy.random.Philox", "numpy.random.SFC64"),
-        *("numpy.random.MT19937", "numpy.random.RandomState", "numpy.random.default_rng", "numpy.random.bit_generator"),
-    }
-)
-VARIABLES = _table("os.environ", "os.environb", "os.getenv", "os.putenv", "os.unsetenv")
-AROUND = _table(
-    *("sys._getframe", "sys._current_frames", "sys.settrace", "sys.setprofile", "sys.addaudithook"),
-    *("inspect.stack", "inspect.currentframe", "inspect.getouterframes"),
-    *("gc.get_objects", "gc.get_referrers", "gc.get_referents"),
-)
-OTHERS = _table(
-    "sys.path.", "sys.meta_path.", "sys.path_hooks.", "site.addsitedir", "sys.modules.", "builtins.__import__."
-)
-WAITS = _table("builtins.input", "time.sleep", "sys.stdin", "getpass.getpass", "signal.pause")
-ENDS = _table(
-    *("os._exit", "os.abort", "os.kill", "os.killpg", "sys.exit", "builtins.exit", "builtins.quit"),
-    *("signal.signal", "signal.alarm", "signal.setitimer", "signal.raise_signal", "signal.pthread_kill"),
-    *("faulthandler.", "resource.setrlimit"),
-)
+OWN_STREAMS = _table("""
+    random.Random numpy.random.Generator numpy.random.BitGenerator numpy.random.SeedSequence numpy.random.PCG64
+    numpy.random.PCG64DXSM numpy.random.Philox numpy.random.SFC64 numpy.random.MT19937 numpy.random.RandomState
+    numpy.random.default_rng numpy.random.bit_generator
+""")
+VARIABLES = _table("os.environ os.environb os.getenv os.putenv os.unsetenv")
+_READ_VARIABLE = ("os.getenv", "os.environ.get")
+AROUND = _table("""
+    sys._getframe sys._current_frames sys.settrace sys.setprofile sys.addaudithook inspect.stack
+    inspect.currentframe inspect.getouterframes gc.get_objects gc.get_referrers gc.get_referents
+""")
+OTHERS = _table("sys.path. sys.meta_path. sys.path_hooks. site.addsitedir sys.modules. builtins.__import__.")
+WAITS = _table("builtins.input time.sleep sys.stdin getpass.getpass signal.pause")
+ENDS = _table("""
+    os._exit os.abort os.kill os.killpg sys.exit builtins.exit builtins.quit signal.signal signal.alarm
+    signal.setitimer signal.raise_signal signal.pthread_kill faulthandler. resource.setrlimit
+""")
 # Calls that do not belong in an import, besides PROCESSES and NETWORK.
-EFFECTS = _table(
-    *("builtins.open", "io.open", "os.open", "os.mkdir", "os.makedirs", "os.remove", "os.unlink", "os.rename"),
-    *("os.replace", "os.rmdir", "os.chdir", "shutil.", "tempfile.", "sqlite3.connect"),
-    *("threading.Thread", "threading.Timer"),
-    *("concurrent.futures.ThreadPoolExecutor", "numpy.load", "numpy.save", "numpy.loadtxt", "numpy.savetxt"),
-    *("atexit.register", "signal.signal", "os.kill", "os._exit"),
-)
+EFFECTS = _table("""
+    builtins.open io.open os.open os.mkdir os.makedirs os.remove os.unlink os.rename os.replace os.rmdir os.chdir
+    shutil. tempfile. sqlite3.connect threading.Thread threading.Timer concurrent.futures.ThreadPoolExecutor
+    numpy.load numpy.save numpy.loadtxt numpy.savetxt atexit.register signal.signal os.kill os._exit
+""")
 # Methods that open files, whatever the object is.
 FILE_METHODS = frozenset({"read_text", "read_bytes", "write_text", "write_bytes"})
 
@@ -186,14 +168,9 @@ TIMED = _table("httpx.")
 def entry_for(name: str, table: Table) -> str | None:
     """Return the table's entry that covers the name."""
     for entry in table.get(name.partition(".")[0], ()):
-        if (name.startswith(entry) and name != entry) if entry.endswith(".") else within(name, entry):
+        if name == entry or name.startswith(f"{entry.rstrip('.')}."):
             return entry
     return None
-
-
-def within(name: str, entry: str) -> bool:
-    """Whether the name is the entry or a member of it."""
-    return name == entry or name.startswith(entry + ".")
 
 
 # ── Names: processes, data as code, clocks, variables and the like ──
@@ -230,11 +207,9 @@ def import_effects(uses: list[Use]) -> Iterator[Breach]:
         if use.call is None or not (use.functions == () or use.functions[0] in run):
             continue
         method = use.name.rpartition(".")[2]
-        entry = entry_for(use.name, EFFECTS) or entry_for(use.name, PROCESSES) or entry_for(use.name, NETWORK)
-        if entry is not None or method in FILE_METHODS:
-            yield Breach(
-                "import-effects", f"calls {use.name.removeprefix('builtins.').removeprefix('?.')} at import", use.line
-            )
+        if method in FILE_METHODS or any(entry_for(use.name, table) for table in (EFFECTS, PROCESSES, NETWORK)):
+            name = use.name.removeprefix("builtins.").removeprefix("?.")
+            yield Breach("import-effects", f"calls {name} at import", use.line)
 
 
 def hidden_input(uses: Iterable[Use], declared: Declared) -> Iterator[Breach]:
@@ -244,13 +219,12 @@ def hidden_input(uses: Iterable[Use], declared: Declared) -> Iterator[Breach]:
     for use in uses:
         if any(name.rpartition(".")[2].startswith(_NOT_DYNAMICS) for name in use.functions) or _is_on_result(use):
             continue
+        without_arguments = use.call is not None and not (use.call.args or use.call.keywords)
         if entry_for(use.name, CLOCK):
             yield Breach("hidden-input", f"reads the clock with {use.name}", use.line)
-        elif (
-            use.name == "numpy.random.default_rng" and use.call is not None and not (use.call.args or use.call.keywords)
-        ):
+        elif use.name == "numpy.random.default_rng" and without_arguments:
             yield Breach("hidden-input", "makes a stream without a seed", use.line)
-        elif entry_for(use.name, RANDOM) and not any(within(use.name, own) for own in OWN_STREAMS):
+        elif entry_for(use.name, RANDOM) and not entry_for(use.name, OWN_STREAMS):
             yield Breach("hidden-input", f"draws from {use.name}", use.line)
 
 
@@ -264,26 +238,20 @@ def _is_on_result(use: Use) -> bool:
 
 def variables(nodes: Iterable[ast.AST], uses: Iterable[Use], names: Names, declared: Declared) -> Iterator[Breach]:
     """Find environment variables, except those that are declared and read by a literal name."""
-    known = declared.policy.variables
     declared_lines = set()
     for node in nodes:
-        named: ast.AST | None = None
-        if (
-            isinstance(node, ast.Subscript)
-            and names.full(node.value) == "os.environ"
-            and isinstance(node.ctx, ast.Load)
-        ):
-            named = node.slice
-        elif isinstance(node, ast.Call) and names.full(node.func) in ("os.getenv", "os.environ.get") and node.args:
-            named = node.args[0]
-        if isinstance(named, ast.Constant) and named.value in known:
-            declared_lines.add(node.lineno)  # type: ignore[attr-defined]  # both kinds of node have one
+        match node:
+            case ast.Subscript(owner, ast.Constant(name), ast.Load()) if names.full(owner) == "os.environ":
+                pass
+            case ast.Call(function, [ast.Constant(name), *_]) if names.full(function) in _READ_VARIABLE:
+                pass
+            case _:
+                continue
+        if name in declared.policy.variables:
+            declared_lines.add(node.lineno)
     for use in uses:
-        if (
-            entry_for(use.name, VARIABLES)
-            and use.line not in declared_lines
-            and not isinstance(use.node, (ast.Import, ast.ImportFrom))
-        ):
+        imports = isinstance(use.node, (ast.Import, ast.ImportFrom))
+        if entry_for(use.name, VARIABLES) and use.line not in declared_lines and not imports:
             yield Breach("environment-variables", f"uses {use.name}", use.line)
 
 
@@ -303,20 +271,13 @@ def changed_modules(nodes: Iterable[ast.AST], names: Names, own: frozenset[str])
 
 
 def _targets(node: ast.AST) -> list[ast.expr]:
-    if isinstance(node, (ast.Assign, ast.Delete)):
-        return node.targets
-    if isinstance(node, (ast.AugAssign, ast.AnnAssign)):
-        return [node.target]
-    if (
-        isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Name)
-        and node.func.id in ("setattr", "delattr")
-        and node.args
-    ):
-        first = node.args[0]
-        return (
-            [ast.copy_location(ast.Attribute(first, "…", ast.Store()), node)] if not isinstance(first, ast.Call) else []
-        )
+    match node:
+        case ast.Assign() | ast.Delete():
+            return node.targets
+        case ast.AugAssign() | ast.AnnAssign():
+            return [node.target]
+        case ast.Call(ast.Name("setattr" | "delattr"), [first, *_]) if not isinstance(first, ast.Call):
+            return [ast.copy_location(ast.Attribute(first, "…", ast.Store()), node)]
     return []
 
 
@@ -410,13 +371,12 @@ _WRITES = {
     **dict.fromkeys(("logging.FileHandler", "logging.handlers.RotatingFileHandler"), 0),
 }
 # Functions that read the file named by their first argument.
-_READS = (
-    *("numpy.load", "numpy.loadtxt", "numpy.genfromtxt", "pandas.read_csv", "os.listdir", "os.scandir", "os.walk"),
-)
+_READS = ("numpy.load", "numpy.loadtxt", "numpy.genfromtxt", "pandas.read_csv", "os.listdir", "os.scandir", "os.walk")
 _METHODS: dict[str, _How] = {
     **dict.fromkeys(("write_text", "write_bytes", "touch", "mkdir", "unlink", "rmdir"), "write"),
     **dict.fromkeys(("read_text", "read_bytes", "iterdir", "glob", "rglob"), "read"),
 }
+_FIXED_PLACES = {"pathlib.Path.home": "~", "pathlib.Path.cwd": ".", "os.getcwd": "."}
 # Functions that return a path made from their first argument.
 _THROUGH = (
     *("pathlib.Path", "pathlib.PurePath", "builtins.str", "os.fspath", "os.path.join", "os.path.expanduser"),
@@ -465,31 +425,26 @@ def _mode(call: ast.Call, at: int) -> _How:
 
 def _beginning(node: ast.AST, names: Names) -> str | None:
     """Return the path, or its literal beginning; None if the source does not tell."""
-    if isinstance(node, ast.Constant):
-        return node.value if isinstance(node.value, str) and node.value else None
-    if isinstance(node, ast.JoinedStr):
-        return _beginning(node.values[0], names) if node.values else None
-    if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Div)):
-        return _beginning(node.left, names)
-    if isinstance(node, ast.Name):
-        return BESIDE_THE_CODE if node.id == "__file__" else None
-    if isinstance(node, (ast.Attribute, ast.Subscript)):  # .parent, .parents[1]
-        return _beginning(node.value, names)
-    if isinstance(node, ast.Call):
-        return _path_of_call(node, names)
-    return None
-
-
-def _path_of_call(node: ast.Call, names: Names) -> str | None:
-    name = names.full(node.func)
-    if name == "pathlib.Path.home":
-        return "~"
-    if name in ("pathlib.Path.cwd", "os.getcwd"):
-        return "."
-    if name in _THROUGH and node.args:
-        return _beginning(node.args[0], names)
-    if isinstance(node.func, ast.Attribute) and name.startswith("pathlib.Path."):
-        return _beginning(node.func.value, names)  # .resolve(), .joinpath(…)
+    match node:
+        case ast.Constant(str(text)):
+            return text or None
+        case ast.Name("__file__"):
+            return BESIDE_THE_CODE
+        case (
+            ast.JoinedStr([first, *_])
+            | ast.BinOp(first, ast.Add() | ast.Div())
+            | ast.Attribute(first)  # .parent
+            | ast.Subscript(first)  # .parents[1]
+        ):
+            return _beginning(first, names)
+        case ast.Call(function, arguments):
+            name = names.full(function)
+            if name in _FIXED_PLACES:
+                return _FIXED_PLACES[name]
+            if name in _THROUGH and arguments:
+                return _beginning(arguments[0], names)
+            if isinstance(function, ast.Attribute) and name.startswith("pathlib.Path."):
+                return _beginning(function.value, names)  # .resolve(), .joinpath(…)
     return None
 
 
@@ -518,14 +473,14 @@ def secrets(nodes: Iterable[ast.AST]) -> Iterator[Breach]:
         if isinstance(text, str) and (kind := form_of(text)) is not None:
             yield Breach("secret-in-source", f"holds {kind}", node.lineno)  # type: ignore[attr-defined]
         for name, value in _named_values(node):
-            if _telling(name, value):
+            if isinstance(value, ast.Constant) and isinstance(value.value, str) and _is_secret(name, value.value):
                 yield Breach("secret-in-source", f"holds the value of {name}", value.lineno)
 
 
 def secrets_among(variables: Mapping[str, str]) -> Iterator[str]:
     """Yield the names of variables whose values look like secrets."""
     for name, value in variables.items():
-        if form_of(value) is not None or (_TELLING.search(name) and _is_secret(value)):
+        if form_of(value) is not None or _is_secret(name, value):
             yield name
 
 
@@ -534,30 +489,26 @@ def form_of(text: str) -> str | None:
     return next((kind for kind, form in _FORMS.items() if form.search(text)), None)
 
 
-def _telling(name: str, value: ast.expr) -> bool:
-    text = value.value if isinstance(value, ast.Constant) else None
-    return isinstance(text, str) and bool(_TELLING.search(name)) and _is_secret(text)
-
-
-def _is_secret(text: str) -> bool:
-    varied = len(set(text)) > 4 and (any(map(str.isdigit, text)) or any(not c.isalnum() for c in text))
-    return len(text) >= _SHORTEST and varied and not _PLACEHOLDER.search(text) and form_of(text) is None
+def _is_secret(name: str, text: str) -> bool:
+    """Whether the name tells of a secret and the text may be one, of no known form."""
+    if not _TELLING.search(name) or len(text) < _SHORTEST or _PLACEHOLDER.search(text) or form_of(text) is not None:
+        return False
+    return len(set(text)) > 4 and any(c.isdigit() or not c.isalnum() for c in text)
 
 
 def _named_values(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
     """Yield names with their values, from assignments, keywords and dicts; not from defaults."""
-    if isinstance(node, ast.Assign):
-        for target in node.targets:
-            if isinstance(target, (ast.Name, ast.Attribute)):
-                yield (target.id if isinstance(target, ast.Name) else target.attr), node.value
-    elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.value is not None:
-        yield node.target.id, node.value
-    elif isinstance(node, ast.keyword) and node.arg is not None:
-        yield node.arg, node.value
-    elif isinstance(node, ast.Dict):
-        for key, value in zip(node.keys, node.values, strict=True):
-            if isinstance(key, ast.Constant) and isinstance(key.value, str):
-                yield key.value, value
+    match node:
+        case ast.Assign(targets, value):
+            for target in targets:
+                if isinstance(target, (ast.Name, ast.Attribute)):
+                    yield (target.id if isinstance(target, ast.Name) else target.attr), value
+        case ast.AnnAssign(ast.Name(name), _, ast.expr() as value) | ast.keyword(str(name), value):
+            yield name, value
+        case ast.Dict(keys, values):
+            for key, value in zip(keys, values, strict=True):
+                if isinstance(key, ast.Constant) and isinstance(key.value, str):
+                    yield key.value, value
 
 
 # ── Infos: keys that give away what the agent has to find out ──

@@ -20,9 +20,7 @@ ALIASES = {
     "mountain_car": {"paddock.envs.classic_control.mountain_car": "MountainCarEnv"},
     "pendulum": {"paddock.envs.classic_control.pendulum": "PendulumEnv"},
 }
-add_aliases(__name__, ALIASES, fallback=borrow)
-for _name in ALIASES:  # attributes from the first import on, as in Gymnasium
-    import_module(f"{__name__}.{_name}")
+add_aliases(__name__, ALIASES, at_once=ALIASES, fallback=borrow)
 
 
 def __getattr__(name: str) -> Any:

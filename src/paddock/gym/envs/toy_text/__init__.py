@@ -1,6 +1,5 @@
 """``gymnasium.envs.toy_text``."""
 
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -27,6 +26,4 @@ ALIASES = {
     "taxi": {"paddock.envs.toy_text.taxi": "TaxiEnv"},
     "utils": {"paddock.gym.envs.toy_text": "categorical_sample"},
 }
-add_aliases(__name__, ALIASES, fallback=borrow)
-for _name in ALIASES:  # attributes from the first import on, as in Gymnasium
-    import_module(f"{__name__}.{_name}")
+add_aliases(__name__, ALIASES, at_once=ALIASES, fallback=borrow)

@@ -80,9 +80,7 @@ ALIASES = {
         "paddock.spaces.batch": "batch_differing_spaces batch_space concatenate create_empty_array iterate"
     },
 }
-add_aliases(__name__, ALIASES)
-for _name in ("misc", "space_utils"):  # attributes from the first import on, as in Gymnasium
-    import_module(f"{__name__}.{_name}")
+add_aliases(__name__, ALIASES, at_once=("misc", "space_utils"))
 
 _SHARED_MEMORY = ("create_shared_memory", "read_from_shared_memory", "write_to_shared_memory", "shared_memory")
 

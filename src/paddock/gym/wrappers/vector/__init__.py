@@ -1,90 +1,14 @@
 """``gymnasium.wrappers.vector``, and the wrappers that Gymnasium has for one environment only."""
 
-from importlib import import_module
+from typing import TYPE_CHECKING
 
 from paddock.aliases import add_aliases
 from paddock.core.registry import suggestion
-from paddock.wrappers.vector import (
-    AddRenderObservation,
-    AddWhiteNoise,
-    ArrayConversion,
-    ClipAction,
-    ClipReward,
-    DelayObservation,
-    DictInfoToList,
-    DiscretizeAction,
-    DiscretizeObservation,
-    DtypeObservation,
-    FilterObservation,
-    FlattenObservation,
-    FrameStackObservation,
-    GrayscaleObservation,
-    HumanRendering,
-    JaxToNumpy,
-    JaxToTorch,
-    MaxAndSkipObservation,
-    NormalizeObservation,
-    NormalizeReward,
-    NumpyToTorch,
-    ObstructView,
-    RecordEpisodeStatistics,
-    RecordVideo,
-    RepeatAction,
-    RescaleAction,
-    RescaleObservation,
-    ReshapeObservation,
-    ResizeObservation,
-    StickyAction,
-    TimeAwareObservation,
-    TorchToNumpy,
-    TransformAction,
-    TransformObservation,
-    TransformReward,
-    VectorizeTransformAction,
-    VectorizeTransformObservation,
-    VectorizeTransformReward,
-)
+from paddock.wrappers.vector import *  # noqa: F403
+from paddock.wrappers.vector import __all__ as _NAMES
 
-__all__ = [
-    "AddRenderObservation",
-    "AddWhiteNoise",
-    "ArrayConversion",
-    "ClipAction",
-    "ClipReward",
-    "DelayObservation",
-    "DictInfoToList",
-    "DiscretizeAction",
-    "DiscretizeObservation",
-    "DtypeObservation",
-    "FilterObservation",
-    "FlattenObservation",
-    "FrameStackObservation",
-    "GrayscaleObservation",
-    "HumanRendering",
-    "JaxToNumpy",
-    "JaxToTorch",
-    "MaxAndSkipObservation",
-    "NormalizeObservation",
-    "NormalizeReward",
-    "NumpyToTorch",
-    "ObstructView",
-    "RecordEpisodeStatistics",
-    "RecordVideo",
-    "RepeatAction",
-    "RescaleAction",
-    "RescaleObservation",
-    "ReshapeObservation",
-    "ResizeObservation",
-    "StickyAction",
-    "TimeAwareObservation",
-    "TorchToNumpy",
-    "TransformAction",
-    "TransformObservation",
-    "TransformReward",
-    "VectorizeTransformAction",
-    "VectorizeTransformObservation",
-    "VectorizeTransformReward",
-]
+if not TYPE_CHECKING:  # checkers read the star
+    __all__ = _NAMES
 
 ALIASES = {
     "array_conversion": {"paddock.wrappers.vector": "ArrayConversion"},
@@ -105,11 +29,9 @@ ALIASES = {
     },
     "vectorize_reward": {"paddock.wrappers.vector": "ClipReward TransformReward VectorizeTransformReward"},
 }
-add_aliases(__name__, ALIASES)
-for _name in ALIASES:  # attributes from the first import on, as in Gymnasium
-    import_module(f"{__name__}.{_name}")
+add_aliases(__name__, ALIASES, at_once=ALIASES)
 
 
 def __getattr__(name: str) -> object:
-    meant = suggestion(name, __all__) or f" It has: {', '.join(__all__)}."
+    meant = suggestion(name, _NAMES) or f" It has: {', '.join(_NAMES)}."
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}.{meant}")
