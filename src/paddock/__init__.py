@@ -55,7 +55,7 @@ __all__ = [*_HOMES, "PaddockError", "__version__"]
 def __getattr__(name: str) -> Any:
     home = _HOMES.get(name)
     if home == "paddock":
-        value = importlib.import_module(f"paddock.{name}")
+        value: Any = importlib.import_module(f"paddock.{name}")
     elif home is not None:
         if name in _NEEDS_CATALOG:
             importlib.import_module("paddock.envs.catalog")

@@ -6,14 +6,13 @@ import json
 import os
 import shutil
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from paddock.cli.output import FAILED, OK, CommandFailed, Output, error_message
-from paddock.cli.program import add_json
 from paddock.errors import DependencyNotInstalled, PlanError, SandboxUnavailable
 from paddock.kernels import numba_installed
 
@@ -131,11 +130,6 @@ STOPS = (
     Stop("sandbox", "untrusted code", lambda: _open_here("sandbox")),
     Stop("server", "other machines", _open_served),
 )
-
-
-def add_arguments(parser: ArgumentParser) -> None:
-    """The options of this command."""
-    add_json(parser)
 
 
 def run(arguments: Namespace, output: Output) -> int:

@@ -14,7 +14,6 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from paddock.cli.output import FAILED, INTERRUPTED, OK, Output, mistake
-from paddock.cli.program import add_json
 
 if TYPE_CHECKING:
     from paddock.bench.hostile.attack import Attack
@@ -39,7 +38,6 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--group", action="append", choices=_GROUPS, help="attacks of this group only, may be repeated")
     parser.add_argument("--attack", action="append", metavar="CODE", help="this attack only, may be repeated")
     parser.add_argument("--list", action="store_true", help="show the catalogue, and run nothing")
-    add_json(parser)
 
 
 def run(arguments: Namespace, output: Output) -> int:

@@ -9,7 +9,7 @@ from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Any
 
 from paddock.cli.output import OK, Output, environment_code, mistake, printable_repr
-from paddock.cli.program import add_json, add_target, integer
+from paddock.cli.program import add_target, integer
 from paddock.errors import NameNotFound, NamespaceNotFound
 
 if TYPE_CHECKING:
@@ -17,11 +17,6 @@ if TYPE_CHECKING:
 
 
 # ── paddock list: every environment that can be made by id ──
-
-
-def add_list_arguments(parser: ArgumentParser) -> None:
-    """The options of ``paddock list``."""
-    add_json(parser)
 
 
 def run_list(arguments: Namespace, output: Output) -> int:
@@ -99,7 +94,6 @@ def add_arguments(parser: ArgumentParser) -> None:
     """The options of ``paddock info``."""
     parser.add_argument("id", metavar="ID", help="an id such as CartPole-v1; with --make also my_module:Maze-v0")
     parser.add_argument("--make", action="store_true", help="make the environment, to show its spaces too")
-    add_json(parser)
 
 
 def run(arguments: Namespace, output: Output) -> int:
@@ -201,7 +195,6 @@ def add_explain_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--num-envs", type=integer(1), metavar="N", help="plan n lanes instead of one environment")
     parser.add_argument("--isolation", metavar="KIND", help="as make(isolation=...)")
     parser.add_argument("--backend", default="auto", metavar="NAME", help="as make(backend=...)")
-    add_json(parser)
 
 
 def run_explain(arguments: Namespace, output: Output) -> int:

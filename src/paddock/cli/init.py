@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Literal
 
 from paddock.cli.output import OK, Output, mistake
-from paddock.cli.program import add_json
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -21,7 +20,6 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--gym", action="store_true", help="spaces, reset and step, as in Gymnasium, instead of tools for a model"
     )
-    add_json(parser)
 
 
 def run(arguments: Namespace, output: Output) -> int:

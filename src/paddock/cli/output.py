@@ -180,15 +180,7 @@ def printable(text: str, limit: int = LINE_LIMIT) -> str:
 
 def escape(character: str) -> str:
     r"""Return the character, or its escape if it is not printable."""
-    if character.isprintable():
-        return character
-    code = ord(character)
-    if code < 0x100:
-        return _SHORT.get(character) or f"\\x{code:02x}"
-    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
-
-
-_SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
+    return character if character.isprintable() else character.encode("unicode_escape").decode()
 
 
 def printable_repr(value: object, limit: int = LINE_LIMIT) -> str:

@@ -10,7 +10,6 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from paddock.cli.output import FAILED, OK, Output, mistake
-from paddock.cli.program import add_json
 
 if TYPE_CHECKING:
     from paddock.package import Manifest
@@ -43,7 +42,6 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "other", metavar="OTHER", nargs="?", help="another version: show the difference; 1 if it is wider"
     )
-    add_json(parser)
 
 
 def run(arguments: Namespace, output: Output) -> int:

@@ -10,7 +10,6 @@ from typing import Any
 from urllib.parse import quote
 
 from paddock.cli.output import FAILED, OK, CommandFailed, Output, mistake
-from paddock.cli.program import add_json
 
 _LIMIT_S = 10.0
 _MOST_BYTES = 1 << 24
@@ -28,7 +27,6 @@ def add_server(parser: ArgumentParser, whose: str) -> None:
     parser.add_argument("--url", default=url, metavar="URL", help=f"the server (default {url})")
     parser.add_argument("--token", metavar="TOKEN", help=f"{whose} token (default: PADDOCK_TOKEN)")
     parser.add_argument("--ca", metavar="FILE", help="certificates to trust, PEM (default: the system's)")
-    add_json(parser)
 
 
 def run(arguments: Namespace, output: Output) -> int:

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from paddock.cli.environment import find_modules_here
 from paddock.cli.output import FAILED, OK, CommandFailed, Output, environment_code, error_message, mistake
-from paddock.cli.program import add_json
 from paddock.core.problem import kind
 from paddock.errors import PaddockError
 
@@ -50,7 +49,6 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--out", metavar="FILE", help="write a trace with the new scores, which must not exist yet")
     parser.add_argument("--env", metavar="TARGET", help="the environment that has the hidden fields of the tasks")
     parser.add_argument("--isolation", metavar="KIND", help="as make(isolation=...), for --env")
-    add_json(parser)
 
 
 def run(arguments: Namespace, output: Output) -> int:

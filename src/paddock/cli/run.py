@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from paddock.cli.output import INTERRUPTED, OK, Output, mistake
-from paddock.cli.program import add_deadline, add_json, add_target, integer
+from paddock.cli.program import add_deadline, add_target, integer
 from paddock.core.problem import kind
 
 if TYPE_CHECKING:
@@ -45,7 +45,6 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--trace", metavar="FILE", help="write a trace of the episodes (docs/traces.md)")
     add_deadline(parser)
-    add_json(parser)
 
 
 def _object(text: str) -> dict[str, Any]:

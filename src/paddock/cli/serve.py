@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from paddock.cli.output import OK, Output, error_message, mistake
-from paddock.cli.program import add_json, integer
+from paddock.cli.program import integer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -61,7 +61,6 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--wire", choices=["0.10", "0.3"], default="0.10", help="the version of OpenEnv's wire format (default 0.10)"
     )
-    add_json(parser)
 
 
 def _seconds(text: str) -> float:
