@@ -162,7 +162,6 @@ def wrap(angle: float) -> float:
 
 
 def observe(state: State, params: Params) -> tuple[float, float, float, float, float, float]:
-    """Cosine and sine of each angle, and the speeds."""
     a, b = state.theta1, state.theta2
     if state.single:
         return cos32(a), sin32(a), cos32(b), sin32(b), state.speed1, state.speed2
@@ -170,7 +169,6 @@ def observe(state: State, params: Params) -> tuple[float, float, float, float, f
 
 
 def observation_space(params: Params) -> Box:
-    """Unit squares, and the speeds' limits."""
     high = np.array([1.0, 1.0, 1.0, 1.0, params.MAX_VEL_1, params.MAX_VEL_2], dtype=np.float32)
     return Box(-high, high, dtype=np.float32)
 

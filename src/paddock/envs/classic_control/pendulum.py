@@ -74,13 +74,11 @@ def observe(state: State, params: Params) -> tuple[float, float, float]:
 
 
 def observation_space(params: Params) -> Box:
-    """The unit square, and the speed's limit."""
     high = np.array([1.0, 1.0, params.max_speed], dtype=np.float32)
     return Box(-high, high, dtype=np.float32)
 
 
 def action_space(params: Params) -> Box:
-    """One torque."""
     return Box(-params.max_torque, params.max_torque, shape=(1,), dtype=np.float32)
 
 
@@ -90,13 +88,7 @@ def valid(state: State, params: Params) -> bool:
 
 
 KERNEL = Kernel(
-    initial,
-    step,
-    observe,
-    params=Params(),
-    observation_space=observation_space,
-    action_space=action_space,
-    valid=valid,
+    initial, step, observe, params=Params(), observation_space=observation_space, action_space=action_space, valid=valid
 )
 
 

@@ -116,7 +116,6 @@ def is_natural(hand: Hand) -> bool:
 
 
 def hand_of(cards: Iterable[Any], whose: str) -> Hand:
-    """The hand that holds these cards."""
     cards = list(cards)
     if not 1 <= len(cards) <= MOST or not all(isinstance(c, (int, np.integer)) and 1 <= c <= 10 for c in cards):
         raise InvalidKernel(f"{whose}={cards!r}: expected 1 to {MOST} cards of 1 (ace) to 10.")
@@ -127,7 +126,6 @@ def hand_of(cards: Iterable[Any], whose: str) -> Hand:
 
 
 def cards_of(hand: Hand) -> list[int]:
-    """The cards as a list."""
     _, _, count, cards, more = hand
     return [(cards | more << (4 * _A_WORD)) >> (4 * at) & 15 for at in range(count)]
 

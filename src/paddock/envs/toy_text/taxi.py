@@ -43,7 +43,6 @@ _ASIDE = ((EAST, WEST), (WEST, EAST), (NORTH, SOUTH), (SOUTH, NORTH))
 
 
 def encode(taxi_row: Any, taxi_col: Any, pass_loc: Any, dest_idx: Any) -> Any:
-    """The number of a state."""
     return ((taxi_row * SIDE + taxi_col) * 5 + pass_loc) * 4 + dest_idx
 
 
@@ -90,7 +89,6 @@ def outcomes(s: int, action: int, rainy_probability: float | None) -> list[Outco
 
 
 def tables(rainy_probability: float | None) -> Table:
-    """P of the town."""
     return build_table(STATES, ACTIONS, lambda s, a: outcomes(s, a, rainy_probability))
 
 
