@@ -19,7 +19,6 @@ from paddock.envs.classic_control.classic_env import (
     Constant,
     clip,
     continuable,
-    freeze,
     own_constants,
 )
 from paddock.errors import InvalidBound
@@ -235,6 +234,7 @@ class AcrobotEnv(ClassicControlEnv):
     LINK_COM_POS_1, LINK_COM_POS_2, LINK_MOI = Constant(), Constant(), Constant()
     MAX_VEL_1, MAX_VEL_2 = Constant(), Constant()
     AVAIL_TORQUE, book_or_nips = Torques(), Equations()
+    state_size = 4
     SCREEN_DIM = 500
     actions_num = ACTIONS
     action_arrow: Any = None
@@ -251,17 +251,12 @@ class AcrobotEnv(ClassicControlEnv):
         observation, info = super().reset(seed=seed, options=options)
         return (self._get_ob() if options else observation), info
 
-    @property
-    def state(self) -> Array | None:
-        """Two angles, two speeds, read-only; assign to it to move the arm. float32[4] until a step, then float64[4]."""
-        state = self.kernel_state
-        return None if state is None else freeze(state[:4], np.float32 if state.single else np.float64)
+    def _state_dtype(self, state: Any) -> Any:
+        return np.float32 if state.single else np.float64
 
-    @state.setter
-    def state(self, values: Any) -> None:
+    def _state_of(self, values: Any) -> State:
         theta1, theta2, speed1, speed2 = map(float, values)
-        single = getattr(values, "dtype", None) == np.float32
-        self.kernel_state = State(theta1, theta2, speed1, speed2, single)
+        return State(theta1, theta2, speed1, speed2, getattr(values, "dtype", None) == np.float32)
 
     def _get_ob(self) -> Any:
         return self._to_observation(observe(self.kernel_state, self._params))

@@ -32,12 +32,38 @@ def clip(value: float, low: float, high: float) -> float:
 
 
 class ClassicControlEnv(KernelEnv):
-    """A kernel whose first state is drawn between bounds that ``reset(options=...)`` may set for one episode."""
+    """A kernel whose first state is drawn between bounds that ``reset(options=...)`` may set for one episode.
 
+    ``state`` is Gymnasium's: the first ``state_size`` numbers of the kernel's.
+    """
+
+    state_size: ClassVar[int]
     start_options: ClassVar[tuple[str, ...]] = ("low", "high")
     screen: Any = None
     clock: Any = None
     isopen = True
+
+    @property
+    def state(self) -> Array | None:
+        """The numbers of the state, read-only; assign others to go on from there. None before the first reset."""
+        state = self.kernel_state
+        if state is None:
+            return None
+        # A copy that refuses writes: one into it would not reach the environment.
+        array = np.array(state[: self.state_size], self._state_dtype(state))
+        array.flags.writeable = False
+        return array
+
+    @state.setter
+    def state(self, values: Any) -> None:
+        self.kernel_state = self._state_of(values)
+
+    def _state_dtype(self, state: Any) -> Any:
+        return np.float64
+
+    def _state_of(self, values: Any) -> Any:
+        """The kernel's state for numbers that were assigned."""
+        raise NotImplementedError
 
     def _start_params(self, options: Info | None) -> Any:
         chosen = {name: options[name] for name in self.start_options if name in options} if options else {}
@@ -52,13 +78,6 @@ class ClassicControlEnv(KernelEnv):
     def _start_bounds(self, start: Any) -> list[tuple[float, float]]:
         """The ranges that ``initial`` will draw from."""
         return [(start.low, start.high)]
-
-
-def freeze(values: Any, dtype: Any = np.float64) -> Array:
-    """Copy values into an array that refuses writes: a write into the copy would not reach the environment."""
-    array = np.array(values, dtype=dtype)
-    array.flags.writeable = False
-    return array
 
 
 class Constant:

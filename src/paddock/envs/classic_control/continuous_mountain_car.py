@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from paddock.envs.classic_control.classic_env import Array, continuable, freeze
+from paddock.envs.classic_control.classic_env import continuable
 from paddock.envs.classic_control.mountain_car import HillEnv, observation_space, observe, observed_bounds
 from paddock.kernels import Kernel, KernelVectorEnv, f32, power
 from paddock.spaces import Box
@@ -127,26 +127,15 @@ class Continuous_MountainCarEnv(HillEnv):  # noqa: N801 - Gymnasium's name
         super().__init__(render_mode, goal_velocity=goal_velocity)
         self.low_state, self.high_state = observed_bounds(self._params)
 
-    @property
-    def state(self) -> Array | None:
-        """Position and velocity, read-only; assign to it to move the car. float64[2] until a step, then float32[2]."""
-        state = self.kernel_state
-        if state is None:
-            return None
-        return freeze(state[:2], np.float32 if state.kind == SINGLE else np.float64)
+    def _state_dtype(self, state: Any) -> Any:
+        return np.float32 if state.kind == SINGLE else np.float64
 
-    @state.setter
-    def state(self, values: Any) -> None:
+    def _state_of(self, values: Any) -> State:
+        """Of the kind that NumPy would calculate in."""
         position, velocity = values
-        self.kernel_state = State(float(position), float(velocity), kind_of(position, velocity))
-
-
-def kind_of(position: Any, velocity: Any) -> int:
-    """How NumPy would calculate with a state that was assigned."""
-    types = {type(position), type(velocity)}
-    if types <= {int, float}:
-        return PYTHON
-    return SINGLE if types == {np.float32} else DOUBLE
+        types = {type(position), type(velocity)}
+        kind = PYTHON if types <= {int, float} else SINGLE if types == {np.float32} else DOUBLE
+        return State(float(position), float(velocity), kind)
 
 
 class Continuous_MountainCarVectorEnv(KernelVectorEnv):  # noqa: N801

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from paddock.envs.classic_control.classic_env import Array, ClassicControlEnv, clip, continuable, freeze
+from paddock.envs.classic_control.classic_env import Array, ClassicControlEnv, clip, continuable
 from paddock.kernels import Kernel, KernelVectorEnv
 from paddock.spaces import Box, Discrete
 
@@ -80,6 +80,7 @@ class HillEnv(ClassicControlEnv):
     """The hill of both mountain cars."""
 
     metadata = {"render_modes": ["human", "rgb_array"], "render_fps": 30}
+    state_size = 2
     screen_width = 600
     screen_height = 400
 
@@ -106,16 +107,9 @@ class MountainCarEnv(HillEnv):
         super().__init__(render_mode, goal_velocity=goal_velocity)
         self.low, self.high = observed_bounds(self._params)
 
-    @property
-    def state(self) -> Array | None:
-        """Position and velocity: float64[2], read-only; assign to it to move the car."""
-        state = self.kernel_state
-        return None if state is None else freeze(state)
-
-    @state.setter
-    def state(self, values: Any) -> None:
+    def _state_of(self, values: Any) -> State:
         position, velocity = map(float, values)
-        self.kernel_state = State(position, velocity)
+        return State(position, velocity)
 
     def get_keys_to_action(self) -> dict[tuple[int, ...], int]:
         """Arrow keys, by pygame's former key codes, for playing by hand."""

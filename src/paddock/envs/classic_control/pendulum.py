@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from paddock.envs.classic_control.classic_env import Array, ClassicControlEnv, clip, continuable, freeze
+from paddock.envs.classic_control.classic_env import ClassicControlEnv, clip, continuable
 from paddock.kernels import Kernel, KernelVectorEnv, f32, power, power32
 from paddock.spaces import Box
 
@@ -97,6 +97,7 @@ class PendulumEnv(ClassicControlEnv):
 
     kernel = KERNEL
     metadata = {"render_modes": ["human", "rgb_array"], "render_fps": 30}
+    state_size = 2
     start_options = ("x_init", "y_init")
     screen_dim = 500
 
@@ -106,19 +107,12 @@ class PendulumEnv(ClassicControlEnv):
     def _start_bounds(self, start: Any) -> list[tuple[float, float]]:
         return [(-start.x_init, start.x_init), (-start.y_init, start.y_init)]
 
-    @property
-    def state(self) -> Array | None:
-        """Angle and speed: float64[2], read-only; assign to it to move the rod."""
-        state = self.kernel_state
-        return None if state is None else freeze(state[:2])
-
-    @state.setter
-    def state(self, values: Any) -> None:
+    def _state_of(self, values: Any) -> State:
         before = self.kernel_state
         theta, speed = values
         plain = type(theta) in (int, float) and type(speed) in (int, float)
         last_torque = math.nan if before is None else before.last_torque
-        self.kernel_state = State(float(theta), float(speed), last_torque, plain)
+        return State(float(theta), float(speed), last_torque, plain)
 
     @property
     def last_u(self) -> np.float32 | None:
