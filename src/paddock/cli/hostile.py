@@ -121,14 +121,11 @@ def _here() -> list[str]:
 
 
 def _print_catalogue(attacks: list[Attack], output: Output) -> None:
+    rows = [{name: getattr(one, name) for name in ("code", "group", "title", "promise")} for one in attacks]
     if output.json:
-        output.document(
-            [{"code": one.code, "group": one.group, "title": one.title, "promise": one.promise} for one in attacks]
-        )
+        output.document(rows)
     else:
-        output.table(
-            ["code", "group", "attack", "promise"], [[one.code, one.group, one.title, one.promise] for one in attacks]
-        )
+        output.table(["code", "group", "attack", "promise"], [list(row.values()) for row in rows])
 
 
 def _print(scores: list[Score], output: Output) -> None:

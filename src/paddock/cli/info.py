@@ -8,6 +8,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Any
 
+from paddock.cli.environment import open_env, plan_target
 from paddock.cli.output import OK, Output, environment_code, mistake, printable_repr
 from paddock.cli.program import add_target, integer
 from paddock.errors import NameNotFound, NamespaceNotFound
@@ -163,7 +164,6 @@ def _spec_facts(spec: EnvSpec) -> dict[str, Any]:
 
 def _env_facts(text: str) -> dict[str, Any]:
     """Make the environment, and ask it."""
-    from paddock.cli.environment import open_env
     from paddock.core.spec import entry_point_text
 
     with open_env(text) as env, environment_code(lambda: f"describing {text}"):
@@ -199,8 +199,6 @@ def add_explain_arguments(parser: ArgumentParser) -> None:
 
 def run_explain(arguments: Namespace, output: Output) -> int:
     """Print the plan."""
-    from paddock.cli.environment import plan_target
-
     plan = plan_target(
         arguments.target, num_envs=arguments.num_envs, isolation=arguments.isolation, backend=arguments.backend
     )

@@ -29,7 +29,12 @@ def run(arguments: Namespace, output: Output) -> int:
     _check_free(folder)
     check_name(name)
     texts = files(name, "gym" if arguments.gym else "tools")
-    _write(folder, texts)
+    folder.mkdir(exist_ok=True)
+    for path, text in texts.items():
+        file = folder / path
+        file.parent.mkdir(exist_ok=True)
+        with file.open("x", encoding="utf-8", newline="\n") as stream:
+            stream.write(text)
     if arguments.json:
         output.document({"folder": str(folder), "id": f"{class_name(name)}-v0", "files": list(texts)})
         return OK
@@ -54,15 +59,6 @@ def _check_free(folder: Path) -> None:
         raise mistake(f"{folder} already exists, and init overwrites nothing. Choose another name, or remove it.")
     if not folder.parent.is_dir():
         raise mistake(f"Can't make {folder.name!r}: there is no folder {folder.parent}.")
-
-
-def _write(folder: Path, texts: dict[str, str]) -> None:
-    folder.mkdir(exist_ok=True)
-    for path, text in texts.items():
-        file = folder / path
-        file.parent.mkdir(exist_ok=True)
-        with file.open("x", encoding="utf-8", newline="\n") as opened:
-            opened.write(text)
 
 
 Kind = Literal["tools", "gym"]

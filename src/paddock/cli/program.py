@@ -204,19 +204,20 @@ def add_deadline(parser: ArgumentParser) -> None:
     """``--deadline SECONDS``, for commands that call an environment."""
     parser.add_argument(
         "--deadline",
-        type=_seconds,
+        type=seconds,
         metavar="SECONDS",
         help="end a call into the environment that takes longer; without it, a slow call is only reported",
     )
 
 
-def _seconds(text: str) -> float:
+def seconds(text: str, *, below: float = 1e6, expected: str = "a number of seconds above 0") -> float:
+    """A type for seconds."""
     try:
         value = float(text)
     except ValueError:
         value = 0.0
-    if not 0 < value < 1e6:  # NaN too
-        raise ArgumentTypeError(f"{text[:_MAX_DIGITS]!r} is not a number of seconds above 0")
+    if not 0 < value < below:  # NaN too
+        raise ArgumentTypeError(f"{text[:_MAX_DIGITS]!r} is not {expected}")
     return value
 
 

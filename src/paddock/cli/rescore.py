@@ -14,7 +14,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from paddock.cli.environment import find_modules_here
+from paddock.cli.environment import find_modules_here, open_env
 from paddock.cli.output import FAILED, OK, CommandFailed, Output, environment_code, error_message, mistake
 from paddock.core.problem import kind
 from paddock.errors import PaddockError
@@ -195,7 +195,6 @@ class HiddenTasks:
             )
             return None
         from paddock.agentic.tasks import Tasks
-        from paddock.cli.environment import open_env
 
         try:
             with open_env(name, isolation=self._isolation) as env:

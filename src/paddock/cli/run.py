@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from paddock.cli.environment import grant_all, open_env
 from paddock.cli.output import INTERRUPTED, OK, Output, mistake
 from paddock.cli.program import add_deadline, add_target, integer
 from paddock.core.problem import kind
@@ -59,7 +60,6 @@ def _object(text: str) -> dict[str, Any]:
 
 def run(arguments: Namespace, output: Output) -> int:
     """Play, then print the table."""
-    from paddock.cli.environment import grant_all, open_env
     from paddock.cli.episodes import open_policy, play
     from paddock.cli.watchdog import watch
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from argparse import ArgumentParser, Namespace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from paddock.cli.environment import find_modules_here
 from paddock.cli.output import OK, Output, error_message, mistake
-from paddock.cli.program import integer
+from paddock.cli.program import integer, seconds
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
     from paddock.server.auth import Tokens
     from paddock.server.served_env import ServedEnv
     from paddock.server.settings import Settings
+
+_SECONDS = partial(seconds, below=float("inf"), expected="a positive number of seconds")
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -42,7 +46,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--sessions-reserved", type=integer(0), metavar="N", help="sessions reserved for operators (default: an eighth)"
     )
-    parser.add_argument("--deadline", type=_seconds, default=30.0, metavar="S", help="for one request (default 30)")
+    parser.add_argument("--deadline", type=_SECONDS, default=30.0, metavar="S", help="for one request (default 30)")
     parser.add_argument("--token-file", type=Path, metavar="FILE", help="lines 'role token'; without a role: operator")
     parser.add_argument(
         "--allow-origin", action="append", default=[], metavar="URL", help="a web page that may connect"
@@ -61,16 +65,6 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--wire", choices=["0.10", "0.3"], default="0.10", help="the version of OpenEnv's wire format (default 0.10)"
     )
-
-
-def _seconds(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 0 < value < float("inf"):
-        raise ArgumentTypeError(f"{text!r} is not a positive number of seconds")
-    return value
 
 
 def run(arguments: Namespace, output: Output) -> int:
@@ -96,7 +90,6 @@ def run(arguments: Namespace, output: Output) -> int:
 
 
 def _load_environments(arguments: Namespace) -> list[ServedEnv]:
-    from paddock.cli.environment import find_modules_here
     from paddock.making.target import split_folder
     from paddock.server.served_env import prepare_envs
 
