@@ -16,10 +16,9 @@ from paddock.cli.output import OK, Output, mistake
 
 def add_arguments(parser: ArgumentParser) -> None:
     """The options of this command."""
-    parser.add_argument("folder", metavar="NAME", help="the name of the environment and of its folder, such as my_env")
-    parser.add_argument(
-        "--gym", action="store_true", help="spaces, reset and step, as in Gymnasium, instead of tools for a model"
-    )
+    add = parser.add_argument
+    add("folder", metavar="NAME", help="the name of the environment and of its folder, such as my_env")
+    add("--gym", action="store_true", help="spaces, reset and step, as in Gymnasium, instead of tools for a model")
 
 
 def run(arguments: Namespace, output: Output) -> int:

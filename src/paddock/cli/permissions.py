@@ -38,10 +38,9 @@ class Request:
 
 def add_arguments(parser: ArgumentParser) -> None:
     """The options of this command."""
-    parser.add_argument("target", metavar="TARGET", help=_TARGET)
-    parser.add_argument(
-        "other", metavar="OTHER", nargs="?", help="another version: show the difference; 1 if it is wider"
-    )
+    add = parser.add_argument
+    add("target", metavar="TARGET", help=_TARGET)
+    add("other", metavar="OTHER", nargs="?", help="another version: show the difference; 1 if it is wider")
 
 
 def run(arguments: Namespace, output: Output) -> int:

@@ -27,44 +27,39 @@ _SECONDS = partial(seconds, below=float("inf"), expected="a positive number of s
 
 def add_arguments(parser: ArgumentParser) -> None:
     """The options of this command."""
-    parser.add_argument("targets", nargs="+", metavar="TARGET", help="ids, folders with a paddock.toml, module:Id-v0 …")
-    parser.add_argument("--host", default="127.0.0.1", help="where to listen (default 127.0.0.1: this machine only)")
-    parser.add_argument("--port", type=integer(0), default=8000, metavar="N", help="default 8000; 0 takes a free one")
-    parser.add_argument("--uds", type=Path, metavar="PATH", help="listen on a unix socket instead")
-    parser.add_argument("--isolation", metavar="KIND", help="the wall: sandbox (default), landlock or auto")
-    parser.add_argument("--grant", action="store_true", help="grant folders the permissions that they ask for")
-    parser.add_argument(
-        "--processes", type=integer(1), metavar="N", help="that serve, on one port (default: one per core on Linux)"
-    )
-    parser.add_argument("--max-sessions", type=integer(1), default=256, metavar="N", help="default 256")
-    parser.add_argument(
+    add = parser.add_argument
+    add("targets", nargs="+", metavar="TARGET", help="ids, folders with a paddock.toml, module:Id-v0 …")
+    add("--host", default="127.0.0.1", help="where to listen (default 127.0.0.1: this machine only)")
+    add("--port", type=integer(0), default=8000, metavar="N", help="default 8000; 0 takes a free one")
+    add("--uds", type=Path, metavar="PATH", help="listen on a unix socket instead")
+    add("--isolation", metavar="KIND", help="the wall: sandbox (default), landlock or auto")
+    add("--grant", action="store_true", help="grant folders the permissions that they ask for")
+    add("--processes", type=integer(1), metavar="N", help="that serve, on one port (default: one per core on Linux)")
+    add("--max-sessions", type=integer(1), default=256, metavar="N", help="default 256")
+    add(
         "--sessions-each",
         type=integer(1),
         metavar="N",
         help="sessions per token (default: all for operators, half of the rest for other roles)",
     )
-    parser.add_argument(
+    add(
         "--sessions-reserved", type=integer(0), metavar="N", help="sessions reserved for operators (default: an eighth)"
     )
-    parser.add_argument("--deadline", type=_SECONDS, default=30.0, metavar="S", help="for one request (default 30)")
-    parser.add_argument("--token-file", type=Path, metavar="FILE", help="lines 'role token'; without a role: operator")
-    parser.add_argument(
-        "--allow-origin", action="append", default=[], metavar="URL", help="a web page that may connect"
-    )
-    parser.add_argument(
+    add("--deadline", type=_SECONDS, default=30.0, metavar="S", help="for one request (default 30)")
+    add("--token-file", type=Path, metavar="FILE", help="lines 'role token'; without a role: operator")
+    add("--allow-origin", action="append", default=[], metavar="URL", help="a web page that may connect")
+    add(
         "--allow-host",
         action="append",
         default=[],
         metavar="NAME",
         help="a name by which a proxy in front calls this server",
     )
-    parser.add_argument("--tls-cert", type=Path, metavar="FILE", help="PEM; needed to listen beyond this machine")
-    parser.add_argument("--tls-key", type=Path, metavar="FILE", help="the certificate's key, PEM")
-    parser.add_argument("--journal", type=Path, metavar="DIR", help="keep deterministic sessions across restarts")
-    parser.add_argument("--production", action="store_true", help="refuse reset, step and state on every path")
-    parser.add_argument(
-        "--wire", choices=["0.10", "0.3"], default="0.10", help="the version of OpenEnv's wire format (default 0.10)"
-    )
+    add("--tls-cert", type=Path, metavar="FILE", help="PEM; needed to listen beyond this machine")
+    add("--tls-key", type=Path, metavar="FILE", help="the certificate's key, PEM")
+    add("--journal", type=Path, metavar="DIR", help="keep deterministic sessions across restarts")
+    add("--production", action="store_true", help="refuse reset, step and state on every path")
+    add("--wire", choices=["0.10", "0.3"], default="0.10", help="the version of OpenEnv's wire format (default 0.10)")
 
 
 def run(arguments: Namespace, output: Output) -> int:

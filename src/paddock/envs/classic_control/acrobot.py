@@ -13,16 +13,9 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from paddock.core.env import Info
-from paddock.envs.classic_control.classic_env import (
-    Array,
-    ClassicControlEnv,
-    Constant,
-    clip,
-    continuable,
-    own_constants,
-)
+from paddock.envs.classic_control.classic_env import Array, ClassicControlEnv, clip, continuable
 from paddock.errors import InvalidBound
-from paddock.kernels import Kernel, KernelVectorEnv, cos32, f32, power, sin32
+from paddock.kernels import Kernel, KernelEnv, KernelVectorEnv, cos32, f32, power, sin32
 from paddock.spaces import Box, Discrete
 
 GRAVITY = 9.8
@@ -201,6 +194,31 @@ KERNEL = Kernel(
 )
 
 
+class Constant:
+    """A kernel's parameter that is an attribute of the class as well; its default is in the class's ``constants``.
+
+    Read on the class it is the default; on an environment, that environment's own value. A subclass that defines the
+    name again changes the default of its environments.
+    """
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, env: KernelEnv | None, owner: Any = None) -> Any:
+        return owner.constants[self.name] if env is None else self.read(env._params)
+
+    def __set__(self, env: KernelEnv, value: Any) -> None:
+        env.set_params(env.kernel.replace_params(env._params, self.to_params(value)))
+
+    def read(self, params: Any) -> Any:
+        """The attribute's value, from the params."""
+        return getattr(params, self.name)
+
+    def to_params(self, value: Any) -> dict[str, Any]:
+        """The params that change when the attribute is set."""
+        return {self.name: value}
+
+
 class Torques(Constant):
     """The array itself is the parameter: writing an element takes effect, as in Gymnasium's list."""
 
@@ -242,7 +260,11 @@ class AcrobotEnv(ClassicControlEnv):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        cls.constants = own_constants(cls)
+        own = {name: vars(cls)[name] for name in cls.constants if name in vars(cls)}
+        own = {name: value for name, value in own.items() if not hasattr(value, "__get__")}
+        for name in own:
+            delattr(cls, name)  # it would hide the Constant
+        cls.constants = {**cls.constants, **own}
 
     def __init__(self, render_mode: str | None = None) -> None:
         super().__init__(render_mode, **self.constants)

@@ -78,37 +78,3 @@ class ClassicControlEnv(KernelEnv):
     def _start_bounds(self, start: Any) -> list[tuple[float, float]]:
         """The ranges that ``initial`` will draw from."""
         return [(start.low, start.high)]
-
-
-class Constant:
-    """A kernel's parameter that is an attribute of the class as well; its default is in the class's ``constants``.
-
-    Read on the class it is the default; on an environment, that environment's own value. A subclass that defines the
-    name again changes the default of its environments.
-    """
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self.name = name
-
-    def __get__(self, env: KernelEnv | None, owner: Any = None) -> Any:
-        return owner.constants[self.name] if env is None else self.read(env._params)
-
-    def __set__(self, env: KernelEnv, value: Any) -> None:
-        env.set_params(env.kernel.replace_params(env._params, self.to_params(value)))
-
-    def read(self, params: Any) -> Any:
-        """The attribute's value, from the params."""
-        return getattr(params, self.name)
-
-    def to_params(self, value: Any) -> dict[str, Any]:
-        """The params that change when the attribute is set."""
-        return {self.name: value}
-
-
-def own_constants(owner: Any) -> dict[str, Any]:
-    """The constants of a class, with the values that it defines itself, which no longer hide the Constants."""
-    own = {name: vars(owner)[name] for name in owner.constants if name in vars(owner)}
-    own = {name: value for name, value in own.items() if not hasattr(value, "__get__")}
-    for name in own:
-        delattr(owner, name)
-    return {**owner.constants, **own}
