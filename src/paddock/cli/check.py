@@ -134,10 +134,6 @@ def _print(target: str, findings: Sequence[Finding], output: Output, *, ran: boo
     for finding in sorted(findings, key=lambda finding: LEVELS.index(finding.level)):
         output.line(f"{finding.level} {finding.code} {finding.rule}: {finding.message}")
         output.line(f"  fix: {finding.fix}")
-    output.line(f"{target}: {'' if ran else 'source only: '}{_summary(findings)}")
-
-
-def _summary(findings: Sequence[Finding]) -> str:
     count = Counter(finding.level for finding in findings)
     parts = [f"{count[level]} {level}{'' if count[level] == 1 else 's'}" for level in LEVELS if count[level]]
-    return ", ".join(parts) or "no problems found"
+    output.line(f"{target}: {'' if ran else 'source only: '}{', '.join(parts) or 'no problems found'}")

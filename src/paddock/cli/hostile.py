@@ -141,10 +141,6 @@ def _print(scores: list[Score], output: Output) -> None:
             what = "promise broken" if result.promised else "not promised"
             why = verdict.detail if not verdict.contained else f"ended as {verdict.cause}: {verdict.detail}"
             output.line(f"{one.tier}: {what}: {result.attack.code} {result.attack.title}: {why}")
-        output.line(f"{one.tier}: {_summary(one)}")
-
-
-def _summary(score: Score) -> str:
-    contained = sum(result.verdict.contained for result in score.results)
-    broken = len(score.broken)
-    return f"{contained} of {len(score.results)} contained, {broken or 'no'} promise{'' if broken == 1 else 's'} broken"
+        contained, broken = sum(result.verdict.contained for result in one.results), len(one.broken)
+        promises = f"{broken or 'no'} promise{'' if broken == 1 else 's'} broken"
+        output.line(f"{one.tier}: {contained} of {len(one.results)} contained, {promises}")

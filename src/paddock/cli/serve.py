@@ -74,7 +74,16 @@ def run(arguments: Namespace, output: Output) -> int:
     served = _load_environments(arguments)
 
     def ready(addresses: Sequence[Any]) -> None:
-        _tell(output, served, [url_of(address, secure=settings.tls_cert is not None) for address in addresses], fresh)
+        names = [one.name for one in served]
+        urls = [url_of(address, secure=settings.tls_cert is not None) for address in addresses]
+        if output.json:
+            output.document({"environments": names, "urls": urls, "token": fresh})
+        else:
+            for url in urls:
+                output.line(f"serving {', '.join(names)} on {url}")
+            if fresh is not None:
+                output.line(f"token {fresh}")
+        output.stdout.flush()
 
     try:
         serve(served, settings, tokens, when_ready=ready)
@@ -91,12 +100,8 @@ def _load_environments(arguments: Namespace) -> list[ServedEnv]:
     if any(":" in target and split_folder(target) is None for target in arguments.targets):
         find_modules_here()
     try:
-        return prepare_envs(
-            arguments.targets,
-            arguments.isolation,
-            deadline_s=arguments.deadline,
-            grant=arguments.grant,
-        )
+        grant, deadline_s = arguments.grant, arguments.deadline
+        return prepare_envs(arguments.targets, arguments.isolation, deadline_s=deadline_s, grant=grant)
     except ModuleNotFoundError as error:  # nothing of the targets is imported here, only looked for
         raise mistake(f"can't serve: {error_message(error)}", "MODULE_NOT_FOUND") from error
 
@@ -158,15 +163,3 @@ def url_of(address: Any, *, secure: bool = False) -> str:
         return f"http+unix://{quote(address, safe='')}"
     host = f"[{address[0]}]" if ":" in address[0] else address[0]
     return f"{'https' if secure else 'http'}://{host}:{address[1]}"
-
-
-def _tell(output: Output, served: Sequence[ServedEnv], urls: list[str], token: str | None) -> None:
-    names = [one.name for one in served]
-    if output.json:
-        output.document({"environments": names, "urls": urls, "token": token})
-    else:
-        for url in urls:
-            output.line(f"serving {', '.join(names)} on {url}")
-        if token is not None:
-            output.line(f"token {token}")
-    output.stdout.flush()
