@@ -295,8 +295,6 @@ class AcrobotEnv(ClassicControlEnv):
 
 
 class AcrobotVectorEnv(KernelVectorEnv):
-    """Acrobot in n lanes."""
-
     env_type = AcrobotEnv
 
     def reset(self, *, seed: int | Sequence[int | None] | None = None, options: Info | None = None) -> tuple[Any, Info]:

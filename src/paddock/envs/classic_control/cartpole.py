@@ -158,6 +158,4 @@ class CartPoleEnv(ClassicControlEnv):
 
 
 class CartPoleVectorEnv(KernelVectorEnv):
-    """CartPole in n lanes."""
-
     env_type = CartPoleEnv

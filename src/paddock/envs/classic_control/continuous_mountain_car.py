@@ -139,6 +139,4 @@ class Continuous_MountainCarEnv(HillEnv):  # noqa: N801 - Gymnasium's name
 
 
 class Continuous_MountainCarVectorEnv(KernelVectorEnv):  # noqa: N801
-    """MountainCarContinuous in n lanes."""
-
     env_type = Continuous_MountainCarEnv

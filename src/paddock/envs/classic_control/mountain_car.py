@@ -118,6 +118,4 @@ class MountainCarEnv(HillEnv):
 
 
 class MountainCarVectorEnv(KernelVectorEnv):
-    """MountainCar in n lanes."""
-
     env_type = MountainCarEnv

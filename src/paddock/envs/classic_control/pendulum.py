@@ -135,6 +135,4 @@ class PendulumEnv(ClassicControlEnv):
 
 
 class PendulumVectorEnv(KernelVectorEnv):
-    """Pendulum in n lanes."""
-
     env_type = PendulumEnv

@@ -287,6 +287,4 @@ def _cards(state: State) -> tuple[list[int], list[int]]:
 
 
 class BlackjackVectorEnv(KernelVectorEnv):
-    """Blackjack in n lanes."""
-
     env_type = BlackjackEnv

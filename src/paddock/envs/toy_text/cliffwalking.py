@@ -78,6 +78,4 @@ class CliffWalkingEnv(TableEnv):
 
 
 class CliffWalkingVectorEnv(KernelVectorEnv):
-    """CliffWalking in n lanes."""
-
     env_type = CliffWalkingEnv

@@ -337,6 +337,4 @@ class TaxiEnv(TableEnv):
 
 
 class TaxiVectorEnv(KernelVectorEnv):
-    """Taxi in n lanes."""
-
     env_type = TaxiEnv
