@@ -29,59 +29,37 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 _HOMES = {
-    "Env": "paddock.core.env",
-    "Wrapper": "paddock.core.wrapper",
-    "ObservationWrapper": "paddock.core.wrapper",
-    "ActionWrapper": "paddock.core.wrapper",
-    "RewardWrapper": "paddock.core.wrapper",
-    "VectorEnv": "paddock.core.vector_env",
-    "AutoresetMode": "paddock.core.vector_env",
-    "EnvSpec": "paddock.core.spec",
-    "WrapperSpec": "paddock.core.spec",
-    "State": "paddock.core.state",
-    "state": "paddock.core.state",
-    "Space": "paddock.spaces",
-    "make": "paddock.making",
-    "make_vec": "paddock.making",
-    "make_async": "paddock.making",
-    "OpenEnv": "paddock.making",
-    "LaneOptions": "paddock.making",
-    "RemoteOptions": "paddock.making",
-    "permissions": "paddock.making",
-    "warm": "paddock.making",
-    "Policy": "paddock.sandbox",
-    "register": "paddock.core.registry",
-    "registry": "paddock.core.registry",
-    "spec": "paddock.sources.families",
-    "pprint_registry": "paddock.core.registry",
-    "check_env": "paddock.testing",
-    "to_gymnasium": "paddock.adapters",
+    name: home
+    for home, names in {
+        "paddock": "errors spaces kernels wrappers vector envs testing gym sandbox agentic sources",  # modules
+        "paddock.core.env": "Env",
+        "paddock.core.wrapper": "Wrapper ObservationWrapper ActionWrapper RewardWrapper",
+        "paddock.core.vector_env": "VectorEnv AutoresetMode",
+        "paddock.core.spec": "EnvSpec WrapperSpec",
+        "paddock.core.state": "State state",
+        "paddock.spaces": "Space",
+        "paddock.making": "make make_vec make_async OpenEnv LaneOptions RemoteOptions permissions warm",
+        "paddock.sandbox": "Policy",
+        "paddock.core.registry": "register registry pprint_registry",
+        "paddock.sources.families": "spec",
+        "paddock.testing": "check_env",
+        "paddock.adapters": "to_gymnasium",
+    }.items()
+    for name in names.split()
 }
-_MODULES = (
-    "errors",
-    "spaces",
-    "kernels",
-    "wrappers",
-    "vector",
-    "envs",
-    "testing",
-    "gym",
-    "sandbox",
-    "agentic",
-    "sources",
-)
 _NEEDS_CATALOG = ("make", "make_vec", "OpenEnv", "warm", "register", "registry", "spec", "pprint_registry", "EnvSpec")
 
-__all__ = [*_HOMES, *_MODULES, "PaddockError", "__version__"]
+__all__ = [*_HOMES, "PaddockError", "__version__"]
 
 
 def __getattr__(name: str) -> Any:
-    if name in _HOMES:
+    home = _HOMES.get(name)
+    if home == "paddock":
+        value: Any = importlib.import_module(f"paddock.{name}")
+    elif home is not None:
         if name in _NEEDS_CATALOG:
             importlib.import_module("paddock.envs.catalog")
-        value = getattr(importlib.import_module(_HOMES[name]), name)
-    elif name in _MODULES:
-        value = importlib.import_module(f"paddock.{name}")
+        value = getattr(importlib.import_module(home), name)
     else:
         errors = importlib.import_module("paddock.errors")
         value = getattr(errors, name, None)

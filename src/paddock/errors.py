@@ -91,283 +91,200 @@ class PaddockError(Exception):
     retryable: ClassVar[bool] = False
     session_alive: ClassVar[bool] = True
 
+    def __init_subclass__(cls, **facts: str | bool) -> None:
+        for name in facts.keys() & {"code", "retryable", "session_alive"}:
+            setattr(cls, name, facts.pop(name))
+        super().__init_subclass__(**facts)
+
 
 # Errors before anything is made: ids, registration, specs, plans, what is not installed.
 
 
-class UnregisteredEnv(PaddockError):
+class UnregisteredEnv(PaddockError, code="ENV_NOT_FOUND", session_alive=False):
     """No environment of that id."""
 
-    code = "ENV_NOT_FOUND"
-    session_alive = False
 
-
-class NamespaceNotFound(UnregisteredEnv):
+class NamespaceNotFound(UnregisteredEnv, code="NAMESPACE_NOT_FOUND"):
     """The part before ``/`` is unknown."""
 
-    code = "NAMESPACE_NOT_FOUND"
 
-
-class NameNotFound(UnregisteredEnv):
+class NameNotFound(UnregisteredEnv, code="NAME_NOT_FOUND"):
     """The name is unknown in its namespace."""
 
-    code = "NAME_NOT_FOUND"
 
-
-class VersionNotFound(UnregisteredEnv):
+class VersionNotFound(UnregisteredEnv, code="VERSION_NOT_FOUND"):
     """The name exists, this version of it does not."""
 
-    code = "VERSION_NOT_FOUND"
 
-
-class DeprecatedEnv(PaddockError):
+class DeprecatedEnv(PaddockError, code="ENV_DEPRECATED", session_alive=False):
     """The version is older than every version that exists."""
 
-    code = "ENV_DEPRECATED"
-    session_alive = False
 
-
-class RegistrationError(PaddockError, ValueError):
+class RegistrationError(PaddockError, ValueError, code="REGISTRATION_ERROR", session_alive=False):
     """An id can't be registered like this."""
 
-    code = "REGISTRATION_ERROR"
-    session_alive = False
 
-
-class InvalidId(RegistrationError):
+class InvalidId(RegistrationError, code="INVALID_ID"):
     """The id is not of the form ``[namespace/]Name[-vN]``."""
 
-    code = "INVALID_ID"
 
-
-class RegistryConflict(RegistrationError):
+class RegistryConflict(RegistrationError, code="REGISTRY_CONFLICT"):
     """The id is taken, by a protected environment or by another entry point."""
 
-    code = "REGISTRY_CONFLICT"
 
-
-class PluginError(RegistrationError):
+class PluginError(RegistrationError, code="PLUGIN_ERROR"):
     """The code behind a plugin's entry point failed when ``make`` loaded it."""
 
-    code = "PLUGIN_ERROR"
 
-
-class InvalidSpec(PaddockError, ValueError):
+class InvalidSpec(PaddockError, ValueError, code="INVALID_SPEC", session_alive=False):
     """An EnvSpec or its JSON is malformed."""
 
-    code = "INVALID_SPEC"
-    session_alive = False
 
-
-class PlanError(PaddockError, ValueError):
+class PlanError(PaddockError, ValueError, code="PLAN_ERROR", session_alive=False):
     """A combination of target and options that can't be built; the text names the clash and the ways out."""
 
-    code = "PLAN_ERROR"
-    session_alive = False
 
-
-class DependencyNotInstalled(PaddockError):
+class DependencyNotInstalled(PaddockError, code="DEPENDENCY_NOT_INSTALLED"):
     """An optional package is missing; the text ends with the exact pip command."""
 
-    code = "DEPENDENCY_NOT_INSTALLED"
 
-
-class UnsupportedMode(PaddockError, ValueError):
+class UnsupportedMode(PaddockError, ValueError, code="UNSUPPORTED_MODE"):
     """A render mode that the environment does not have."""
 
-    code = "UNSUPPORTED_MODE"
 
-
-class InvalidMetadata(PaddockError, ValueError):
+class InvalidMetadata(PaddockError, ValueError, code="INVALID_METADATA"):
     """``metadata`` is not what it should be."""
 
-    code = "INVALID_METADATA"
 
-
-class VideoNotWritten(PaddockError, OSError):
+class VideoNotWritten(PaddockError, OSError, code="VIDEO_NOT_WRITTEN"):
     """A video can't be encoded, or its file not be written; the environment is not touched by that."""
 
-    code = "VIDEO_NOT_WRITTEN"
 
-
-class InvalidKeys(PaddockError, ValueError, TypeError):
+class InvalidKeys(PaddockError, ValueError, TypeError, code="INVALID_KEYS"):
     """A mapping from keys to actions that can't be played with."""
 
-    code = "INVALID_KEYS"
 
-
-class MissingKeysToAction(InvalidKeys):
+class MissingKeysToAction(InvalidKeys, code="MISSING_KEYS"):
     """No mapping from keys to actions is given, and the environment has none of its own."""
-
-    code = "MISSING_KEYS"
 
 
 # Errors of using environments and values: order of calls, actions, spaces, kernels, snapshots, checks.
 
 
-class ResetNeeded(PaddockError):
+class ResetNeeded(PaddockError, code="RESET_NEEDED"):
     """``reset`` must be called first: at the start, and after an episode has ended."""
 
-    code = "RESET_NEEDED"
 
-
-class InvalidAction(PaddockError, AssertionError, ValueError):
+class InvalidAction(PaddockError, AssertionError, ValueError, code="INVALID_ACTION"):
     """An action outside the action space. Raised before any environment code runs."""
-
-    code = "INVALID_ACTION"
 
     def __init__(self, message: str, *, action: Any = None, space: Any = None, lane: int | None = None) -> None:
         super().__init__(message)
         self.action, self.space, self.lane = action, space, lane
 
 
-class InvalidState(PaddockError):
+class InvalidState(PaddockError, code="INVALID_STATE"):
     """``public_state()`` returned something outside the declared ``state_space``."""
 
-    code = "INVALID_STATE"
 
-
-class InvalidKernel(PaddockError, ValueError):
+class InvalidKernel(PaddockError, ValueError, code="INVALID_KERNEL"):
     """A kernel's functions, parameters or state are not what they should be."""
 
-    code = "INVALID_KERNEL"
 
-
-class KernelNotCompiled(InvalidKernel):
+class KernelNotCompiled(InvalidKernel, code="KERNEL_NOT_COMPILED"):
     """Numba can't compile a kernel's function; the text names the line and what to write instead."""
 
-    code = "KERNEL_NOT_COMPILED"
 
-
-class InvalidSnapshot(PaddockError, ValueError):
+class InvalidSnapshot(PaddockError, ValueError, code="INVALID_SNAPSHOT"):
     """Bytes that are not a snapshot of this environment; nothing was changed."""
 
-    code = "INVALID_SNAPSHOT"
 
-
-class SnapshotUnsupported(PaddockError, NotImplementedError):
+class SnapshotUnsupported(PaddockError, NotImplementedError, code="SNAPSHOT_UNSUPPORTED"):
     """The environment can't save or restore its state."""
 
-    code = "SNAPSHOT_UNSUPPORTED"
 
-
-class InvalidSeed(PaddockError, ValueError):
+class InvalidSeed(PaddockError, ValueError, code="INVALID_SEED"):
     """A seed that is not a non-negative integer."""
 
-    code = "INVALID_SEED"
 
-
-class InvalidSpace(PaddockError, AssertionError, ValueError, TypeError):
+class InvalidSpace(PaddockError, AssertionError, ValueError, TypeError, code="INVALID_SPACE"):
     """A space, its JSON form or a value for it is malformed."""
 
-    code = "INVALID_SPACE"
 
-
-class InvalidProbability(InvalidSpace):
+class InvalidProbability(InvalidSpace, code="INVALID_PROBABILITY"):
     """Probabilities that do not fit the space or do not sum to one."""
 
-    code = "INVALID_PROBABILITY"
 
-
-class InvalidBound(InvalidSpace):
+class InvalidBound(InvalidSpace, code="INVALID_BOUND"):
     """Bounds of a Box that are not bounds."""
 
-    code = "INVALID_BOUND"
 
-
-class InvalidValue(InvalidSpace):
+class InvalidValue(InvalidSpace, code="INVALID_VALUE"):
     """Data that is not a value of a Struct; ``path`` says where, ``moves[2].to``, and is empty for the whole."""
-
-    code = "INVALID_VALUE"
 
     def __init__(self, message: str, *, path: str = "") -> None:
         super().__init__(message)
         self.path = path
 
 
-class InvalidLanes(PaddockError, ValueError, AssertionError, TypeError, RuntimeError):
+class InvalidLanes(PaddockError, ValueError, AssertionError, TypeError, RuntimeError, code="INVALID_LANES"):
     """Values, a mask or a mode that do not fit the lanes of a vector environment."""
 
-    code = "INVALID_LANES"
 
-
-class MissingArgument(PaddockError):
+class MissingArgument(PaddockError, code="MISSING_ARGUMENT"):
     """A required argument was not given."""
 
-    code = "MISSING_ARGUMENT"
 
-
-class CustomSpaceError(PaddockError, NotImplementedError):
+class CustomSpaceError(PaddockError, NotImplementedError, code="CUSTOM_SPACE"):
     """A function over spaces has no rule for a user's own space class."""
 
-    code = "CUSTOM_SPACE"
 
-
-class CheckFailed(PaddockError, AssertionError):
+class CheckFailed(PaddockError, AssertionError, code="CHECK_FAILED"):
     """``check_env`` found something wrong; ``findings`` lists all of it."""
-
-    code = "CHECK_FAILED"
 
     def __init__(self, message: str, *, findings: tuple[Any, ...] = ()) -> None:
         super().__init__(message)
         self.findings = findings
 
 
-class WrongClass(CheckFailed, TypeError):
+class WrongClass(CheckFailed, TypeError, code="WRONG_CLASS"):
     """What should be an environment or a space does not inherit from Env or Space."""
 
-    code = "WRONG_CLASS"
 
-
-class MissingSpace(CheckFailed, AttributeError):
+class MissingSpace(CheckFailed, AttributeError, code="MISSING_SPACE"):
     """The environment has no ``observation_space`` or no ``action_space``."""
 
-    code = "MISSING_SPACE"
 
-
-class DeprecatedWrapper(PaddockError, ImportError):
+class DeprecatedWrapper(PaddockError, ImportError, code="DEPRECATED_WRAPPER"):
     """A wrapper was imported by a former name."""
 
-    code = "DEPRECATED_WRAPPER"
 
-
-class NoCanonicalForm(PaddockError, TypeError):
+class NoCanonicalForm(PaddockError, TypeError, code="NO_CANONICAL_FORM"):
     """A value whose bytes would differ between machines, so that it has no digest."""
 
-    code = "NO_CANONICAL_FORM"
 
-
-class NoArrayForm(PaddockError, TypeError, ValueError):
+class NoArrayForm(PaddockError, TypeError, ValueError, code="NO_ARRAY_FORM"):
     """A value that has no form in an array library, or a module that is not an array library."""
 
-    code = "NO_ARRAY_FORM"
 
-
-class AlreadyPendingCallError(PaddockError):
+class AlreadyPendingCallError(PaddockError, code="ALREADY_PENDING"):
     """A vector environment already waits for the answer to ``name``."""
 
-    code = "ALREADY_PENDING"
-
     def __init__(self, message: str, name: str) -> None:
         super().__init__(message)
         self.name = name
 
 
-class NoAsyncCallError(PaddockError):
+class NoAsyncCallError(PaddockError, code="NOT_PENDING"):
     """A vector environment was asked for the answer to ``name`` before that was called."""
 
-    code = "NOT_PENDING"
-
     def __init__(self, message: str, name: str) -> None:
         super().__init__(message)
         self.name = name
 
 
-class ClosedEnvironmentError(PaddockError):
+class ClosedEnvironmentError(PaddockError, code="CLOSED", session_alive=False):
     """The environment is closed."""
-
-    code = "CLOSED"
-    session_alive = False
 
 
 # Errors of environments that language models work in.
@@ -375,84 +292,64 @@ class ClosedEnvironmentError(PaddockError):
 # A tool that can't do what the model wants is not one of them: the model reads about that in its observation.
 
 
-class InvalidTool(PaddockError, TypeError):
+class InvalidTool(PaddockError, TypeError, code="INVALID_TOOL"):
     """A tool, or a class of tools, that can't be offered as it is written. Raised where the class is defined."""
 
-    code = "INVALID_TOOL"
 
-
-class InvalidTask(PaddockError, ValueError):
+class InvalidTask(PaddockError, ValueError, code="INVALID_TASK"):
     """A split or an index that the environment has no task for, or a row that is not a task."""
 
-    code = "INVALID_TASK"
 
-
-class ToolFailed(PaddockError):
+class ToolFailed(PaddockError, code="TOOL_FAILED"):
     """Raised by a tool: its text is for the model, as the tool's error. The episode goes on."""
 
-    code = "TOOL_FAILED"
 
-
-class EpisodeFailed(PaddockError):
+class EpisodeFailed(PaddockError, code="EPISODE_FAILED"):
     """The episode can't go on, and the agent is not to blame: there is no reward, not even zero. Call ``reset``."""
 
-    code = "EPISODE_FAILED"
 
-
-class GradingFailed(EpisodeFailed):
+class GradingFailed(EpisodeFailed, code="GRADING_FAILED"):
     """A rubric raised, took too long or gave no finite score; ``rubric`` is its dotted name, empty for the root."""
-
-    code = "GRADING_FAILED"
 
     def __init__(self, message: str, *, rubric: str = "") -> None:
         super().__init__(message)
         self.rubric = rubric
 
 
-class InvalidRubric(PaddockError, ValueError, TypeError, KeyError):
+class InvalidRubric(PaddockError, ValueError, TypeError, KeyError, code="INVALID_RUBRIC"):
     """A rubric that can't be built like this, a part of it that does not exist, or the state of another one."""
 
-    code = "INVALID_RUBRIC"
     __str__ = Exception.__str__  # KeyError's own would put the text in quotes
 
 
-class InvalidTrace(PaddockError, ValueError):
+class InvalidTrace(PaddockError, ValueError, code="INVALID_TRACE"):
     """A trace that can't be read, or a value that can't stand in one; the text names the line or the value."""
-
-    code = "INVALID_TRACE"
 
 
 # Errors of environments that are elsewhere: in another process, or behind a wall.
 
 
-class NotTransferable(PaddockError, TypeError):
+class NotTransferable(PaddockError, TypeError, code="NOT_TRANSFERABLE"):
     """A value without a form on the wire; ``path`` says where it was found, ``kind`` what it is."""
-
-    code = "NOT_TRANSFERABLE"
 
     def __init__(self, message: str, *, path: str = "", kind: str = "") -> None:
         super().__init__(message)
         self.path, self.kind = path, kind
 
 
-class BadFrame(PaddockError, ValueError):
+class BadFrame(PaddockError, ValueError, code="BAD_FRAME", session_alive=False):
     """Bytes that are not a frame of the protocol, or one past its bounds."""
 
-    code = "BAD_FRAME"
-    session_alive = False
 
-
-class EnvFailed(PaddockError):
+class EnvFailed(PaddockError, code="ENV_FAILED"):
     """An environment elsewhere raised an error of its own: ``error_type`` is its name, ``trace`` where it arose."""
-
-    code = "ENV_FAILED"
 
     def __init__(self, message: str, *, lane: int | None = None, error_type: str = "", trace: str = "") -> None:
         super().__init__(message)
         self.lane, self.error_type, self.trace = lane, error_type, trace
 
 
-class WorkerLost(PaddockError):
+class WorkerLost(PaddockError, code="ENV_LOST", session_alive=False):
     """The process that held the environment is gone; the text says how it ended, ``cause`` in one word.
 
     "exit", "signal", "memory" (it took more than allowed), "cpu" (likewise), "timeout" (it did not answer and was
@@ -460,19 +357,14 @@ class WorkerLost(PaddockError):
     this side).
     """
 
-    code = "ENV_LOST"
-    session_alive = False
-
     def __init__(self, message: str, *, lane: int | None = None, cause: str = "ended") -> None:
         super().__init__(message)
         self.lane, self.cause = lane, cause
 
 
-class DeadlineExceeded(PaddockError, TimeoutError):
+class DeadlineExceeded(PaddockError, TimeoutError, code="DEADLINE", session_alive=False):
     """An environment elsewhere did not answer in time; its process is ended, so no late answer can follow."""
 
-    code = "DEADLINE"
-    session_alive = False
     cause = "timeout"
 
     def __init__(self, message: str, *, lane: int | None = None) -> None:
@@ -480,14 +372,12 @@ class DeadlineExceeded(PaddockError, TimeoutError):
         self.lane = lane
 
 
-class EnvironmentViolation(PaddockError):
+class EnvironmentViolation(PaddockError, code="ENV_VIOLATION", session_alive=False):
     """What came from behind a wall is not what was declared: ``path`` says where. The environment has been stopped.
 
     ``rule``: the id of the rule of ``check_env`` that it breaks, if there is one.
     """
 
-    code = "ENV_VIOLATION"
-    session_alive = False
     cause = "violation"
 
     def __init__(self, message: str, *, path: str = "", lane: int | None = None, rule: str = "") -> None:
@@ -495,126 +385,75 @@ class EnvironmentViolation(PaddockError):
         self.path, self.lane, self.rule = path, lane, rule
 
 
-class SandboxUnavailable(PaddockError):
+class SandboxUnavailable(PaddockError, code="SANDBOX_UNAVAILABLE", session_alive=False):
     """The machine can't put up the wall that you want. Nothing was started; choose a weaker one."""
 
-    code = "SANDBOX_UNAVAILABLE"
-    session_alive = False
 
-
-class InvalidPolicy(PaddockError, ValueError):
+class InvalidPolicy(PaddockError, ValueError, code="INVALID_POLICY", session_alive=False):
     """Permissions that make no sense: an unknown name, a limit below zero, a path that is not absolute."""
 
-    code = "INVALID_POLICY"
-    session_alive = False
 
-
-class NotPermitted(PaddockError, PermissionError):
+class NotPermitted(PaddockError, PermissionError, code="NOT_PERMITTED"):
     """Something that the policy does not allow; the text names the permission that would."""
 
-    code = "NOT_PERMITTED"
 
-
-class InvalidManifest(PaddockError, ValueError):
+class InvalidManifest(PaddockError, ValueError, code="INVALID_MANIFEST", session_alive=False):
     """A ``paddock.toml`` that can't be used; the text names the entry."""
 
-    code = "INVALID_MANIFEST"
-    session_alive = False
 
-
-class InvalidCassette(PaddockError, ValueError):
+class InvalidCassette(PaddockError, ValueError, code="INVALID_CASSETTE", session_alive=False):
     """A recording of external calls that can't be read or written; the text names the line. Nothing was answered."""
-
-    code = "INVALID_CASSETTE"
-    session_alive = False
 
 
 # Errors of the environment service: sessions, limits, access.
 
 
-class Unreachable(PaddockError, ConnectionError):
+class Unreachable(PaddockError, ConnectionError, code="UNREACHABLE", retryable=True, session_alive=False):
     """No connection to a server could be made in the time allowed."""
 
-    code = "UNREACHABLE"
-    retryable = True
-    session_alive = False
 
-
-class SessionGone(PaddockError):
+class SessionGone(PaddockError, code="SESSION_GONE", session_alive=False):
     """The server does not have this session: it ended, its time to resume is over, or the token is not its own."""
 
-    code = "SESSION_GONE"
-    session_alive = False
 
-
-class Superseded(PaddockError):
+class Superseded(PaddockError, code="SUPERSEDED", session_alive=False):
     """Another client took the session over with its token."""
 
-    code = "SUPERSEDED"
-    session_alive = False
 
-
-class IdempotencyConflict(PaddockError):
+class IdempotencyConflict(PaddockError, code="IDEMPOTENCY_CONFLICT"):
     """A request's number was used before, for other bytes. Nothing was carried out."""
 
-    code = "IDEMPOTENCY_CONFLICT"
 
-
-class OutOfOrder(PaddockError):
+class OutOfOrder(PaddockError, code="OUT_OF_ORDER"):
     """A request's number is not the next one, or so old that its reply is gone. Nothing was carried out."""
 
-    code = "OUT_OF_ORDER"
 
-
-class CapacityReached(PaddockError):
+class CapacityReached(PaddockError, code="CAPACITY_REACHED", retryable=True, session_alive=False):
     """The server holds as many sessions as it may."""
 
-    code = "CAPACITY_REACHED"
-    retryable = True
-    session_alive = False
 
-
-class RateLimited(PaddockError):
+class RateLimited(PaddockError, code="RATE_LIMITED", retryable=True):
     """Too many requests in too little time."""
 
-    code = "RATE_LIMITED"
-    retryable = True
 
-
-class Draining(PaddockError):
+class Draining(PaddockError, code="DRAINING", retryable=True):
     """The server is going to stop and begins nothing new."""
 
-    code = "DRAINING"
-    retryable = True
 
-
-class StorageFull(PaddockError, OSError):
+class StorageFull(PaddockError, OSError, code="STORAGE_FULL", retryable=True, session_alive=False):
     """Data that must be stored can't be written; what was written before is intact."""
 
-    code = "STORAGE_FULL"
-    retryable = True
-    session_alive = False
 
-
-class InvalidJournal(PaddockError, ValueError):
+class InvalidJournal(PaddockError, ValueError, code="INVALID_JOURNAL", session_alive=False):
     """A file that is not a journal, or a journal that was changed after it was written. Nothing is rebuilt from it."""
 
-    code = "INVALID_JOURNAL"
-    session_alive = False
 
-
-class Unauthenticated(PaddockError, PermissionError):
+class Unauthenticated(PaddockError, PermissionError, code="UNAUTHENTICATED", session_alive=False):
     """No token, or none that the server knows."""
 
-    code = "UNAUTHENTICATED"
-    session_alive = False
 
-
-class Forbidden(PaddockError, PermissionError):
+class Forbidden(PaddockError, PermissionError, code="FORBIDDEN", session_alive=False):
     """The token's role, or the place the request comes from, does not allow this."""
-
-    code = "FORBIDDEN"
-    session_alive = False
 
 
 def table(root: type[PaddockError] = PaddockError) -> list[tuple[type[PaddockError], str, bool, bool]]:

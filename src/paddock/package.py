@@ -90,8 +90,12 @@ class Manifest:
         """Map the top-level modules that the spec names to their files or package folders: what a worker needs."""
         spec = self.spec(id)
         entries = [str(spec.entry_point), *(wrapper.entry_point for wrapper in spec.additional_wrappers)]
-        names = [parse_entry(entry)[0] for entry in entries]
-        return {name.partition(".")[0]: top_level(self.folder, name) for name in names if not _is_ours(name)}
+        found = {}
+        for module in (parse_entry(entry)[0] for entry in entries):
+            if not _is_ours(module):
+                file, top = module_file(self.folder, module), module.partition(".")[0]
+                found[top] = self.folder / top if (self.folder / top / "__init__.py").is_file() else file
+        return found
 
     def permissions_of_all(self) -> Policy:
         """Return permissions that are enough for every environment of the manifest."""
@@ -379,13 +383,6 @@ def module_file(folder: Path, module: str) -> Path:
         f"the module {module!r} is not in the folder: there is no "
         f"{_relative(folder, place / names[1])} or {_relative(folder, place / names[0])}."
     )
-
-
-def top_level(folder: Path, module: str) -> Path:
-    """Return what a worker must see to import ``module``: its file, or the folder of its outermost package."""
-    file = module_file(folder, module)
-    top = module.partition(".")[0]
-    return folder / top if (folder / top / "__init__.py").is_file() else file
 
 
 def leads_out(folder: Path, path: Path) -> bool:

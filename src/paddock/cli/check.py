@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from paddock.cli.environment import grant_all, open_env, refuse_file
 from paddock.cli.output import FAILED, OK, CommandFailed, Output, environment_code, error_message, mistake
 from paddock.cli.program import add_deadline, add_json, add_target
 from paddock.errors import InvalidManifest, PaddockError, PlanError, SandboxUnavailable
@@ -54,7 +55,6 @@ def run(arguments: Namespace, output: Output) -> int:
 
 def _find(target: str, output: Output, *, grant: bool) -> tuple[list[Finding], bool]:
     """Check the source, and run each environment of a folder. Returns the findings and whether anything ran."""
-    from paddock.cli.environment import refuse_file
     from paddock.making.target import split_folder
     from paddock.package import read_manifest
     from paddock.testing.secure import find_in_folder
@@ -100,7 +100,6 @@ def _find_in_one(target: str, output: Output, *, grant: bool) -> tuple[list[Find
 
 
 def _find_by_running(target: str, *, grant: bool) -> list[Finding]:
-    from paddock.cli.environment import grant_all, open_env
     from paddock.making import permissions
     from paddock.making.target import split_folder
     from paddock.testing import find
@@ -135,10 +134,6 @@ def _print(target: str, findings: Sequence[Finding], output: Output, *, ran: boo
     for finding in sorted(findings, key=lambda finding: LEVELS.index(finding.level)):
         output.line(f"{finding.level} {finding.code} {finding.rule}: {finding.message}")
         output.line(f"  fix: {finding.fix}")
-    output.line(f"{target}: {'' if ran else 'source only: '}{_summary(findings)}")
-
-
-def _summary(findings: Sequence[Finding]) -> str:
     count = Counter(finding.level for finding in findings)
     parts = [f"{count[level]} {level}{'' if count[level] == 1 else 's'}" for level in LEVELS if count[level]]
-    return ", ".join(parts) or "no problems found"
+    output.line(f"{target}: {'' if ran else 'source only: '}{', '.join(parts) or 'no problems found'}")

@@ -6,14 +6,14 @@ import json
 import os
 import shutil
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from paddock.cli.environment import open_env
 from paddock.cli.output import FAILED, OK, CommandFailed, Output, error_message
-from paddock.cli.program import add_json
 from paddock.errors import DependencyNotInstalled, PlanError, SandboxUnavailable
 from paddock.kernels import numba_installed
 
@@ -74,8 +74,6 @@ class Row(NamedTuple):
 
 
 def _open_here(isolation: str | None = None) -> AbstractContextManager[Env[Any, Any]]:
-    from paddock.cli.environment import open_env
-
     return open_env(TARGET, isolation=isolation)
 
 
@@ -90,7 +88,6 @@ def _open_served() -> Iterator[Env[Any, Any]]:
     """Open the environment on the demo's own server, with a token of its own, on a free port of this machine."""
     import subprocess
 
-    from paddock.cli.environment import open_env
     from paddock.making import RemoteOptions
 
     # A session of its own: Ctrl-C is for the demo, which then ends the server in order.
@@ -131,11 +128,6 @@ STOPS = (
     Stop("sandbox", "untrusted code", lambda: _open_here("sandbox")),
     Stop("server", "other machines", _open_served),
 )
-
-
-def add_arguments(parser: ArgumentParser) -> None:
-    """The options of this command."""
-    add_json(parser)
 
 
 def run(arguments: Namespace, output: Output) -> int:

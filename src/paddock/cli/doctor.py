@@ -6,11 +6,10 @@ It reads only the metadata of packages, so a broken package can't break it.
 from __future__ import annotations
 
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from typing import Any, NamedTuple
 
 from paddock.cli.output import FAILED, OK, Output
-from paddock.cli.program import add_json
 
 BASE = ("numpy", "msgspec", "rich", "cloudpickle")
 
@@ -33,11 +32,6 @@ EXTRAS = {
     "openenv": Extra("environments written for OpenEnv", "pydantic", ("pydantic",), "pydantic"),
     "gymnasium": Extra("environments from and for Gymnasium", "gymnasium", ("gymnasium",), "gymnasium"),
 }
-
-
-def add_arguments(parser: ArgumentParser) -> None:
-    """The options of this command."""
-    add_json(parser)
 
 
 def run(arguments: Namespace, output: Output) -> int:

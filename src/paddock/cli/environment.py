@@ -18,18 +18,17 @@ if TYPE_CHECKING:
     from paddock.sandbox.policy import Policy
 
 
-def plan_target(text: str, **options: Any) -> Plan:
-    """Plan what ``make(text, **options)`` would build. Runs no environment code."""
+def plan_target(text: str, *, num_envs: int | None, isolation: str | None, backend: str) -> Plan:
+    """Plan what ``make`` would build with these options. Runs no environment code."""
     from paddock.making import locate, plan
     from paddock.making.plan import redirect_to_envpool
 
-    limits = {name: options.get(name) for name in ("num_envs", "isolation")}
-    asked = options.pop("backend", "auto")
     located = locate(text)
     if located.kind == "module":
         find_modules_here()
-    located, backend = redirect_to_envpool(located, asked, **limits, wrappers=options.get("wrappers", ()))
-    return plan(located, backend=backend, **options)
+    lanes: dict[str, Any] = {"num_envs": num_envs, "isolation": isolation}
+    located, backend = redirect_to_envpool(located, backend, **lanes, wrappers=())
+    return plan(located, backend=backend, **lanes)
 
 
 def grant_all(text: str, isolation: str | None) -> Policy:

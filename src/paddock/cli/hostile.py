@@ -14,7 +14,6 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from paddock.cli.output import FAILED, INTERRUPTED, OK, Output, mistake
-from paddock.cli.program import add_json
 
 if TYPE_CHECKING:
     from paddock.bench.hostile.attack import Attack
@@ -39,7 +38,6 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--group", action="append", choices=_GROUPS, help="attacks of this group only, may be repeated")
     parser.add_argument("--attack", action="append", metavar="CODE", help="this attack only, may be repeated")
     parser.add_argument("--list", action="store_true", help="show the catalogue, and run nothing")
-    add_json(parser)
 
 
 def run(arguments: Namespace, output: Output) -> int:
@@ -123,14 +121,11 @@ def _here() -> list[str]:
 
 
 def _print_catalogue(attacks: list[Attack], output: Output) -> None:
+    rows = [{name: getattr(one, name) for name in ("code", "group", "title", "promise")} for one in attacks]
     if output.json:
-        output.document(
-            [{"code": one.code, "group": one.group, "title": one.title, "promise": one.promise} for one in attacks]
-        )
+        output.document(rows)
     else:
-        output.table(
-            ["code", "group", "attack", "promise"], [[one.code, one.group, one.title, one.promise] for one in attacks]
-        )
+        output.table(["code", "group", "attack", "promise"], [list(row.values()) for row in rows])
 
 
 def _print(scores: list[Score], output: Output) -> None:
@@ -146,10 +141,6 @@ def _print(scores: list[Score], output: Output) -> None:
             what = "promise broken" if result.promised else "not promised"
             why = verdict.detail if not verdict.contained else f"ended as {verdict.cause}: {verdict.detail}"
             output.line(f"{one.tier}: {what}: {result.attack.code} {result.attack.title}: {why}")
-        output.line(f"{one.tier}: {_summary(one)}")
-
-
-def _summary(score: Score) -> str:
-    contained = sum(result.verdict.contained for result in score.results)
-    broken = len(score.broken)
-    return f"{contained} of {len(score.results)} contained, {broken or 'no'} promise{'' if broken == 1 else 's'} broken"
+        contained, broken = sum(result.verdict.contained for result in one.results), len(one.broken)
+        promises = f"{broken or 'no'} promise{'' if broken == 1 else 's'} broken"
+        output.line(f"{one.tier}: {contained} of {len(one.results)} contained, {promises}")

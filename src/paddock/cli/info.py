@@ -8,8 +8,9 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Any
 
+from paddock.cli.environment import open_env, plan_target
 from paddock.cli.output import OK, Output, environment_code, mistake, printable_repr
-from paddock.cli.program import add_json, add_target, integer
+from paddock.cli.program import add_target, integer
 from paddock.errors import NameNotFound, NamespaceNotFound
 
 if TYPE_CHECKING:
@@ -17,11 +18,6 @@ if TYPE_CHECKING:
 
 
 # ── paddock list: every environment that can be made by id ──
-
-
-def add_list_arguments(parser: ArgumentParser) -> None:
-    """The options of ``paddock list``."""
-    add_json(parser)
 
 
 def run_list(arguments: Namespace, output: Output) -> int:
@@ -99,7 +95,6 @@ def add_arguments(parser: ArgumentParser) -> None:
     """The options of ``paddock info``."""
     parser.add_argument("id", metavar="ID", help="an id such as CartPole-v1; with --make also my_module:Maze-v0")
     parser.add_argument("--make", action="store_true", help="make the environment, to show its spaces too")
-    add_json(parser)
 
 
 def run(arguments: Namespace, output: Output) -> int:
@@ -169,7 +164,6 @@ def _spec_facts(spec: EnvSpec) -> dict[str, Any]:
 
 def _env_facts(text: str) -> dict[str, Any]:
     """Make the environment, and ask it."""
-    from paddock.cli.environment import open_env
     from paddock.core.spec import entry_point_text
 
     with open_env(text) as env, environment_code(lambda: f"describing {text}"):
@@ -201,13 +195,10 @@ def add_explain_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--num-envs", type=integer(1), metavar="N", help="plan n lanes instead of one environment")
     parser.add_argument("--isolation", metavar="KIND", help="as make(isolation=...)")
     parser.add_argument("--backend", default="auto", metavar="NAME", help="as make(backend=...)")
-    add_json(parser)
 
 
 def run_explain(arguments: Namespace, output: Output) -> int:
     """Print the plan."""
-    from paddock.cli.environment import plan_target
-
     plan = plan_target(
         arguments.target, num_envs=arguments.num_envs, isolation=arguments.isolation, backend=arguments.backend
     )

@@ -12,16 +12,13 @@ from pathlib import Path
 from typing import Literal
 
 from paddock.cli.output import OK, Output, mistake
-from paddock.cli.program import add_json
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     """The options of this command."""
-    parser.add_argument("folder", metavar="NAME", help="the name of the environment and of its folder, such as my_env")
-    parser.add_argument(
-        "--gym", action="store_true", help="spaces, reset and step, as in Gymnasium, instead of tools for a model"
-    )
-    add_json(parser)
+    add = parser.add_argument
+    add("folder", metavar="NAME", help="the name of the environment and of its folder, such as my_env")
+    add("--gym", action="store_true", help="spaces, reset and step, as in Gymnasium, instead of tools for a model")
 
 
 def run(arguments: Namespace, output: Output) -> int:
@@ -31,7 +28,12 @@ def run(arguments: Namespace, output: Output) -> int:
     _check_free(folder)
     check_name(name)
     texts = files(name, "gym" if arguments.gym else "tools")
-    _write(folder, texts)
+    folder.mkdir(exist_ok=True)
+    for path, text in texts.items():
+        file = folder / path
+        file.parent.mkdir(exist_ok=True)
+        with file.open("x", encoding="utf-8", newline="\n") as stream:
+            stream.write(text)
     if arguments.json:
         output.document({"folder": str(folder), "id": f"{class_name(name)}-v0", "files": list(texts)})
         return OK
@@ -56,15 +58,6 @@ def _check_free(folder: Path) -> None:
         raise mistake(f"{folder} already exists, and init overwrites nothing. Choose another name, or remove it.")
     if not folder.parent.is_dir():
         raise mistake(f"Can't make {folder.name!r}: there is no folder {folder.parent}.")
-
-
-def _write(folder: Path, texts: dict[str, str]) -> None:
-    folder.mkdir(exist_ok=True)
-    for path, text in texts.items():
-        file = folder / path
-        file.parent.mkdir(exist_ok=True)
-        with file.open("x", encoding="utf-8", newline="\n") as opened:
-            opened.write(text)
 
 
 Kind = Literal["tools", "gym"]

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 CELL_LIMIT = 400
+_REDRAW_S = 0.1
 
 
 class Output:
@@ -91,11 +92,30 @@ class Output:
 
     @contextmanager
     def progress(self, label: str, total: int) -> Iterator[Callable[[int], None]]:
-        """Show a bar on stderr while the block runs, if that is a terminal. Yields a function of how much is done."""
+        """Show a bar on stderr while the block runs, if that is a terminal. Yields a function of how much is done.
+
+        The bar disappears when the block ends.
+        """
         if not self.stderr.isatty():
             yield lambda done: None
             return
-        with progress_bar(self.stderr, label, total) as advance:
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+        columns = TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
+        # Not redirected: Rich would read the colour codes that an environment prints.
+        screen = console(self.stderr)
+        bar = Progress(*columns, console=screen, transient=True, redirect_stdout=False, redirect_stderr=False)
+        task = bar.add_task(label, total=total)
+        due = 0.0
+
+        def advance(done: int) -> None:
+            nonlocal due
+            now = monotonic()
+            if now >= due or done >= total:
+                due = now + _REDRAW_S  # a redraw takes longer than a step of most environments
+                bar.update(task, completed=done)
+
+        with bar:
             yield advance
 
     def flush(self) -> None:
@@ -180,15 +200,7 @@ def printable(text: str, limit: int = LINE_LIMIT) -> str:
 
 def escape(character: str) -> str:
     r"""Return the character, or its escape if it is not printable."""
-    if character.isprintable():
-        return character
-    code = ord(character)
-    if code < 0x100:
-        return _SHORT.get(character) or f"\\x{code:02x}"
-    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
-
-
-_SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
+    return character if character.isprintable() else character.encode("unicode_escape").decode()
 
 
 def printable_repr(value: object, limit: int = LINE_LIMIT) -> str:
@@ -215,6 +227,8 @@ def error_message(error: BaseException) -> str:
 class EscapingBytes(io.BufferedIOBase):
     """Writes bytes as visible text to ``stream``; only newlines and tabs pass unchanged."""
 
+    name = "<escaped>"  # what ``repr`` of the text side shows
+
     def __init__(self, stream: TextIO) -> None:
         super().__init__()
         self._stream = stream
@@ -223,11 +237,6 @@ class EscapingBytes(io.BufferedIOBase):
         self._skipped = 0
         # Incremental: a character may arrive in two writes.
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="backslashreplace")
-
-    @property
-    def name(self) -> str:
-        """What ``repr`` of the text side shows."""
-        return "<escaped>"
 
     def writable(self) -> bool:
         return True
@@ -267,9 +276,8 @@ def escaping_stream(stream: TextIO) -> io.TextIOWrapper[EscapingBytes]:
     return io.TextIOWrapper(EscapingBytes(stream), "utf-8", errors="backslashreplace", newline="\n", write_through=True)
 
 
-# ── Tables and progress bars for a terminal, by Rich. All text must be printable already ──
+# ── Tables for a terminal, by Rich. All text must be printable already ──
 
-_REDRAW_S = 0.1
 _SHORT_CELL = 16
 
 
@@ -308,28 +316,6 @@ def print_table(
     for row in rows:
         table.add_row(*(Text(row[at]) for at in kept))
     screen.print(table)
-
-
-@contextmanager
-def progress_bar(stream: TextIO, label: str, total: int) -> Iterator[Callable[[int], None]]:
-    """Show a bar that disappears when the block ends. Yields a function of how much is done."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
-    # Not redirected: Rich would read the colour codes that an environment prints.
-    bar = Progress(*columns, console=console(stream), transient=True, redirect_stdout=False, redirect_stderr=False)
-    task = bar.add_task(label, total=total)
-    due = 0.0
-
-    def advance(done: int) -> None:
-        nonlocal due
-        now = monotonic()
-        if now >= due or done >= total:
-            due = now + _REDRAW_S  # a redraw takes longer than a step of most environments
-            bar.update(task, completed=done)
-
-    with bar:
-        yield advance
 
 
 # ── How commands end early: with one line and an exit code ──

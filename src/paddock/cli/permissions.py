@@ -10,7 +10,6 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from paddock.cli.output import FAILED, OK, Output, mistake
-from paddock.cli.program import add_json
 
 if TYPE_CHECKING:
     from paddock.package import Manifest
@@ -39,11 +38,9 @@ class Request:
 
 def add_arguments(parser: ArgumentParser) -> None:
     """The options of this command."""
-    parser.add_argument("target", metavar="TARGET", help=_TARGET)
-    parser.add_argument(
-        "other", metavar="OTHER", nargs="?", help="another version: show the difference; 1 if it is wider"
-    )
-    add_json(parser)
+    add = parser.add_argument
+    add("target", metavar="TARGET", help=_TARGET)
+    add("other", metavar="OTHER", nargs="?", help="another version: show the difference; 1 if it is wider")
 
 
 def run(arguments: Namespace, output: Output) -> int:

@@ -11,6 +11,7 @@ from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from importlib import import_module
 from typing import NamedTuple, NoReturn
 
+from paddock import __version__
 from paddock.cli.output import (
     BROKEN_PIPE,
     FAILED,
@@ -88,11 +89,10 @@ def _run(words: list[str], output: Output) -> int:
         parser.print_help()
         return OK
     module = import_module(f"paddock.cli.{command.module}")
-    shared = command.module != command.name
-    add_arguments = getattr(module, f"add_{command.name}_arguments" if shared else "add_arguments")
-    arguments = _parser(command, add_arguments).parse_args(words)
+    own = "" if command.module == command.name else f"_{command.name}"
+    arguments = _parser(command, getattr(module, f"add{own}_arguments", None)).parse_args(words)
     with _redirect_output(output, getattr(module, "PRINTED_LINES", None)):
-        code: int = getattr(module, f"run_{command.name}" if shared else "run")(arguments, output)
+        code: int = getattr(module, f"run{own}")(arguments, output)
     return code
 
 
@@ -121,19 +121,16 @@ class _Parser(ArgumentParser):
 
 def _parser(chosen: Command | None, add_arguments: Callable[[ArgumentParser], None] | None = None) -> ArgumentParser:
     parser = _Parser(prog="paddock", description=DESCRIPTION, epilog=EPILOG, allow_abbrev=False)
-    parser.add_argument("--version", action="version", version=f"paddock {_version()}")
+    parser.add_argument("--version", action="version", version=f"paddock {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command")
     for command in COMMANDS:
         own = commands.add_parser(command.name, help=command.help, description=command.help, allow_abbrev=False)
-        if command == chosen and add_arguments is not None:
-            add_arguments(own)
+        if command == chosen:
+            if add_arguments is not None:
+                add_arguments(own)
+            if own.get_default("json") is None:  # `check` has added it already, beside --sarif
+                add_json(own)
     return parser
-
-
-def _version() -> str:
-    from paddock import __version__
-
-    return __version__
 
 
 @contextmanager
@@ -155,10 +152,10 @@ def _redirect_output(output: Output, most_lines: int | None) -> Iterator[None]:
 
 
 class Command(NamedTuple):
-    """A command, with its help and the module that has its ``add_arguments(parser)`` and ``run(arguments, output)``.
+    """A command, with its help and the module that has its ``run(arguments, output)`` and ``add_arguments(parser)``.
 
-    In a module of another name they are called after the command: ``add_kill_arguments``, ``run_kill``. The module is
-    imported only when the command is chosen, so ``--help`` is quick.
+    The latter only if it has more than ``--json``. In a module of another name they are called after the command:
+    ``run_kill``, ``add_kill_arguments``. A module is imported only when its command is chosen, so ``--help`` is quick.
     """
 
     name: str
@@ -207,19 +204,20 @@ def add_deadline(parser: ArgumentParser) -> None:
     """``--deadline SECONDS``, for commands that call an environment."""
     parser.add_argument(
         "--deadline",
-        type=_seconds,
+        type=seconds,
         metavar="SECONDS",
         help="end a call into the environment that takes longer; without it, a slow call is only reported",
     )
 
 
-def _seconds(text: str) -> float:
+def seconds(text: str, *, below: float = 1e6, expected: str = "a number of seconds above 0") -> float:
+    """A type for seconds."""
     try:
         value = float(text)
     except ValueError:
         value = 0.0
-    if not 0 < value < 1e6:  # NaN too
-        raise ArgumentTypeError(f"{text[:_MAX_DIGITS]!r} is not a number of seconds above 0")
+    if not 0 < value < below:  # NaN too
+        raise ArgumentTypeError(f"{text[:_MAX_DIGITS]!r} is not {expected}")
     return value
 
 

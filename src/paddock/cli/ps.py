@@ -10,7 +10,6 @@ from typing import Any
 from urllib.parse import quote
 
 from paddock.cli.output import FAILED, OK, CommandFailed, Output, mistake
-from paddock.cli.program import add_json
 
 _LIMIT_S = 10.0
 _MOST_BYTES = 1 << 24
@@ -28,7 +27,6 @@ def add_server(parser: ArgumentParser, whose: str) -> None:
     parser.add_argument("--url", default=url, metavar="URL", help=f"the server (default {url})")
     parser.add_argument("--token", metavar="TOKEN", help=f"{whose} token (default: PADDOCK_TOKEN)")
     parser.add_argument("--ca", metavar="FILE", help="certificates to trust, PEM (default: the system's)")
-    add_json(parser)
 
 
 def run(arguments: Namespace, output: Output) -> int:
@@ -45,17 +43,14 @@ def run(arguments: Namespace, output: Output) -> int:
     words = ", ".join(f"{name.replace('_', ' ')}: {count}" for name, count in counts.items())
     output.line(f"{server.address} is {status}; {words}")
     if sessions:
-        output.table(_COLUMNS, [[_cell(row, name) for name in _FIELDS] for row in sessions])
+        # A process id is text, to be copied as it is, not a number with separators.
+        rows = [{**row, "pid": str(row.get("pid"))} for row in sessions]
+        output.table(_COLUMNS, [[row.get(name) for name in _FIELDS] for row in rows])
     return OK
 
 
 _FIELDS = ["session", "environment", "principal", "pid", "age_s", "idle_s", "waits_s", "replies", "connected"]
 _COLUMNS = ["session", "environment", "whose", "pid", "age s", "idle s", "waits s", "replies", "connected"]
-
-
-def _cell(row: dict[str, Any], name: str) -> object:
-    """Return a cell. A process id is text, to be copied as it is, not a number with separators."""
-    return str(row.get(name)) if name == "pid" else row.get(name)
 
 
 def add_kill_arguments(parser: ArgumentParser) -> None:

@@ -14,9 +14,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from paddock.cli.environment import find_modules_here
+from paddock.cli.environment import find_modules_here, open_env
 from paddock.cli.output import FAILED, OK, CommandFailed, Output, environment_code, error_message, mistake
-from paddock.cli.program import add_json
 from paddock.core.problem import kind
 from paddock.errors import PaddockError
 
@@ -43,14 +42,12 @@ class Row(NamedTuple):
 
 def add_arguments(parser: ArgumentParser) -> None:
     """The options of this command."""
-    parser.add_argument("traces", metavar="TRACES", help="a trace, such as traces.jsonl")
-    parser.add_argument(
-        "--rubric", required=True, metavar="MODULE:NAME", help="your rubric: a class, a function or an instance"
-    )
-    parser.add_argument("--out", metavar="FILE", help="write a trace with the new scores, which must not exist yet")
-    parser.add_argument("--env", metavar="TARGET", help="the environment that has the hidden fields of the tasks")
-    parser.add_argument("--isolation", metavar="KIND", help="as make(isolation=...), for --env")
-    add_json(parser)
+    add = parser.add_argument
+    add("traces", metavar="TRACES", help="a trace, such as traces.jsonl")
+    add("--rubric", required=True, metavar="MODULE:NAME", help="your rubric: a class, a function or an instance")
+    add("--out", metavar="FILE", help="write a trace with the new scores, which must not exist yet")
+    add("--env", metavar="TARGET", help="the environment that has the hidden fields of the tasks")
+    add("--isolation", metavar="KIND", help="as make(isolation=...), for --env")
 
 
 def run(arguments: Namespace, output: Output) -> int:
@@ -197,7 +194,6 @@ class HiddenTasks:
             )
             return None
         from paddock.agentic.tasks import Tasks
-        from paddock.cli.environment import open_env
 
         try:
             with open_env(name, isolation=self._isolation) as env:

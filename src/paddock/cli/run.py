@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from paddock.cli.environment import grant_all, open_env
 from paddock.cli.output import INTERRUPTED, OK, Output, mistake
-from paddock.cli.program import add_deadline, add_json, add_target, integer
+from paddock.cli.program import add_deadline, add_target, integer
 from paddock.core.problem import kind
 
 if TYPE_CHECKING:
@@ -21,31 +22,23 @@ MOST_ROWS = 20
 
 def add_arguments(parser: ArgumentParser) -> None:
     """The options of this command."""
+    add = parser.add_argument
     add_target(parser)
-    parser.add_argument("--episodes", type=integer(1), default=1, metavar="N", help="how many (default 1)")
-    parser.add_argument("--isolation", metavar="KIND", help="as make(isolation=...)")
-    parser.add_argument(
+    add("--episodes", type=integer(1), default=1, metavar="N", help="how many (default 1)")
+    add("--isolation", metavar="KIND", help="as make(isolation=...)")
+    add(
         "--policy",
         default="random",
         metavar="NAME",
         help="what acts: random (the default), or a file such as ./agent.py",
     )
-    parser.add_argument(
-        "--policy-isolation", metavar="KIND", help="the wall around an agent's file: sandbox (the default) … none"
-    )
-    parser.add_argument("--grant", action="store_true", help="grant a folder the permissions that it asks for")
-    parser.add_argument(
-        "--seed", type=integer(0), default=0, metavar="S", help="episode i is seeded with S + i (default 0)"
-    )
-    parser.add_argument(
-        "--max-episode-steps", type=integer(1), metavar="N", help="another time limit than the environment's own"
-    )
-    parser.add_argument(
-        "--kwargs", type=_object, default={}, metavar="JSON", help="arguments of the environment, as '{\"size\": 7}'"
-    )
-    parser.add_argument("--trace", metavar="FILE", help="write a trace of the episodes (docs/traces.md)")
+    add("--policy-isolation", metavar="KIND", help="the wall around an agent's file: sandbox (the default) … none")
+    add("--grant", action="store_true", help="grant a folder the permissions that it asks for")
+    add("--seed", type=integer(0), default=0, metavar="S", help="episode i is seeded with S + i (default 0)")
+    add("--max-episode-steps", type=integer(1), metavar="N", help="another time limit than the environment's own")
+    add("--kwargs", type=_object, default={}, metavar="JSON", help="arguments of the environment, as '{\"size\": 7}'")
+    add("--trace", metavar="FILE", help="write a trace of the episodes (docs/traces.md)")
     add_deadline(parser)
-    add_json(parser)
 
 
 def _object(text: str) -> dict[str, Any]:
@@ -60,7 +53,6 @@ def _object(text: str) -> dict[str, Any]:
 
 def run(arguments: Namespace, output: Output) -> int:
     """Play, then print the table."""
-    from paddock.cli.environment import grant_all, open_env
     from paddock.cli.episodes import open_policy, play
     from paddock.cli.watchdog import watch
 

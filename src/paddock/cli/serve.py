@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from argparse import ArgumentParser, Namespace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from paddock.cli.environment import find_modules_here
 from paddock.cli.output import OK, Output, error_message, mistake
-from paddock.cli.program import add_json, integer
+from paddock.cli.program import integer, seconds
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,58 +22,44 @@ if TYPE_CHECKING:
     from paddock.server.served_env import ServedEnv
     from paddock.server.settings import Settings
 
+_SECONDS = partial(seconds, below=float("inf"), expected="a positive number of seconds")
+
 
 def add_arguments(parser: ArgumentParser) -> None:
     """The options of this command."""
-    parser.add_argument("targets", nargs="+", metavar="TARGET", help="ids, folders with a paddock.toml, module:Id-v0 …")
-    parser.add_argument("--host", default="127.0.0.1", help="where to listen (default 127.0.0.1: this machine only)")
-    parser.add_argument("--port", type=integer(0), default=8000, metavar="N", help="default 8000; 0 takes a free one")
-    parser.add_argument("--uds", type=Path, metavar="PATH", help="listen on a unix socket instead")
-    parser.add_argument("--isolation", metavar="KIND", help="the wall: sandbox (default), landlock or auto")
-    parser.add_argument("--grant", action="store_true", help="grant folders the permissions that they ask for")
-    parser.add_argument(
-        "--processes", type=integer(1), metavar="N", help="that serve, on one port (default: one per core on Linux)"
-    )
-    parser.add_argument("--max-sessions", type=integer(1), default=256, metavar="N", help="default 256")
-    parser.add_argument(
+    add = parser.add_argument
+    add("targets", nargs="+", metavar="TARGET", help="ids, folders with a paddock.toml, module:Id-v0 …")
+    add("--host", default="127.0.0.1", help="where to listen (default 127.0.0.1: this machine only)")
+    add("--port", type=integer(0), default=8000, metavar="N", help="default 8000; 0 takes a free one")
+    add("--uds", type=Path, metavar="PATH", help="listen on a unix socket instead")
+    add("--isolation", metavar="KIND", help="the wall: sandbox (default), landlock or auto")
+    add("--grant", action="store_true", help="grant folders the permissions that they ask for")
+    add("--processes", type=integer(1), metavar="N", help="that serve, on one port (default: one per core on Linux)")
+    add("--max-sessions", type=integer(1), default=256, metavar="N", help="default 256")
+    add(
         "--sessions-each",
         type=integer(1),
         metavar="N",
         help="sessions per token (default: all for operators, half of the rest for other roles)",
     )
-    parser.add_argument(
+    add(
         "--sessions-reserved", type=integer(0), metavar="N", help="sessions reserved for operators (default: an eighth)"
     )
-    parser.add_argument("--deadline", type=_seconds, default=30.0, metavar="S", help="for one request (default 30)")
-    parser.add_argument("--token-file", type=Path, metavar="FILE", help="lines 'role token'; without a role: operator")
-    parser.add_argument(
-        "--allow-origin", action="append", default=[], metavar="URL", help="a web page that may connect"
-    )
-    parser.add_argument(
+    add("--deadline", type=_SECONDS, default=30.0, metavar="S", help="for one request (default 30)")
+    add("--token-file", type=Path, metavar="FILE", help="lines 'role token'; without a role: operator")
+    add("--allow-origin", action="append", default=[], metavar="URL", help="a web page that may connect")
+    add(
         "--allow-host",
         action="append",
         default=[],
         metavar="NAME",
         help="a name by which a proxy in front calls this server",
     )
-    parser.add_argument("--tls-cert", type=Path, metavar="FILE", help="PEM; needed to listen beyond this machine")
-    parser.add_argument("--tls-key", type=Path, metavar="FILE", help="the certificate's key, PEM")
-    parser.add_argument("--journal", type=Path, metavar="DIR", help="keep deterministic sessions across restarts")
-    parser.add_argument("--production", action="store_true", help="refuse reset, step and state on every path")
-    parser.add_argument(
-        "--wire", choices=["0.10", "0.3"], default="0.10", help="the version of OpenEnv's wire format (default 0.10)"
-    )
-    add_json(parser)
-
-
-def _seconds(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 0 < value < float("inf"):
-        raise ArgumentTypeError(f"{text!r} is not a positive number of seconds")
-    return value
+    add("--tls-cert", type=Path, metavar="FILE", help="PEM; needed to listen beyond this machine")
+    add("--tls-key", type=Path, metavar="FILE", help="the certificate's key, PEM")
+    add("--journal", type=Path, metavar="DIR", help="keep deterministic sessions across restarts")
+    add("--production", action="store_true", help="refuse reset, step and state on every path")
+    add("--wire", choices=["0.10", "0.3"], default="0.10", help="the version of OpenEnv's wire format (default 0.10)")
 
 
 def run(arguments: Namespace, output: Output) -> int:
@@ -86,7 +74,16 @@ def run(arguments: Namespace, output: Output) -> int:
     served = _load_environments(arguments)
 
     def ready(addresses: Sequence[Any]) -> None:
-        _tell(output, served, [url_of(address, secure=settings.tls_cert is not None) for address in addresses], fresh)
+        names = [one.name for one in served]
+        urls = [url_of(address, secure=settings.tls_cert is not None) for address in addresses]
+        if output.json:
+            output.document({"environments": names, "urls": urls, "token": fresh})
+        else:
+            for url in urls:
+                output.line(f"serving {', '.join(names)} on {url}")
+            if fresh is not None:
+                output.line(f"token {fresh}")
+        output.stdout.flush()
 
     try:
         serve(served, settings, tokens, when_ready=ready)
@@ -97,19 +94,14 @@ def run(arguments: Namespace, output: Output) -> int:
 
 
 def _load_environments(arguments: Namespace) -> list[ServedEnv]:
-    from paddock.cli.environment import find_modules_here
     from paddock.making.target import split_folder
     from paddock.server.served_env import prepare_envs
 
     if any(":" in target and split_folder(target) is None for target in arguments.targets):
         find_modules_here()
     try:
-        return prepare_envs(
-            arguments.targets,
-            arguments.isolation,
-            deadline_s=arguments.deadline,
-            grant=arguments.grant,
-        )
+        grant, deadline_s = arguments.grant, arguments.deadline
+        return prepare_envs(arguments.targets, arguments.isolation, deadline_s=deadline_s, grant=grant)
     except ModuleNotFoundError as error:  # nothing of the targets is imported here, only looked for
         raise mistake(f"can't serve: {error_message(error)}", "MODULE_NOT_FOUND") from error
 
@@ -171,15 +163,3 @@ def url_of(address: Any, *, secure: bool = False) -> str:
         return f"http+unix://{quote(address, safe='')}"
     host = f"[{address[0]}]" if ":" in address[0] else address[0]
     return f"{'https' if secure else 'http'}://{host}:{address[1]}"
-
-
-def _tell(output: Output, served: Sequence[ServedEnv], urls: list[str], token: str | None) -> None:
-    names = [one.name for one in served]
-    if output.json:
-        output.document({"environments": names, "urls": urls, "token": token})
-    else:
-        for url in urls:
-            output.line(f"serving {', '.join(names)} on {url}")
-        if token is not None:
-            output.line(f"token {token}")
-    output.stdout.flush()

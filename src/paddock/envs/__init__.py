@@ -5,26 +5,18 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-_HOMES = {
-    "CartPoleEnv": "paddock.envs.classic_control.cartpole",
-    "CartPoleVectorEnv": "paddock.envs.classic_control.cartpole",
-    "MountainCarEnv": "paddock.envs.classic_control.mountain_car",
-    "MountainCarVectorEnv": "paddock.envs.classic_control.mountain_car",
-    "Continuous_MountainCarEnv": "paddock.envs.classic_control.continuous_mountain_car",
-    "Continuous_MountainCarVectorEnv": "paddock.envs.classic_control.continuous_mountain_car",
-    "PendulumEnv": "paddock.envs.classic_control.pendulum",
-    "PendulumVectorEnv": "paddock.envs.classic_control.pendulum",
-    "AcrobotEnv": "paddock.envs.classic_control.acrobot",
-    "AcrobotVectorEnv": "paddock.envs.classic_control.acrobot",
-    "FrozenLakeEnv": "paddock.envs.toy_text.frozen_lake",
-    "FrozenLakeVectorEnv": "paddock.envs.toy_text.frozen_lake",
-    "CliffWalkingEnv": "paddock.envs.toy_text.cliffwalking",
-    "CliffWalkingVectorEnv": "paddock.envs.toy_text.cliffwalking",
-    "TaxiEnv": "paddock.envs.toy_text.taxi",
-    "TaxiVectorEnv": "paddock.envs.toy_text.taxi",
-    "BlackjackEnv": "paddock.envs.toy_text.blackjack",
-    "BlackjackVectorEnv": "paddock.envs.toy_text.blackjack",
+MODULES = {
+    "CartPole": "paddock.envs.classic_control.cartpole",
+    "MountainCar": "paddock.envs.classic_control.mountain_car",
+    "Continuous_MountainCar": "paddock.envs.classic_control.continuous_mountain_car",
+    "Pendulum": "paddock.envs.classic_control.pendulum",
+    "Acrobot": "paddock.envs.classic_control.acrobot",
+    "FrozenLake": "paddock.envs.toy_text.frozen_lake",
+    "CliffWalking": "paddock.envs.toy_text.cliffwalking",
+    "Taxi": "paddock.envs.toy_text.taxi",
+    "Blackjack": "paddock.envs.toy_text.blackjack",
 }
+_HOMES = {f"{name}{form}": home for name, home in MODULES.items() for form in ("Env", "VectorEnv")}
 __all__ = list(_HOMES)
 
 

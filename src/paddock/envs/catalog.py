@@ -6,10 +6,11 @@ from typing import Any
 
 from paddock.core.registry import registry
 from paddock.core.spec import EnvSpec
+from paddock.envs import MODULES
 
 
-def _built_in(id: str, module: str, name: str, **fields: Any) -> EnvSpec:
-    home = f"paddock.envs.{module}:{name}"
+def _built_in(id: str, name: str, **fields: Any) -> EnvSpec:
+    home = f"{MODULES[name]}:{name}"
     return EnvSpec(id, f"{home}Env", vector_entry_point=f"{home}VectorEnv", **fields)
 
 
@@ -18,50 +19,26 @@ def _agentic(id: str, module: str, **fields: Any) -> EnvSpec:
 
 
 BUILT_IN = [
-    _built_in("CartPole-v0", "classic_control.cartpole", "CartPole", max_episode_steps=200, reward_threshold=195.0),
-    _built_in("CartPole-v1", "classic_control.cartpole", "CartPole", max_episode_steps=500, reward_threshold=475.0),
+    _built_in("CartPole-v0", "CartPole", max_episode_steps=200, reward_threshold=195.0),
+    _built_in("CartPole-v1", "CartPole", max_episode_steps=500, reward_threshold=475.0),
+    _built_in("MountainCar-v0", "MountainCar", max_episode_steps=200, reward_threshold=-110.0),
+    _built_in("MountainCarContinuous-v0", "Continuous_MountainCar", max_episode_steps=999, reward_threshold=90.0),
+    _built_in("Pendulum-v1", "Pendulum", max_episode_steps=200),
+    _built_in("Acrobot-v1", "Acrobot", max_episode_steps=500, reward_threshold=-100.0),
+    _built_in("FrozenLake-v1", "FrozenLake", kwargs={"map_name": "4x4"}, max_episode_steps=100, reward_threshold=0.70),
     _built_in(
-        "MountainCar-v0", "classic_control.mountain_car", "MountainCar", max_episode_steps=200, reward_threshold=-110.0
+        "FrozenLake8x8-v1", "FrozenLake", kwargs={"map_name": "8x8"}, max_episode_steps=200, reward_threshold=0.85
     ),
-    _built_in(
-        "MountainCarContinuous-v0",
-        "classic_control.continuous_mountain_car",
-        "Continuous_MountainCar",
-        max_episode_steps=999,
-        reward_threshold=90.0,
-    ),
-    _built_in("Pendulum-v1", "classic_control.pendulum", "Pendulum", max_episode_steps=200),
-    _built_in("Acrobot-v1", "classic_control.acrobot", "Acrobot", max_episode_steps=500, reward_threshold=-100.0),
-    _built_in(
-        "FrozenLake-v1",
-        "toy_text.frozen_lake",
-        "FrozenLake",
-        kwargs={"map_name": "4x4"},
-        max_episode_steps=100,
-        reward_threshold=0.70,
-    ),
-    _built_in(
-        "FrozenLake8x8-v1",
-        "toy_text.frozen_lake",
-        "FrozenLake",
-        kwargs={"map_name": "8x8"},
-        max_episode_steps=200,
-        reward_threshold=0.85,
-    ),
-    _built_in("CliffWalking-v1", "toy_text.cliffwalking", "CliffWalking"),
-    _built_in("CliffWalkingSlippery-v1", "toy_text.cliffwalking", "CliffWalking", kwargs={"is_slippery": True}),
-    _built_in("Taxi-v4", "toy_text.taxi", "Taxi", max_episode_steps=200, reward_threshold=8),
-    _built_in("Blackjack-v1", "toy_text.blackjack", "Blackjack", kwargs={"sab": True, "natural": False}),
+    _built_in("CliffWalking-v1", "CliffWalking"),
+    _built_in("CliffWalkingSlippery-v1", "CliffWalking", kwargs={"is_slippery": True}),
+    _built_in("Taxi-v4", "Taxi", max_episode_steps=200, reward_threshold=8),
+    _built_in("Blackjack-v1", "Blackjack", kwargs={"sab": True, "natural": False}),
     # Gymnasium's JAX environments: the same worlds, so the same kernels. See docs/differences.md for what differs.
-    _built_in(
-        "phys2d/CartPole-v0", "classic_control.cartpole", "CartPole", max_episode_steps=200, reward_threshold=195.0
-    ),
-    _built_in(
-        "phys2d/CartPole-v1", "classic_control.cartpole", "CartPole", max_episode_steps=500, reward_threshold=475.0
-    ),
-    _built_in("phys2d/Pendulum-v0", "classic_control.pendulum", "Pendulum", max_episode_steps=200),
-    _built_in("tabular/Blackjack-v0", "toy_text.blackjack", "Blackjack", kwargs={"sab": True, "natural": False}),
-    _built_in("tabular/CliffWalking-v0", "toy_text.cliffwalking", "CliffWalking"),
+    _built_in("phys2d/CartPole-v0", "CartPole", max_episode_steps=200, reward_threshold=195.0),
+    _built_in("phys2d/CartPole-v1", "CartPole", max_episode_steps=500, reward_threshold=475.0),
+    _built_in("phys2d/Pendulum-v0", "Pendulum", max_episode_steps=200),
+    _built_in("tabular/Blackjack-v0", "Blackjack", kwargs={"sab": True, "natural": False}),
+    _built_in("tabular/CliffWalking-v0", "CliffWalking"),
     # For language models. Their limits are on tool calls, of which an agent that goes astray would never have enough.
     _agentic("paddock/Echo", "echo:Echo", kwargs={"turns": 1}),
     _agentic("paddock/Wordle", "wordle:Wordle", max_episode_steps=30),

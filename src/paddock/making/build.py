@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from copy import deepcopy
 from dataclasses import fields, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from paddock.core.env import Env
 from paddock.core.problem import kind, warn_user
@@ -19,9 +19,6 @@ from paddock.errors import InvalidSpec, PlanError, PluginError, RegistrationErro
 from paddock.making.options import LaneOptions
 from paddock.making.plan import Isolation, Plan, WrapperLike, as_wrapper_spec, choose_wall
 from paddock.making.target import Target
-
-if TYPE_CHECKING:
-    pass
 
 # Gymnasium's specs name its modules; the class names are the same here, the modules are not.
 _OURS = {
@@ -37,7 +34,7 @@ def build(plan: Plan) -> Env[Any, Any] | VectorEnv[Any, Any, Any]:
         return _build_remote(plan)
     if plan.num_envs is None:
         return build_one(plan) if plan.isolation == "none" else _build_in_worker(plan)
-    return _LANES[plan.backend](plan, plan.num_envs)
+    return with_vector_spec(_LANES[plan.backend](plan, plan.num_envs), plan, plan.num_envs)
 
 
 def build_one(plan: Plan) -> Env[Any, Any]:
@@ -110,9 +107,8 @@ def _build_in_worker(plan: Plan) -> Env[Any, Any]:
         from paddock.making.payload import pack
         from paddock.making.walls import walled_env
 
-        sent, spec = pack(plan), plan.target.spec
-        ordered = spec is None or spec.order_enforce
-        walled = walled_env(sent, plan.wall, ordered=ordered)
+        spec = plan.target.spec
+        walled = walled_env(pack(plan), plan.wall, ordered=spec is None or spec.order_enforce)
         walled.spec = _outside_spec(plan, walled.spec)
         return walled
     from paddock.hosting.client import HostedEnv
@@ -171,8 +167,7 @@ def _build_processes(plan: Plan, num_envs: int) -> VectorEnv[Any, Any, Any]:
 
         sent = pack(plan)
         lane = sent.what
-        launcher = walled_launcher(sent, plan.wall)
-        wall = {"launcher": launcher, "wall": WallRules.of(plan.wall)}
+        wall = {"launcher": walled_launcher(sent, plan.wall), "wall": WallRules.of(plan.wall)}
     env = ProcessVectorEnv(
         [lane] * num_envs,
         workers=lanes.workers,
@@ -186,31 +181,21 @@ def _build_processes(plan: Plan, num_envs: int) -> VectorEnv[Any, Any, Any]:
     )
     if plan.wall is not None:
         env.lane_spec = _outside_spec(plan, env.lane_spec)
-    return with_vector_spec(env, plan, num_envs)
+    return env
 
 
-def _build_loop(plan: Plan, num_envs: int) -> VectorEnv[Any, Any, Any]:
-    from paddock.vector.loop import SyncVectorEnv
+def _build_here(plan: Plan, num_envs: int) -> VectorEnv[Any, Any, Any]:
+    """Lanes of this process, stepped in a loop or by threads."""
+    lanes, makers = plan.lanes, [partial(build_one, plan)] * num_envs
+    how: dict[str, Any] = {"copy": lanes.copy, "autoreset_mode": lanes.autoreset, "on_fault": lanes.on_fault}
+    if plan.backend == "loop":
+        from paddock.vector.loop import SyncVectorEnv
 
-    lanes, lane = plan.lanes, partial(build_one, plan)
-    env = SyncVectorEnv([lane] * num_envs, lanes.copy, autoreset_mode=lanes.autoreset, on_fault=lanes.on_fault)
-    return with_vector_spec(env, plan, num_envs)
-
-
-def _build_threads(plan: Plan, num_envs: int) -> VectorEnv[Any, Any, Any]:
+        return SyncVectorEnv(makers, **how)
     from paddock.sources.mujoco_lanes import mujoco_lanes
     from paddock.vector.threads import ThreadVectorEnv
 
-    lanes = plan.lanes
-    env = ThreadVectorEnv(
-        [partial(build_one, plan)] * num_envs,
-        lanes.copy,
-        autoreset_mode=lanes.autoreset,
-        on_fault=lanes.on_fault,
-        threads=lanes.threads,
-        recogniser=mujoco_lanes,
-    )
-    return with_vector_spec(env, plan, num_envs)
+    return ThreadVectorEnv(makers, **how, threads=lanes.threads, recogniser=mujoco_lanes)
 
 
 def _build_ale(plan: Plan, num_envs: int) -> VectorEnv[Any, Any, Any]:
@@ -219,7 +204,7 @@ def _build_ale(plan: Plan, num_envs: int) -> VectorEnv[Any, Any, Any]:
     spec, kwargs = _spec_and_kwargs(plan)
     lanes = plan.lanes
     how = {"num_envs": num_envs, "autoreset_mode": lanes.autoreset, "threads": lanes.threads}
-    return with_vector_spec(_construct(AtariLanes, spec, {**kwargs, **how}, VectorEnv), plan, num_envs)
+    return _construct(AtariLanes, spec, {**kwargs, **how}, VectorEnv)  # type: ignore[no-any-return]
 
 
 def _build_compiled(plan: Plan, num_envs: int) -> VectorEnv[Any, Any, Any]:
@@ -246,7 +231,7 @@ def _build_compiled(plan: Plan, num_envs: int) -> VectorEnv[Any, Any, Any]:
             f"{spec.id!r}: metadata['autoreset_mode'] is {mode!r}, expected an AutoresetMode; "
             f"wrappers will take it for NEXT_STEP."
         )
-    return with_vector_spec(env, plan, num_envs)
+    return env  # type: ignore[no-any-return]
 
 
 def _as_arguments(lanes: LaneOptions) -> dict[str, Any]:
@@ -282,8 +267,8 @@ def _predicted_spec(plan: Plan) -> EnvSpec:
 
 
 _LANES = {
-    "loop": _build_loop,
-    "threads": _build_threads,
+    "loop": _build_here,
+    "threads": _build_here,
     "ale": _build_ale,
     "compiled": _build_compiled,
     "processes": _build_processes,

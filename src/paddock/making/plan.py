@@ -154,31 +154,18 @@ def plan(
 ) -> Plan:
     """Decide how to build a located target. PlanError says which two wishes clash, and how to resolve it."""
     _check_options(target, remote, max_episode_steps, wrappers, lanes)
-    _check_count(num_envs)
     wall: Policy | None = None
-    if target.kind == "url":
-        check_remote(
-            target,
-            remote,
-            num_envs=num_envs,
-            isolation=isolation,
-            backend=backend,
-            validate=validate,
-            max_episode_steps=max_episode_steps,
-            wrappers=wrappers,
-            env_kwargs=env_kwargs or {},
-        )
-        tier: Tier = "remote"
-        resolved: Backend = "one" if num_envs is None else "remote"
-    else:
+    tier: Tier = "remote"
+    resolved: Backend = "one" if num_envs is None else "remote"
+    if target.kind != "url":
         target, num_envs, isolation, backend = _without_lane_arguments(target, num_envs, isolation, backend)
         wall = choose_wall(target, isolation)
-        tier = tier_of(isolation, wall)
-        _check_count(num_envs)
+        tier = wall.tier if wall is not None else "process" if isolation == "process" else "none"
+    if num_envs is not None and (type(num_envs) is not int or num_envs < 1):
+        raise PlanError(f"num_envs={num_envs!r}: expected how many lanes, at least 1.")
+    if target.kind != "url":
         resolved = _resolve_backend(target, num_envs, tier, backend, wrappers, max_episode_steps, render_mode)
-    if lanes is not None:
-        lanes.check(resolved)
-    return Plan(
+    decided = Plan(
         target=target,
         num_envs=num_envs,
         isolation=tier,
@@ -193,14 +180,15 @@ def plan(
         lanes=lanes or LaneOptions(),
         remote=remote,
     )
+    if target.kind == "url":
+        _check_remote(decided, isolation, backend)
+    if lanes is not None:
+        lanes.check(resolved)
+    return decided
 
 
 def _check_options(
-    target: Target,
-    remote: RemoteOptions | None,
-    max_episode_steps: int | None,
-    wrappers: Any,
-    lanes: LaneOptions | None,
+    target: Target, remote: RemoteOptions | None, limit: int | None, wrappers: Any, lanes: LaneOptions | None
 ) -> None:
     if target.kind == "package":
         raise PlanError(
@@ -209,7 +197,6 @@ def _check_options(
         )
     if remote is not None and target.kind != "url":
         raise PlanError(f"remote= is for servers, and {target.text!r} runs on this machine. Drop remote=.")
-    limit = max_episode_steps
     if limit is not None and (type(limit) is not int or (limit <= 0 and limit != -1)):
         raise PlanError(f"max_episode_steps={limit!r}: expected a positive number, or -1 for no limit.")
     alone = isinstance(wrappers, (str, WrapperSpec)) or not hasattr(wrappers, "__iter__")
@@ -237,11 +224,6 @@ def _without_lane_arguments(
         else:
             backend = "threads" if steps_in_threads(target, (), None) else "loop"
     return target, num_envs, isolation, backend
-
-
-def _check_count(num_envs: int | None) -> None:
-    if num_envs is not None and (type(num_envs) is not int or num_envs < 1):
-        raise PlanError(f"num_envs={num_envs!r}: expected how many lanes, at least 1.")
 
 
 def _resolve_backend(
@@ -318,13 +300,6 @@ def choose_wall(target: Target, isolation: Isolation) -> Policy | None:
         f"isolation={isolation!r} is not one of 'none', 'process', 'landlock', 'sandbox', 'auto', nor a "
         f"paddock.Policy. Use 'sandbox' for code that you do not trust."
     )
-
-
-def tier_of(isolation: Isolation, wall: Policy | None) -> Tier:
-    """Name the tier."""
-    if wall is not None:
-        return wall.tier
-    return "process" if isolation == "process" else "none"
 
 
 def _default_wall(target: Target, tier: str) -> Policy:
@@ -443,25 +418,14 @@ def redirect_to_envpool(
     return Target(f"envpool:{task}", "source", module="envpool", id=task), "auto"
 
 
-def check_remote(
-    target: Target,
-    remote: RemoteOptions | None,
-    *,
-    num_envs: int | None,
-    isolation: Isolation,
-    backend: str,
-    validate: bool | None,
-    max_episode_steps: int | None,
-    wrappers: Sequence[WrapperLike],
-    env_kwargs: dict[str, Any],
-) -> None:
+def _check_remote(plan: Plan, isolation: Isolation, backend: str) -> None:
     """Raise PlanError for what only whoever runs the server can decide."""
     from paddock.hosting.remote_address import parse_address  # when first used: most targets are here
     from paddock.hosting.values import to_wire
 
-    if remote is not None and not isinstance(remote, RemoteOptions):
-        raise PlanError(f"remote={type(remote).__name__}: expected paddock.RemoteOptions(...).")
-    options = remote or RemoteOptions()
+    target, options = plan.target, RemoteOptions() if plan.remote is None else plan.remote
+    if not isinstance(options, RemoteOptions):
+        raise PlanError(f"remote={type(options).__name__}: expected paddock.RemoteOptions(...).")
     options.check()
     assert target.url is not None
     parse_address(target.url, token=options.token, insecure=options.insecure, environ={})
@@ -472,23 +436,26 @@ def check_remote(
         )
     if backend != "auto":
         raise PlanError(f"backend={backend!r} can't be used with {target.text!r}: the server chooses it. Drop backend.")
-    if validate is not None or max_episode_steps is not None:
-        name = "validate" if validate is not None else "max_episode_steps"
+    if plan.validate is not None or plan.max_episode_steps is not None:
+        name = "validate" if plan.validate is not None else "max_episode_steps"
         raise PlanError(
             f"{name}= can't be used with {target.text!r}: the server decides about its episodes. For a shorter limit "
             f"here: wrappers=[paddock.wrappers.TimeLimit.wrapper_spec(max_episode_steps=n)]."
         )
-    if num_envs is not None and wrappers:
+    if plan.num_envs is not None and plan.wrappers:
         raise PlanError(
             "wrappers= go around each lane, and these lanes are on the server. Wrap the result of make() with one of "
             "paddock.wrappers.vector."
         )
-    if "token" in env_kwargs and parse_address(target.url, token=options.token, insecure=True).authorization is None:
+    if (
+        "token" in plan.env_kwargs
+        and parse_address(target.url, token=options.token, insecure=True).authorization is None
+    ):
         raise PlanError(
             "token= would go to the environment as one of its arguments. The server's token goes into "
             "remote=paddock.RemoteOptions(token=...), the URL's user part, or the variable PADDOCK_TOKEN."
         )
-    for name, value in env_kwargs.items():
+    for name, value in plan.env_kwargs.items():
         try:
             to_wire(value, [], name=name)
         except NotTransferable as error:

@@ -13,17 +13,9 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from paddock.core.env import Info
-from paddock.envs.classic_control.classic_env import (
-    Array,
-    ClassicControlEnv,
-    Constant,
-    clip,
-    continuable,
-    freeze,
-    own_constants,
-)
+from paddock.envs.classic_control.classic_env import Array, ClassicControlEnv, clip, continuable
 from paddock.errors import InvalidBound
-from paddock.kernels import Kernel, KernelVectorEnv, cos32, f32, power, sin32
+from paddock.kernels import Kernel, KernelEnv, KernelVectorEnv, cos32, f32, power, sin32
 from paddock.spaces import Box, Discrete
 
 GRAVITY = 9.8
@@ -162,7 +154,6 @@ def wrap(angle: float) -> float:
 
 
 def observe(state: State, params: Params) -> tuple[float, float, float, float, float, float]:
-    """Cosine and sine of each angle, and the speeds."""
     a, b = state.theta1, state.theta2
     if state.single:
         return cos32(a), sin32(a), cos32(b), sin32(b), state.speed1, state.speed2
@@ -170,7 +161,6 @@ def observe(state: State, params: Params) -> tuple[float, float, float, float, f
 
 
 def observation_space(params: Params) -> Box:
-    """Unit squares, and the speeds' limits."""
     high = np.array([1.0, 1.0, 1.0, 1.0, params.MAX_VEL_1, params.MAX_VEL_2], dtype=np.float32)
     return Box(-high, high, dtype=np.float32)
 
@@ -202,6 +192,31 @@ KERNEL = Kernel(
     configure=configure,
     valid=continuable,
 )
+
+
+class Constant:
+    """A kernel's parameter that is an attribute of the class as well; its default is in the class's ``constants``.
+
+    Read on the class it is the default; on an environment, that environment's own value. A subclass that defines the
+    name again changes the default of its environments.
+    """
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, env: KernelEnv | None, owner: Any = None) -> Any:
+        return owner.constants[self.name] if env is None else self.read(env._params)
+
+    def __set__(self, env: KernelEnv, value: Any) -> None:
+        env.set_params(env.kernel.replace_params(env._params, self.to_params(value)))
+
+    def read(self, params: Any) -> Any:
+        """The attribute's value, from the params."""
+        return getattr(params, self.name)
+
+    def to_params(self, value: Any) -> dict[str, Any]:
+        """The params that change when the attribute is set."""
+        return {self.name: value}
 
 
 class Torques(Constant):
@@ -237,6 +252,7 @@ class AcrobotEnv(ClassicControlEnv):
     LINK_COM_POS_1, LINK_COM_POS_2, LINK_MOI = Constant(), Constant(), Constant()
     MAX_VEL_1, MAX_VEL_2 = Constant(), Constant()
     AVAIL_TORQUE, book_or_nips = Torques(), Equations()
+    state_size = 4
     SCREEN_DIM = 500
     actions_num = ACTIONS
     action_arrow: Any = None
@@ -244,7 +260,11 @@ class AcrobotEnv(ClassicControlEnv):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        cls.constants = own_constants(cls)
+        own = {name: vars(cls)[name] for name in cls.constants if name in vars(cls)}
+        own = {name: value for name, value in own.items() if not hasattr(value, "__get__")}
+        for name in own:
+            delattr(cls, name)  # it would hide the Constant
+        cls.constants = {**cls.constants, **own}
 
     def __init__(self, render_mode: str | None = None) -> None:
         super().__init__(render_mode, **self.constants)
@@ -253,17 +273,12 @@ class AcrobotEnv(ClassicControlEnv):
         observation, info = super().reset(seed=seed, options=options)
         return (self._get_ob() if options else observation), info
 
-    @property
-    def state(self) -> Array | None:
-        """Two angles, two speeds, read-only; assign to it to move the arm. float32[4] until a step, then float64[4]."""
-        state = self.kernel_state
-        return None if state is None else freeze(state[:4], np.float32 if state.single else np.float64)
+    def _state_dtype(self, state: Any) -> Any:
+        return np.float32 if state.single else np.float64
 
-    @state.setter
-    def state(self, values: Any) -> None:
+    def _state_of(self, values: Any) -> State:
         theta1, theta2, speed1, speed2 = map(float, values)
-        single = getattr(values, "dtype", None) == np.float32
-        self.kernel_state = State(theta1, theta2, speed1, speed2, single)
+        return State(theta1, theta2, speed1, speed2, getattr(values, "dtype", None) == np.float32)
 
     def _get_ob(self) -> Any:
         return self._to_observation(observe(self.kernel_state, self._params))
@@ -280,8 +295,6 @@ class AcrobotEnv(ClassicControlEnv):
 
 
 class AcrobotVectorEnv(KernelVectorEnv):
-    """Acrobot in n lanes."""
-
     env_type = AcrobotEnv
 
     def reset(self, *, seed: int | Sequence[int | None] | None = None, options: Info | None = None) -> tuple[Any, Info]:

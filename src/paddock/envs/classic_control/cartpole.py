@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from paddock.envs.classic_control.classic_env import Array, ClassicControlEnv, continuable, freeze
+from paddock.envs.classic_control.classic_env import ClassicControlEnv, continuable
 from paddock.kernels import Kernel, KernelVectorEnv
 from paddock.spaces import Box, Discrete
 
@@ -113,6 +113,7 @@ class CartPoleEnv(ClassicControlEnv):
 
     kernel = KERNEL
     metadata = {"render_modes": ["human", "rgb_array"], "render_fps": 50}
+    state_size = 4
     screen_width = 600
     screen_height = 400
 
@@ -120,16 +121,9 @@ class CartPoleEnv(ClassicControlEnv):
         rewards = {"reward_standing": 0.0, "reward_falling": -1.0, "reward_fallen": -1.0} if sutton_barto_reward else {}
         super().__init__(render_mode, **rewards)
 
-    @property
-    def state(self) -> Array | None:
-        """Position and velocity of cart and pole: float64[4], read-only; assign to it to move them."""
-        state = self.kernel_state
-        return None if state is None else freeze(state[:4])
-
-    @state.setter
-    def state(self, values: Any) -> None:
+    def _state_of(self, values: Any) -> State:
         x, x_dot, theta, theta_dot = map(float, values)
-        self.kernel_state = State(x, x_dot, theta, theta_dot, False)
+        return State(x, x_dot, theta, theta_dot, False)
 
     @property
     def steps_beyond_terminated(self) -> int | None:
@@ -164,6 +158,4 @@ class CartPoleEnv(ClassicControlEnv):
 
 
 class CartPoleVectorEnv(KernelVectorEnv):
-    """CartPole in n lanes."""
-
     env_type = CartPoleEnv

@@ -32,12 +32,38 @@ def clip(value: float, low: float, high: float) -> float:
 
 
 class ClassicControlEnv(KernelEnv):
-    """A kernel whose first state is drawn between bounds that ``reset(options=...)`` may set for one episode."""
+    """A kernel whose first state is drawn between bounds that ``reset(options=...)`` may set for one episode.
 
+    ``state`` is Gymnasium's: the first ``state_size`` numbers of the kernel's.
+    """
+
+    state_size: ClassVar[int]
     start_options: ClassVar[tuple[str, ...]] = ("low", "high")
     screen: Any = None
     clock: Any = None
     isopen = True
+
+    @property
+    def state(self) -> Array | None:
+        """The numbers of the state, read-only; assign others to go on from there. None before the first reset."""
+        state = self.kernel_state
+        if state is None:
+            return None
+        # A copy that refuses writes: one into it would not reach the environment.
+        array = np.array(state[: self.state_size], self._state_dtype(state))
+        array.flags.writeable = False
+        return array
+
+    @state.setter
+    def state(self, values: Any) -> None:
+        self.kernel_state = self._state_of(values)
+
+    def _state_dtype(self, state: Any) -> Any:
+        return np.float64
+
+    def _state_of(self, values: Any) -> Any:
+        """The kernel's state for numbers that were assigned."""
+        raise NotImplementedError
 
     def _start_params(self, options: Info | None) -> Any:
         chosen = {name: options[name] for name in self.start_options if name in options} if options else {}
@@ -52,44 +78,3 @@ class ClassicControlEnv(KernelEnv):
     def _start_bounds(self, start: Any) -> list[tuple[float, float]]:
         """The ranges that ``initial`` will draw from."""
         return [(start.low, start.high)]
-
-
-def freeze(values: Any, dtype: Any = np.float64) -> Array:
-    """Copy values into an array that refuses writes: a write into the copy would not reach the environment."""
-    array = np.array(values, dtype=dtype)
-    array.flags.writeable = False
-    return array
-
-
-class Constant:
-    """A kernel's parameter that is an attribute of the class as well; its default is in the class's ``constants``.
-
-    Read on the class it is the default; on an environment, that environment's own value. A subclass that defines the
-    name again changes the default of its environments.
-    """
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self.name = name
-
-    def __get__(self, env: KernelEnv | None, owner: Any = None) -> Any:
-        return owner.constants[self.name] if env is None else self.read(env._params)
-
-    def __set__(self, env: KernelEnv, value: Any) -> None:
-        env.set_params(env.kernel.replace_params(env._params, self.to_params(value)))
-
-    def read(self, params: Any) -> Any:
-        """The attribute's value, from the params."""
-        return getattr(params, self.name)
-
-    def to_params(self, value: Any) -> dict[str, Any]:
-        """The params that change when the attribute is set."""
-        return {self.name: value}
-
-
-def own_constants(owner: Any) -> dict[str, Any]:
-    """The constants of a class, with the values that it defines itself, which no longer hide the Constants."""
-    own = {name: vars(owner)[name] for name in owner.constants if name in vars(owner)}
-    own = {name: value for name, value in own.items() if not hasattr(value, "__get__")}
-    for name in own:
-        delattr(owner, name)
-    return {**owner.constants, **own}

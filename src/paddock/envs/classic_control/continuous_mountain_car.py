@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from paddock.envs.classic_control.classic_env import Array, ClassicControlEnv, continuable, freeze
-from paddock.envs.classic_control.mountain_car import observed_bounds
+from paddock.envs.classic_control.classic_env import continuable
+from paddock.envs.classic_control.mountain_car import HillEnv, observation_space, observe, observed_bounds
 from paddock.kernels import Kernel, KernelVectorEnv, f32, power
 from paddock.spaces import Box
 
@@ -104,18 +104,7 @@ def limit(value: float, kind: int, low: float, high: float) -> tuple[float, int]
     return value, kind
 
 
-def observe(state: State, params: Params) -> tuple[float, float]:
-    """All of the state."""
-    return state.position, state.velocity
-
-
-def observation_space(params: Params) -> Box:
-    """As far as the track and the car go."""
-    return Box(*observed_bounds(params), dtype=np.float32)
-
-
 def action_space(params: Params) -> Box:
-    """One throttle."""
     return Box(params.min_action, params.max_action, shape=(1,), dtype=np.float32)
 
 
@@ -125,66 +114,29 @@ def valid(state: State, params: Params) -> bool:
 
 
 KERNEL = Kernel(
-    initial,
-    step,
-    observe,
-    params=Params(),
-    observation_space=observation_space,
-    action_space=action_space,
-    valid=valid,
+    initial, step, observe, params=Params(), observation_space=observation_space, action_space=action_space, valid=valid
 )
 
 
-class Continuous_MountainCarEnv(ClassicControlEnv):  # noqa: N801 - Gymnasium's name
+class Continuous_MountainCarEnv(HillEnv):  # noqa: N801 - Gymnasium's name
     """Throttle between -1 and 1; effort costs a tenth of its square, and the flag is worth 100."""
 
     kernel = KERNEL
-    metadata = {"render_modes": ["human", "rgb_array"], "render_fps": 30}
-    screen_width = 600
-    screen_height = 400
 
     def __init__(self, render_mode: str | None = None, goal_velocity: float = 0) -> None:
         super().__init__(render_mode, goal_velocity=goal_velocity)
         self.low_state, self.high_state = observed_bounds(self._params)
 
-    @property
-    def state(self) -> Array | None:
-        """Position and velocity, read-only; assign to it to move the car. float64[2] until a step, then float32[2]."""
-        state = self.kernel_state
-        if state is None:
-            return None
-        return freeze(state[:2], np.float32 if state.kind == SINGLE else np.float64)
+    def _state_dtype(self, state: Any) -> Any:
+        return np.float32 if state.kind == SINGLE else np.float64
 
-    @state.setter
-    def state(self, values: Any) -> None:
+    def _state_of(self, values: Any) -> State:
+        """Of the kind that NumPy would calculate in."""
         position, velocity = values
-        self.kernel_state = State(float(position), float(velocity), kind_of(position, velocity))
-
-    def _height(self, xs: Any) -> Any:
-        return np.sin(3 * xs) * 0.45 + 0.55
-
-    def paint(self) -> Any:
-        from paddock.envs.drawing.classic_control import paint_mountain_car
-
-        state, params = self.kernel_state, self._params
-        return paint_mountain_car(
-            state.position,
-            min_position=params.min_position,
-            max_position=params.max_position,
-            goal_position=params.goal_position,
-        )
-
-
-def kind_of(position: Any, velocity: Any) -> int:
-    """How NumPy would calculate with a state that was assigned."""
-    types = {type(position), type(velocity)}
-    if types <= {int, float}:
-        return PYTHON
-    return SINGLE if types == {np.float32} else DOUBLE
+        types = {type(position), type(velocity)}
+        kind = PYTHON if types <= {int, float} else SINGLE if types == {np.float32} else DOUBLE
+        return State(float(position), float(velocity), kind)
 
 
 class Continuous_MountainCarVectorEnv(KernelVectorEnv):  # noqa: N801
-    """MountainCarContinuous in n lanes."""
-
-    kernel = KERNEL
     env_type = Continuous_MountainCarEnv

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from paddock.envs.classic_control.classic_env import Array, ClassicControlEnv, clip, continuable, freeze
+from paddock.envs.classic_control.classic_env import Array, ClassicControlEnv, clip, continuable
 from paddock.kernels import Kernel, KernelVectorEnv
 from paddock.spaces import Box, Discrete
 
@@ -50,13 +50,11 @@ def step(state: State, action: int, rng: Any, params: Params) -> tuple[State, fl
     return State(position, velocity), -1.0, arrived
 
 
-def observe(state: State, params: Params) -> tuple[float, float]:
-    """All of the state."""
+def observe(state: Any, params: Any) -> tuple[float, float]:
     return state.position, state.velocity
 
 
-def observation_space(params: Params) -> Box:
-    """As far as the track and the car go."""
+def observation_space(params: Any) -> Box:
     return Box(*observed_bounds(params), dtype=np.float32)
 
 
@@ -78,13 +76,29 @@ KERNEL = Kernel(
 )
 
 
-class MountainCarEnv(ClassicControlEnv):
+class HillEnv(ClassicControlEnv):
+    """The hill of both mountain cars."""
+
+    metadata = {"render_modes": ["human", "rgb_array"], "render_fps": 30}
+    state_size = 2
+    screen_width = 600
+    screen_height = 400
+
+    def _height(self, xs: Any) -> Any:
+        return np.sin(3 * xs) * 0.45 + 0.55
+
+    def paint(self) -> Any:
+        from paddock.envs.drawing.classic_control import paint_mountain_car
+
+        params = self._params
+        track = {name: getattr(params, name) for name in ("min_position", "max_position", "goal_position")}
+        return paint_mountain_car(self.kernel_state.position, **track)
+
+
+class MountainCarEnv(HillEnv):
     """Push left (0), not at all (1) or right (2); reward -1 per step until the car is at the flag."""
 
     kernel = KERNEL
-    metadata = {"render_modes": ["human", "rgb_array"], "render_fps": 30}
-    screen_width = 600
-    screen_height = 400
     # Bounds of the observation, as in Gymnasium; the params of these names are reset options alone.
     low: Any = None
     high: Any = None
@@ -93,38 +107,15 @@ class MountainCarEnv(ClassicControlEnv):
         super().__init__(render_mode, goal_velocity=goal_velocity)
         self.low, self.high = observed_bounds(self._params)
 
-    @property
-    def state(self) -> Array | None:
-        """Position and velocity: float64[2], read-only; assign to it to move the car."""
-        state = self.kernel_state
-        return None if state is None else freeze(state)
-
-    @state.setter
-    def state(self, values: Any) -> None:
+    def _state_of(self, values: Any) -> State:
         position, velocity = map(float, values)
-        self.kernel_state = State(position, velocity)
+        return State(position, velocity)
 
     def get_keys_to_action(self) -> dict[tuple[int, ...], int]:
         """Arrow keys, by pygame's former key codes, for playing by hand."""
         left, right = 276, 275
         return {(): 1, (left,): 0, (right,): 2, (right, left): 1}
 
-    def _height(self, xs: Any) -> Any:
-        return np.sin(3 * xs) * 0.45 + 0.55
-
-    def paint(self) -> Any:
-        from paddock.envs.drawing.classic_control import paint_mountain_car
-
-        state, params = self.kernel_state, self._params
-        return paint_mountain_car(
-            state.position,
-            min_position=params.min_position,
-            max_position=params.max_position,
-            goal_position=params.goal_position,
-        )
-
 
 class MountainCarVectorEnv(KernelVectorEnv):
-    """MountainCar in n lanes."""
-
     env_type = MountainCarEnv

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from paddock.envs.classic_control.classic_env import Array, ClassicControlEnv, clip, continuable, freeze
+from paddock.envs.classic_control.classic_env import ClassicControlEnv, clip, continuable
 from paddock.kernels import Kernel, KernelVectorEnv, f32, power, power32
 from paddock.spaces import Box
 
@@ -74,13 +74,11 @@ def observe(state: State, params: Params) -> tuple[float, float, float]:
 
 
 def observation_space(params: Params) -> Box:
-    """The unit square, and the speed's limit."""
     high = np.array([1.0, 1.0, params.max_speed], dtype=np.float32)
     return Box(-high, high, dtype=np.float32)
 
 
 def action_space(params: Params) -> Box:
-    """One torque."""
     return Box(-params.max_torque, params.max_torque, shape=(1,), dtype=np.float32)
 
 
@@ -90,13 +88,7 @@ def valid(state: State, params: Params) -> bool:
 
 
 KERNEL = Kernel(
-    initial,
-    step,
-    observe,
-    params=Params(),
-    observation_space=observation_space,
-    action_space=action_space,
-    valid=valid,
+    initial, step, observe, params=Params(), observation_space=observation_space, action_space=action_space, valid=valid
 )
 
 
@@ -105,6 +97,7 @@ class PendulumEnv(ClassicControlEnv):
 
     kernel = KERNEL
     metadata = {"render_modes": ["human", "rgb_array"], "render_fps": 30}
+    state_size = 2
     start_options = ("x_init", "y_init")
     screen_dim = 500
 
@@ -114,19 +107,12 @@ class PendulumEnv(ClassicControlEnv):
     def _start_bounds(self, start: Any) -> list[tuple[float, float]]:
         return [(-start.x_init, start.x_init), (-start.y_init, start.y_init)]
 
-    @property
-    def state(self) -> Array | None:
-        """Angle and speed: float64[2], read-only; assign to it to move the rod."""
-        state = self.kernel_state
-        return None if state is None else freeze(state[:2])
-
-    @state.setter
-    def state(self, values: Any) -> None:
+    def _state_of(self, values: Any) -> State:
         before = self.kernel_state
         theta, speed = values
         plain = type(theta) in (int, float) and type(speed) in (int, float)
         last_torque = math.nan if before is None else before.last_torque
-        self.kernel_state = State(float(theta), float(speed), last_torque, plain)
+        return State(float(theta), float(speed), last_torque, plain)
 
     @property
     def last_u(self) -> np.float32 | None:
@@ -149,6 +135,4 @@ class PendulumEnv(ClassicControlEnv):
 
 
 class PendulumVectorEnv(KernelVectorEnv):
-    """Pendulum in n lanes."""
-
     env_type = PendulumEnv

@@ -43,23 +43,18 @@ class Canvas:
         xs, ys = [x for x, _ in points], [y for _, y in points]
         self._add(mark, (min(xs), min(ys), max(xs), max(ys)))
 
-    def circle(self, center: Point, radius: float, color: Color) -> None:
+    def circle(self, center: Point, radius: float, color: Color, *, outline: int = 0) -> None:
+        """A disc, or an outline of so many pixels of the larger surface."""
         x, y = near(center[0]), near(center[1])
 
         def mark(surface: Any, left: float, top: float) -> None:
-            load_pygame().draw.circle(surface, color, ((x - left) * SCALE, (y - top) * SCALE), radius * SCALE)
+            load_pygame().draw.circle(surface, color, ((x - left) * SCALE, (y - top) * SCALE), radius * SCALE, outline)
 
         self._add(mark, (x - radius, y - radius, x + radius, y + radius))
 
     def ring(self, center: Point, radius: float, width: float, color: Color) -> None:
         """A circle's outline, ``width`` inwards."""
-        x, y = near(center[0]), near(center[1])
-
-        def mark(surface: Any, left: float, top: float) -> None:
-            place = ((x - left) * SCALE, (y - top) * SCALE)
-            load_pygame().draw.circle(surface, color, place, radius * SCALE, max(1, round(width * SCALE)))
-
-        self._add(mark, (x - radius, y - radius, x + radius, y + radius))
+        self.circle(center, radius, color, outline=max(1, round(width * SCALE)))
 
     def ellipse(self, center: Point, across: float, down: float, color: Color) -> None:
         """``across`` and ``down`` are half of the width and of the height."""

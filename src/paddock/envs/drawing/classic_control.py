@@ -122,10 +122,7 @@ def paint_pendulum(theta: float, torque: float, *, length: float, max_torque: fl
         share = max(-1.0, min(1.0, torque / max_torque))
         sweep = share * 1.9
         angles = [math.pi + sweep * at / 24 for at in range(25)]
-        outer, inner = (
-            [_around(angle, DIAL + 3.5) for angle in angles],
-            [_around(angle, DIAL - 3.5) for angle in angles],
-        )
+        outer, inner = ([_around(angle, DIAL + side) for angle in angles] for side in (3.5, -3.5))
         canvas.polygon([*outer, *reversed(inner)], palette.TEAL)
         canvas.circle(_around(math.pi, DIAL), 3.5, palette.TEAL)
         end, ahead = math.pi + sweep, math.copysign(0.17, share)

@@ -51,10 +51,10 @@ Card = tuple[str, str]  # rank as printed, A to K, and the first letter of the s
 
 def paint_frozen_lake(rows: tuple[str, ...], at: int, last_action: int | None) -> Any:
     """The lake as ``rows`` of S, F, H and G, with the explorer on tile number ``at``."""
-    lake = _Lake(rows)
+    _, (width, height) = _lake_size(rows)
     row, column = divmod(at, len(rows[0]))
     facing = LAKE_FACING.get(-1 if last_action is None else last_action, DOWN)
-    (x, y), side, canvas = lake.middle(row, column), lake.side, Canvas()
+    x, y, side, canvas = (column + 0.5) * width, (row + 0.5) * height, min(width, height), Canvas()
     if rows[row][column] == "H":  # in the hole: only the head, in the middle of rings
         canvas.ellipse((x, y + 0.1 * side), 0.33 * side, 0.15 * side, palette.lighter(WATER, 0.3))
         canvas.ellipse((x, y + 0.1 * side), 0.28 * side, 0.12 * side, WATER)
@@ -65,26 +65,20 @@ def paint_frozen_lake(rows: tuple[str, ...], at: int, last_action: int | None) -
     return _lake(rows).frame(canvas)
 
 
-class _Lake:
-    """Where the tiles of a map are."""
-
-    def __init__(self, rows: tuple[str, ...]) -> None:
-        self.size = min(TILE * len(rows[0]), LARGEST_LAKE), min(TILE * len(rows), LARGEST_LAKE)
-        self.tile = self.size[0] / len(rows[0]), self.size[1] / len(rows)
-        self.side = min(self.tile)
-
-    def middle(self, row: int, column: int) -> Point:
-        return (column + 0.5) * self.tile[0], (row + 0.5) * self.tile[1]
+def _lake_size(rows: tuple[str, ...]) -> tuple[tuple[int, int], tuple[float, float]]:
+    """Width and height of a map, and of one of its tiles."""
+    width, height = min(TILE * len(rows[0]), LARGEST_LAKE), min(TILE * len(rows), LARGEST_LAKE)
+    return (width, height), (width / len(rows[0]), height / len(rows))
 
 
 @lru_cache(maxsize=4)
 def _lake(rows: tuple[str, ...]) -> Backdrop:
-    canvas, lake = Canvas(), _Lake(rows)
-    (width, height), side = lake.tile, lake.side
+    canvas, (size, (width, height)) = Canvas(), _lake_size(rows)
+    side = min(width, height)
     gap = side * 0.02
     for row, letters in enumerate(rows):
         for column, letter in enumerate(letters):
-            x, y = lake.middle(row, column)
+            x, y = (column + 0.5) * width, (row + 0.5) * height
             ice = palette.mix(palette.ICE, palette.SKY, 0.45 if (row + column) % 2 else 0.1)
             left, top = x - width / 2 + gap, y - height / 2 + gap
             canvas.box(left, top, width - 2 * gap, height - 2 * gap, ice, radius=0.1 * side)
@@ -105,7 +99,7 @@ def _lake(rows: tuple[str, ...]) -> Backdrop:
                 _draw_square(canvas, (x, y), 0.28 * side, palette.lighter(palette.SUN), 0.1 * side)
             elif letter == "G":
                 _draw_gift(canvas, (x, y), side)
-    return Backdrop(lake.size, palette.mix(palette.ICE, palette.BLUE, 0.3), canvas)
+    return Backdrop(size, palette.mix(palette.ICE, palette.BLUE, 0.3), canvas)
 
 
 def _draw_square(canvas: Canvas, middle: Point, half: float, color: palette.Color, radius: float) -> None:

@@ -116,7 +116,6 @@ def is_natural(hand: Hand) -> bool:
 
 
 def hand_of(cards: Iterable[Any], whose: str) -> Hand:
-    """The hand that holds these cards."""
     cards = list(cards)
     if not 1 <= len(cards) <= MOST or not all(isinstance(c, (int, np.integer)) and 1 <= c <= 10 for c in cards):
         raise InvalidKernel(f"{whose}={cards!r}: expected 1 to {MOST} cards of 1 (ace) to 10.")
@@ -127,7 +126,6 @@ def hand_of(cards: Iterable[Any], whose: str) -> Hand:
 
 
 def cards_of(hand: Hand) -> list[int]:
-    """The cards as a list."""
     _, _, count, cards, more = hand
     return [(cards | more << (4 * _A_WORD)) >> (4 * at) & 15 for at in range(count)]
 
@@ -165,6 +163,22 @@ KERNEL = Kernel(
 )
 
 
+def hand_attribute(at: int, name: str, doc: str) -> Any:
+    """One of the two hands as a list, readable and writable."""
+
+    def get(self: BlackjackEnv) -> list[int]:
+        return self._hands()[at]
+
+    def set_(self: BlackjackEnv, cards: Any) -> None:
+        hand_of(cards, name)
+        own = cards if isinstance(cards, list) else list(cards)  # a list of the caller's grows with the hand
+        dealer, player = self._hands()
+        self._lists = (dealer, own) if at else (own, player)
+        self._read_lists()
+
+    return property(get, set_, doc=doc)
+
+
 class BlackjackEnv(KernelEnv):
     """Stick (0) or hit (1); observed are the player's sum, the dealer's first card and whether an ace counts as 11.
 
@@ -173,6 +187,8 @@ class BlackjackEnv(KernelEnv):
 
     kernel = KERNEL
     metadata = {"render_modes": ["human", "rgb_array"], "render_fps": 4}
+    dealer = hand_attribute(0, "dealer", "The dealer's cards, 1 (ace) to 10; only the first is shown.")
+    player = hand_attribute(1, "player", "The player's cards, 1 (ace) to 10.")
 
     def __init__(self, render_mode: str | None = None, natural: bool = False, sab: bool = False) -> None:
         self._lists: tuple[list[int], list[int]] | None = None  # the hands, once they have been handed out
@@ -194,28 +210,6 @@ class BlackjackEnv(KernelEnv):
     def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Any, Info]:
         self._lists = None
         return super().reset(seed=seed, options=options)
-
-    @property
-    def dealer(self) -> list[int]:
-        """The dealer's cards, 1 (ace) to 10; only the first is shown."""
-        return self._hands()[0]
-
-    @dealer.setter
-    def dealer(self, cards: list[int]) -> None:
-        hand_of(cards, "dealer")
-        self._lists = (_as_list(cards), self._hands()[1])
-        self._read_lists()
-
-    @property
-    def player(self) -> list[int]:
-        """The player's cards, 1 (ace) to 10."""
-        return self._hands()[1]
-
-    @player.setter
-    def player(self, cards: list[int]) -> None:
-        hand_of(cards, "player")
-        self._lists = (self._hands()[0], _as_list(cards))
-        self._read_lists()
 
     @property
     def dealer_top_card_suit(self) -> str:
@@ -292,11 +286,5 @@ def _cards(state: State) -> tuple[list[int], list[int]]:
     return cards_of(state[0:5]), cards_of(state[5:10])
 
 
-def _as_list(cards: Any) -> list[int]:
-    return cards if isinstance(cards, list) else list(cards)  # a list of the caller's grows with the hand
-
-
 class BlackjackVectorEnv(KernelVectorEnv):
-    """Blackjack in n lanes."""
-
     env_type = BlackjackEnv

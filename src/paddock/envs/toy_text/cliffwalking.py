@@ -7,16 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from paddock.envs.toy_text.table_env import (
-    Array,
-    Outcome,
-    Params,
-    Table,
-    TableEnv,
-    build_table,
-    params_of,
-    table_kernel,
-)
+from paddock.envs.toy_text import table_env
+from paddock.envs.toy_text.table_env import Array, Outcome, Params, Table, TableEnv
 from paddock.kernels import KernelVectorEnv
 
 UP, RIGHT, DOWN, LEFT = range(4)
@@ -38,7 +30,7 @@ def tables(is_slippery: bool) -> Table:
         directions = ((a - 1) % 4, a, (a + 1) % 4) if is_slippery else (a,)
         return [(1 / len(directions), *move(s, direction)) for direction in directions]
 
-    return build_table(_HEIGHT * _WIDTH, 4, outcomes)
+    return table_env.build_table(_HEIGHT * _WIDTH, 4, outcomes)
 
 
 def start_distribution() -> Array:
@@ -48,10 +40,10 @@ def start_distribution() -> Array:
 
 @cache
 def params(is_slippery: bool) -> Params:
-    return params_of(tables(is_slippery), start_distribution())
+    return table_env.params_of(tables(is_slippery), start_distribution())
 
 
-KERNEL = table_kernel(params(False), params)
+KERNEL = table_env.table_kernel(params(False), params)
 
 
 class CliffWalkingEnv(TableEnv):
@@ -86,6 +78,4 @@ class CliffWalkingEnv(TableEnv):
 
 
 class CliffWalkingVectorEnv(KernelVectorEnv):
-    """CliffWalking in n lanes."""
-
     env_type = CliffWalkingEnv

@@ -11,18 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from paddock.envs.toy_text.table_env import (
-    ON_RED,
-    Array,
-    Outcome,
-    Params,
-    Table,
-    TableEnv,
-    build_table,
-    color_text,
-    params_of,
-    table_kernel,
-)
+from paddock.envs.toy_text import table_env
+from paddock.envs.toy_text.table_env import Array, Outcome, Params, Table, TableEnv
 from paddock.errors import InvalidKernel
 from paddock.kernels import KernelVectorEnv
 from paddock.seeding import np_random
@@ -66,7 +56,7 @@ def tables(rows: tuple[str, ...], is_slippery: bool, success_rate: float, schedu
             return [(1.0, *move(s, a))]
         return [(success_rate if b == a else aside, *move(s, b)) for b in ((a - 1) % 4, a, (a + 1) % 4)]
 
-    return build_table(height * width, 4, outcomes)
+    return table_env.build_table(height * width, 4, outcomes)
 
 
 def start_distribution(rows: tuple[str, ...]) -> Array:
@@ -78,10 +68,10 @@ def start_distribution(rows: tuple[str, ...]) -> Array:
 
 @lru_cache(maxsize=64)
 def params(rows: tuple[str, ...], is_slippery: bool, success_rate: float, schedule: tuple[float, ...]) -> Params:
-    return params_of(tables(rows, is_slippery, success_rate, schedule), start_distribution(rows))
+    return table_env.params_of(tables(rows, is_slippery, success_rate, schedule), start_distribution(rows))
 
 
-KERNEL = table_kernel(params(tuple(MAPS["4x4"]), True, 1.0 / 3.0, (1, 0, 0)), params)
+KERNEL = table_env.table_kernel(params(tuple(MAPS["4x4"]), True, 1.0 / 3.0, (1, 0, 0)), params)
 
 
 class FrozenLakeEnv(TableEnv):
@@ -123,7 +113,7 @@ class FrozenLakeEnv(TableEnv):
         s, action = self.s, self.lastaction
         rows = [[tile.decode("latin-1") for tile in row] for row in self.desc.tolist()]
         row, column = divmod(s, self.ncol)
-        rows[row][column] = color_text(rows[row][column], ON_RED)
+        rows[row][column] = table_env.color_text(rows[row][column], table_env.ON_RED)
         head = "\n" if action is None else f"  ({_NAMES[action]})\n"
         return head + "".join("".join(row) + "\n" for row in rows)
 

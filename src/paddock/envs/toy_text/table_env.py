@@ -110,7 +110,6 @@ def valid(state: Any, params: Any) -> bool:
 
 
 def states_of(params: Any) -> int:
-    """How many states the table has."""
     return int(len(params.successor) // (params.actions * params.outcomes))
 
 
@@ -180,7 +179,6 @@ def outcome_arrays(table: Any, states: int, actions: int) -> tuple[tuple[Array, 
 
 
 def row_of(table: Any, s: int, a: int) -> Sequence[Any]:
-    """The outcomes of one state and action."""
     try:
         row = table[s][a]
         if len(row) > 0:

@@ -13,22 +13,7 @@ import numpy as np
 
 from paddock.core.env import Info
 from paddock.envs.toy_text import table_env
-from paddock.envs.toy_text.table_env import (
-    BOLD_BLUE,
-    MAGENTA,
-    ON_GREEN,
-    ON_YELLOW,
-    Array,
-    Outcome,
-    Table,
-    TableEnv,
-    build_table,
-    choose_outcome,
-    color_text,
-    first_state,
-    params_of,
-    state_attribute,
-)
+from paddock.envs.toy_text.table_env import Array, Outcome, Table, TableEnv, choose_outcome, first_state
 from paddock.errors import InvalidKernel
 from paddock.kernels import Kernel, KernelVectorEnv
 
@@ -43,7 +28,6 @@ _ASIDE = ((EAST, WEST), (WEST, EAST), (NORTH, SOUTH), (SOUTH, NORTH))
 
 
 def encode(taxi_row: Any, taxi_col: Any, pass_loc: Any, dest_idx: Any) -> Any:
-    """The number of a state."""
     return ((taxi_row * SIDE + taxi_col) * 5 + pass_loc) * 4 + dest_idx
 
 
@@ -90,8 +74,7 @@ def outcomes(s: int, action: int, rainy_probability: float | None) -> list[Outco
 
 
 def tables(rainy_probability: float | None) -> Table:
-    """P of the town."""
-    return build_table(STATES, ACTIONS, lambda s, a: outcomes(s, a, rainy_probability))
+    return table_env.build_table(STATES, ACTIONS, lambda s, a: outcomes(s, a, rainy_probability))
 
 
 def start_distribution() -> Array:
@@ -195,7 +178,7 @@ def params(rainy_probability: float | None, fickle_passenger: bool, fickle_proba
 
 @cache
 def _town(rainy_probability: float | None) -> table_env.Params:
-    return params_of(tables(rainy_probability), start_distribution())
+    return table_env.params_of(tables(rainy_probability), start_distribution())
 
 
 @cache
@@ -231,8 +214,8 @@ class TaxiEnv(TableEnv):
 
     kernel = KERNEL
     metadata = {"render_modes": ["human", "ansi", "rgb_array"], "render_fps": 4}
-    fickle_step = state_attribute("fickle_step", "Whether the passenger is about to change their mind.")
-    taxi_orientation = state_attribute("taxi_orientation", "The move that the taxi made last, 0 to 3.")
+    fickle_step = table_env.state_attribute("fickle_step", "Whether the passenger is about to change their mind.")
+    taxi_orientation = table_env.state_attribute("taxi_orientation", "The move that the taxi made last, 0 to 3.")
 
     def __init__(
         self,
@@ -324,16 +307,18 @@ class TaxiEnv(TableEnv):
         letters = [[letter.decode("latin-1") for letter in line] for line in self._desc.tolist()]
 
         def paint(place: tuple[int, int], code: str) -> None:
-            letters[1 + place[0]][2 * place[1] + 1] = color_text(letters[1 + place[0]][2 * place[1] + 1], code)
+            letters[1 + place[0]][2 * place[1] + 1] = table_env.color_text(
+                letters[1 + place[0]][2 * place[1] + 1], code
+            )
 
         if passenger == RIDING:
             if letters[1 + row][2 * column + 1] == " ":
                 letters[1 + row][2 * column + 1] = "_"
-            paint((row, column), ON_GREEN)
+            paint((row, column), table_env.ON_GREEN)
         else:
-            paint((row, column), ON_YELLOW)
-            paint(self._locs[passenger], BOLD_BLUE)
-        paint(self._locs[destination], MAGENTA)
+            paint((row, column), table_env.ON_YELLOW)
+            paint(self._locs[passenger], table_env.BOLD_BLUE)
+        paint(self._locs[destination], table_env.MAGENTA)
         tail = "\n" if self.lastaction is None else f"  ({_NAMES[self.lastaction]})\n"
         return "".join("".join(line) + "\n" for line in letters) + tail
 
@@ -352,6 +337,4 @@ class TaxiEnv(TableEnv):
 
 
 class TaxiVectorEnv(KernelVectorEnv):
-    """Taxi in n lanes."""
-
     env_type = TaxiEnv
