@@ -51,7 +51,6 @@ class Request:
         return tuple(unquote(part) for part in self.path.split("/") if part)
 
     def query_value(self, name: str) -> str | None:
-        """Return the last value of a name in the query."""
         try:
             values = parse_qs(self.query, max_num_fields=100).get(name)
         except ValueError:  # more names than anyone needs
@@ -105,7 +104,6 @@ class Response:
         return {"content-type": self.content_type, "date": formatdate(usegmt=True), **_ALWAYS, **self.headers}
 
     def head(self, *, close: bool) -> bytes:
-        """Return the bytes before the body."""
         lines = [
             f"HTTP/1.1 {self.status} {HTTPStatus(self.status).phrase}",
             *(f"{name}: {value}" for name, value in self.all_headers.items()),

@@ -165,7 +165,6 @@ class HttpConnection(asyncio.Protocol):
         self.data_received(b"")
 
     def refuse(self, response: Response) -> None:
-        """Answer with this and close."""
         if response.status == 429:
             self._pause()  # whatever else comes meanwhile is ignored
             self._loop.call_later(_TOO_OFTEN_S, lambda: self._answer(response, close=True))
@@ -297,7 +296,6 @@ class Callers:
             longest.drop()
 
     def forget(self, caller: Caller) -> None:
-        """Stop counting a connection."""
         self._count -= 1
         self._counts[caller.address] -= 1
         self.quiet[caller.address].pop(caller, None)

@@ -210,7 +210,6 @@ class LocalClient:
 
     @property
     def waiting(self) -> int:
-        """How many requests have no reply yet."""
         return len(self._waiting) + (self._pending is not None)
 
     def ask(self, request: m.Request, take: Take) -> None:
@@ -304,7 +303,6 @@ class LocalClient:
         self.on_end(code, reason)
 
     def leave(self) -> None:
-        """Leave, which ends the session."""
         self.live.closed(self._connection, done=True)
         self.end(SessionGone.code, "The session was closed.")
 
@@ -326,7 +324,6 @@ class Episode:
         self.terminated = self.truncated = False
 
     def note(self, request: m.Request, reply: m.Reply) -> None:
-        """Take note of a checked reply."""
         if not isinstance(reply, m.Done):
             return
         if type(request) is m.Step:
@@ -340,7 +337,6 @@ class Episode:
             self._begin(reply.value[0])
 
     def summary(self) -> dict[str, Any]:
-        """Return the episode so far, for the operator."""
         return {
             "begun": self.begun,
             "steps": self.steps,

@@ -42,7 +42,6 @@ class Header(msgspec.Struct, tag="header", array_like=True, frozen=True):
 
     @property
     def origin(self) -> bytes:
-        """Where the chain begins."""
         return digest(_ENCODER.encode(self))
 
 
@@ -160,7 +159,6 @@ class Recovered:
 
     @property
     def count(self) -> int:
-        """How many requests were answered."""
         return len(self.frames)
 
 
@@ -216,11 +214,9 @@ class Replay:
 
     @property
     def complete(self) -> bool:
-        """Whether every request has its reply."""
         return self.done == len(self.frames)
 
     def add(self, reply: bytes) -> None:
-        """Take the next reply."""
         request = digest(self.frames[self.done])
         self.chain = extend_chain(self.chain, request, digest(reply))
         self.tail.append((request, reply))
@@ -282,7 +278,6 @@ class JournalFile:
         return cls(path, fd, sync, found.length, found.crc), found
 
     def read(self) -> Recovered:
-        """Read everything that was written so far."""
         with self.path.open("rb") as file:
             found = recover(cast(Readable, file))
         assert found is not None  # create wrote the header
@@ -296,7 +291,6 @@ class JournalFile:
         self._write(data, crc, synced=isinstance(entry, SYNCED_AT_ONCE[self.sync_policy]))
 
     def sync(self) -> None:
-        """Sync what was written to the disk."""
         if self._dirty and self._failed is None and self._fd != -1:
             try:
                 os.fdatasync(self._fd)
@@ -337,7 +331,6 @@ class JournalFile:
             self.sync()
 
     def close(self) -> None:
-        """Close the file; safe to call twice."""
         if self._fd != -1:
             os.close(self._fd)
             self._fd = -1

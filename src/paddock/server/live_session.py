@@ -78,7 +78,6 @@ class LiveSession:
         self._links[1] = await self._link(1, self._handle_reply, wanted, on_wait)
 
     def attach(self, number: int, connection: Connection) -> None:
-        """Take the first connection."""
         self._connections[number] = connection
         self._do(self.session.attach(number, secrets.token_hex(16)))
 
@@ -88,7 +87,6 @@ class LiveSession:
         self._do(self.session.resume(number, resume, secrets.token_hex(16), time.monotonic()))
 
     def closed(self, number: int, *, done: bool = False) -> None:
-        """A connection is gone."""
         self._connections.pop(number, None)
         self._do(self.session.connection_closed(number, time.monotonic(), done=done))
 
@@ -104,7 +102,6 @@ class LiveSession:
         self._do(self.session.request(connection, number, digest(frame), frame, now, final=final))
 
     def tick(self, now: float) -> None:
-        """Time has passed."""
         due = self.session.due_s
         if due is not None and now >= due:
             commands = self.session.tick(now)
@@ -119,11 +116,9 @@ class LiveSession:
             self._on_lost(self, cause, "" if link is None else link.take_output())
 
     def drain(self, within_s: float) -> None:
-        """The server is about to stop."""
         self._do(self.session.drain(time.monotonic(), within_s))
 
     def close(self, code: str, reason: str) -> None:
-        """End it now."""
         self._do(self.session.close(code, reason))
 
     def abandon(self) -> None:
@@ -158,7 +153,6 @@ class LiveSession:
 
     @property
     def pid(self) -> int | None:
-        """The process id of the current worker."""
         link = self._links.get(self.session.worker)
         return None if link is None else int(link.child.pid)
 

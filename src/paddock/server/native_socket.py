@@ -69,7 +69,6 @@ class Toll:
             self.end()
 
     def end(self) -> None:
-        """Close the connection: the peer has sent too much."""
         self._out.close(POLICY_VIOLATION, TOO_MANY_FRAMES)
 
 
@@ -200,5 +199,4 @@ class NativeSocket:
         self._out.close(close_number(code), close_reason(code, text))
 
     def end(self, code: str, reason: str) -> None:
-        """The session is done with this connection."""
         self._close(code, reason)

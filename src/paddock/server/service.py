@@ -111,7 +111,6 @@ class Service:
     # Sessions
 
     def next_connection(self) -> int:
-        """Return a number that no connection had before."""
         return next(self._connections)
 
     def wait_s(self, principal: str) -> float:
@@ -130,7 +129,6 @@ class Service:
         return live if principal.name == live.principal or principal.session == id else None
 
     def sessions_of_others(self, names: set[str]) -> list[LiveSession]:
-        """Return the sessions of all principals but these."""
         return [live for live in self._sessions.values() if live.principal not in names]
 
     def kill(self, id: str) -> LiveSession:
@@ -292,7 +290,6 @@ class Service:
         return self._own_sessions + self.processes.of_others("sessions")
 
     def _has_all(self, principal: Principal) -> bool:
-        """Whether it has as many sessions as one token may have."""
         return self._sessions_by_name()[principal.name] >= self.settings.quota(principal.role)[1]
 
     def _live(self, session: Session, served: ServedEnv, principal: str, journal: JournalFile | None) -> LiveSession:
@@ -423,7 +420,6 @@ class Service:
 
     @property
     def workers(self) -> int:
-        """How many processes the sessions have."""
         return len({live.pid for live in self._sessions.values()} - {None})
 
     @property

@@ -57,7 +57,6 @@ class SessionLimits:
     resumable: bool = True  # if not, its client is in this server and sends each request once: see ``take``
 
     def allowed_s(self, done: int) -> float:
-        """How long the request after ``done`` others may take."""
         limit_s = self.deadline_s if done or self.start_s is None else self.start_s
         return inf if limit_s is None else limit_s
 
@@ -556,7 +555,6 @@ class ResumeToken:
         return ResumeToken(b"", digest(resume.token.encode()), resume.holder, resume.attempt)
 
     def followed_by(self, token: str) -> ResumeToken:
-        """Return the state with ``token`` as the valid one."""
         return ResumeToken(digest(token.encode()), self.spent, self.holder, self.attempt)
 
 
@@ -575,7 +573,6 @@ class KeptReplies:
         return len(self._kept)
 
     def add(self, request: bytes, reply: bytes) -> None:
-        """Keep the reply to the request with this digest, as the newest."""
         self._kept.append((request, reply))
         self._bytes += len(reply)
         while len(self._kept) > self._most or (self._bytes > self._most_bytes and len(self._kept) > 1):
@@ -587,6 +584,5 @@ class KeptReplies:
         return self._kept[place] if place >= 0 else None
 
     def clear(self) -> None:
-        """Forget all replies."""
         self._kept.clear()
         self._bytes = 0

@@ -104,21 +104,17 @@ class Latency:
         self._counts, self._total_s = [0] * (len(_BOUNDS_S) + 1), 0.0
 
     def add(self, seconds: float) -> None:
-        """Count one reply."""
         self._counts[bisect_left(_BOUNDS_S, seconds)] += 1
         self._total_s += seconds
 
     @property
     def count(self) -> int:
-        """The number of replies."""
         return sum(self._counts)
 
     def dump(self) -> tuple[list[int], float]:
-        """Return what ``merge`` takes."""
         return self._counts, self._total_s
 
     def merge(self, counts: list[int], total_s: float) -> None:
-        """Add the replies of another process."""
         self._counts = [own + more for own, more in zip(self._counts, counts, strict=True)]
         self._total_s += total_s
 
@@ -150,7 +146,6 @@ class Metrics:
         return {"counts": counts, "latencies": {name: one.dump() for name, one in self.latencies.items()}}
 
     def add(self, dump: Mapping[str, Any]) -> None:
-        """Add what another process counted."""
         self._counts.update({(name, labels): count for name, labels, count in dump["counts"]})
         for name, latency in dump["latencies"].items():
             self.latencies.setdefault(name, Latency()).merge(*latency)

@@ -346,7 +346,6 @@ class UnixTransport:
         self._transport = transport
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        """As of asyncio's transports."""
         found = self._transport.get_extra_info(name, default)
         return _WithoutTcp(found) if name == "socket" else found
 
@@ -361,14 +360,11 @@ class _WithoutTcp:
         self._sock = sock
 
     def setsockopt(self, level: int, name: int, value: Any) -> None:
-        """Set an option, unless it is one of TCP."""
         if level != socket.IPPROTO_TCP:
             self._sock.setsockopt(level, name, value)
 
     def getsockopt(self, level: int, name: int) -> Any:
-        """Return an option; 0 for those of TCP."""
         return 0 if level == socket.IPPROTO_TCP else self._sock.getsockopt(level, name)
 
     def fileno(self) -> int:
-        """The descriptor."""
         return self._sock.fileno()  # type: ignore[no-any-return]

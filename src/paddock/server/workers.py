@@ -76,7 +76,6 @@ class WorkerThreads:
 
     @property
     def waiting(self) -> int:
-        """How many starts wait for their turn."""
         return len(self._queue)
 
     async def start(
@@ -188,7 +187,6 @@ class AwakeLoop:
         self._until_s, self._spins = 0.0, False
 
     def note_request(self, link: object) -> None:
-        """A request was sent to this link's worker."""
         self._at_once = link is self._link and time.monotonic() - self._replied_s < _AWAKE_S
 
     def note_reply(self, link: object) -> None:
@@ -395,7 +393,6 @@ class WorkerLink:
         self._killing = asyncio.ensure_future(kill_and_report())
 
     def when_lost(self, on_lost: Callable[[str], Any]) -> None:
-        """Replace ``on_lost``."""
         self._on_lost = on_lost
 
     def end(self) -> asyncio.Future[Any]:

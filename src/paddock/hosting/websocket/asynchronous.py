@@ -174,7 +174,6 @@ class AsyncConnection(asyncio.BufferedProtocol):
         self._transport.write(self._ws.message(data))
 
     def send_text(self, text: str) -> None:
-        """Send a message of text."""
         self._transport.write(self._ws.text(text))
 
     def ping(self) -> None:

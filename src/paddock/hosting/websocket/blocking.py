@@ -90,7 +90,6 @@ class BlockingConnection:
         self._send(self._ws.message(data), timeout_s)
 
     def send_text(self, text: str, timeout_s: float = 60.0) -> None:
-        """Send a message of text."""
         self._send(self._ws.text(text), timeout_s)
 
     def ping(self, timeout_s: float = 10.0) -> None:

@@ -381,11 +381,9 @@ class ClientConnection:
         return b"".join(frames)
 
     def text(self, text: str) -> bytes | memoryview:
-        """A message of text."""
         return self._writer.frame(TEXT, text.encode())
 
     def ping(self, data: bytes = b"") -> bytes | memoryview:
-        """A ping, which the server answers with a Pong."""
         return self._writer.frame(PING, data[:125])
 
     def close(self, code: int = NORMAL, reason: str = "") -> None:

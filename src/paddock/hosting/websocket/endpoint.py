@@ -157,7 +157,6 @@ class Handshake:
 
     @property
     def request(self) -> bytes:
-        """The bytes to send."""
         endpoint = self._endpoint
         headers = {
             "Host": endpoint.host_header,
