@@ -62,25 +62,19 @@ class Request:
         return f"{self.method} {ascii(self.path[:200])[1:-1]}"
 
 
-@dataclass(frozen=True)
-class Target:
-    """What a request's first line asks for. A ``host`` named there counts, not the header."""
+def read_target(text: bytes) -> tuple[str, str, str | None] | None:
+    """Read path, query and host of a request's target: a path, or a whole URL as proxies send it; else None.
 
-    path: str
-    query: str
-    host: str | None = None
-
-
-def read_target(text: bytes) -> Target | None:
-    """Read the target of a request: a path, or a whole URL as proxies send it. None for anything else."""
+    A host that is named there counts, not the header.
+    """
     if not text.isascii() or any(byte <= 0x20 or byte == 0x7F for byte in text):
         return None
     if text == b"*":
-        return Target("*", "")
+        return "*", "", None
     found = _TARGET.fullmatch(text.decode("ascii"))
     if found is None or (found["host"] is None and found["path"] is None):
         return None
-    return Target(found["path"] or "/", found["query"] or "", found["host"])
+    return found["path"] or "/", found["query"] or "", found["host"]
 
 
 @dataclass(frozen=True)

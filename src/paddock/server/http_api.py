@@ -219,7 +219,7 @@ class HttpApi:
         principal = self._principal(request)
         if principal is None:
             return self._refuse_unknown(request)
-        wait_s = self._service.wait_s(principal.name)
+        wait_s = self._service.rates.wait_s(principal.name, time.monotonic())
         if wait_s:
             return self._refuse(request, 429, "rate", "Too many requests.", _later(wait_s))
         if not routes and len(request.segments) == 2 and request.segments[1] in TASK_METHODS:

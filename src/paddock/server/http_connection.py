@@ -12,11 +12,14 @@ from collections import Counter, deque
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 
 from paddock.errors import DependencyNotInstalled
 from paddock.server.auth import network_of
 from paddock.server.http import BodyBudget, Request, Response, read_target
+
+if TYPE_CHECKING:
+    from paddock.server.http_api import HttpApi
 
 try:
     import httptools
@@ -47,21 +50,6 @@ _ONCE = frozenset(
 Where = Literal["between", "head", "body"]
 
 
-class Handler(Protocol):
-    """What answers requests."""
-
-    bodies: BodyBudget
-
-    def knows(self, request: Request) -> bool:
-        """Whether the head of a request has a valid token."""
-
-    def too_often(self, request: Request) -> Response | None:
-        """Count a refusal before any token; return the 429 to send instead if the address has had too many."""
-
-    async def handle(self, request: Request) -> Response:
-        """Return the response to a request."""
-
-
 _answering: set[asyncio.Task[None]] = set()  # kept here: a task whose peer has left might be all that refers to itself
 
 
@@ -72,7 +60,7 @@ class HttpConnection(asyncio.Protocol):
     loop, however many came together. A peer without a valid token is dropped with its first refusal.
     """
 
-    def __init__(self, handler: Handler, *, max_body: int, peer: str, caller: Caller) -> None:
+    def __init__(self, handler: HttpApi, *, max_body: int, peer: str, caller: Caller) -> None:
         self._handler, self._caller = handler, caller
         self._loop = asyncio.get_running_loop()
         self._reader = RequestReader(
@@ -408,8 +396,9 @@ class RequestReader:
         version, headers = self._parser.get_http_version(), self._headers
         if target is None or version not in ("1.0", "1.1") or (version == "1.1" and "host" not in headers):
             self._refuse(400)
-        elif target.host is not None:
-            headers["host"] = target.host
+        path, query, host = target or ("", "", None)
+        if host is not None:
+            headers["host"] = host
         length, coding = headers.get("content-length"), headers.get("transfer-encoding")
         if coding is not None and (coding.lower() != "chunked" or length is not None or version != "1.1"):
             self._refuse(400)
@@ -422,9 +411,8 @@ class RequestReader:
         expected = headers.get("expect")
         if expected is not None and expected.lower() != "100-continue":
             self._refuse(417)
-        assert target is not None
         method = self._parser.get_method().decode("ascii")
-        self._request = Request(method, target.path, target.query, headers, b"", self._peer, relayed=self._relayed)
+        self._request = Request(method, path, query, headers, b"", self._peer, relayed=self._relayed)
         self._request = replace(self._request, known=self._knows(self._request))
         if not self._request.known and (self.announced_bytes or "expect" in headers):
             self._whole.append((self._request, False))

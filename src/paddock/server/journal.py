@@ -18,7 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeAlias, cast
+from typing import Any, BinaryIO, Literal, TypeAlias
 from zlib import crc32
 
 import msgspec
@@ -84,12 +84,6 @@ SYNCED_AT_ONCE: dict[Sync, tuple[type, ...]] = {
 }
 
 
-class Readable(Protocol):
-    """A file to read from."""
-
-    def read(self, size: int, /) -> bytes: ...
-
-
 def pack_entry(entry: Entry, crc: int) -> tuple[bytes, int]:
     """Return the entry's bytes, to follow one that ended with this crc (0 for the first), and its own crc."""
     payload = _ENCODER.encode(entry)
@@ -99,7 +93,7 @@ def pack_entry(entry: Entry, crc: int) -> tuple[bytes, int]:
     return _PREFIX.pack(len(payload), crc_of_length, crc) + payload, crc
 
 
-def read_entries(file: Readable) -> Iterator[tuple[Entry, int, int]]:
+def read_entries(file: BinaryIO) -> Iterator[tuple[Entry, int, int]]:
     """Yield each whole entry, where it ends and its crc. InvalidJournal for anything but a torn end."""
     magic = file.read(len(MAGIC))
     if magic != MAGIC:
@@ -132,7 +126,7 @@ def read_entries(file: Readable) -> Iterator[tuple[Entry, int, int]]:
         yield entry, end, crc
 
 
-def _has_more(file: Readable) -> bool:
+def _has_more(file: BinaryIO) -> bool:
     """Whether anything but zeros follows: after a crash a file may be longer than what was written."""
     while rest := file.read(_REST_BYTES):
         if rest.strip(b"\0"):
@@ -162,7 +156,7 @@ class Recovered:
         return len(self.frames)
 
 
-def recover(file: Readable) -> Recovered | None:
+def recover(file: BinaryIO) -> Recovered | None:
     """Read the session from this journal; None if not even its header is whole. InvalidJournal if it was changed."""
     found: Recovered | None = None
     for entry, end, crc in read_entries(file):
@@ -267,7 +261,7 @@ class JournalFile:
         fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
         try:
             with open(fd, "rb", closefd=False) as file:
-                found = recover(cast(Readable, file))
+                found = recover(file)
             if found is None:
                 os.close(fd)
                 return None
@@ -279,7 +273,7 @@ class JournalFile:
 
     def read(self) -> Recovered:
         with self.path.open("rb") as file:
-            found = recover(cast(Readable, file))
+            found = recover(file)
         assert found is not None  # create wrote the header
         return found
 

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from paddock.errors import PaddockError, StorageFull, WorkerLost
 from paddock.hosting.codec import number_of
 from paddock.hosting.messages import Resume
-from paddock.server.journal import Entry, JournalFile, Replay, digest
+from paddock.server.journal import JournalFile, Replay, digest
 from paddock.server.served_env import ServedEnv, is_make, rewrite_make
 from paddock.server.session import (
     CloseConnection,
@@ -175,7 +175,11 @@ class LiveSession:
 
     def _do_rarely(self, command: Command) -> None:
         if isinstance(command, Journal):
-            self._write(command.entry)
+            try:
+                if self._journal is not None:
+                    self._journal.append(command.entry)
+            except StorageFull:
+                self._drop_journal()
         elif isinstance(command, CloseConnection):
             connection = self._connections.pop(command.connection, None)
             if connection is not None:
@@ -187,14 +191,6 @@ class LiveSession:
             self._keep(task)
         elif isinstance(command, Ended):
             self._end(resumable=command.resumable)
-
-    def _write(self, entry: Entry) -> None:
-        if self._journal is None:
-            return
-        try:
-            self._journal.append(entry)
-        except StorageFull:
-            self._drop_journal()
 
     def _drop_journal(self) -> None:
         """Go on without a journal: one with a hole would lie."""
@@ -314,7 +310,7 @@ class LiveSession:
             if not over.done():
                 over.set_exception(WorkerLost("The new worker was lost.", cause=cause))
 
-        link.when_lost(fail)
+        link.on_lost = fail
         if replay.complete:
             over.set_result(None)
         for _ in range(_AHEAD):
@@ -326,5 +322,5 @@ class LiveSession:
         except BaseException:
             self._keep(link.end())
             raise
-        link.when_lost(lambda cause: self._handle_loss(worker, cause))
+        link.on_lost = partial(self._handle_loss, worker)
         return link

@@ -21,14 +21,7 @@ from urllib.parse import quote
 from paddock.core.spec import EnvSpec
 from paddock.core.spec_json import decode_spec
 from paddock.core.vector_env import AutoresetMode, OnFault
-from paddock.errors import (
-    BadFrame,
-    DependencyNotInstalled,
-    NotPermitted,
-    PlanError,
-    Unreachable,
-    UnregisteredEnv,
-)
+from paddock.errors import BadFrame, DependencyNotInstalled, NotPermitted, PlanError, Unreachable, UnregisteredEnv
 from paddock.hosting import messages as m
 from paddock.hosting.codec import HANDSHAKE, PREFIX_BYTES, decode_frame, decode_step_frame, encode
 from paddock.hosting.frames import wait_for
@@ -48,10 +41,7 @@ from paddock.server.auth import Role
 from paddock.spaces import Space
 
 MAKE_FIELDS = frozenset(("autoreset", "kwargs", "num_envs", "on_fault", "render_mode"))
-_WORDS = {
-    "autoreset": frozenset(mode.value for mode in AutoresetMode),
-    "on_fault": frozenset(get_args(OnFault)),
-}
+_WORDS = {"autoreset": frozenset(mode.value for mode in AutoresetMode), "on_fault": frozenset(get_args(OnFault))}
 MOST_LANES = 4096
 _OPERATOR = (m.Make, m.Reset, m.Step, m.State, m.Render, m.Snapshot, m.Restore, m.Call, m.Close)
 MESSAGES_BY_ROLE: dict[Role, tuple[type, ...]] = {
@@ -88,13 +78,7 @@ class Description:
 class ServedEnv:
     """``name`` is its path on the server. Its workers redact errors: peers learn nothing of its errors."""
 
-    def __init__(
-        self,
-        text: str | EnvSpec,
-        isolation: Isolation = None,
-        *,
-        deadline_s: float | None = None,
-    ) -> None:
+    def __init__(self, text: str | EnvSpec, isolation: Isolation = None, *, deadline_s: float | None = None) -> None:
         target = locate(text)
         planned = plan(target, isolation="sandbox" if isolation is None else isolation)
         if planned.wall is None:
@@ -233,11 +217,7 @@ class ServedEnv:
 
 
 def prepare_envs(
-    targets: Sequence[str],
-    isolation: Isolation = None,
-    *,
-    deadline_s: float | None = None,
-    grant: bool = False,
+    targets: Sequence[str], isolation: Isolation = None, *, deadline_s: float | None = None, grant: bool = False
 ) -> list[ServedEnv]:
     """Prepare the environments of these targets: for a folder, all that its manifest declares.
 
