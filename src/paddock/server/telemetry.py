@@ -45,12 +45,10 @@ _HELP = {
 _BOUNDS_S = (0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 
 
-def begin_trace(traceparent: str | None = None) -> str:
+def begin_trace(traceparent: str | None = None) -> None:
     """Give the records of this task a trace id from now on: the caller's, or a new one."""
     match = _TRACEPARENT.fullmatch(traceparent or "")
-    id = match[1] if match is not None else secrets.token_hex(16)
-    trace.set(id)
-    return id
+    trace.set(match[1] if match is not None else secrets.token_hex(16))
 
 
 class JsonLines(logging.Formatter):
