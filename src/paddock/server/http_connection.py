@@ -230,7 +230,12 @@ class Caller:
         """Stop counting it: it is gone, or became a websocket, which is counted elsewhere."""
         if self._here:
             self._here = False
-            self._callers.forget(self)
+            callers, address = self._callers, self.address
+            callers.count -= 1
+            callers.counts[address] -= 1
+            callers.quiet[address].pop(self, None)
+            if not callers.counts[address]:
+                del callers.counts[address], callers.quiet[address]
 
     def entered(self, transport: Any) -> None:
         """Note its transport, to be closed when the server stops."""
@@ -250,8 +255,8 @@ class Callers:
 
     def __init__(self, each: int, most: int) -> None:
         self._each, self._most = each, most
-        self._counts: Counter[str] = Counter()
-        self._count = 0
+        self.counts: Counter[str] = Counter()
+        self.count = 0
         self.quiet: dict[str, dict[Caller, None]] = {}  # by address, the quietest first
         self.open: dict[Caller, Any] = {}  # transports of all that were let in, websockets too
 
@@ -261,18 +266,18 @@ class Callers:
         One that another process of this server has ``relayed`` was counted there.
         """
         address = RELAYED if relayed else network_of(peer)
-        crowded = address if self._counts[address] >= self._each else None
+        crowded = address if self.counts[address] >= self._each else None
         if relayed:
             crowded = None
-        elif crowded is None and self._count >= self._most:
-            crowded = max(self.quiet, key=self._counts.__getitem__)
+        elif crowded is None and self.count >= self._most:
+            crowded = max(self.quiet, key=self.counts.__getitem__)
         if crowded is not None:
             longest = next(iter(self.quiet.get(crowded, ())), None)
             if longest is None:
                 return None
             longest.drop()
-        self._count += 1
-        self._counts[address] += 1
+        self.count += 1
+        self.counts[address] += 1
         caller = Caller(self, sock, address, peer)
         self.quiet.setdefault(address, {})[caller] = None
         return caller
@@ -282,13 +287,6 @@ class Callers:
         longest = next((one for quiet in self.quiet.values() for one in quiet), None)
         if longest is not None:
             longest.drop()
-
-    def forget(self, caller: Caller) -> None:
-        self._count -= 1
-        self._counts[caller.address] -= 1
-        self.quiet[caller.address].pop(caller, None)
-        if not self._counts[caller.address]:
-            del self._counts[caller.address], self.quiet[caller.address]
 
 
 class _Refused(Exception):

@@ -198,22 +198,17 @@ class ServedEnv:
                     raise error  # it says what to write or install
                 kind = getattr(error, "error_type", "") or type(error).__name__
                 raise PlanError(f"{self.text}: the environment can't be made: {kind}: {error}") from error
-            self._described = self._read(reply.value)
+            described = check_description(reply.value, self.rules)
+            spec = None if described.spec is None else decode_spec(described.spec)
+            self._described = Description(
+                *check_spaces(described, self.rules),
+                described.metadata,
+                described.render_mode,
+                frozenset() if spec is None else frozenset(spec.kwargs),
+                deterministic=spec is not None and not spec.nondeterministic,
+                tools=Tools.of(described.metadata),
+            )
         return self._described
-
-    def _read(self, value: Any) -> Description:
-        described = check_description(value, self.rules)
-        observations, actions = check_spaces(described, self.rules)
-        spec = None if described.spec is None else decode_spec(described.spec)
-        return Description(
-            observations,
-            actions,
-            described.metadata,
-            described.render_mode,
-            frozenset(spec.kwargs) if spec is not None else frozenset(),
-            deterministic=spec is not None and not spec.nondeterministic,
-            tools=Tools.of(described.metadata),
-        )
 
 
 def prepare_envs(

@@ -57,6 +57,7 @@ class Line:
     ping_every_s: float | None = 20.0
     ping_answer_s: float | None = 20.0
     max_bytes: int = 100 << 20
+    url: str = field(default="", repr=False)
     context: ssl.SSLContext | None = field(default=None, repr=False)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from paddock.hosting.messages import read_schema
 from paddock.hosting.openenv import tool_form
-from paddock.hosting.openenv.space_form import action_schema, observation_schema, state_schema
+from paddock.hosting.openenv.space_form import STATE_SCHEMA, action_schema, observation_schema
 from paddock.hosting.openenv.wire import Entry, Form, NotJson, dump, entry, extras, parse_bounded, without_url
 from paddock.spaces import Space
 
@@ -228,8 +228,8 @@ def schema_body(
     """``GET /schema``. ``tools``: of an environment that has some."""
     schemas = {
         "action": action_schema(action_space),
-        "observation": observation_schema(observation_space) if tools is None else tool_form.observation_schema(),
-        "state": state_schema(),
+        "observation": observation_schema(observation_space) if tools is None else tool_form.OBSERVATION_SCHEMA,
+        "state": STATE_SCHEMA,
     }
     sent = (openenv_metadata(metadata) or {}).get("schemas")
     if isinstance(sent, dict):

@@ -167,17 +167,16 @@ def observation_schema(space: Space[Any] | None) -> Schema:
     return {"title": "Observation", **schema, "properties": fields, "required": required}
 
 
-def state_schema() -> Schema:
-    """The JSON Schema of a state whose further fields are not declared."""
-    return {
-        "title": "State",
-        "type": "object",
-        "properties": {
-            "episode_id": {"anyOf": [{"type": "string"}, {"type": "null"}], "default": None},
-            "step_count": {"type": "integer", "minimum": 0, "default": 0},
-        },
-        "additionalProperties": True,
-    }
+# Of a state whose further fields are not declared.
+STATE_SCHEMA: Schema = {
+    "title": "State",
+    "type": "object",
+    "properties": {
+        "episode_id": {"anyOf": [{"type": "string"}, {"type": "null"}], "default": None},
+        "step_count": {"type": "integer", "minimum": 0, "default": 0},
+    },
+    "additionalProperties": True,
+}
 
 
 def _schema_of(name: str, space: Space[Any] | None) -> Schema:

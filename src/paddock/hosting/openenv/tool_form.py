@@ -265,26 +265,25 @@ def _to_paddock_block(block: _Block) -> dict[str, Any]:
     return {"type": "image", "data": block.data, "mime_type": block.mime_type}
 
 
-def observation_schema() -> Schema:
-    """The JSON Schema of an observation on the wire; which fields are there depends on the action."""
-    blocks = {"type": "array", "items": {"type": "object"}}
-    error = {
-        "type": "object",
-        "properties": {"error_type": {"type": "string"}, "message": {"type": "string"}},
-        "required": ["error_type", "message"],
-    }
-    return {
-        "title": "Observation",
-        "type": "object",
-        "properties": {
-            "done": {"type": "boolean", "default": False},
-            "reward": {"anyOf": [{"type": "number"}, {"type": "null"}], "default": None},
-            "metadata": {"type": "object", "additionalProperties": True},
-            "content": blocks,
-            "messages": blocks,
-            "tool_name": {"type": "string"},
-            "result": True,
-            "error": {"anyOf": [error, {"type": "null"}], "default": None},
-            "tools": {"type": "array", "items": {"type": "object"}},
-        },
-    }
+_BLOCKS: Schema = {"type": "array", "items": {"type": "object"}}
+_ERROR_SCHEMA: Schema = {
+    "type": "object",
+    "properties": {"error_type": {"type": "string"}, "message": {"type": "string"}},
+    "required": ["error_type", "message"],
+}
+# Of an observation on the wire; which fields are there depends on the action.
+OBSERVATION_SCHEMA: Schema = {
+    "title": "Observation",
+    "type": "object",
+    "properties": {
+        "done": {"type": "boolean", "default": False},
+        "reward": {"anyOf": [{"type": "number"}, {"type": "null"}], "default": None},
+        "metadata": {"type": "object", "additionalProperties": True},
+        "content": _BLOCKS,
+        "messages": _BLOCKS,
+        "tool_name": {"type": "string"},
+        "result": True,
+        "error": {"anyOf": [_ERROR_SCHEMA, {"type": "null"}], "default": None},
+        "tools": _BLOCKS,
+    },
+}
