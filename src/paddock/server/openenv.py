@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 from paddock.errors import (
@@ -238,8 +239,7 @@ def _read_reset(rpc: json_rpc.RpcRequest, principal: Principal) -> m.Reset | dic
 
 
 def _with_session(response: Response, client: LocalClient) -> Response:
-    headers = {SESSION_HEADER: client.live.session.id}
-    return Response(response.status, response.body, response.content_type, headers)
+    return replace(response, headers={SESSION_HEADER: client.live.session.id})
 
 
 _Entry: TypeAlias = "WireRequest | WireError | json_rpc.RpcRequest | json_rpc.Answer"

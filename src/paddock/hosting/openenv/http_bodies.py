@@ -9,7 +9,7 @@ from typing import Any
 from paddock.hosting.messages import read_schema
 from paddock.hosting.openenv import tool_form
 from paddock.hosting.openenv.space_form import STATE_SCHEMA, action_schema, observation_schema
-from paddock.hosting.openenv.wire import Entry, Form, NotJson, dump, entry, extras, parse_bounded, without_url
+from paddock.hosting.openenv.wire import Entry, Form, NotJson, dump, entry, extras, parse_bounded
 from paddock.spaces import Space
 
 _NAME_LIMIT = 255
@@ -132,7 +132,8 @@ def _fields(
 
 
 def _unprocessable(entries: list[Entry]) -> HttpError:
-    return HttpError(422, without_url(entries))
+    """As FastAPI shows what is wrong with a body."""
+    return HttpError(422, [{key: value for key, value in one.items() if key != "url"} for one in entries])
 
 
 def _optional(check: Check) -> Check:

@@ -198,11 +198,6 @@ def text_of(title: str, entries: list[Entry]) -> str:
     return "\n".join(lines)
 
 
-def without_url(entries: list[Entry]) -> list[Entry]:
-    """The entries as FastAPI shows what is wrong with a body."""
-    return [{key: value for key, value in one.items() if key != "url"} for one in entries]
-
-
 def refusal_text(entries: list[Entry]) -> str:
     """Entries as the text of an InvalidAction, to be read by ``entries_of``."""
     kept = [{key: one[key] for key in ("type", "loc", "msg", "ctx") if key in one} for one in entries]
