@@ -6,16 +6,7 @@ from paddock.hosting import messages as m
 from paddock.hosting.host import Host
 from paddock.hosting.openenv import http_bodies, json_rpc, wire
 from paddock.hosting.openenv import http_bodies as about
-from paddock.hosting.openenv.wire import (
-    CloseRequest,
-    McpRequest,
-    ResetRequest,
-    StateRequest,
-    StepRequest,
-    WireError,
-    dump,
-    parse_request,
-)
+from paddock.hosting.openenv.wire import WireError, WireRequest, dump, parse_request
 from paddock.server.openenv import Translator
 from paddock.spaces.json_form import from_json
 
@@ -43,13 +34,13 @@ class Loopback:
     def ask(self, text):
         """The frame that answers; None for a close."""
         asked = parse_request(text)
-        if isinstance(asked, CloseRequest):
-            return None
-        if isinstance(asked, McpRequest):
-            request = json_rpc.read_data(asked.data)
-            return wire.mcp_frame(request if isinstance(request, dict) else json_rpc.without_tools(request))
         if isinstance(asked, WireError):
             return wire.error_frame(asked)
+        if asked.kind == "close":
+            return None
+        if asked.kind == "mcp":
+            request = json_rpc.read_data(asked.data)
+            return wire.frame("mcp", request if isinstance(request, dict) else json_rpc.without_tools(request))
         request = self.translator.request(asked)
         if isinstance(request, WireError):
             return wire.error_frame(request)
@@ -58,41 +49,43 @@ class Loopback:
     def http(self, method, path, body):
         """[status, text] of a request; each has a new environment, as in OpenEnv."""
         self.begin()
-        answer = self._http(path, body.encode())
-        if isinstance(answer, http_bodies.HttpError):
-            return [answer.status, answer.body.decode()]
-        return [200, answer.decode()]
+        return self._status_and_text(self._http, path, body.encode())
+
+    def _status_and_text(self, answer, *arguments):
+        try:
+            return [200, answer(*arguments).decode()]
+        except http_bodies.HttpError as error:
+            return [error.status, error.body.decode()]
 
     def _http(self, path, body):
         name, metadata = "EchoEnv", self.described.metadata
         if path == "/reset":
-            data = http_bodies.reset_body(body)
-            return data if isinstance(data, http_bodies.HttpError) else self._outcome(ResetRequest(data))
+            return self._outcome(WireRequest("reset", http_bodies.reset_body(body)))
         if path == "/step":
-            found = http_bodies.step_body(body)
-            return found if isinstance(found, http_bodies.HttpError) else self._outcome(StepRequest(found[0]))
+            return self._outcome(WireRequest("step", http_bodies.step_body(body)))
         if path == "/state":
-            return dump(self.translator.data(StateRequest(), self.host.handle(m.State(0))))
+            return dump(self.translator.data(WireRequest("state"), self.host.handle(m.State(0))))
         if path == "/metadata":
             return about.metadata_body(name, metadata)
         if path == "/schema":
             return about.schema_body(self.actions, self.observations, metadata, self._form)
         if path == "/mcp":
             request = json_rpc.read(body)
-            return json_rpc.body(request if isinstance(request, dict) else self._rpc(request))
-        return {"/health": http_bodies.HEALTHY}.get(path) or http_bodies.HttpError(404, "Not Found")
+            return dump(request if isinstance(request, dict) else self._rpc(request))
+        if path == "/health":
+            return b'{"status":"healthy"}'
+        raise http_bodies.HttpError(404, "Not Found")
 
     def _rpc(self, request):
         if request.method == json_rpc.CLOSE:
-            session = request.session
-            return json_rpc.session_unknown(request, session) if session else json_rpc.session_missing(request)
+            return json_rpc.session_unknown(request, request.session)
         return json_rpc.without_tools(request)
 
     def _outcome(self, asked):
         request = self.translator.request(asked)
         data = request if isinstance(request, WireError) else self.translator.data(asked, self.host.handle(request))
         if isinstance(data, WireError):
-            return http_bodies.action_refused(data.errors) if data.errors else http_bodies.HttpError(500, data.message)
+            raise http_bodies.HttpError(422, data.errors) if data.errors else http_bodies.HttpError(500, data.message)
         return http_bodies.outcome_body(data, self._form)
 
     def task(self, method, path, body):
@@ -102,20 +95,17 @@ class Loopback:
             return [200, json.dumps([self.described.metadata["openenv"]["name"]])]
         _, env_name, route = path.split("/")
         name = self.described.metadata["openenv"]["name"]
-        answer = self._task(name, env_name, route, body.encode())
-        return [200, answer.decode()] if isinstance(answer, bytes) else [answer.status, answer.body.decode()]
+        return self._status_and_text(self._task, name, env_name, route, body.encode())
 
     def _task(self, name, env_name, route, body):
         if env_name.lower() != name.lower():
-            return http_bodies.unknown_environment(env_name)
+            raise http_bodies.HttpError(404, f"unknown environment {env_name!r}")
         called, arguments = http_bodies.TASK_METHODS[route]
         fields = http_bodies.split_body(body, *arguments[1:]) if arguments else {}
-        if isinstance(fields, http_bodies.HttpError):
-            return fields
         given = [fields.get(argument) for argument in arguments]
         reply = self.host.handle(m.Call(0, "task", [called, *given]))
         if isinstance(reply, m.Failed):
-            return http_bodies.task_failure(route, reply.error_type)
+            raise http_bodies.task_failure(route, reply.error_type)
         return http_bodies.task_answer(route, reply.value, name)
 
 

@@ -8,9 +8,19 @@ from paddock.hosting.remote_session import Answer, ResumingClient, Send, frame_o
 from paddock.server.session import Journal, KeptReplies, RebuildWorker, Session, ToWorker, _Phase
 
 
-class NoDigestCheck(Session):
-    def _differs(self, first, again):
+class EqualsAny(bytes):
+    def __eq__(self, other):
+        return True
+
+    def __ne__(self, other):
         return False
+
+    __hash__ = bytes.__hash__
+
+
+class NoDigestCheck(Session):
+    def request(self, connection, number, digest, frame, now, *, final=False):
+        return super().request(connection, number, EqualsAny(digest), frame, now, final=final)
 
 
 class NoStoredReplies(Session):
@@ -27,8 +37,9 @@ class OneStoredReply(Session):
 
 
 class NoEpochCheck(Session):
-    def _is_current(self, connection):
-        return self.connection is not None and self._phase is not _Phase.ENDED
+    def request(self, connection, number, digest, frame, now, *, final=False):
+        current = connection if self.connection is None else self.connection
+        return super().request(current, number, digest, frame, now, final=final)
 
 
 class CarriesRetriesOut(Session):
@@ -46,8 +57,9 @@ class FreshEnvironmentAfterLoss(Session):
         self._phase = _Phase.REBUILDING
         return [RebuildWorker(self.worker, 0)]
 
-    def _is_same_episode(self, replay):
-        return True
+    def rebuilt(self, worker, replay, now):
+        replay.done, replay.chain = self._last, self._chain
+        return super().rebuilt(worker, replay, now)
 
 
 class IgnoresResends(Session):
@@ -61,8 +73,9 @@ class IgnoresRequestsSentAgainWhilePending(Session):
 
 
 class TakesAnyChain(Session):
-    def _is_same_episode(self, replay):
-        return True
+    def rebuilt(self, worker, replay, now):
+        replay.done, replay.chain = self._last, self._chain
+        return super().rebuilt(worker, replay, now)
 
 
 class TakesAnOldJournal(Session):

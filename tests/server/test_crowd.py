@@ -319,7 +319,7 @@ def test_server_that_stops_closes_those_who_wait_to_be_let_in(tmp_path, monkeypa
             wait_until(lambda: peer.is_closed() if stage == "cancelled" else getattr(server.listening, f"_{stage}"))
         assert peer.is_closed()
         peer.sock.close()
-        assert server.listening._callers._count == 0
+        assert server.listening._callers.count == 0
         del server.listening, server.loop
         gc.collect()
     assert [str(one.message) for one in caught if str(server.port) in str(one.message)] == []

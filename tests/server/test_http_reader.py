@@ -168,4 +168,4 @@ def test_no_bytes_crash_the_reader(data, pieces):
 @given(st.binary(max_size=60))
 def test_a_target_is_printable_or_none(text):
     found = read_target(text)
-    assert found is None or (found.path + found.query + (found.host or "")).isprintable()
+    assert found is None or "".join(part or "" for part in found).isprintable()

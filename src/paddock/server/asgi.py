@@ -226,19 +226,19 @@ def _headers(response: Response) -> list[tuple[bytes, bytes]]:
 
 async def _unless_gone(handling: Any, receive: Receive) -> Response | None:
     """Return the response, or None as soon as the peer disconnects."""
+
+    async def until_disconnected() -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+
     answer: asyncio.Future[Response] = asyncio.ensure_future(handling)
-    gone = asyncio.ensure_future(_wait_for_disconnect(receive))
+    gone = asyncio.ensure_future(until_disconnected())
     try:
         await asyncio.wait((answer, gone), return_when=asyncio.FIRST_COMPLETED)
         return answer.result() if answer.done() else None
     finally:
         gone.cancel()
         answer.cancel()
-
-
-async def _wait_for_disconnect(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
 
 
 async def _deny(response: Response, scope: Event, send: Send) -> None:

@@ -297,7 +297,6 @@ class Passes:
         return digest is not None and self._by_digest[digest] == principal
 
     def end(self, session: str) -> None:
-        """Forget the pass of a session that is over, or to replace it."""
         digest = self._of_session.pop(session, None)
         if digest is not None:
             del self._by_digest[digest]
@@ -346,7 +345,6 @@ class SharedBuckets:
         return oldest, mark
 
     def get(self, name: str) -> _Bucket | None:
-        """Return the bucket of a name."""
         place, mark = self._place(name)
         return (self._cells[place + 1], self._cells[place + 2]) if self._cells[place] == mark else None
 
@@ -395,7 +393,6 @@ class AddressRates:
         self._all = Rates(10 * per_s, 10 * burst, shared=shared)  # under a name that no address has
 
     def wait_s(self, peer: str, now_s: float) -> float:
-        """Like ``Rates.wait_s``, for the address of ``peer``."""
         return self._each.wait_s(network_of(peer), now_s) or self._all.wait_s("", now_s)
 
 

@@ -51,7 +51,6 @@ class Request:
         return tuple(unquote(part) for part in self.path.split("/") if part)
 
     def query_value(self, name: str) -> str | None:
-        """Return the last value of a name in the query."""
         try:
             values = parse_qs(self.query, max_num_fields=100).get(name)
         except ValueError:  # more names than anyone needs
@@ -63,25 +62,19 @@ class Request:
         return f"{self.method} {ascii(self.path[:200])[1:-1]}"
 
 
-@dataclass(frozen=True)
-class Target:
-    """What a request's first line asks for. A ``host`` named there counts, not the header."""
+def read_target(text: bytes) -> tuple[str, str, str | None] | None:
+    """Read path, query and host of a request's target: a path, or a whole URL as proxies send it; else None.
 
-    path: str
-    query: str
-    host: str | None = None
-
-
-def read_target(text: bytes) -> Target | None:
-    """Read the target of a request: a path, or a whole URL as proxies send it. None for anything else."""
+    A host that is named there counts, not the header.
+    """
     if not text.isascii() or any(byte <= 0x20 or byte == 0x7F for byte in text):
         return None
     if text == b"*":
-        return Target("*", "")
+        return "*", "", None
     found = _TARGET.fullmatch(text.decode("ascii"))
     if found is None or (found["host"] is None and found["path"] is None):
         return None
-    return Target(found["path"] or "/", found["query"] or "", found["host"])
+    return found["path"] or "/", found["query"] or "", found["host"]
 
 
 @dataclass(frozen=True)
@@ -105,7 +98,6 @@ class Response:
         return {"content-type": self.content_type, "date": formatdate(usegmt=True), **_ALWAYS, **self.headers}
 
     def head(self, *, close: bool) -> bytes:
-        """Return the bytes before the body."""
         lines = [
             f"HTTP/1.1 {self.status} {HTTPStatus(self.status).phrase}",
             *(f"{name}: {value}" for name, value in self.all_headers.items()),

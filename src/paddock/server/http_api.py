@@ -31,7 +31,7 @@ from paddock.errors import (
 )
 from paddock.hosting.mcp import SESSION_HEADER as MCP_SESSION_HEADER
 from paddock.hosting.openenv import json_rpc
-from paddock.hosting.openenv.http_bodies import TASK_METHODS, schema_body, unknown_environment
+from paddock.hosting.openenv.http_bodies import TASK_METHODS, schema_body
 from paddock.hosting.remote_address import SUBPROTOCOLS, WAITING
 from paddock.server.auth import (
     AddressRates,
@@ -220,12 +220,11 @@ class HttpApi:
         principal = self._principal(request)
         if principal is None:
             return self._refuse_unknown(request)
-        wait_s = self._service.wait_s(principal.name)
+        wait_s = self._service.rates.wait_s(principal.name, time.monotonic())
         if wait_s:
             return self._refuse(request, 429, "rate", "Too many requests.", _later(wait_s))
         if not routes and len(request.segments) == 2 and request.segments[1] in TASK_METHODS:
-            missing = unknown_environment(request.segments[0])
-            return Response(missing.status, missing.body)
+            return Response.of({"detail": f"unknown environment {request.segments[0]!r}"}, 404)
         found = self._with_method(routes, method, principal, served)
         if isinstance(found, Admission) and found.route.roles is not None and principal.role not in found.route.roles:
             return self._refuse(request, 403, "role", f"The role {principal.role!r} may not do this.")

@@ -12,11 +12,14 @@ from collections import Counter, deque
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 
 from paddock.errors import DependencyNotInstalled
 from paddock.server.auth import network_of
 from paddock.server.http import BodyBudget, Request, Response, read_target
+
+if TYPE_CHECKING:
+    from paddock.server.http_api import HttpApi
 
 try:
     import httptools
@@ -47,21 +50,6 @@ _ONCE = frozenset(
 Where = Literal["between", "head", "body"]
 
 
-class Handler(Protocol):
-    """What answers requests."""
-
-    bodies: BodyBudget
-
-    def knows(self, request: Request) -> bool:
-        """Whether the head of a request has a valid token."""
-
-    def too_often(self, request: Request) -> Response | None:
-        """Count a refusal before any token; return the 429 to send instead if the address has had too many."""
-
-    async def handle(self, request: Request) -> Response:
-        """Return the response to a request."""
-
-
 _answering: set[asyncio.Task[None]] = set()  # kept here: a task whose peer has left might be all that refers to itself
 
 
@@ -72,7 +60,7 @@ class HttpConnection(asyncio.Protocol):
     loop, however many came together. A peer without a valid token is dropped with its first refusal.
     """
 
-    def __init__(self, handler: Handler, *, max_body: int, peer: str, caller: Caller) -> None:
+    def __init__(self, handler: HttpApi, *, max_body: int, peer: str, caller: Caller) -> None:
         self._handler, self._caller = handler, caller
         self._loop = asyncio.get_running_loop()
         self._reader = RequestReader(
@@ -165,7 +153,6 @@ class HttpConnection(asyncio.Protocol):
         self.data_received(b"")
 
     def refuse(self, response: Response) -> None:
-        """Answer with this and close."""
         if response.status == 429:
             self._pause()  # whatever else comes meanwhile is ignored
             self._loop.call_later(_TOO_OFTEN_S, lambda: self._answer(response, close=True))
@@ -243,7 +230,12 @@ class Caller:
         """Stop counting it: it is gone, or became a websocket, which is counted elsewhere."""
         if self._here:
             self._here = False
-            self._callers.forget(self)
+            callers, address = self._callers, self.address
+            callers.count -= 1
+            callers.counts[address] -= 1
+            callers.quiet[address].pop(self, None)
+            if not callers.counts[address]:
+                del callers.counts[address], callers.quiet[address]
 
     def entered(self, transport: Any) -> None:
         """Note its transport, to be closed when the server stops."""
@@ -263,8 +255,8 @@ class Callers:
 
     def __init__(self, each: int, most: int) -> None:
         self._each, self._most = each, most
-        self._counts: Counter[str] = Counter()
-        self._count = 0
+        self.counts: Counter[str] = Counter()
+        self.count = 0
         self.quiet: dict[str, dict[Caller, None]] = {}  # by address, the quietest first
         self.open: dict[Caller, Any] = {}  # transports of all that were let in, websockets too
 
@@ -274,18 +266,18 @@ class Callers:
         One that another process of this server has ``relayed`` was counted there.
         """
         address = RELAYED if relayed else network_of(peer)
-        crowded = address if self._counts[address] >= self._each else None
+        crowded = address if self.counts[address] >= self._each else None
         if relayed:
             crowded = None
-        elif crowded is None and self._count >= self._most:
-            crowded = max(self.quiet, key=self._counts.__getitem__)
+        elif crowded is None and self.count >= self._most:
+            crowded = max(self.quiet, key=self.counts.__getitem__)
         if crowded is not None:
             longest = next(iter(self.quiet.get(crowded, ())), None)
             if longest is None:
                 return None
             longest.drop()
-        self._count += 1
-        self._counts[address] += 1
+        self.count += 1
+        self.counts[address] += 1
         caller = Caller(self, sock, address, peer)
         self.quiet.setdefault(address, {})[caller] = None
         return caller
@@ -295,14 +287,6 @@ class Callers:
         longest = next((one for quiet in self.quiet.values() for one in quiet), None)
         if longest is not None:
             longest.drop()
-
-    def forget(self, caller: Caller) -> None:
-        """Stop counting a connection."""
-        self._count -= 1
-        self._counts[caller.address] -= 1
-        self.quiet[caller.address].pop(caller, None)
-        if not self._counts[caller.address]:
-            del self._counts[caller.address], self.quiet[caller.address]
 
 
 class _Refused(Exception):
@@ -410,8 +394,9 @@ class RequestReader:
         version, headers = self._parser.get_http_version(), self._headers
         if target is None or version not in ("1.0", "1.1") or (version == "1.1" and "host" not in headers):
             self._refuse(400)
-        elif target.host is not None:
-            headers["host"] = target.host
+        path, query, host = target or ("", "", None)
+        if host is not None:
+            headers["host"] = host
         length, coding = headers.get("content-length"), headers.get("transfer-encoding")
         if coding is not None and (coding.lower() != "chunked" or length is not None or version != "1.1"):
             self._refuse(400)
@@ -424,9 +409,8 @@ class RequestReader:
         expected = headers.get("expect")
         if expected is not None and expected.lower() != "100-continue":
             self._refuse(417)
-        assert target is not None
         method = self._parser.get_method().decode("ascii")
-        self._request = Request(method, target.path, target.query, headers, b"", self._peer, relayed=self._relayed)
+        self._request = Request(method, path, query, headers, b"", self._peer, relayed=self._relayed)
         self._request = replace(self._request, known=self._knows(self._request))
         if not self._request.known and (self.announced_bytes or "expect" in headers):
             self._whole.append((self._request, False))

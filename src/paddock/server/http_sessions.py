@@ -10,7 +10,6 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Literal
 from urllib.parse import quote
 
@@ -36,14 +35,6 @@ OnEnd = Callable[[str, str], Any]
 audit = logging.getLogger("paddock.audit")
 
 
-@dataclass
-class _HttpSession:
-    client: LocalClient
-    on_end: OnEnd | None = None  # of the websocket that is attached to it, if one is
-    closing: bool = False  # as soon as that websocket goes
-    pinned: bool = False  # never evicted, however long it is idle
-
-
 class HttpSessions:
     """Sessions by id, each for the principal who opened it. When the server is full, the longest idle one is ended.
 
@@ -52,7 +43,7 @@ class HttpSessions:
 
     def __init__(self, service: Service) -> None:
         self._service = service
-        self._sessions: dict[str, _HttpSession] = {}
+        self._sessions: dict[str, LocalClient] = {}
         self.on_end: list[Callable[[str], None]] = []
 
     async def open(self, served: ServedEnv, principal: Principal) -> LocalClient:
@@ -69,7 +60,7 @@ class HttpSessions:
             raise
         number, id = self._service.next_connection(), live.session.id
         client = LocalClient(number, live, lambda code, reason: self._forget(id, code, reason))
-        self._sessions[id] = _HttpSession(client)
+        self._sessions[id] = client
         live.attach(number, client)
         try:
             reply = await self.ask(client, m.Make(0, {}))
@@ -101,60 +92,53 @@ class HttpSessions:
         try:
             return await answered
         finally:
-            session = self._sessions.get(client.live.session.id)
-            unused = session is not None and session.on_end is None and not session.pinned
-            client.live.evictable = unused and not client.waiting
+            unused = client.on_attached_end is None and not client.pinned and not client.waiting
+            client.live.evictable = unused and client.live.session.id in self._sessions
 
     def find(self, id: str, served: ServedEnv, principal: Principal) -> LocalClient | None:
         """Return the session with this id to whoever opened it or has a pass for it."""
-        session = self._sessions.get(id)
-        if session is None or self._service.session(id, principal, served) is None:
-            return None
-        return session.client
+        client = self._sessions.get(id)
+        return None if self._service.session(id, principal, served) is None else client
 
     def attach(self, id: str, served: ServedEnv, principal: Principal, on_end: OnEnd) -> LocalClient | str:
         """Give a websocket sole use of a session, or say why it may not have it."""
         client = self.find(id, served, principal)
         if client is None:
             return f"Unknown session_id: {id[:100]}"
-        session = self._sessions[id]
-        if session.on_end is not None:
+        if client.on_attached_end is not None:
             return f"Session {id} already has an attached WebSocket"
-        session.on_end, client.live.evictable = on_end, False
+        client.on_attached_end, client.live.evictable = on_end, False
         return client
 
     def detach(self, client: LocalClient) -> None:
         """Detach a websocket that is gone. The session stays, unless it is waiting to be closed."""
-        session = self._sessions.get(client.live.session.id)
-        if session is None:
-            return
-        session.on_end, client.live.evictable = None, not session.pinned
-        if session.closing:
-            client.leave()
+        if client.live.session.id in self._sessions:
+            client.on_attached_end, client.live.evictable = None, not client.pinned
+            if client.closing:
+                client.leave()
 
     def pin(self, id: str) -> None:
         """Never evict this session: someone else relies on it. It still ends if it is silent for too long."""
-        session = self._sessions[id]
-        session.pinned, session.client.live.evictable = True, False
+        client = self._sessions[id]
+        client.pinned, client.live.evictable = True, False
 
     def close(self, id: str, served: ServedEnv, principal: Principal) -> Literal["closed", "closing", "unknown"]:
         """End a session for whoever opened it; if a websocket is attached, once that goes."""
         client = self.find(id, served, principal)
         if client is None or client.live.principal != principal.name:
             return "unknown"
-        session = self._sessions[id]
-        if session.on_end is not None:
-            session.closing = True
+        if client.on_attached_end is not None:
+            client.closing = True
             return "closing"
         client.leave()
         return "closed"
 
     def _forget(self, id: str, code: str, reason: str) -> None:
-        session = self._sessions.pop(id, None)
+        client = self._sessions.pop(id, None)
         for on_end in self.on_end:
             on_end(id)
-        if session is not None and session.on_end is not None:
-            session.on_end(code, reason)
+        if client is not None and client.on_attached_end is not None:
+            client.on_attached_end(code, reason)
 
 
 def _close_session(opening: asyncio.Future[LiveSession]) -> None:
@@ -207,10 +191,13 @@ class LocalClient:
         self._over: m.Failed | None = None
         self._beginning = False
         self.episode = Episode()
+        # Of an HTTP session:
+        self.on_attached_end: OnEnd | None = None  # of the websocket that is attached to it, if one is
+        self.closing = False  # as soon as that websocket goes
+        self.pinned = False  # never evicted, however long it is idle
 
     @property
     def waiting(self) -> int:
-        """How many requests have no reply yet."""
         return len(self._waiting) + (self._pending is not None)
 
     def ask(self, request: m.Request, take: Take) -> None:
@@ -304,7 +291,6 @@ class LocalClient:
         self.on_end(code, reason)
 
     def leave(self) -> None:
-        """Leave, which ends the session."""
         self.live.closed(self._connection, done=True)
         self.end(SessionGone.code, "The session was closed.")
 
@@ -326,7 +312,6 @@ class Episode:
         self.terminated = self.truncated = False
 
     def note(self, request: m.Request, reply: m.Reply) -> None:
-        """Take note of a checked reply."""
         if not isinstance(reply, m.Done):
             return
         if type(request) is m.Step:
@@ -340,7 +325,6 @@ class Episode:
             self._begin(reply.value[0])
 
     def summary(self) -> dict[str, Any]:
-        """Return the episode so far, for the operator."""
         return {
             "begun": self.begun,
             "steps": self.steps,

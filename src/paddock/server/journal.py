@@ -18,7 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeAlias, cast
+from typing import Any, BinaryIO, Literal, TypeAlias
 from zlib import crc32
 
 import msgspec
@@ -42,7 +42,6 @@ class Header(msgspec.Struct, tag="header", array_like=True, frozen=True):
 
     @property
     def origin(self) -> bytes:
-        """Where the chain begins."""
         return digest(_ENCODER.encode(self))
 
 
@@ -85,12 +84,6 @@ SYNCED_AT_ONCE: dict[Sync, tuple[type, ...]] = {
 }
 
 
-class Readable(Protocol):
-    """A file to read from."""
-
-    def read(self, size: int, /) -> bytes: ...
-
-
 def pack_entry(entry: Entry, crc: int) -> tuple[bytes, int]:
     """Return the entry's bytes, to follow one that ended with this crc (0 for the first), and its own crc."""
     payload = _ENCODER.encode(entry)
@@ -100,7 +93,7 @@ def pack_entry(entry: Entry, crc: int) -> tuple[bytes, int]:
     return _PREFIX.pack(len(payload), crc_of_length, crc) + payload, crc
 
 
-def read_entries(file: Readable) -> Iterator[tuple[Entry, int, int]]:
+def read_entries(file: BinaryIO) -> Iterator[tuple[Entry, int, int]]:
     """Yield each whole entry, where it ends and its crc. InvalidJournal for anything but a torn end."""
     magic = file.read(len(MAGIC))
     if magic != MAGIC:
@@ -133,7 +126,7 @@ def read_entries(file: Readable) -> Iterator[tuple[Entry, int, int]]:
         yield entry, end, crc
 
 
-def _has_more(file: Readable) -> bool:
+def _has_more(file: BinaryIO) -> bool:
     """Whether anything but zeros follows: after a crash a file may be longer than what was written."""
     while rest := file.read(_REST_BYTES):
         if rest.strip(b"\0"):
@@ -160,11 +153,10 @@ class Recovered:
 
     @property
     def count(self) -> int:
-        """How many requests were answered."""
         return len(self.frames)
 
 
-def recover(file: Readable) -> Recovered | None:
+def recover(file: BinaryIO) -> Recovered | None:
     """Read the session from this journal; None if not even its header is whole. InvalidJournal if it was changed."""
     found: Recovered | None = None
     for entry, end, crc in read_entries(file):
@@ -216,11 +208,9 @@ class Replay:
 
     @property
     def complete(self) -> bool:
-        """Whether every request has its reply."""
         return self.done == len(self.frames)
 
     def add(self, reply: bytes) -> None:
-        """Take the next reply."""
         request = digest(self.frames[self.done])
         self.chain = extend_chain(self.chain, request, digest(reply))
         self.tail.append((request, reply))
@@ -271,7 +261,7 @@ class JournalFile:
         fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
         try:
             with open(fd, "rb", closefd=False) as file:
-                found = recover(cast(Readable, file))
+                found = recover(file)
             if found is None:
                 os.close(fd)
                 return None
@@ -282,9 +272,8 @@ class JournalFile:
         return cls(path, fd, sync, found.length, found.crc), found
 
     def read(self) -> Recovered:
-        """Read everything that was written so far."""
         with self.path.open("rb") as file:
-            found = recover(cast(Readable, file))
+            found = recover(file)
         assert found is not None  # create wrote the header
         return found
 
@@ -296,7 +285,6 @@ class JournalFile:
         self._write(data, crc, synced=isinstance(entry, SYNCED_AT_ONCE[self.sync_policy]))
 
     def sync(self) -> None:
-        """Sync what was written to the disk."""
         if self._dirty and self._failed is None and self._fd != -1:
             try:
                 os.fdatasync(self._fd)
@@ -337,7 +325,6 @@ class JournalFile:
             self.sync()
 
     def close(self) -> None:
-        """Close the file; safe to call twice."""
         if self._fd != -1:
             os.close(self._fd)
             self._fd = -1

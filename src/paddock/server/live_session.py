@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from paddock.errors import PaddockError, StorageFull, WorkerLost
 from paddock.hosting.codec import number_of
 from paddock.hosting.messages import Resume
-from paddock.server.journal import Entry, JournalFile, Replay, digest
+from paddock.server.journal import JournalFile, Replay, digest
 from paddock.server.served_env import ServedEnv, is_make, rewrite_make
 from paddock.server.session import (
     CloseConnection,
@@ -78,7 +78,6 @@ class LiveSession:
         self._links[1] = await self._link(1, self._handle_reply, wanted, on_wait)
 
     def attach(self, number: int, connection: Connection) -> None:
-        """Take the first connection."""
         self._connections[number] = connection
         self._do(self.session.attach(number, secrets.token_hex(16)))
 
@@ -88,7 +87,6 @@ class LiveSession:
         self._do(self.session.resume(number, resume, secrets.token_hex(16), time.monotonic()))
 
     def closed(self, number: int, *, done: bool = False) -> None:
-        """A connection is gone."""
         self._connections.pop(number, None)
         self._do(self.session.connection_closed(number, time.monotonic(), done=done))
 
@@ -104,7 +102,6 @@ class LiveSession:
         self._do(self.session.request(connection, number, digest(frame), frame, now, final=final))
 
     def tick(self, now: float) -> None:
-        """Time has passed."""
         due = self.session.due_s
         if due is not None and now >= due:
             commands = self.session.tick(now)
@@ -119,11 +116,9 @@ class LiveSession:
             self._on_lost(self, cause, "" if link is None else link.take_output())
 
     def drain(self, within_s: float) -> None:
-        """The server is about to stop."""
         self._do(self.session.drain(time.monotonic(), within_s))
 
     def close(self, code: str, reason: str) -> None:
-        """End it now."""
         self._do(self.session.close(code, reason))
 
     def abandon(self) -> None:
@@ -158,7 +153,6 @@ class LiveSession:
 
     @property
     def pid(self) -> int | None:
-        """The process id of the current worker."""
         link = self._links.get(self.session.worker)
         return None if link is None else int(link.child.pid)
 
@@ -181,7 +175,11 @@ class LiveSession:
 
     def _do_rarely(self, command: Command) -> None:
         if isinstance(command, Journal):
-            self._write(command.entry)
+            try:
+                if self._journal is not None:
+                    self._journal.append(command.entry)
+            except StorageFull:
+                self._drop_journal()
         elif isinstance(command, CloseConnection):
             connection = self._connections.pop(command.connection, None)
             if connection is not None:
@@ -193,14 +191,6 @@ class LiveSession:
             self._keep(task)
         elif isinstance(command, Ended):
             self._end(resumable=command.resumable)
-
-    def _write(self, entry: Entry) -> None:
-        if self._journal is None:
-            return
-        try:
-            self._journal.append(entry)
-        except StorageFull:
-            self._drop_journal()
 
     def _drop_journal(self) -> None:
         """Go on without a journal: one with a hole would lie."""
@@ -320,7 +310,7 @@ class LiveSession:
             if not over.done():
                 over.set_exception(WorkerLost("The new worker was lost.", cause=cause))
 
-        link.when_lost(fail)
+        link.on_lost = fail
         if replay.complete:
             over.set_result(None)
         for _ in range(_AHEAD):
@@ -332,5 +322,5 @@ class LiveSession:
         except BaseException:
             self._keep(link.end())
             raise
-        link.when_lost(lambda cause: self._handle_loss(worker, cause))
+        link.on_lost = partial(self._handle_loss, worker)
         return link

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
@@ -56,7 +57,7 @@ class Toll:
 
     def pay(self, count: int) -> bool:
         """Whether the peer may go on: at once, or after a pause in which nothing is read from it."""
-        owed_s = self._service.charge(self._principal.name, count)
+        owed_s = self._service.rates.charge(self._principal.name, time.monotonic(), count)
         if owed_s > _OWED_S:
             return False
         if owed_s:
@@ -69,7 +70,6 @@ class Toll:
             self.end()
 
     def end(self) -> None:
-        """Close the connection: the peer has sent too much."""
         self._out.close(POLICY_VIOLATION, TOO_MANY_FRAMES)
 
 
@@ -200,5 +200,4 @@ class NativeSocket:
         self._out.close(close_number(code), close_reason(code, text))
 
     def end(self, code: str, reason: str) -> None:
-        """The session is done with this connection."""
         self._close(code, reason)

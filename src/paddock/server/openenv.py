@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 from paddock.errors import (
@@ -26,47 +26,9 @@ from paddock.errors import (
 from paddock.hosting import messages as m
 from paddock.hosting.failures import close_reason
 from paddock.hosting.mcp import is_mcp
-from paddock.hosting.openenv import json_rpc, space_form, tool_form
-from paddock.hosting.openenv.http_bodies import (
-    TASK_METHODS,
-    HttpError,
-    action_refused,
-    metadata_body,
-    openenv_metadata,
-    outcome_body,
-    reset_body,
-    schema_body,
-    split_body,
-    step_body,
-    task_answer,
-    task_failure,
-)
-from paddock.hosting.openenv.wire import (
-    EXECUTION_ERROR,
-    SESSION_ERROR,
-    CloseRequest,
-    Form,
-    McpRequest,
-    NotJson,
-    ResetRequest,
-    StateRequest,
-    StepRequest,
-    WireError,
-    WireRequest,
-    at_capacity,
-    dump,
-    entries_of,
-    entry,
-    error_frame,
-    factory_failed,
-    invalid,
-    mcp_frame,
-    observation_data,
-    observation_frame,
-    parse_bounded,
-    parse_request,
-    state_frame,
-)
+from paddock.hosting.openenv import http_bodies, json_rpc, space_form, tool_form, wire
+from paddock.hosting.openenv.http_bodies import TASK_METHODS, HttpError, openenv_metadata
+from paddock.hosting.openenv.wire import EXECUTION_ERROR, SESSION_ERROR, WireError, WireRequest, dump
 from paddock.server.auth import Principal
 from paddock.server.http import Request, Response
 from paddock.server.http_sessions import SESSION_HEADER, HttpSessions, LocalClient
@@ -81,11 +43,11 @@ _AHEAD = 64  # requests that a client may send ahead; further ones are refused
 _MOST_WAITING = 4096  # a client that keeps sending after so many refusals reads none of them
 _REFUSALS = 64  # in a row for asking too often, before it is dropped
 _BY_ROLE = {
-    "operator": (ResetRequest, StepRequest, StateRequest, McpRequest, CloseRequest),
-    "agent": (StepRequest, McpRequest, CloseRequest),
-    "observer": (StateRequest, CloseRequest),
+    "operator": ("reset", "step", "state", "mcp", "close"),
+    "agent": ("step", "mcp", "close"),
+    "observer": ("state", "close"),
 }
-_CLOSED_IN_PRODUCTION = (ResetRequest, StepRequest, StateRequest)
+_CLOSED_IN_PRODUCTION = ("reset", "step", "state")
 _ENDINGS = (SessionGone.code, Draining.code)  # this server ended the session, not its environment
 
 
@@ -98,26 +60,27 @@ class OpenEnvHttp:
         self._mcp = McpHttp(service, self.sessions)
 
     async def answer(self, route: str, served: ServedEnv, principal: Principal, request: Request) -> Response:
-        """Answer a request to one of the environment's routes."""
+        try:
+            return await self._answer(route, served, principal, request)
+        except HttpError as error:
+            return Response(error.status, error.body)
+
+    async def _answer(self, route: str, served: ServedEnv, principal: Principal, request: Request) -> Response:
         about, form = served.described, self._service.settings.wire
         if route == "metadata":
-            return Response(200, metadata_body(served.name, about.metadata))
+            return Response(200, http_bodies.metadata_body(served.name, about.metadata))
         if route == "schema":
             spaces = about.action_space, about.observation_space
-            return Response(200, schema_body(*spaces, about.metadata, form, about.tools))
+            return Response(200, http_bodies.schema_body(*spaces, about.metadata, form, about.tools))
         if route == "mcp":
             return await self._rpc(served, principal, request)
         if route in TASK_METHODS:
             return await self._task(route, served, principal, request)
-        message: EpisodeRequest | HttpError = StateRequest()
+        message = WireRequest("state")
         if route == "reset":
-            arguments = reset_body(request.body)
-            message = arguments if isinstance(arguments, HttpError) else ResetRequest(arguments)
+            message = WireRequest("reset", http_bodies.reset_body(request.body))
         elif route == "step":
-            step = step_body(request.body)
-            message = step if isinstance(step, HttpError) else StepRequest(step[0])
-        if isinstance(message, HttpError):
-            return Response(message.status, message.body)
+            message = WireRequest("step", http_bodies.step_body(request.body))
         named = request.headers.get(SESSION_HEADER, principal.session)
         if named is None:
             return await self._answer_alone(message, served, principal)
@@ -126,7 +89,7 @@ class OpenEnvHttp:
             raise SessionGone("There is no such session. POST /reset without the header opens one.")
         return _with_session(await self._outcome(message, served, client), client)
 
-    async def _answer_alone(self, message: EpisodeRequest, served: ServedEnv, principal: Principal) -> Response:
+    async def _answer_alone(self, message: WireRequest, served: ServedEnv, principal: Principal) -> Response:
         """Answer in a new environment, as OpenEnv does. That of a reset stays, and the answer has its session's id."""
         if principal.role == "agent" and served.described.tools is None:
             return Response.of({"detail": no_episode_advice(served), "code": ResetNeeded.code}, 409)
@@ -134,28 +97,28 @@ class OpenEnvHttp:
         stays = False
         try:
             response = await self._outcome(message, served, client, when_not_begun=_SEND_BACK)
-            stays = isinstance(message, ResetRequest) and response.status == 200
+            stays = message.kind == "reset" and response.status == 200
         finally:
             if not stays:
                 client.leave()
         return _with_session(response, client) if stays else response
 
     async def _outcome(
-        self, message: EpisodeRequest, served: ServedEnv, client: LocalClient, *, when_not_begun: str = ""
+        self, message: WireRequest, served: ServedEnv, client: LocalClient, *, when_not_begun: str = ""
     ) -> Response:
         about, form = served.described, self._service.settings.wire
         spaces = about.action_space, about.observation_space
         translator = Translator(*spaces, about.metadata, form=form, tools=about.tools)
-        data = translator.answer_locally(message)
-        if data is None:
-            translated = translator.request(message)
-            if isinstance(translated, WireError):
-                return _refusal(translated)
-            begins = about.tools is not None
-            data = translator.data(message, await self.sessions.ask(client, translated, begins=begins))
-        if isinstance(data, WireError):
-            return _refusal(data, when_not_begun if data.cause == ResetNeeded.code else "")
-        return Response(200, dump(data) if isinstance(message, StateRequest) else outcome_body(data, form))
+        data = translator.request(message)
+        if not isinstance(data, (WireError, dict)):
+            data = translator.data(message, await self.sessions.ask(client, data, begins=about.tools is not None))
+        if not isinstance(data, WireError):
+            return Response(200, dump(data) if message.kind == "state" else http_bodies.outcome_body(data, form))
+        if data.errors is not None:
+            raise HttpError(422, data.errors)  # with their places in the action, not in the body
+        advice = data.cause == ResetNeeded.code and when_not_begun
+        detail = f"{data.message.rstrip('.')}. {advice}" if advice else data.message
+        return Response.of({"detail": detail, "code": data.code}, 410 if data.closes else 409)
 
     async def _rpc(self, served: ServedEnv, principal: Principal, request: Request) -> Response:
         """Answer OpenEnv's JSON-RPC, or MCP if the environment has tools and the client speaks it."""
@@ -163,16 +126,16 @@ class OpenEnvHttp:
         if request.method == "DELETE":
             return self._mcp.delete(served, principal, request)
         try:
-            data = parse_bounded(request.body)
-        except NotJson:
+            data = wire.parse_bounded(request.body)
+        except wire.NotJson:
             wrong = json_rpc.failure(None, json_rpc.PARSE_ERROR, "Parse error")
             refused = not request.body or (tools is not None and is_mcp(None, request.headers))
-            return Response(400 if refused else 200, json_rpc.body(wrong))
+            return Response(400 if refused else 200, dump(wrong))
         if tools is not None and is_mcp(data, request.headers):
             return await self._mcp.post(data, served, principal, request)
         rpc = json_rpc.read_data(data)
         answer = await self._rpc_answer(rpc, served, principal) if isinstance(rpc, json_rpc.RpcRequest) else rpc
-        return Response(200, json_rpc.body(answer))
+        return Response(200, dump(answer))
 
     async def _rpc_answer(self, rpc: json_rpc.RpcRequest, served: ServedEnv, principal: Principal) -> dict[str, Any]:
         tools = served.described.tools
@@ -229,35 +192,37 @@ class OpenEnvHttp:
         return json_rpc.session_created(rpc, client.live.session.id)
 
     def _close(self, rpc: json_rpc.RpcRequest, served: ServedEnv, principal: Principal) -> dict[str, Any]:
-        if rpc.session is None:
-            return json_rpc.session_missing(rpc)
-        if rpc.session == principal.session:
+        id = rpc.session
+        if id is not None and id == principal.session:
             return json_rpc.session_own(rpc)
-        done = self.sessions.close(rpc.session, served, principal)
+        done = "unknown" if id is None else self.sessions.close(id, served, principal)
         if done == "unknown":
-            return json_rpc.session_unknown(rpc, rpc.session)
-        return json_rpc.session_closed(rpc, rpc.session, attached=done == "closing")
+            return json_rpc.session_unknown(rpc, id)
+        later = {"closing": True} if done == "closing" else {}  # with the websocket that is attached to it
+        return json_rpc.success(rpc.id, {"session_id": id, "closed": done == "closed", **later})
 
     async def _task(self, route: str, served: ServedEnv, principal: Principal, request: Request) -> Response:
         method, names = TASK_METHODS[route]
-        found = split_body(request.body, *names[1:]) if names else {}
-        if isinstance(found, HttpError):
-            return Response(found.status, found.body)
+        found = http_bodies.split_body(request.body, *names[1:]) if names else {}
         about = served.described
         if openenv_metadata(about.metadata) is None and about.tools is None:  # neither written for OpenEnv nor agentic
-            return _failure(task_failure(route, "NotImplementedError"))
+            raise HttpError(501, f"{method} is not supported for this environment")
         client = await self.sessions.open(served, principal)
         try:
             reply = await self.sessions.ask(client, m.Call(0, "task", [method, *(found.get(name) for name in names)]))
         finally:
             client.leave()
+        failed = Response.of({"detail": "The environment failed.", "code": EnvFailed.code}, 409)
         if isinstance(reply, m.Failed):
-            unknown = HttpError(400, reply.message) if reply.code == InvalidTask.code else None
-            return _failure(unknown or task_failure(route, reply.error_type))
+            if reply.code == InvalidTask.code:
+                raise HttpError(400, reply.message)
+            if (error := http_bodies.task_failure(route, reply.error_type)) is not None:
+                raise error
+            return failed
         try:
-            return Response(200, task_answer(route, reply.value, served.name))
+            return Response(200, http_bodies.task_answer(route, reply.value, served.name))
         except (TypeError, ValueError):  # not what the method should return
-            return _failure(None)
+            return failed
 
 
 def _read_reset(rpc: json_rpc.RpcRequest, principal: Principal) -> m.Reset | dict[str, Any] | None:
@@ -274,33 +239,10 @@ def _read_reset(rpc: json_rpc.RpcRequest, principal: Principal) -> m.Reset | dic
 
 
 def _with_session(response: Response, client: LocalClient) -> Response:
-    headers = {SESSION_HEADER: client.live.session.id}
-    return Response(response.status, response.body, response.content_type, headers)
+    return replace(response, headers={SESSION_HEADER: client.live.session.id})
 
 
-def _failure(failure: HttpError | None) -> Response:
-    if failure is None:
-        return Response.of({"detail": "The environment failed.", "code": EnvFailed.code}, 409)
-    return Response(failure.status, failure.body)
-
-
-def _refusal(error: WireError, advice: str = "") -> Response:
-    if error.errors is not None:
-        refused = action_refused(error.errors)
-        return Response(refused.status, refused.body)
-    status = 410 if error.closes else 409
-    detail = f"{error.message.rstrip('.')}. {advice}" if advice else error.message
-    return Response.of({"detail": detail, "code": error.code}, status)
-
-
-@dataclass(frozen=True)
-class _Rpc:
-    """A message on the websocket ``/mcp``."""
-
-    rpc: Any
-
-
-_Entry: TypeAlias = "WireRequest | WireError | _Rpc"
+_Entry: TypeAlias = "WireRequest | WireError | json_rpc.RpcRequest | json_rpc.Answer"
 
 
 class OpenEnvSocket:
@@ -361,13 +303,13 @@ class OpenEnvSocket:
                 self._served, self._principal, journaled=False, wanted=lambda: not self._over
             )
         except CapacityReached as error:
-            self._fail(at_capacity(self._service.active, self._service.settings.max_sessions, str(error)))
+            self._fail(wire.at_capacity(self._service.active, self._service.settings.max_sessions, str(error)))
             return
         except Draining as error:
             self._fail(WireError(SESSION_ERROR, str(error)))
             return
         except PaddockError:
-            self._fail(factory_failed(self._served.name))
+            self._fail(wire.factory_failed(self._served.name))
             return
         if self._over:
             live.close(SessionGone.code, "The client disconnected before the session was ready.")
@@ -379,7 +321,7 @@ class OpenEnvSocket:
 
     def _handle_made(self, reply: m.Reply) -> None:
         if isinstance(reply, m.Failed):
-            self._fail(factory_failed(self._served.name))
+            self._fail(wire.factory_failed(self._served.name))
             self.closed()
             return
         self._free = True
@@ -421,14 +363,14 @@ class OpenEnvSocket:
         if len(self._waiting) >= _AHEAD:
             return _execution_error("Too many requests were sent ahead: wait for answers.")
         if self._rpc and not self._idle:
-            return _Rpc(json_rpc.read(data, websocket=True))
-        message = parse_request(data)
+            return json_rpc.read(data, websocket=True)
+        message = wire.parse_request(data)
         if isinstance(message, WireError):
             return message
-        closed = self._service.settings.mode == "production" and isinstance(message, _CLOSED_IN_PRODUCTION)
-        if closed or not isinstance(message, _BY_ROLE[self._principal.role]):
+        closed = self._service.settings.mode == "production" and message.kind in _CLOSED_IN_PRODUCTION
+        if closed or message.kind not in _BY_ROLE[self._principal.role]:
             return _execution_error("This is not permitted here.")
-        if self._idle and not isinstance(message, CloseRequest):
+        if self._idle and message.kind != "close":
             return _execution_error(no_episode_advice(self._served))
         return message
 
@@ -443,26 +385,25 @@ class OpenEnvSocket:
             self._in_next = False
 
     def _carry_out(self, entry: _Entry) -> None:
-        if isinstance(entry, (ResetRequest, StepRequest, StateRequest)):
-            self._ask(entry)
-        elif isinstance(entry, WireError):
+        if isinstance(entry, WireError):
             failure = json_rpc.failure(None, json_rpc.SERVER_ERROR, entry.message)
-            self._out.send(json_rpc.websocket_frame(failure) if self._rpc else error_frame(entry))
-        elif isinstance(entry, _Rpc):
-            self._ask_rpc(entry.rpc, json_rpc.websocket_frame)
-        elif isinstance(entry, McpRequest):
-            self._ask_rpc(json_rpc.read_data(entry.data), mcp_frame)
-        else:
+            self._out.send(json_rpc.websocket_frame(failure) if self._rpc else wire.error_frame(entry))
+        elif not isinstance(entry, WireRequest):
+            self._ask_rpc(entry, json_rpc.websocket_frame)
+        elif entry.kind == "mcp":
+            self._ask_rpc(json_rpc.read_data(entry.data), lambda answer: wire.frame("mcp", answer))
+        elif entry.kind == "close":
             self._out.close(NORMAL, "")
             self.closed()
+        else:
+            self._ask(entry)
 
-    def _ask(self, message: EpisodeRequest) -> None:
-        known = self._translator.answer_locally(message)
-        translated = self._translator.request(message) if known is None else known
+    def _ask(self, message: WireRequest) -> None:
+        translated = self._translator.request(message)
         if isinstance(translated, (WireError, dict)):
             self._out.send(self._translator.data_frame(message, translated))
-            return
-        self._send_request(translated, lambda reply: self._translator.frame(message, reply))
+        else:
+            self._send_request(translated, lambda reply: self._translator.frame(message, reply))
 
     def _send_request(self, request: m.Request, frame: Callable[[m.Reply], str]) -> None:
         """Send a request to the environment and its reply, as a frame, to the peer; then take the next."""
@@ -498,14 +439,11 @@ class OpenEnvSocket:
         if rpc.method == json_rpc.CREATE:
             return json_rpc.session_created(rpc, own)
         if rpc.method == json_rpc.CLOSE:
-            if rpc.session is None:
-                return json_rpc.session_missing(rpc)
-            unknown = rpc.session != own
-            return json_rpc.session_unknown(rpc, rpc.session) if unknown else json_rpc.session_own(rpc)
+            return json_rpc.session_own(rpc) if rpc.session == own else json_rpc.session_unknown(rpc, rpc.session)
         return json_rpc.without_tools(rpc) if self._tools is None else json_rpc.request_of(rpc, self._tools)
 
     def _fail(self, error: WireError) -> None:
-        self._out.send(error_frame(error))
+        self._out.send(wire.error_frame(error))
         self._out.close(NORMAL, "")
 
     def _handle_session_end(self, code: str, reason: str) -> None:
@@ -541,16 +479,11 @@ def _execution_error(why: str) -> WireError:
 # Environments written for OpenEnv validate an action themselves (their classes accept more than a schema can say), so
 # their data passes unchanged; all others get a value of their space. Tools have OpenEnv's forms.
 
-EpisodeRequest: TypeAlias = "ResetRequest | StepRequest | StateRequest"
-
 _FATAL = frozenset(code for _, code, _, alive in table() if not alive)
 
 
 class Translator:
-    """For one environment, number ``env`` of its Host. One per session.
-
-    ``form``: the version of OpenEnv whose bytes to write.
-    """
+    """For one environment. ``form``: the version of OpenEnv whose bytes to write."""
 
     def __init__(
         self,
@@ -558,80 +491,66 @@ class Translator:
         observation_space: Space[Any] | None,
         metadata: Mapping[str, Any],
         *,
-        form: Form = "0.10",
-        env: int = 0,
+        form: wire.Form = "0.10",
         tools: tool_form.Tools | None = None,
     ) -> None:
-        self.form: Form = form
-        self._actions, self._observations, self._env = action_space, observation_space, env
+        self._form, self._actions, self._observations = form, action_space, observation_space
         self._typed = openenv_metadata(metadata) is not None
         self._tools = None if self._typed else tools
 
-    def answer_locally(self, request: EpisodeRequest) -> dict[str, Any] | WireError | None:
-        """The answer to a request that needs no Host: the list of tools. None for any other."""
-        if self._tools is None or not isinstance(request, StepRequest) or not tool_form.is_listing(request.data):
-            return None
-        problem = tool_form.action_of(request.data)
-        return problem if isinstance(problem, WireError) else tool_form.listing_data(self._tools, self.form)
-
-    def request(self, request: EpisodeRequest) -> m.Request | WireError:
-        """The request for the Host."""
-        if isinstance(request, StateRequest):
-            return m.State(self._env)
-        if isinstance(request, StepRequest):
-            action = request.data if self._typed else self._action(request.data)
-            return action if isinstance(action, WireError) else m.Step([self._env], [action])
+    def request(self, request: WireRequest) -> m.Request | dict[str, Any] | WireError:
+        """The request for the Host, or the answer to one that needs no Host: the list of tools."""
+        data = request.data
+        if request.kind == "state":
+            return m.State(0)
+        if request.kind == "reset":
+            arguments = (None, data or None) if self._typed else space_form.reset_arguments(data)
+            return arguments if isinstance(arguments, WireError) else m.Reset(0, *arguments)
         if self._typed:
-            return m.Reset(self._env, None, request.data or None)
-        arguments = space_form.reset_arguments(request.data)
-        return arguments if isinstance(arguments, WireError) else m.Reset(self._env, *arguments)
+            return m.Step([0], [data])
+        action = None if self._tools is None else tool_form.action_of(data)
+        if self._tools is not None and tool_form.is_listing(data) and not isinstance(action, WireError):
+            return tool_form.listing_data(self._tools, self._form)
+        action = space_form.action_of(self._actions, data) if action is None else action
+        return action if isinstance(action, WireError) else m.Step([0], [action])
 
-    def _action(self, data: dict[str, Any]) -> Any:
-        found = None if self._tools is None else tool_form.action_of(data)
-        return space_form.action_of(self._actions, data) if found is None else found
-
-    def data(self, request: EpisodeRequest, reply: m.Reply) -> dict[str, Any] | WireError:
+    def data(self, request: WireRequest, reply: m.Reply) -> dict[str, Any] | WireError:
         """The reply as the data of a frame, or of an HTTP body."""
         value = reply.value if isinstance(reply, m.Done) else reply
-        if isinstance(request, StepRequest) and isinstance(value, list):
+        if request.kind == "step" and isinstance(value, list):
             value = value[0]
         if isinstance(value, m.Failed):
             return self._failure(request, value)
-        if isinstance(request, StateRequest):
-            return self._state(*value)
-        if isinstance(request, ResetRequest):
+        if request.kind == "state":
+            public = value[2]
+            return public if self._typed and isinstance(public, dict) else space_form.state_data(*value)
+        if request.kind == "reset":
             return self._outcome(value[0], value[1])
         observation, reward, terminated, truncated, info = value
         return self._outcome(observation, info, reward=reward, terminated=terminated, truncated=truncated)
 
-    def frame(self, request: EpisodeRequest, reply: m.Reply) -> str:
-        """The reply as a message on ``/ws``."""
+    def frame(self, request: WireRequest, reply: m.Reply) -> str:
         return self.data_frame(request, self.data(request, reply))
 
-    def data_frame(self, request: EpisodeRequest, data: dict[str, Any] | WireError) -> str:
-        """Data of either kind as a message on ``/ws``."""
+    def data_frame(self, request: WireRequest, data: dict[str, Any] | WireError) -> str:
         if isinstance(data, WireError):
-            return error_frame(data)
-        return state_frame(data) if isinstance(request, StateRequest) else observation_frame(data)
+            return wire.error_frame(data)
+        return wire.frame("state" if request.kind == "state" else "observation", data)
 
     def _outcome(self, observation: Any, info: Any, **result: Any) -> dict[str, Any]:
         if self._typed and isinstance(observation, dict):
-            return observation_data(observation, self.form)
+            return wire.observation_data(observation, self._form)
         obs = None if self._tools is None else tool_form.ToolObservation.of(observation)
         if self._tools is not None and obs is not None:
-            return tool_form.outcome_data(self._tools, obs, info, **result, form=self.form)
-        return space_form.outcome_data(self._observations, observation, info, **result, form=self.form)
+            return tool_form.outcome_data(self._tools, obs, info, **result, form=self._form)
+        return space_form.outcome_data(self._observations, observation, info, **result, form=self._form)
 
-    def _state(self, episode_id: str | None, step_count: int | None, public: Any) -> dict[str, Any]:
-        if self._typed and isinstance(public, dict):
-            return public
-        return space_form.state_data(episode_id, step_count, public)
-
-    def _failure(self, request: EpisodeRequest, failed: m.Failed) -> WireError:
-        if failed.code == InvalidAction.code and isinstance(request, StepRequest):
-            return invalid(entries_of(failed.message, request.data))
-        if failed.code == InvalidSeed.code and isinstance(request, ResetRequest):
-            return invalid([entry("value_error", ("data", "seed"), request.data.get("seed"), failed.message)])
+    def _failure(self, request: WireRequest, failed: m.Failed) -> WireError:
+        if failed.code == InvalidAction.code and request.kind == "step":
+            return wire.invalid(wire.entries_of(failed.message, request.data))
+        if failed.code == InvalidSeed.code and request.kind == "reset":
+            wrong = wire.entry("value_error", ("data", "seed"), request.data.get("seed"), failed.message)
+            return wire.invalid([wrong])
         if failed.code in _FATAL:
             return WireError(SESSION_ERROR, failed.message, closes=True)
         return WireError(EXECUTION_ERROR, failed.message, cause=failed.code)

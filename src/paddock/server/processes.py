@@ -147,7 +147,6 @@ class Processes:
         return found
 
     def forget(self, index: int) -> None:
-        """Forget what a process counted that has ended."""
         with self.exclusively():
             self._memory[index * _SLOT_BYTES : index * _SLOT_BYTES + 4] = bytes(4)
         self._loads[_LOADS * index] = self._loads[_LOADS * index + 1] = 0
@@ -201,18 +200,15 @@ class Processes:
         self._lock.close()
 
     def fileno(self) -> int:
-        """The descriptor to wait on for ``accept``."""
         return -1 if self.control is None else self.control.fileno()
 
     def close(self) -> None:
-        """Take no more connections."""
         if self.control is not None:
             self.control.close()
 
     # The others
 
     def connect(self, index: int, peer: str) -> socket.socket:
-        """Connect to another process, for ``peer``."""
         assert self.control is not None
         near, far = socket.socketpair()
         with far:
@@ -254,7 +250,6 @@ class Processes:
 
     @property
     def others(self) -> list[int]:
-        """The indexes of the other processes."""
         return [index for index in range(self.count) if index != self.index]
 
     async def ask_for(self, what: str, index: int, query: str = "") -> Any:

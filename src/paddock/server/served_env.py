@@ -21,14 +21,7 @@ from urllib.parse import quote
 from paddock.core.spec import EnvSpec
 from paddock.core.spec_json import decode_spec
 from paddock.core.vector_env import AutoresetMode, OnFault
-from paddock.errors import (
-    BadFrame,
-    DependencyNotInstalled,
-    NotPermitted,
-    PlanError,
-    Unreachable,
-    UnregisteredEnv,
-)
+from paddock.errors import BadFrame, DependencyNotInstalled, NotPermitted, PlanError, Unreachable, UnregisteredEnv
 from paddock.hosting import messages as m
 from paddock.hosting.codec import HANDSHAKE, PREFIX_BYTES, decode_frame, encode
 from paddock.hosting.frames import wait_for
@@ -48,10 +41,7 @@ from paddock.server.auth import Role
 from paddock.spaces import Space
 
 MAKE_FIELDS = frozenset(("autoreset", "kwargs", "num_envs", "on_fault", "render_mode"))
-_WORDS = {
-    "autoreset": frozenset(mode.value for mode in AutoresetMode),
-    "on_fault": frozenset(get_args(OnFault)),
-}
+_WORDS = {"autoreset": frozenset(mode.value for mode in AutoresetMode), "on_fault": frozenset(get_args(OnFault))}
 MOST_LANES = 4096
 _OPERATOR = (m.Make, m.Reset, m.Step, m.StepRows, m.State, m.Render, m.Snapshot, m.Restore, m.Call, m.Close)
 MESSAGES_BY_ROLE: dict[Role, tuple[type, ...]] = {
@@ -88,13 +78,7 @@ class Description:
 class ServedEnv:
     """``name`` is its path on the server. Its workers redact errors: peers learn nothing of its errors."""
 
-    def __init__(
-        self,
-        text: str | EnvSpec,
-        isolation: Isolation = None,
-        *,
-        deadline_s: float | None = None,
-    ) -> None:
+    def __init__(self, text: str | EnvSpec, isolation: Isolation = None, *, deadline_s: float | None = None) -> None:
         target = locate(text)
         planned = plan(target, isolation="sandbox" if isolation is None else isolation)
         if planned.wall is None:
@@ -214,30 +198,21 @@ class ServedEnv:
                     raise error  # it says what to write or install
                 kind = getattr(error, "error_type", "") or type(error).__name__
                 raise PlanError(f"{self.text}: the environment can't be made: {kind}: {error}") from error
-            self._described = self._read(reply.value if isinstance(reply, m.Done) else None)
+            described = check_description(reply.value if isinstance(reply, m.Done) else None, self.rules)
+            spec = None if described.spec is None else decode_spec(described.spec)
+            self._described = Description(
+                *check_spaces(described, self.rules),
+                described.metadata,
+                described.render_mode,
+                frozenset() if spec is None else frozenset(spec.kwargs),
+                deterministic=spec is not None and not spec.nondeterministic,
+                tools=Tools.of(described.metadata),
+            )
         return self._described
-
-    def _read(self, value: Any) -> Description:
-        described = check_description(value, self.rules)
-        observations, actions = check_spaces(described, self.rules)
-        spec = None if described.spec is None else decode_spec(described.spec)
-        return Description(
-            observations,
-            actions,
-            described.metadata,
-            described.render_mode,
-            frozenset(spec.kwargs) if spec is not None else frozenset(),
-            deterministic=spec is not None and not spec.nondeterministic,
-            tools=Tools.of(described.metadata),
-        )
 
 
 def prepare_envs(
-    targets: Sequence[str],
-    isolation: Isolation = None,
-    *,
-    deadline_s: float | None = None,
-    grant: bool = False,
+    targets: Sequence[str], isolation: Isolation = None, *, deadline_s: float | None = None, grant: bool = False
 ) -> list[ServedEnv]:
     """Prepare the environments of these targets: for a folder, all that its manifest declares.
 

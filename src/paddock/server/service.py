@@ -62,8 +62,8 @@ class Service:
         starting = max(cores, 2 * cores // self.processes.count)  # the first process has most of a small burst
         self._threads = WorkerThreads(starting, alone=self.processes.others_are_idle)
         shared = self.processes.buckets("requests")
-        self._rates = Rates(settings.rate_per_s, max(1, int(settings.rate_per_s)), shared=shared)
-        self._connections = itertools.count(1)
+        self.rates = Rates(settings.rate_per_s, max(1, int(settings.rate_per_s)), shared=shared)
+        self.next_connection: Callable[[], int] = itertools.count(1).__next__
         self._ticker: asyncio.Task[None] | None = None
         self._lag_s = 0.0
         self._start_failed_s: float | None = None  # when the newest start failed, if it did
@@ -110,18 +110,6 @@ class Service:
 
     # Sessions
 
-    def next_connection(self) -> int:
-        """Return a number that no connection had before."""
-        return next(self._connections)
-
-    def wait_s(self, principal: str) -> float:
-        """Return how long this principal must wait before its next request; if 0, the request is counted."""
-        return self._rates.wait_s(principal, time.monotonic())
-
-    def charge(self, principal: str, count: int) -> float:
-        """Count requests that this principal has sent already; return how long it should be silent now."""
-        return self._rates.charge(principal, time.monotonic(), count)
-
     def session(self, id: str, principal: Principal, served: ServedEnv | None = None) -> LiveSession | None:
         """Return the session with this id to its owner or whoever has a pass for it, and None to anyone else."""
         live = self._sessions.get(id)
@@ -130,7 +118,6 @@ class Service:
         return live if principal.name == live.principal or principal.session == id else None
 
     def sessions_of_others(self, names: set[str]) -> list[LiveSession]:
-        """Return the sessions of all principals but these."""
         return [live for live in self._sessions.values() if live.principal not in names]
 
     def kill(self, id: str) -> LiveSession:
@@ -233,7 +220,8 @@ class Service:
 
     async def _make_room(self, principal: Principal) -> bool:
         """End the HTTP session that was idle longest in all processes: anyone's, or the principal's own."""
-        owner = "" if self._may_evict(principal) else principal.name
+        # An operator below its own limit may end anyone's.
+        owner = "" if principal.role == "operator" and not self._has_all(principal) else principal.name
         query, ask, others = urlencode({"owner": owner}), self.processes.ask_for, self.processes.others
         answers = await asyncio.gather(*(ask("idle_since", index, query) for index in others))
         since = [(self.idle_since(owner), None), *zip(answers, others, strict=True)]
@@ -258,10 +246,6 @@ class Service:
     def _longest_idle(self, owner: str) -> LiveSession | None:
         idle = [live for live in self._sessions.values() if live.evictable and owner in ("", live.principal)]
         return min(idle, key=lambda live: live.used_s, default=None)
-
-    def _may_evict(self, principal: Principal) -> bool:
-        """Whether it may end anyone's session to make room: an operator below its own limit may."""
-        return principal.role == "operator" and not self._has_all(principal)
 
     def _publish(self) -> None:
         self.processes.publish("sessions", self._own_sessions)
@@ -292,7 +276,6 @@ class Service:
         return self._own_sessions + self.processes.of_others("sessions")
 
     def _has_all(self, principal: Principal) -> bool:
-        """Whether it has as many sessions as one token may have."""
         return self._sessions_by_name()[principal.name] >= self.settings.quota(principal.role)[1]
 
     def _live(self, session: Session, served: ServedEnv, principal: str, journal: JournalFile | None) -> LiveSession:
@@ -423,7 +406,6 @@ class Service:
 
     @property
     def workers(self) -> int:
-        """How many processes the sessions have."""
         return len({live.pid for live in self._sessions.values()} - {None})
 
     @property

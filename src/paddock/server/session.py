@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import enum
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hmac import compare_digest
 from math import inf
 from typing import TypeAlias
@@ -57,7 +57,6 @@ class SessionLimits:
     resumable: bool = True  # if not, its client is in this server and sends each request once: see ``take``
 
     def allowed_s(self, done: int) -> float:
-        """How long the request after ``done`` others may take."""
         limit_s = self.deadline_s if done or self.start_s is None else self.start_s
         return inf if limit_s is None else limit_s
 
@@ -211,8 +210,19 @@ class Session:
     # Connections
 
     def attach(self, connection: int, token: str) -> list[Command]:
-        """The session has its first connection; ``token`` is random, for the client to resume with."""
-        return self._welcome(connection, token)
+        """A connection has the session: its first, or one that resumes it. ``token``: random, to resume with later."""
+        self.connection, self._parked_s = connection, None
+        self.epoch += 1
+        self._token = issued = replace(self._token, newest=digest(token.encode()))
+        self._backlog.clear()
+        for pending in self._pending:
+            pending.copies = 0  # the client asks again for what it still wants
+        commands: list[Command] = []
+        if self._journaled:
+            commands.append(Journal(Attached(self.epoch, issued.newest, issued.spent, issued.holder, issued.attempt)))
+        newest = number_on_wire(self._last + len(self._pending))
+        welcome = Welcome(self.id, token, self.epoch, newest, self.limits.grace_s)
+        return [*commands, SendTo(connection, frame_of(welcome, HANDSHAKE))]
 
     def resume(self, connection: int, resume: Resume, token: str, now: float) -> list[Command]:
         """A connection asks for the session. ``token`` is the random one that it gets if it may have it."""
@@ -228,25 +238,11 @@ class Session:
         if self.connection is not None:
             text = "Another connection took the session over."
             commands.append(CloseConnection(self.connection, Superseded.code, text))
-        self._token = self._token.used_by(resume)
-        commands += self._welcome(connection, token)
+        self._token = ResumeToken(b"", digest(resume.token.encode()), resume.holder, resume.attempt)
+        commands += self.attach(connection, token)
         if self._phase is _Phase.ASLEEP:
             commands += self._rebuild(now)
         return commands
-
-    def _welcome(self, connection: int, token: str) -> list[Command]:
-        self.connection, self._parked_s = connection, None
-        self.epoch += 1
-        self._token = issued = self._token.followed_by(token)
-        self._backlog.clear()
-        for pending in self._pending:
-            pending.copies = 0  # the client asks again for what it still wants
-        commands: list[Command] = []
-        if self._journaled:
-            commands.append(Journal(Attached(self.epoch, issued.newest, issued.spent, issued.holder, issued.attempt)))
-        newest = number_on_wire(self._last + len(self._pending))
-        welcome = Welcome(self.id, token, self.epoch, newest, self.limits.grace_s)
-        return [*commands, SendTo(connection, frame_of(welcome, HANDSHAKE))]
 
     def connection_closed(self, connection: int, now: float, *, done: bool = False) -> list[Command]:
         """A connection is gone; ``done``: its client said goodbye and will not come back."""
@@ -262,7 +258,7 @@ class Session:
         self, connection: int, number: int, digest: bytes, frame: bytes, now: float, *, final: bool = False
     ) -> list[Command]:
         """A request arrived. ``digest``: of ``frame``, by ``journal.digest``. ``final``: it closes everything."""
-        if not self._is_current(connection) or self._drained_by_s is not None:
+        if connection != self.connection or self._phase is _Phase.ENDED or self._drained_by_s is not None:
             return []  # the client sends what a draining server does not answer again to the next server
         if self._phase is _Phase.REBUILDING:
             if len(self._backlog) < 2 * self.limits.window:
@@ -307,9 +303,6 @@ class Session:
         self._since_s, self._losses = now, 0
         return self.connection
 
-    def _is_current(self, connection: int) -> bool:
-        return connection == self.connection and self._phase is not _Phase.ENDED
-
     def _first_time(self, count: int, digest: bytes, frame: bytes, now: float, final: bool) -> list[Command]:
         if self._phase is _Phase.LOST:
             return self._say(count, *self._why(count))
@@ -330,7 +323,7 @@ class Session:
 
     def _not_answered_yet(self, count: int, digest: bytes) -> list[Command]:
         pending = self._pending[count - self._last - 1]
-        if self._differs(pending.digest, digest):
+        if pending.digest != digest:
             return self._conflict(count)
         pending.copies = min(pending.copies + 1, _COPIES)
         return []
@@ -343,10 +336,7 @@ class Session:
             text = f"Request {number} is older than the replies that are kept, or never existed."
             return self._send(frame_of(Failed(*(lost or (OutOfOrder.code, text))), number))
         first, reply = kept
-        return self._conflict(count) if self._differs(first, digest) else self._send(reply)
-
-    def _differs(self, first: bytes, again: bytes) -> bool:
-        return first != again
+        return self._conflict(count) if first != digest else self._send(reply)
 
     def _conflict(self, count: int) -> list[Command]:
         text = f"Number {number_on_wire(count)} was used for another request before. This one was not carried out."
@@ -405,7 +395,7 @@ class Session:
         """A new worker has repeated the journal's requests. Only an equal chain makes it this session's worker."""
         if worker != self.worker or self._phase is not _Phase.REBUILDING:
             return []
-        if not self._is_same_episode(replay):
+        if replay.done != self._last or replay.chain != self._chain:
             return [EndWorker(worker), *self._lose("replay")]
         self._phase, self._since_s = _Phase.LIVE, now
         if not self._replies:  # they were lost with a server
@@ -416,9 +406,6 @@ class Session:
             for count, pending in enumerate(self._pending, self._last + 1)
         ]
         return commands + self._take_backlog(now)
-
-    def _is_same_episode(self, replay: Replay) -> bool:
-        return replay.done == self._last and replay.chain == self._chain
 
     def _take_backlog(self, now: float) -> list[Command]:
         backlog, self._backlog, connection = self._backlog, [], self.connection
@@ -551,14 +538,6 @@ class ResumeToken:
         again = resume.holder != "" and resume.holder == self.holder and resume.attempt > self.attempt
         return compare_digest(presented, self.spent) and again
 
-    def used_by(self, resume: Resume) -> ResumeToken:
-        """Return the state after this client was admitted; ``followed_by`` gives it the next token."""
-        return ResumeToken(b"", digest(resume.token.encode()), resume.holder, resume.attempt)
-
-    def followed_by(self, token: str) -> ResumeToken:
-        """Return the state with ``token`` as the valid one."""
-        return ResumeToken(digest(token.encode()), self.spent, self.holder, self.attempt)
-
 
 class KeptReplies:
     """The newest replies and the digests of their requests, for requests that are sent again. Bounded.
@@ -575,7 +554,6 @@ class KeptReplies:
         return len(self._kept)
 
     def add(self, request: bytes, reply: bytes) -> None:
-        """Keep the reply to the request with this digest, as the newest."""
         self._kept.append((request, reply))
         self._bytes += len(reply)
         while len(self._kept) > self._most or (self._bytes > self._most_bytes and len(self._kept) > 1):
@@ -587,6 +565,5 @@ class KeptReplies:
         return self._kept[place] if place >= 0 else None
 
     def clear(self) -> None:
-        """Forget all replies."""
         self._kept.clear()
         self._bytes = 0

@@ -69,7 +69,6 @@ class Settings:
 
     @property
     def reserved(self) -> int:
-        """How many sessions are reserved for operators."""
         if self.sessions_reserved is not None:
             return self.sessions_reserved
         return min(max(1, self.max_sessions // 8), self.max_sessions - 1)

@@ -45,12 +45,10 @@ _HELP = {
 _BOUNDS_S = (0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 
 
-def begin_trace(traceparent: str | None = None) -> str:
+def begin_trace(traceparent: str | None = None) -> None:
     """Give the records of this task a trace id from now on: the caller's, or a new one."""
     match = _TRACEPARENT.fullmatch(traceparent or "")
-    id = match[1] if match is not None else secrets.token_hex(16)
-    trace.set(id)
-    return id
+    trace.set(match[1] if match is not None else secrets.token_hex(16))
 
 
 class JsonLines(logging.Formatter):
@@ -104,21 +102,17 @@ class Latency:
         self._counts, self._total_s = [0] * (len(_BOUNDS_S) + 1), 0.0
 
     def add(self, seconds: float) -> None:
-        """Count one reply."""
         self._counts[bisect_left(_BOUNDS_S, seconds)] += 1
         self._total_s += seconds
 
     @property
     def count(self) -> int:
-        """The number of replies."""
         return sum(self._counts)
 
     def dump(self) -> tuple[list[int], float]:
-        """Return what ``merge`` takes."""
         return self._counts, self._total_s
 
     def merge(self, counts: list[int], total_s: float) -> None:
-        """Add the replies of another process."""
         self._counts = [own + more for own, more in zip(self._counts, counts, strict=True)]
         self._total_s += total_s
 
@@ -150,7 +144,6 @@ class Metrics:
         return {"counts": counts, "latencies": {name: one.dump() for name, one in self.latencies.items()}}
 
     def add(self, dump: Mapping[str, Any]) -> None:
-        """Add what another process counted."""
         self._counts.update({(name, labels): count for name, labels, count in dump["counts"]})
         for name, latency in dump["latencies"].items():
             self.latencies.setdefault(name, Latency()).merge(*latency)

@@ -160,8 +160,8 @@ class WebsocketListener(picows.WSListener):
             self._piece(frame, begins=False)
         elif kind is picows.WSMsgType.PING or kind is picows.WSMsgType.PONG:
             self._pay()
-            if kind is picows.WSMsgType.PING and self.open:
-                self._pong(frame.get_payload_as_bytes())
+            if kind is picows.WSMsgType.PING and self.open and self._reads():
+                transport.send_pong(frame.get_payload_as_bytes())
         elif kind is picows.WSMsgType.CLOSE:
             self._done = frame.get_close_code() == picows.WSCloseCode.OK
             transport.send_close(frame.get_close_code() or picows.WSCloseCode.OK)
@@ -221,10 +221,6 @@ class WebsocketListener(picows.WSListener):
             self._transport.send(_TEXT, data.encode())
         else:
             self._transport.send(_BINARY, data)
-
-    def _pong(self, payload: bytes) -> None:
-        if self._reads():
-            self._transport.send_pong(payload)
 
     def _reads(self) -> bool:
         """Whether the peer reads what it is sent; one that reads slower than it asks is dropped."""
@@ -346,7 +342,6 @@ class UnixTransport:
         self._transport = transport
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        """As of asyncio's transports."""
         found = self._transport.get_extra_info(name, default)
         return _WithoutTcp(found) if name == "socket" else found
 
@@ -361,14 +356,11 @@ class _WithoutTcp:
         self._sock = sock
 
     def setsockopt(self, level: int, name: int, value: Any) -> None:
-        """Set an option, unless it is one of TCP."""
         if level != socket.IPPROTO_TCP:
             self._sock.setsockopt(level, name, value)
 
     def getsockopt(self, level: int, name: int) -> Any:
-        """Return an option; 0 for those of TCP."""
         return 0 if level == socket.IPPROTO_TCP else self._sock.getsockopt(level, name)
 
     def fileno(self) -> int:
-        """The descriptor."""
         return self._sock.fileno()  # type: ignore[no-any-return]

@@ -76,7 +76,6 @@ class WorkerThreads:
 
     @property
     def waiting(self) -> int:
-        """How many starts wait for their turn."""
         return len(self._queue)
 
     async def start(
@@ -188,7 +187,6 @@ class AwakeLoop:
         self._until_s, self._spins = 0.0, False
 
     def note_request(self, link: object) -> None:
-        """A request was sent to this link's worker."""
         self._at_once = link is self._link and time.monotonic() - self._replied_s < _AWAKE_S
 
     def note_reply(self, link: object) -> None:
@@ -267,7 +265,7 @@ class WorkerLink:
     ) -> None:
         near.setblocking(False)
         self._near, self.child, self._threads = near, child, threads
-        self._on_frame, self._on_lost, self._labels = on_frame, on_lost, dict(labels)
+        self._on_frame, self.on_lost, self._labels = on_frame, on_lost, dict(labels)
         self._output_fd, self._logged = child.output_fd, 0
         self._log_timer: asyncio.TimerHandle | None = None
         self._loop = asyncio.get_running_loop()
@@ -390,13 +388,9 @@ class WorkerLink:
         async def kill_and_report() -> None:
             await self._threads.run(kill)
             self.cause = cause or str(self.child.cause or "closed")
-            self._on_lost(self.cause)
+            self.on_lost(self.cause)
 
         self._killing = asyncio.ensure_future(kill_and_report())
-
-    def when_lost(self, on_lost: Callable[[str], Any]) -> None:
-        """Replace ``on_lost``."""
-        self._on_lost = on_lost
 
     def end(self) -> asyncio.Future[Any]:
         """End the process and everything it started, without calling ``on_lost``. Done when it is gone."""
@@ -404,7 +398,7 @@ class WorkerLink:
             self._let_go()
             self.child.drain()
             self.log_output()
-        self._on_lost = ignore_loss
+        self.on_lost = lambda _: None
         return self._threads.run(self.child.kill)
 
     def _let_go(self) -> None:
@@ -420,7 +414,3 @@ class WorkerLink:
             self._loop.remove_writer(self._near.fileno())
             self._near.close()
             self._unsent.clear()
-
-
-def ignore_loss(cause: str) -> None:
-    """Stand in for ``on_lost`` once a worker is ended on purpose."""

@@ -105,8 +105,10 @@ def test_status_and_body_of_a_refusal_are_in_the_error():
 def test_refusal_that_was_cut_off_still_counts():
     shake = handshake()
     assert not shake.feed(response({"Content-Length": "10"}, "401 No", b"abc"))
-    assert shake.eof().status == 401
-    assert handshake().eof() is None
+    with pytest.raises(UpgradeRefused) as refusal:
+        shake.eof()
+    assert refusal.value.status == 401
+    handshake().eof()
 
 
 def test_redirect_is_not_followed():

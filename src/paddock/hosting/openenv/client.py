@@ -36,7 +36,6 @@ class ServerError(PaddockError, RuntimeError):
 
     @property
     def ends(self) -> bool:
-        """Whether the server closes the connection after it."""
         return self.wire_code in _LAST_WORDS
 
 
@@ -173,7 +172,6 @@ class BlockingLine:
 
     @property
     def live(self) -> bool:
-        """Whether another question may be asked."""
         return not self._over.is_set()
 
     def usable(self) -> bool:

@@ -4,27 +4,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from paddock.hosting.messages import read_schema
 from paddock.hosting.openenv import tool_form
-from paddock.hosting.openenv.space_form import action_schema, observation_schema, state_schema
-from paddock.hosting.openenv.wire import Entry, Form, NotJson, dump, entry, extras, parse_bounded, without_url
+from paddock.hosting.openenv.space_form import STATE_SCHEMA, action_schema, observation_schema
+from paddock.hosting.openenv.wire import Entry, Form, NotJson, dump, entry, extras, parse_bounded
 from paddock.spaces import Space
 
-HEALTHY = b'{"status":"healthy"}'
 _NAME_LIMIT = 255
 _POSITION = re.compile(r"(.*): line \d+ column \d+ \(char (\d+)\)", re.DOTALL)
 _INTEGER = re.compile(r"\s*[+-]?\d{1,300}\s*", re.ASCII)
 
 
-@dataclass(frozen=True)
-class HttpError:
-    """A response that is not 200; ``detail`` is a text or a list of entries."""
+class HttpError(Exception):
+    """Raised for a response that is not 200; ``detail`` is a text or a list of entries."""
 
-    status: int
-    detail: Any
+    def __init__(self, status: int, detail: Any) -> None:
+        self.status, self.detail = status, detail
 
     @property
     def body(self) -> bytes:
@@ -41,16 +38,16 @@ class _Wrong(Exception):
 Check = Callable[[Any], Any]
 
 
-def reset_body(body: bytes) -> dict[str, Any] | HttpError:
-    """The arguments of ``POST /reset`` that were sent; an empty body has none."""
+def reset_body(body: bytes) -> dict[str, Any]:
+    """The arguments of ``POST /reset`` that were sent; an empty body has none. HttpError here and below: refused."""
     return {} if not body.strip() else _fields(body, {"seed": _optional(_seed), "episode_id": _optional(_name)})
 
 
-def step_body(body: bytes) -> tuple[dict[str, Any], dict[str, Any]] | HttpError:
-    """The action's data of ``POST /step``, and the other arguments that were sent."""
+def step_body(body: bytes) -> dict[str, Any]:
+    """The action's data of ``POST /step``. Its other arguments are checked, and have no effect."""
     checks = {"action": _dictionary, "timeout_s": _optional(_positive), "request_id": _optional(_name)}
-    found = _fields(body, checks, required=("action",))
-    return found if isinstance(found, HttpError) else (found.pop("action"), found)
+    action: dict[str, Any] = _fields(body, checks, required=("action",))["action"]
+    return action
 
 
 def outcome_body(data: dict[str, Any], form: Form = "0.10") -> bytes:
@@ -63,12 +60,7 @@ def outcome_body(data: dict[str, Any], form: Form = "0.10") -> bytes:
     return dump(body)
 
 
-def action_refused(entries: list[Entry]) -> HttpError:
-    """For an invalid action: the entries with their own places, not those in the body."""
-    return HttpError(422, entries)
-
-
-def split_body(body: bytes, *names: str) -> dict[str, Any] | HttpError:
+def split_body(body: bytes, *names: str) -> dict[str, Any]:
     """A request of the Task API: ``split``, and ``index``, ``start`` or ``stop`` as named."""
     optional = {"start": _optional(_integer), "stop": _optional(_integer)}
     checks: dict[str, Check] = {"split": _text, **{name: optional.get(name, _integer) for name in names}}
@@ -95,18 +87,10 @@ def task_answer(route: str, value: Any, env_name: str) -> bytes:
 
 
 def task_failure(route: str, error_type: str) -> HttpError | None:
-    """Why there is no answer, from the error's name; None for an error of another kind, which is a 500.
-
-    An environment that was not written for OpenEnv has no tasks: pass "NotImplementedError".
-    """
+    """Why there is no answer, from the error's name ("NotImplementedError": no tasks); None for any other error."""
     if error_type == "NotImplementedError":
         return HttpError(501, f"{TASK_METHODS[route][0]} is not supported for this environment")
     return HttpError(400, "Invalid task index") if error_type == "IndexError" else None
-
-
-def unknown_environment(name: str) -> HttpError:
-    """For a name in the Task API's path that is not the environment's, whatever its case."""
-    return HttpError(404, f"unknown environment {name!r}")
 
 
 def _split(one: Any) -> Any:
@@ -117,18 +101,19 @@ def _split(one: Any) -> Any:
 
 def _fields(
     body: bytes, checks: dict[str, Check], *, required: tuple[str, ...] = (), closed: bool = False
-) -> dict[str, Any] | HttpError:
+) -> dict[str, Any]:
     if not body.strip():
-        return _unprocessable([entry("missing", ("body",), None)])
+        raise _unprocessable([entry("missing", ("body",), None)])
     try:
         data = parse_bounded(body)
     except NotJson as problem:
         match = _POSITION.fullmatch(str(problem))
         reason, place = (match[1], int(match[2])) if match else (str(problem), 0)
-        return _unprocessable([entry("json_invalid", ("body", place), {}, "JSON decode error", {"error": reason})])
+        wrong = entry("json_invalid", ("body", place), {}, "JSON decode error", {"error": reason})
+        raise _unprocessable([wrong]) from None
     if not isinstance(data, dict):
         message = "Input should be a valid dictionary or object to extract fields from"
-        return _unprocessable([entry("model_attributes_type", ("body",), data, message)])
+        raise _unprocessable([entry("model_attributes_type", ("body",), data, message)])
     found, problems = dict(data), []
     for name, check in checks.items():
         if name not in data:
@@ -141,11 +126,14 @@ def _fields(
             problems.append(entry(wrong.kind, ("body", name), data[name], wrong.message, wrong.ctx))
     if closed:
         problems += extras(data, checks, ("body",))
-    return _unprocessable(problems) if problems else found
+    if problems:
+        raise _unprocessable(problems)
+    return found
 
 
 def _unprocessable(entries: list[Entry]) -> HttpError:
-    return HttpError(422, without_url(entries))
+    """As FastAPI shows what is wrong with a body."""
+    return HttpError(422, [{key: value for key, value in one.items() if key != "url"} for one in entries])
 
 
 def _optional(check: Check) -> Check:
@@ -241,8 +229,8 @@ def schema_body(
     """``GET /schema``. ``tools``: of an environment that has some."""
     schemas = {
         "action": action_schema(action_space),
-        "observation": observation_schema(observation_space) if tools is None else tool_form.observation_schema(),
-        "state": state_schema(),
+        "observation": observation_schema(observation_space) if tools is None else tool_form.OBSERVATION_SCHEMA,
+        "state": STATE_SCHEMA,
     }
     sent = (openenv_metadata(metadata) or {}).get("schemas")
     if isinstance(sent, dict):

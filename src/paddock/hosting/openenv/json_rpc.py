@@ -13,7 +13,7 @@ from typing import Any
 from paddock.hosting import messages as m
 from paddock.hosting.openenv import wire
 from paddock.hosting.openenv.tool_form import Tool, ToolObservation, Tools, call, call_result, ending
-from paddock.hosting.openenv.wire import Entry, NotJson, dump, entry, extras, parse_bounded, text_of
+from paddock.hosting.openenv.wire import Entry, NotJson, entry, extras, parse_bounded, text_of
 
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
@@ -62,7 +62,7 @@ def read_data(data: Any) -> RpcRequest | Answer:
 
 
 def _problems(data: dict[str, Any]) -> list[Entry]:
-    problems = [entry("missing", (name,), data) for name in ("jsonrpc",) if name not in data]
+    problems = [] if "jsonrpc" in data else [entry("missing", ("jsonrpc",), data)]
     if data.get("jsonrpc", "2.0") != "2.0":
         problems.append(entry("literal_error", ("jsonrpc",), data["jsonrpc"], "Input should be '2.0'"))
     if "method" not in data:
@@ -73,8 +73,7 @@ def _problems(data: dict[str, Any]) -> list[Entry]:
         problems.append(entry("dict_type", ("params",), data["params"]))
     if not isinstance(data.get("id"), (str, int, type(None))):
         problems += [entry("string_type", ("id", "str"), data["id"]), entry("int_type", ("id", "int"), data["id"])]
-    known = ("jsonrpc", "method", "params", "id")
-    return problems + extras(data, known)
+    return problems + extras(data, ("jsonrpc", "method", "params", "id"))
 
 
 def success(id: str | int | None, result: Any) -> Answer:
@@ -103,20 +102,10 @@ def session_created(request: RpcRequest, session: str, instructions: str = "") -
     return success(request.id, {"session_id": session, **task})
 
 
-def session_closed(request: RpcRequest, session: str, *, attached: bool = False) -> Answer:
-    """A session with a websocket attached to it ends when that does."""
-    result: dict[str, Any] = {"session_id": session, "closed": not attached}
-    return success(request.id, {**result, "closing": True} if attached else result)
-
-
-def session_missing(request: RpcRequest) -> Answer:
-    """For a close that names no session."""
-    return failure(request.id, INVALID_PARAMS, "Invalid params - 'session_id' is required")
-
-
-def session_unknown(request: RpcRequest, session: str) -> Answer:
-    """For a session that is not there."""
-    return failure(request.id, INVALID_PARAMS, f"Unknown session_id: {session}")
+def session_unknown(request: RpcRequest, session: str | None) -> Answer:
+    """For a session that is not there, or a close that names none."""
+    message = "Invalid params - 'session_id' is required" if session is None else f"Unknown session_id: {session}"
+    return failure(request.id, INVALID_PARAMS, message)
 
 
 def session_own(request: RpcRequest) -> Answer:
@@ -126,20 +115,15 @@ def session_own(request: RpcRequest) -> Answer:
 
 
 def at_capacity(request: RpcRequest, active: int, most: int, why: str) -> Answer:
-    """For a session that there is no room for, as on a websocket."""
+    """For a session that there is no room for."""
     refused = wire.at_capacity(active, most, why)
     return failure(request.id, SERVER_ERROR, refused.message, refused.extra)
 
 
 def factory_failed(request: RpcRequest, name: str) -> Answer:
     """For a session whose environment could not be made."""
-    message = f"Environment factory '{name}' failed to create instance."
-    return failure(request.id, SERVER_ERROR, message, {"factory_name": name})
-
-
-def body(answer: Answer) -> bytes:
-    """An answer over HTTP."""
-    return dump(answer)
+    refused = wire.factory_failed(name)
+    return failure(request.id, SERVER_ERROR, refused.message, refused.extra)
 
 
 def websocket_frame(answer: Answer) -> str:

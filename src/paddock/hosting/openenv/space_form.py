@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import math
 import re
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -148,12 +149,12 @@ def action_schema(space: Space[Any] | None) -> Schema:
     """The JSON Schema of a step's data."""
     if isinstance(space, Struct):
         return space.described
-    return {"title": "Action", **_schema_of({"action": space})}
+    return {"title": "Action", **_schema_of("action", space)}
 
 
 def observation_schema(space: Space[Any] | None) -> Schema:
     """The JSON Schema of an observation, with the two fields that OpenEnv puts beside it."""
-    schema = _schema_of({"value": space})
+    schema = _schema_of("value", space)
     fields = {
         "done": {"type": "boolean", "default": False},
         "reward": {"anyOf": [{"type": "number"}, {"type": "null"}], "default": None},
@@ -166,28 +167,23 @@ def observation_schema(space: Space[Any] | None) -> Schema:
     return {"title": "Observation", **schema, "properties": fields, "required": required}
 
 
-def state_schema() -> Schema:
-    """The JSON Schema of a state whose further fields are not declared."""
-    return {
-        "title": "State",
-        "type": "object",
-        "properties": {
-            "episode_id": {"anyOf": [{"type": "string"}, {"type": "null"}], "default": None},
-            "step_count": {"type": "integer", "minimum": 0, "default": 0},
-        },
-        "additionalProperties": True,
-    }
+# Of a state whose further fields are not declared.
+STATE_SCHEMA: Schema = {
+    "title": "State",
+    "type": "object",
+    "properties": {
+        "episode_id": {"anyOf": [{"type": "string"}, {"type": "null"}], "default": None},
+        "step_count": {"type": "integer", "minimum": 0, "default": 0},
+    },
+    "additionalProperties": True,
+}
 
 
-def _schema_of(parts: dict[str, Space[Any] | None]) -> Schema:
-    known = {name: part for name, part in parts.items() if part is not None}
-    try:
-        schema = json_schema(Dict(known))
-    except CustomSpaceError:  # any value: nothing more is known
-        schema = {"type": "object", "properties": dict.fromkeys(parts, True), "required": list(parts)}
-        schema["additionalProperties"] = False
-    if len(known) < len(parts):
-        schema["properties"] = {name: schema["properties"].get(name, True) for name in parts}
-        schema["required"] = list(parts)
-    schema.pop("$schema", None)
-    return schema
+def _schema_of(name: str, space: Space[Any] | None) -> Schema:
+    """The JSON Schema of an object with this one field, which may be anything if its space is not known."""
+    if space is not None:
+        with suppress(CustomSpaceError):
+            schema = json_schema(Dict({name: space}))
+            schema.pop("$schema", None)
+            return schema
+    return {"type": "object", "properties": {name: True}, "required": [name], "additionalProperties": False}

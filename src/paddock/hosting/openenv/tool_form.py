@@ -191,16 +191,16 @@ def outcome_data(
     metadata: dict[str, Any] = {"info": plain(info)} if info else {}
     metadata |= {name: True for name, ended in (("terminated", terminated), ("truncated", truncated)) if ended}
     observation: dict[str, Any] = {"metadata": metadata} if form == "0.10" else {}
+    error = None if obs.error is None else msgspec.to_builtins(obs.error)
     if obs.tool_name is not None:
-        error = None if obs.error is None else {"error_type": obs.error.error_type, "message": obs.error.message}
         result = None if error is not None else call_result(tools.get(obs.tool_name), obs)
         observation |= {"tool_name": obs.tool_name, "result": result, "error": error}
     else:
-        if obs.error is not None:
-            observation["error"] = {"error_type": obs.error.error_type, "message": obs.error.message}
-        observation["content"] = [_to_paddock_block(block) for block in obs.content]
+        if error is not None:
+            observation["error"] = error
+        observation["content"] = [_block_data(block) for block in obs.content]
         observation["messages"] = [
-            {"role": one.role, "content": [_to_paddock_block(block) for block in one.content]} for one in obs.messages
+            {"role": one.role, "content": [_block_data(block) for block in one.content]} for one in obs.messages
         ]
     number = None if reward is None else float(reward)
     data: dict[str, Any] = {"observation": observation, "reward": number, "done": bool(terminated or truncated)}
@@ -222,10 +222,7 @@ def call_result(tool: Tool | None, obs: ToolObservation, over: dict[str, bool] |
     if over:
         meta["paddock"] = over
     content = [
-        {"type": "text", "text": block.text, "annotations": None, "meta": None}
-        if block.type == "text"
-        else {"type": "image", "data": block.data, "mimeType": block.mime_type, "annotations": None, "meta": None}
-        for block in blocks_of(obs, result)
+        {**_block_data(block, "mimeType"), "annotations": None, "meta": None} for block in blocks_of(obs, result)
     ]
     return {
         "content": content,
@@ -258,33 +255,32 @@ def blocks_of(obs: ToolObservation, result: Any) -> list[_Block]:
     return [_Block("text", result if isinstance(result, str) else dump(result).decode())]
 
 
-def _to_paddock_block(block: _Block) -> dict[str, Any]:
-    """A block in paddock's spelling."""
+def _block_data(block: _Block, mime_type: str = "mime_type") -> dict[str, Any]:
+    """A block as data; ``mime_type``: how that field is spelled, paddock's way by default."""
     if block.type == "text":
         return {"type": "text", "text": block.text}
-    return {"type": "image", "data": block.data, "mime_type": block.mime_type}
+    return {"type": "image", "data": block.data, mime_type: block.mime_type}
 
 
-def observation_schema() -> Schema:
-    """The JSON Schema of an observation on the wire; which fields are there depends on the action."""
-    blocks = {"type": "array", "items": {"type": "object"}}
-    error = {
-        "type": "object",
-        "properties": {"error_type": {"type": "string"}, "message": {"type": "string"}},
-        "required": ["error_type", "message"],
-    }
-    return {
-        "title": "Observation",
-        "type": "object",
-        "properties": {
-            "done": {"type": "boolean", "default": False},
-            "reward": {"anyOf": [{"type": "number"}, {"type": "null"}], "default": None},
-            "metadata": {"type": "object", "additionalProperties": True},
-            "content": blocks,
-            "messages": blocks,
-            "tool_name": {"type": "string"},
-            "result": True,
-            "error": {"anyOf": [error, {"type": "null"}], "default": None},
-            "tools": {"type": "array", "items": {"type": "object"}},
-        },
-    }
+_BLOCKS: Schema = {"type": "array", "items": {"type": "object"}}
+_ERROR_SCHEMA: Schema = {
+    "type": "object",
+    "properties": {"error_type": {"type": "string"}, "message": {"type": "string"}},
+    "required": ["error_type", "message"],
+}
+# Of an observation on the wire; which fields are there depends on the action.
+OBSERVATION_SCHEMA: Schema = {
+    "title": "Observation",
+    "type": "object",
+    "properties": {
+        "done": {"type": "boolean", "default": False},
+        "reward": {"anyOf": [{"type": "number"}, {"type": "null"}], "default": None},
+        "metadata": {"type": "object", "additionalProperties": True},
+        "content": _BLOCKS,
+        "messages": _BLOCKS,
+        "tool_name": {"type": "string"},
+        "result": True,
+        "error": {"anyOf": [_ERROR_SCHEMA, {"type": "null"}], "default": None},
+        "tools": _BLOCKS,
+    },
+}

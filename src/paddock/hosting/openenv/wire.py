@@ -26,34 +26,14 @@ SESSION_ERROR = "SESSION_ERROR"
 
 
 @dataclass(frozen=True)
-class ResetRequest:
-    """Begin an episode; ``data`` holds whatever arguments the client sent."""
+class WireRequest:
+    """A client's message. ``data``: arguments of a reset, the fields of an action, or a request for ``json_rpc``.
 
+    A close has no answer but the end of the connection.
+    """
+
+    kind: Literal["reset", "step", "state", "close", "mcp"]
     data: dict[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class StepRequest:
-    """One action, as its fields."""
-
-    data: dict[str, Any]
-
-
-@dataclass(frozen=True)
-class StateRequest:
-    """The state of the session's environment."""
-
-
-@dataclass(frozen=True)
-class CloseRequest:
-    """End the session. It has no answer but the end of the connection."""
-
-
-@dataclass(frozen=True)
-class McpRequest:
-    """A JSON-RPC request for ``json_rpc.read``."""
-
-    data: dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -71,9 +51,6 @@ class WireError:
     cause: str = ""
 
 
-WireRequest: TypeAlias = "ResetRequest | StepRequest | StateRequest | CloseRequest | McpRequest"
-
-
 def parse_request(text: str | bytes) -> WireRequest | WireError:
     """The request in one websocket message, or what is wrong with it. Bytes come from a binary message: refused."""
     if isinstance(text, bytes):
@@ -88,35 +65,20 @@ def parse_request(text: str | bytes) -> WireRequest | WireError:
     if kind not in ("reset", "step", "state", "close", "mcp"):
         return WireError(UNKNOWN_TYPE, f"Unknown message type: {str(kind)[:200]}")
     if kind == "step" and len(message) == 2 and type(data := message.get("data")) is dict:
-        return StepRequest(data)
+        return WireRequest("step", data)
     has_data = kind in ("reset", "step", "mcp")
-    problems = _problems(message, has_data=has_data, required=has_data and kind != "reset")
-    return invalid(problems) if problems else _request(kind, message.get("data", {}))
+    problems = []
+    if has_data and not isinstance(message.get("data", {}), dict):
+        problems.append(entry("dict_type", ("data",), message["data"]))
+    if kind in ("step", "mcp") and "data" not in message:
+        problems.append(entry("missing", ("data",), message))
+    problems += extras(message, ("type", "data") if has_data else ("type",))
+    return invalid(problems) if problems else WireRequest(kind, message.get("data", {}))
 
 
 def invalid(entries: list[Entry]) -> WireError:
     """The answer to an invalid message or action."""
     return WireError(VALIDATION_ERROR, "Invalid message", entries)
-
-
-def _problems(message: dict[str, Any], *, has_data: bool, required: bool) -> list[Entry]:
-    problems = []
-    if has_data and "data" in message and not isinstance(message["data"], dict):
-        problems.append(entry("dict_type", ("data",), message["data"]))
-    if required and "data" not in message:
-        problems.append(entry("missing", ("data",), message))
-    known = ("type", "data") if has_data else ("type",)
-    return problems + extras(message, known)
-
-
-def _request(kind: str, data: dict[str, Any]) -> WireRequest:
-    if kind == "reset":
-        return ResetRequest(data)
-    if kind == "step":
-        return StepRequest(data)
-    if kind == "mcp":
-        return McpRequest(data)
-    return StateRequest() if kind == "state" else CloseRequest()
 
 
 # Frames from a server, byte for byte as OpenEnv's. ``form`` is "0.10" or "0.3", which has no metadata.
@@ -138,27 +100,17 @@ def observation_data(observation: dict[str, Any], form: Form = "0.10") -> dict[s
     return data
 
 
-def observation_frame(data: dict[str, Any]) -> str:
-    """The answer to reset and step; ``data`` from ``observation_data`` or ``gym_form.outcome_data``."""
-    return _frame("observation", data)
-
-
-def state_frame(data: dict[str, Any]) -> str:
-    """The answer to state."""
-    return _frame("state", data)
-
-
-def mcp_frame(answer: dict[str, Any]) -> str:
-    """The answer to a JSON-RPC request on ``/ws``."""
-    return _frame("mcp", answer)
+def frame(kind: Literal["observation", "state", "mcp", "error"], data: dict[str, Any]) -> str:
+    """The answer to a reset or a step, to a state, to a JSON-RPC request on ``/ws``, or to what could not be done."""
+    return dump({"type": kind, "data": data}).decode()
 
 
 def error_frame(error: WireError) -> str:
-    """The answer to what could not be done."""
+    """The error as a frame."""
     data: dict[str, Any] = {"message": error.message, "code": error.code, **error.extra}
     if error.errors is not None:
         data["errors"] = error.errors
-    return _frame("error", data)
+    return frame("error", data)
 
 
 def at_capacity(active: int, most: int, why: str) -> WireError:
@@ -175,10 +127,6 @@ def factory_failed(name: str) -> WireError:
     """The error to send before closing a connection because its environment could not be made."""
     message = f"Environment factory '{name}' failed to create instance."
     return WireError(FACTORY_ERROR, message, extra={"factory_name": name}, closes=True)
-
-
-def _frame(kind: str, data: dict[str, Any]) -> str:
-    return dump({"type": kind, "data": data}).decode()
 
 
 # What is wrong with a peer's data, in pydantic's form, which OpenEnv's clients and tests read. It needs no pydantic. An
@@ -242,23 +190,12 @@ def text_of(title: str, entries: list[Entry]) -> str:
     """The entries as pydantic's text."""
     lines = [f"{len(entries)} validation error{'s' if len(entries) > 1 else ''} for {title}"]
     for one in entries:
-        value = one["input"]
+        value, shown = one["input"], repr(one["input"])
+        shown = shown if len(shown) <= _SHOWN else f"{shown[:25]}...{shown[-24:]}"
         lines.append(".".join(map(str, one["loc"])))
-        lines.append(
-            f"  {one['msg']} [type={one['type']}, input_value={_short_repr(value)}, input_type={type(value).__name__}]"
-        )
+        lines.append(f"  {one['msg']} [type={one['type']}, input_value={shown}, input_type={type(value).__name__}]")
         lines.append(f"    For further information visit {one['url']}")
     return "\n".join(lines)
-
-
-def _short_repr(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= _SHOWN else f"{text[:25]}...{text[-24:]}"
-
-
-def without_url(entries: list[Entry]) -> list[Entry]:
-    """The entries as FastAPI shows what is wrong with a body."""
-    return [{key: value for key, value in one.items() if key != "url"} for one in entries]
 
 
 def refusal_text(entries: list[Entry]) -> str:

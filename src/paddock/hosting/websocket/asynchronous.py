@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from paddock.hosting.websocket.connection import MESSAGE_BYTES, ClientConnection, Piece, Split
 from paddock.hosting.websocket.endpoint import Endpoint, default_context
-from paddock.hosting.websocket.events import NORMAL, Closed, Event, WebSocketError
+from paddock.hosting.websocket.events import Closed, Event, WebSocketError
 
 if TYPE_CHECKING:
     import ssl
@@ -174,7 +174,6 @@ class AsyncConnection(asyncio.BufferedProtocol):
         self._transport.write(self._ws.message(data))
 
     def send_text(self, text: str) -> None:
-        """Send a message of text."""
         self._transport.write(self._ws.text(text))
 
     def ping(self) -> None:
@@ -185,18 +184,18 @@ class AsyncConnection(asyncio.BufferedProtocol):
         """Wait until the peer has taken most of what was sent, or is gone."""
         await self._writable.wait()
 
-    async def close(self, code: int = NORMAL, reason: str = "", *, timeout_s: float = 1.0) -> None:
+    async def close(self, *, timeout_s: float = 1.0) -> None:
         """Close, and wait up to ``timeout_s`` for the server to do the same. Safe to call twice."""
         self._end_reported = True
-        if self.say_close(code, reason):
+        if self.say_close():
             await asyncio.wait([self._lost], timeout=timeout_s)
         self.abort()
 
-    def say_close(self, code: int = NORMAL, reason: str = "") -> bool:
+    def say_close(self) -> bool:
         """Send a Close frame, unless the connection is lost."""
         if self._lost.done() or self._transport is None:
             return False
-        self._ws.close(code, reason)
+        self._ws.close()
         self._write_outgoing()
         return True
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from paddock.hosting.frames import SpinWait, wait_for
 from paddock.hosting.websocket.connection import MESSAGE_BYTES, ClientConnection, Piece, Split
 from paddock.hosting.websocket.endpoint import Endpoint, dial
-from paddock.hosting.websocket.events import NORMAL, Binary, Closed, Event, WebSocketError
+from paddock.hosting.websocket.events import Binary, Closed, Event, WebSocketError
 
 if TYPE_CHECKING:
     import ssl
@@ -90,7 +90,6 @@ class BlockingConnection:
         self._send(self._ws.message(data), timeout_s)
 
     def send_text(self, text: str, timeout_s: float = 60.0) -> None:
-        """Send a message of text."""
         self._send(self._ws.text(text), timeout_s)
 
     def ping(self, timeout_s: float = 10.0) -> None:
@@ -153,7 +152,8 @@ class BlockingConnection:
                 except OSError as error:
                     if not _only_waits(error):
                         raise
-                    if not _ready(self._sock, tick_ends_s - time.monotonic(), write=_wants_to_write(error)):
+                    writes = type(error).__name__ == _WANTS_TO_WRITE
+                    if not _ready(self._sock, tick_ends_s - time.monotonic(), write=writes):
                         return False
         self._alone = None
         if count:
@@ -187,15 +187,15 @@ class BlockingConnection:
                 if left_s <= 0:
                     raise TimeoutError("The server does not read what it is sent.") from None
                 if not self._kernel_waits:
-                    _ready(self._sock, left_s, write=not _wants_to_read(error))
+                    _ready(self._sock, left_s, write=type(error).__name__ != _WANTS_TO_READ)
 
-    def close(self, code: int = NORMAL, reason: str = "", *, timeout_s: float = 1.0) -> Closed | None:
+    def close(self, *, timeout_s: float = 1.0) -> Closed | None:
         """Close, and wait up to ``timeout_s`` for the server to do the same. Safe to call twice."""
         if self._sock.fileno() == -1:
             return self._ws.closed
         ends_s = time.monotonic() + timeout_s
         try:
-            self._ws.close(code, reason)
+            self._ws.close()
             self._write(self._ws.outgoing(), ends_s)
             while self._ws.closed is None and time.monotonic() < ends_s:
                 self.recv(ends_s - time.monotonic())
@@ -210,18 +210,13 @@ class BlockingConnection:
         self._abandoned()
 
 
+# By name: only code that meets one of these has imported ssl.
+_WANTS_TO_READ, _WANTS_TO_WRITE = "SSLWantReadError", "SSLWantWriteError"
+
+
 def _only_waits(error: OSError) -> bool:
     """Whether the socket only has to become ready."""
-    return isinstance(error, BlockingIOError) or _wants_to_read(error) or _wants_to_write(error)
-
-
-# By name: only code that meets one of these has imported ssl.
-def _wants_to_read(error: OSError) -> bool:
-    return type(error).__name__ == "SSLWantReadError"
-
-
-def _wants_to_write(error: OSError) -> bool:
-    return type(error).__name__ == "SSLWantWriteError"
+    return isinstance(error, BlockingIOError) or type(error).__name__ in (_WANTS_TO_READ, _WANTS_TO_WRITE)
 
 
 def _ready(sock: socket.socket, seconds: float, *, write: bool = False) -> bool:

@@ -349,7 +349,7 @@ class ClientConnection:
             event = self._reader.next()
         except WebSocketError as error:
             self.closed = Closed(ABNORMAL, str(error))
-            self._queue_close(error.close_code, str(error))
+            self.close(error.close_code, str(error))
             raise
         if event is None or type(event) is Binary:
             return event
@@ -357,13 +357,13 @@ class ClientConnection:
             self._pong = event.data  # only the last of several must be answered
         elif type(event) is Closed:
             self.closed = event
-            self._queue_close(NORMAL if event.code == NO_CODE else event.code, "")
+            self.close(NORMAL if event.code == NO_CODE else event.code)
         return event
 
     def eof(self) -> Closed:
         """The other end closed the socket. UpgradeRefused if it did so while it refused."""
-        if self._handshake is not None and (refusal := self._handshake.eof()) is not None:
-            raise refusal
+        if self._handshake is not None:
+            self._handshake.eof()
         if self.closed is None:
             self.closed = Closed(ABNORMAL)
         return self.closed
@@ -381,18 +381,13 @@ class ClientConnection:
         return b"".join(frames)
 
     def text(self, text: str) -> bytes | memoryview:
-        """A message of text."""
         return self._writer.frame(TEXT, text.encode())
 
-    def ping(self, data: bytes = b"") -> bytes | memoryview:
-        """A ping, which the server answers with a Pong."""
-        return self._writer.frame(PING, data[:125])
+    def ping(self) -> bytes | memoryview:
+        return self._writer.frame(PING, b"")
 
     def close(self, code: int = NORMAL, reason: str = "") -> None:
         """Close: ``outgoing`` has the frame, the server's answer comes as Closed."""
-        self._queue_close(code, reason)
-
-    def _queue_close(self, code: int, reason: str) -> None:
         if not self._close_sent and self._closing is None:
             text = reason.encode("utf-8", "replace")[:_REASON_BYTES].decode("utf-8", "ignore").encode()
             self._closing = code.to_bytes(2, "big") + text

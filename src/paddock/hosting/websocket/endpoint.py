@@ -157,7 +157,6 @@ class Handshake:
 
     @property
     def request(self) -> bytes:
-        """The bytes to send."""
         endpoint = self._endpoint
         headers = {
             "Host": endpoint.host_header,
@@ -196,15 +195,10 @@ class Handshake:
         self.rest = bytes(self._head[end + 4 :])
         return True
 
-    def eof(self) -> UpgradeRefused | None:
-        """The server closed the connection: the refusal that it had begun to send, if any."""
-        if self._refusal is None:
-            return None
-        try:
+    def eof(self) -> None:
+        """The server closed the connection. UpgradeRefused if it had begun to refuse."""
+        if self._refusal is not None:
             self._read_refusal(ended=True)
-        except UpgradeRefused as refusal:
-            return refusal
-        return None
 
     def _parse(self, head: bytes) -> tuple[int, dict[str, str]]:
         first, *lines = head.split(b"\r\n")
@@ -223,7 +217,8 @@ class Handshake:
     def _check(self, headers: dict[str, str]) -> None:
         import hashlib  # here: it brings OpenSSL, a tenth of the whole client's import time
 
-        if headers.get("upgrade", "").lower() != "websocket" or "upgrade" not in _words(headers.get("connection", "")):
+        options = [word.strip().lower() for word in headers.get("connection", "").split(",")]
+        if headers.get("upgrade", "").lower() != "websocket" or "upgrade" not in options:
             raise self._not_websocket("it did not switch to a websocket")
         expected = base64.b64encode(hashlib.sha1(self._key.encode() + _GUID, usedforsecurity=False).digest()).decode()
         if headers.get("sec-websocket-accept") != expected:
@@ -246,23 +241,12 @@ class Handshake:
         if 300 <= status < 400:
             why = f"it redirects (status {status}), and redirects are not followed. Use the URL it redirects to"
             raise self._not_websocket(why)
-        raise UpgradeRefused(
-            f"The server at {self._endpoint.display_name} refused the connection: status {status}.",
-            status=status,
-            body=body,
-            retry_after_s=_seconds(headers.get("retry-after", "")),
-        )
+        later = headers.get("retry-after", "")
+        seconds = float(later) if later.isascii() and later.isdigit() and len(later) < 6 else None
+        text = f"The server at {self._endpoint.display_name} refused the connection: status {status}."
+        raise UpgradeRefused(text, status=status, body=body, retry_after_s=seconds)
 
     def _not_websocket(self, why: str) -> UpgradeRefused:
         status = 0 if self._refusal is None else self._refusal[0]
-        return UpgradeRefused(
-            f"The server at {self._endpoint.display_name} does not speak websocket: {why}.", status=status
-        )
-
-
-def _words(value: str) -> set[str]:
-    return {word.strip().lower() for word in value.split(",")}
-
-
-def _seconds(value: str) -> float | None:
-    return float(value) if value.isascii() and value.isdigit() and len(value) < 6 else None
+        text = f"The server at {self._endpoint.display_name} does not speak websocket: {why}."
+        return UpgradeRefused(text, status=status)
