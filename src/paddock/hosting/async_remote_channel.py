@@ -6,19 +6,17 @@ So several tasks may ask at once and each gets its own reply; the server carries
 from __future__ import annotations
 
 import asyncio
-import os
 import time
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
-from paddock.errors import ClosedEnvironmentError, DeadlineExceeded, PaddockError, WorkerLost
+from paddock.errors import ClosedEnvironmentError, PaddockError, WorkerLost
 from paddock.hosting.messages import Close, Reply, Request, Resume
 from paddock.hosting.remote_address import RemoteAddress
 from paddock.hosting.remote_session import (
     CLOSE_GRACE_S,
     HEARTBEAT_S,
-    AskAlive,
     Command,
     Connect,
     Disconnect,
@@ -38,10 +36,6 @@ _CHECK_S = 1.0  # how often deadlines and a silent connection are checked
 _GOODBYE_S = 0.1  # how often ``close`` checks whether there is a connection
 
 
-class _Overdue(Exception):
-    """The deadline of a reply is over."""
-
-
 class AsyncRemoteChannel:
     """A session of its own on the server at ``address``, for the loop that ``connect`` was called in."""
 
@@ -58,22 +52,15 @@ class AsyncRemoteChannel:
     ) -> None:
         self.address = address
         self._deadline_s, self._context = deadline_s, context
-        self._patience = patience or Patience()
-        self._session = RemoteSession(
-            address.endpoint(),
-            os.urandom(16).hex(),
-            patience=self._patience,
-            heartbeat_s=heartbeat_s,
-            saved=saved,
-            on_wait=None if on_wait is None else partial(self._call_on_wait, on_wait),
-        )
+        on_wait = None if on_wait is None else partial(self._call_on_wait, on_wait)
+        self._session = RemoteSession(address, patience=patience, heartbeat_s=heartbeat_s, saved=saved, on_wait=on_wait)
         self._raised: Exception | None = None  # by on_wait
         self._connection: AsyncConnection | None = None
         self._connection_of = 0
         self._dialing: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._waiters: dict[int, asyncio.Future[None]] = {}
-        self._ends_s: dict[int, float] = {}  # the deadlines of replies
+        self._deadlines: dict[int, tuple[float, float]] = {}  # of replies: when they end, and how long they are
         self._moved = asyncio.Event()  # there is room, a welcome, or an end
         self._order = asyncio.Lock()
         self._closed = False
@@ -90,7 +77,7 @@ class AsyncRemoteChannel:
             self._do(self._session.start(time.monotonic()))
             self._check()
             while not self._session.greeted:
-                self._check_over()
+                self._session.check()
                 await self._wait_for_move()
                 if self._raised is not None:
                     raise self._raised
@@ -107,67 +94,44 @@ class AsyncRemoteChannel:
         if self._closed:
             raise ClosedEnvironmentError("This channel is closed. Make the environment again.")
         limit_s = self._deadline_s if timeout is None else timeout
-        connection = self._connection
-        # No other task is before this one, and it can be sent without waiting.
-        at_once = connection is not None and connection.is_writable and not self._order.locked()
-        if at_once and (limit_s is None or limit_s >= _CHECK_S) and self._session.has_room:
+        in_turn = self._order.locked() or not self._session.has_room  # other tasks are before this one
+        if not in_turn and (limit_s is None or limit_s >= _CHECK_S):
             return await self._ask_at_once(request, limit_s)
-        if limit_s is None:
-            return await self._ask(request)
         try:
-            return await asyncio.wait_for(self._ask(request), limit_s)
+            return await asyncio.wait_for(self._ask_in_turn(request), limit_s)
         except asyncio.TimeoutError:
-            raise DeadlineExceeded(f"No answer within {limit_s} s.{self._session.outage}") from None
+            assert limit_s is not None
+            raise self._session.overdue(limit_s) from None
 
-    async def _ask_at_once(self, request: Request, limit_s: float | None) -> Reply:
+    async def _ask_at_once(self, request: Request, limit_s: float | None = None) -> Reply:
         """Hot: the usual step. ``_check`` watches its deadline; a timer would cost as much as the step."""
         number, commands = self._session.submit(request)
         waiter = self._waiters[number] = self._loop.create_future()
         if limit_s is not None:
-            self._ends_s[number] = time.monotonic() + limit_s
+            self._deadlines[number] = time.monotonic() + limit_s, limit_s
         try:
             self._do(commands)
             await waiter  # until there is a reply, or the session is over
             reply = self._session.reply(number)
             assert reply is not None, "the waiter is set only when there is a reply"
-        except BaseException as error:
+        except BaseException:
             self._session.forget(number)
-            if isinstance(error, _Overdue):
-                raise DeadlineExceeded(f"No answer within {limit_s} s.{self._session.outage}") from None
             raise
         finally:
             del self._waiters[number]
-            self._ends_s.pop(number, None)
+            self._deadlines.pop(number, None)
         return reply
 
-    async def _ask(self, request: Request) -> Reply:
-        session = self._session
+    async def _ask_in_turn(self, request: Request) -> Reply:
         async with self._order:  # a task that waits for room keeps its place
-            while not session.has_room:
-                self._check_over()
+            while not self._session.has_room:
+                self._session.check()
                 await self._wait_for_move()
-            number, commands = session.submit(request)
-            waiter = self._waiters[number] = self._loop.create_future()
-            self._do(commands)
-        try:
-            if self._connection is not None:
-                await self._connection.drain()
-            while (reply := session.reply(number)) is None:
-                await waiter
-        except BaseException:
-            session.forget(number)
-            raise
-        finally:
-            del self._waiters[number]
-        return reply
+        return await self._ask_at_once(request)
 
     def kill(self, reason: str | None = None, *, cause: str | None = None) -> WorkerLost:
         """End the session at once, here and on the server; returns what later calls will raise."""
-        lost = self._session.over
-        if not isinstance(lost, WorkerLost):
-            text = f"The environment at {self.address} {reason or 'was given up'}."
-            lost = WorkerLost(text, cause=cause or "ended")
-        self._session.end(lost)
+        lost = self._session.kill(reason, cause)
         if self._connection is not None:
             self._connection.say_close()
         self._abort()
@@ -186,7 +150,7 @@ class AsyncRemoteChannel:
             self._abort()
 
     async def _say_goodbye(self, ends_s: float) -> None:
-        goodbye = self._loop.create_task(self._ask(Close()))
+        goodbye = self._loop.create_task(self._ask_in_turn(Close()))
         try:
             while not goodbye.done() and (now := time.monotonic()) < ends_s:
                 ends_s = self._session.leave_by_s(now, ends_s)
@@ -197,10 +161,6 @@ class AsyncRemoteChannel:
                 await goodbye
         if self._connection is not None and self._session.over is None:
             await self._connection.close(timeout_s=max(0.0, ends_s - time.monotonic()))
-
-    def _check_over(self) -> None:
-        if self._session.over is not None:
-            raise self._session.over.with_traceback(None)
 
     async def _wait_for_move(self) -> None:
         self._moved.clear()
@@ -232,12 +192,10 @@ class AsyncRemoteChannel:
             elif self._connection is not None and command.attempt == self._connection_of:
                 if type(command) is Send:
                     self._connection.send(command.frame)
-                elif type(command) is AskAlive:
+                else:
                     self._connection.ping()
         if self._session.over is not None:
             self._wake_waiters()
-        elif not self._moved.is_set() and self._session.greeted:
-            self._moved.set()
 
     async def _dial(self, planned: Connect) -> None:
         attempt = planned.attempt
@@ -248,13 +206,13 @@ class AsyncRemoteChannel:
                 partial(self._handle_event, attempt),
                 partial(self._handle_end, attempt),
                 timeout_s=max(0.01, self._session.attempt_s(time.monotonic())),
-                dial_s=self._patience.handshake_s,
+                dial_s=self._session.patience.handshake_s,
                 on_accept=partial(self._session.accepted, attempt),
                 context=self._context,
                 split=split_frame,
             )
         except (PaddockError, OSError) as error:
-            self._do(self._session.handle_break(attempt, error, time.monotonic(), _jitter()))
+            self._do(self._session.handle_break(attempt, error, time.monotonic()))
             return
         self._connection, self._connection_of = connection, attempt
         self._do(self._session.connected(attempt, connection.subprotocol))
@@ -262,7 +220,7 @@ class AsyncRemoteChannel:
     def _handle_event(self, attempt: int, event: Event) -> None:
         session = self._session
         greeted = session.greeted
-        commands = session.handle_event(attempt, event, time.monotonic(), 0.5 if greeted else _jitter())
+        commands = session.handle_event(attempt, event, time.monotonic())
         if commands or not greeted or session.over is not None:
             self._do(commands)
         if type(event) is Binary:
@@ -271,20 +229,21 @@ class AsyncRemoteChannel:
     def _handle_end(self, attempt: int, why: BaseException | Closed) -> None:
         if attempt == self._connection_of:
             self._connection = None
-        self._do(self._session.handle_break(attempt, why, time.monotonic(), _jitter()))
+        self._do(self._session.handle_break(attempt, why, time.monotonic()))
 
     def _check(self) -> None:
         """Do what is due, once a second."""
         now = time.monotonic()
-        self._do(self._session.tick(now, _jitter()))
-        self._do(self._session.silent(now, _jitter()))
-        for number, ends_s in self._ends_s.items():
-            if now >= ends_s and not self._waiters[number].done():
-                self._waiters[number].set_exception(_Overdue())
+        self._do(self._session.tick(now))
+        wait_s = _CHECK_S
+        for number, (ends_s, limit_s) in self._deadlines.items():
+            if now < ends_s:
+                wait_s = min(wait_s, ends_s - now)
+            elif not self._waiters[number].done():
+                self._waiters[number].set_exception(self._session.overdue(limit_s))
         if self._session.over is None:
             due_s = self._session.due_s
-            waits_s = [_CHECK_S, *(ends_s - now for ends_s in self._ends_s.values() if ends_s > now)]
-            wait_s = min(waits_s if due_s is None else [*waits_s, max(0.0, due_s - now)])
+            wait_s = wait_s if due_s is None else max(0.0, min(wait_s, due_s - now))
             self._timer = self._loop.call_later(wait_s, self._check)
 
     def _drop(self) -> None:
@@ -299,7 +258,3 @@ class AsyncRemoteChannel:
         if self._dialing is not None and self._dialing is not asyncio.current_task():
             self._dialing.cancel()
         self._wake_waiters()
-
-
-def _jitter() -> float:
-    return int.from_bytes(os.urandom(2), "big") / 0xFFFF
