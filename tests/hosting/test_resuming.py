@@ -1,5 +1,7 @@
 """The client's half of a session: what is sent again, what is dropped, when it gives up, and with which error."""
 
+from math import inf
+
 import pytest
 
 from paddock.errors import (
@@ -154,7 +156,7 @@ def test_a_refusal_that_will_not_change_is_the_end(code, kind):
         client.reply(1)
     with pytest.raises(kind):
         ask(client)
-    assert client.due_s is None and client.tick(999.0) == cut(client, 2, 1.0) == []
+    assert client.due_s == inf and client.tick(999.0) == cut(client, 2, 1.0) == []
 
 
 def test_a_client_that_was_superseded_does_not_fight():

@@ -1,5 +1,7 @@
 """A client of the simulator: drives a RemoteSession and keeps what it saw."""
 
+from math import inf
+
 from paddock.errors import PaddockError
 from paddock.hosting import remote_session
 from paddock.hosting.codec import number_of
@@ -52,7 +54,7 @@ class Driver:
             world.say(self.name, "gives up:", repr(client.over))
             self.error = client.over
         self.go_on()
-        if (due := client.due_s) is not None:
+        if (due := client.due_s) != inf:
             world.push(max(0.0, due - world.now), self.tick, due)
 
     def go_on(self):

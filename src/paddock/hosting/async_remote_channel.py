@@ -9,66 +9,35 @@ import asyncio
 import time
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING
+from math import inf
 
 from paddock.errors import ClosedEnvironmentError, PaddockError, WorkerLost
-from paddock.hosting.messages import Close, Reply, Request, Resume
-from paddock.hosting.remote_address import RemoteAddress
-from paddock.hosting.remote_session import (
-    CLOSE_GRACE_S,
-    HEARTBEAT_S,
-    Command,
-    Connect,
-    Disconnect,
-    OnWait,
-    Patience,
-    RemoteSession,
-    Send,
-    split_frame,
-)
+from paddock.hosting.messages import Close, Reply, Request
+from paddock.hosting.remote_channel import SessionChannel
+from paddock.hosting.remote_session import CLOSE_GRACE_S, Connect, split_frame
 from paddock.hosting.websocket.asynchronous import AsyncConnection
-from paddock.hosting.websocket.events import Binary, Closed, Event
-
-if TYPE_CHECKING:
-    import ssl
+from paddock.hosting.websocket.events import Closed, Event
 
 _CHECK_S = 1.0  # how often deadlines and a silent connection are checked
 _GOODBYE_S = 0.1  # how often ``close`` checks whether there is a connection
 
 
-class AsyncRemoteChannel:
-    """A session of its own on the server at ``address``, for the loop that ``connect`` was called in."""
+class AsyncRemoteChannel(SessionChannel):
+    """For the loop that ``connect`` was called in."""
 
-    def __init__(
-        self,
-        address: RemoteAddress,
-        *,
-        deadline_s: float | None = None,
-        patience: Patience | None = None,
-        heartbeat_s: float | None = HEARTBEAT_S,
-        context: ssl.SSLContext | None = None,
-        saved: Resume | None = None,
-        on_wait: OnWait | None = None,
-    ) -> None:
-        self.address = address
-        self._deadline_s, self._context = deadline_s, context
-        on_wait = None if on_wait is None else partial(self._call_on_wait, on_wait)
-        self._session = RemoteSession(address, patience=patience, heartbeat_s=heartbeat_s, saved=saved, on_wait=on_wait)
+    _connection: AsyncConnection | None
+
+    def _set_up(self) -> None:
         self._raised: Exception | None = None  # by on_wait
-        self._connection: AsyncConnection | None = None
-        self._connection_of = 0
         self._dialing: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._waiters: dict[int, asyncio.Future[None]] = {}
         self._deadlines: dict[int, tuple[float, float]] = {}  # of replies: when they end, and how long they are
         self._moved = asyncio.Event()  # there is room, a welcome, or an end
         self._order = asyncio.Lock()
-        self._closed = False
 
-    @property
-    def saved(self) -> Resume | None:
-        """With this another channel can take the session over, once. Keep it as secret as the token."""
-        return self._session.saved
+    def _plan(self, connect: Connect) -> None:
+        self._dialing = self._loop.create_task(self._dial(connect))
 
     async def connect(self) -> AsyncRemoteChannel:
         """Begin the session; returns when the server has welcomed it."""
@@ -95,19 +64,18 @@ class AsyncRemoteChannel:
             raise ClosedEnvironmentError("This channel is closed. Make the environment again.")
         limit_s = self._deadline_s if timeout is None else timeout
         in_turn = self._order.locked() or not self._session.has_room  # other tasks are before this one
-        if not in_turn and (limit_s is None or limit_s >= _CHECK_S):
+        if not in_turn and limit_s >= _CHECK_S:
             return await self._ask_at_once(request, limit_s)
         try:
-            return await asyncio.wait_for(self._ask_in_turn(request), limit_s)
+            return await asyncio.wait_for(self._ask_in_turn(request), None if limit_s == inf else limit_s)
         except asyncio.TimeoutError:
-            assert limit_s is not None
             raise self._session.overdue(limit_s) from None
 
-    async def _ask_at_once(self, request: Request, limit_s: float | None = None) -> Reply:
+    async def _ask_at_once(self, request: Request, limit_s: float = inf) -> Reply:
         """Hot: the usual step. ``_check`` watches its deadline; a timer would cost as much as the step."""
         number, commands = self._session.submit(request)
         waiter = self._waiters[number] = self._loop.create_future()
-        if limit_s is not None:
+        if limit_s != inf:
             self._deadlines[number] = time.monotonic() + limit_s, limit_s
         try:
             self._do(commands)
@@ -166,14 +134,6 @@ class AsyncRemoteChannel:
         self._moved.clear()
         await self._moved.wait()
 
-    def _call_on_wait(self, on_wait: OnWait, ahead: int) -> None:
-        """Keep what it raises for ``connect``; raised here, it would only end the connection."""
-        try:
-            on_wait(ahead)
-        except Exception as error:
-            self._raised = self._raised or error
-            self._wake_waiters()
-
     def _wake_waiters(self) -> None:
         """Wake the tasks that can continue now."""
         if not self._moved.is_set():
@@ -182,24 +142,11 @@ class AsyncRemoteChannel:
             if not waiter.done() and self._session.is_settled(number):
                 waiter.set_result(None)
 
-    def _do(self, commands: list[Command]) -> None:
-        for command in commands:
-            if type(command) is Connect:
-                self._dialing = self._loop.create_task(self._dial(command))
-            elif type(command) is Disconnect:
-                if command.attempt == self._connection_of:
-                    self._drop()
-            elif self._connection is not None and command.attempt == self._connection_of:
-                if type(command) is Send:
-                    self._connection.send(command.frame)
-                else:
-                    self._connection.ping()
-        if self._session.over is not None:
-            self._wake_waiters()
-
     async def _dial(self, planned: Connect) -> None:
         attempt = planned.attempt
         await asyncio.sleep(max(0.0, planned.at_s - time.monotonic()))
+        if self._session.over is not None:
+            return
         try:
             connection = await AsyncConnection.connect(
                 self._session.endpoint,
@@ -212,29 +159,34 @@ class AsyncRemoteChannel:
                 split=split_frame,
             )
         except (PaddockError, OSError) as error:
-            self._do(self._session.handle_break(attempt, error, time.monotonic()))
+            self._handle_end(attempt, error)
             return
         self._connection, self._connection_of = connection, attempt
         self._do(self._session.connected(attempt, connection.subprotocol))
+        self._wake_waiters()
 
     def _handle_event(self, attempt: int, event: Event) -> None:
-        session = self._session
-        greeted = session.greeted
-        commands = session.handle_event(attempt, event, time.monotonic())
-        if commands or not greeted or session.over is not None:
-            self._do(commands)
-        if type(event) is Binary:
-            self._wake_waiters()
+        try:
+            if commands := self._session.handle_event(attempt, event, time.monotonic()):
+                self._do(commands)
+        except Exception as error:
+            if self._session.greeted:
+                raise
+            # From on_wait: raised here, it would only end the connection.
+            self._raised = self._raised or error
+        self._wake_waiters()
 
     def _handle_end(self, attempt: int, why: BaseException | Closed) -> None:
         if attempt == self._connection_of:
             self._connection = None
-        self._do(self._session.handle_break(attempt, why, time.monotonic()))
+        self._break(attempt, why)
+        self._wake_waiters()
 
     def _check(self) -> None:
         """Do what is due, once a second."""
         now = time.monotonic()
         self._do(self._session.tick(now))
+        self._wake_waiters()
         wait_s = _CHECK_S
         for number, (ends_s, limit_s) in self._deadlines.items():
             if now < ends_s:
@@ -242,14 +194,8 @@ class AsyncRemoteChannel:
             elif not self._waiters[number].done():
                 self._waiters[number].set_exception(self._session.overdue(limit_s))
         if self._session.over is None:
-            due_s = self._session.due_s
-            wait_s = wait_s if due_s is None else max(0.0, min(wait_s, due_s - now))
+            wait_s = max(0.0, min(wait_s, self._session.due_s - now))
             self._timer = self._loop.call_later(wait_s, self._check)
-
-    def _drop(self) -> None:
-        if self._connection is not None:
-            self._connection.abort()
-            self._connection = None
 
     def _abort(self) -> None:
         self._drop()

@@ -37,18 +37,21 @@ from paddock.hosting.websocket.events import Closed
 if TYPE_CHECKING:
     import ssl
 
+    from paddock.hosting.websocket.asynchronous import AsyncConnection
 
 _KEEP_S = 1.0  # for an attempt to connect that no call waits for
 _KEEPER_S = 5.0  # how often the keeper looks after channels
 _GOODBYE_S = 0.5  # for the server to close a connection, too, when the session is killed
 
 
-class RemoteChannel:
-    """A session of its own on the server at ``address``; returns when the server has welcomed it.
+class SessionChannel:
+    """A session on the server at ``address`` and its connection: what the blocking and the asyncio channel share.
 
-    ``deadline_s``: for a reply, unless ``recv`` has a timeout. ``heartbeat_s``: None for networks that swallow pings.
+    ``deadline_s``: for a reply, unless the call has a timeout. ``heartbeat_s``: None for networks that swallow pings.
     ``saved``: take over the session of another channel, see ``saved``.
     """
+
+    _connection: BlockingConnection | AsyncConnection | None
 
     def __init__(
         self,
@@ -61,14 +64,69 @@ class RemoteChannel:
         saved: Resume | None = None,
         on_wait: OnWait | None = None,
     ) -> None:
-        self.address = address
-        self._deadline_s, self._context = inf if deadline_s is None else deadline_s, context
+        self.address, self._context = address, context
+        self._deadline_s = inf if deadline_s is None else deadline_s
         self._session = RemoteSession(address, patience=patience, heartbeat_s=heartbeat_s, saved=saved, on_wait=on_wait)
-        self._connection: BlockingConnection | None = None
+        self._connection = None
         self._connection_of = 0  # the attempt that it belongs to
+        self._closed = False
+        self._set_up()
+
+    @property
+    def saved(self) -> Resume | None:
+        """With this another channel can take the session over, once. Keep it as secret as the token."""
+        return self._session.saved
+
+    def _set_up(self) -> None:
+        raise NotImplementedError
+
+    def _plan(self, connect: Connect) -> None:
+        raise NotImplementedError
+
+    def _do(self, commands: list[Command]) -> None:
+        for command in commands:
+            if type(command) is Connect:
+                self._plan(command)
+            elif self._connection is None or command.attempt != self._connection_of:
+                pass  # its connection is gone already
+            elif type(command) is Disconnect:
+                self._drop()
+            else:
+                try:
+                    if type(command) is Send:
+                        self._connection.send(command.frame)
+                    else:
+                        self._connection.ping()
+                except BaseException as error:
+                    self._break(command.attempt, error)
+
+    def _break(self, attempt: int, problem: BaseException | Closed) -> None:
+        """The connection ended. Ctrl-C ends it too, and is raised again.
+
+        Bytes that were read may be lost then, and after half a message the server would misread whatever follows.
+        """
+        interrupts = not isinstance(problem, (Closed, PaddockError, OSError))
+        why = InterruptedError("interrupted") if interrupts else problem
+        if attempt == self._connection_of:
+            self._drop()
+        self._do(self._session.handle_break(attempt, why, time.monotonic()))
+        if isinstance(problem, BaseException) and interrupts:
+            raise problem
+
+    def _drop(self) -> None:
+        if self._connection is not None:
+            self._connection.abort()
+            self._connection = None
+
+
+class RemoteChannel(SessionChannel):
+    """The blocking one. When it is made, the server has welcomed it."""
+
+    _connection: BlockingConnection | None
+
+    def _set_up(self) -> None:
         self._next: Connect | None = None
         self._order: deque[int] = deque()  # numbers of the requests whose reply recv has not returned yet
-        self._closed = False
         self._lock = threading.Lock()  # between the user's thread, of which there is one, and the keeper
         self._owner = os.getpid()
         with self._lock:
@@ -78,14 +136,12 @@ class RemoteChannel:
                     self._session.check()
                     self._pump(inf)
             except BaseException:
-                self._abort()
+                self._drop()
                 raise
         _look_after(self)
 
-    @property
-    def saved(self) -> Resume | None:
-        """With this another channel can take the session over, once. Keep it as secret as the token."""
-        return self._session.saved
+    def _plan(self, connect: Connect) -> None:
+        self._next = connect
 
     def send(self, request: Request) -> None:
         if self._closed:
@@ -124,7 +180,7 @@ class RemoteChannel:
             lost = self._session.kill(reason, cause)
             if self._connection is not None:
                 self._connection.close(timeout_s=_GOODBYE_S)
-            self._abort()
+            self._drop()
         return lost
 
     def close(self, grace_s: float = CLOSE_GRACE_S) -> None:
@@ -133,7 +189,7 @@ class RemoteChannel:
             return
         self._closed = True
         if os.getpid() != self._owner:  # only a copy, in a forked process
-            self._abort()
+            self._drop()
             return
         with self._lock:
             try:
@@ -141,11 +197,11 @@ class RemoteChannel:
                     self._say_goodbye(grace_s)
             finally:
                 self._session.end(ClosedEnvironmentError("This channel is closed. Make the environment again."))
-                self._abort()
+                self._drop()
 
     def _say_goodbye(self, grace_s: float) -> None:
         session, ends_s, number = self._session, time.monotonic() + grace_s, 0
-        try:
+        with suppress(PaddockError, OSError):  # the session is gone, as it should be
             while number == 0 or session.reply(number) is None:
                 if number == 0 and session.has_room:
                     number, commands = session.submit(Close())
@@ -156,8 +212,6 @@ class RemoteChannel:
                 self._pump(ends_s)
             if self._connection is not None:
                 self._connection.close(timeout_s=max(0.0, ends_s - time.monotonic()))
-        except (PaddockError, OSError):
-            pass  # the session is gone, as it should be
 
     def keep(self) -> bool:
         """Answer pings and reconnect while no call is under way; whether there is still something to look after."""
@@ -176,8 +230,8 @@ class RemoteChannel:
             self._connect(ends_s)
             return
         session, attempt = self._session, self._connection_of
-        if not session.greeted and (due_s := session.due_s) is not None:
-            ends_s = min(ends_s, due_s)
+        if not session.greeted:
+            ends_s = min(ends_s, session.due_s)
         try:
             event = self._connection.recv(max(0.0, ends_s - time.monotonic()))
         except BaseException as error:
@@ -221,40 +275,6 @@ class RemoteChannel:
             return
         self._connection, self._connection_of = connection, planned.attempt
         self._do(session.connected(planned.attempt, connection.subprotocol))
-
-    def _do(self, commands: list[Command]) -> None:
-        for command in commands:
-            if type(command) is Connect:
-                self._next = command
-            elif self._connection is None or command.attempt != self._connection_of:
-                pass  # its connection is gone already
-            elif type(command) is Disconnect:
-                self._abort()
-            else:
-                try:
-                    if type(command) is Send:
-                        self._connection.send(command.frame)
-                    else:
-                        self._connection.ping()
-                except BaseException as error:
-                    self._break(command.attempt, error)
-
-    def _break(self, attempt: int, problem: BaseException | Closed) -> None:
-        """The connection ended. Ctrl-C ends it too, and is raised again.
-
-        Bytes that were read may be lost then, and after half a message the server would misread whatever follows.
-        """
-        interrupts = not isinstance(problem, (Closed, PaddockError, OSError))
-        why = InterruptedError("interrupted") if interrupts else problem
-        self._abort()
-        self._do(self._session.handle_break(attempt, why, time.monotonic()))
-        if isinstance(problem, BaseException) and interrupts:
-            raise problem
-
-    def _abort(self) -> None:
-        if self._connection is not None:
-            self._connection.abort()
-            self._connection = None
 
 
 # The keeper: one thread that looks after remote channels while they are not used, because an agent may think for

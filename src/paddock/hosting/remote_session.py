@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from math import inf
 from typing import TypeAlias
 
 import msgspec
@@ -123,8 +124,8 @@ class RemoteSession:
         self._attempt = self._failures = self._breaks = 0
         self._connected = False  # the upgrade of this attempt is through
         self.greeted = False  # a Welcome came on the connection of this attempt
-        self._connecting_s: float | None = None  # when this attempt began
-        self._down_s: float | None = None  # since when there is no connection with a Welcome
+        # When to give up this attempt, and the session; never while there is a Welcome.
+        self._attempt_ends_s = self._gives_up_s = inf
         self._silent_s: float | None = None  # since when nothing came; None while that is not known
         self._pinged = False
         self._waits_for = _ANSWER  # what a first connection still waits for
@@ -150,12 +151,9 @@ class RemoteSession:
         return next(iter(self._waiting), self._newest + 1) - 1
 
     @property
-    def due_s(self) -> float | None:
-        """When to call ``tick`` at the latest; None while there is a connection that has the session."""
-        if self.over is not None or self._down_s is None:
-            return None
-        ends_s = self._down_s + self._allowed_s
-        return ends_s if self._connecting_s is None else min(ends_s, self._connecting_s + self.patience.handshake_s)
+    def due_s(self) -> float:
+        """When to call ``tick`` at the latest; infinity while there is a connection that has the session."""
+        return min(self._gives_up_s, self._attempt_ends_s)
 
     @property
     def _allowed_s(self) -> float:
@@ -163,20 +161,18 @@ class RemoteSession:
 
     def start(self, now: float) -> list[Command]:
         """Begin the session."""
-        self._down_s = now
+        self._gives_up_s = now + self._allowed_s
         return self._connect(now)
 
     def _connect(self, at_s: float) -> list[Command]:
         self._attempt += 1
         self.greeted = self._connected = False
-        self._connecting_s, self._waits_for = at_s, _ANSWER
+        self._attempt_ends_s, self._waits_for = at_s + self.patience.handshake_s, _ANSWER
         return [Connect(self._attempt, at_s)]
 
     def attempt_s(self, now: float) -> float:
         """How long an attempt that the server has accepted may take, until the Welcome."""
-        if self._session or self._down_s is None:
-            return self.patience.handshake_s
-        return self._down_s + self._allowed_s - now
+        return self.patience.handshake_s if self._session else self._gives_up_s - now
 
     def accepted(self, attempt: int) -> None:
         """The server has accepted the connection of this attempt; TLS and the upgrade are still to come.
@@ -187,7 +183,7 @@ class RemoteSession:
         if not isinstance(self._last_problem, e.PaddockError):
             self._last_problem = None
         if attempt == self._attempt and not self._session:
-            self._connecting_s = None
+            self._attempt_ends_s = inf
             self._waits_for = "The server accepted the connection, but did not finish the handshake within {} s"
 
     def connected(self, attempt: int, subprotocol: str | None) -> list[Command]:
@@ -307,7 +303,7 @@ class RemoteSession:
         if self._takes_over:
             self._newest, self._takes_over, self.has_room = last, False, True
         self._session, self._token = welcome.session, welcome.token
-        self.greeted, self._connecting_s, self._down_s = True, None, None
+        self.greeted, self._attempt_ends_s, self._gives_up_s = True, inf, inf
         if not self._waiting:
             self._failures = 0
         return [Send(self._attempt, frame) for frame in self._waiting.values()]
@@ -328,9 +324,8 @@ class RemoteSession:
         return self._try_again(now)
 
     def _try_again(self, now: float) -> list[Command]:
-        if self._down_s is None:
-            self._down_s = now
-        if now >= self._down_s + self._allowed_s:
+        self._gives_up_s = min(self._gives_up_s, now + self._allowed_s)
+        if now >= self._gives_up_s:
             return self.end(self._unreachable())
         delay_s = min(self.patience.longest_s, self.patience.first_s * 2.0 ** min(self._failures, 30))
         self._failures += 1
@@ -341,9 +336,9 @@ class RemoteSession:
         if self.over is not None:
             return []
         attempt = self._attempt
-        if self._down_s is not None and now >= self._down_s + self._allowed_s:
+        if now >= self._gives_up_s:
             return self.end(self._unreachable())
-        if self._connecting_s is not None and now >= self._connecting_s + self.patience.handshake_s:
+        if now >= self._attempt_ends_s:
             return [Disconnect(attempt), *self._try_again(now)]
         if self._heartbeat_s is None or not self._connected:
             return []
@@ -379,7 +374,7 @@ class RemoteSession:
         """End the session for this client, now; requests without a reply and later ones fail with ``error``."""
         if self.over is not None:
             return []
-        self.over, self.greeted = error, False
+        self.over, self.greeted, self._attempt_ends_s, self._gives_up_s = error, False, inf, inf
         return [Disconnect(self._attempt)]
 
     def kill(self, reason: str | None, cause: str | None) -> e.WorkerLost:
