@@ -301,11 +301,11 @@ def test_silent_server_is_given_up_and_the_session_resumed(server):
     channel = RemoteChannel(server.address, patience=QUICK, heartbeat_s=0.01)
     session = channel._session
     now = time.monotonic()
-    assert session.silent(now, 0.5) == []
-    (ask,) = session.silent(now + 0.011, 0.5)
+    assert session.tick(now) == []
+    (ask,) = session.tick(now + 0.011)
     assert type(ask).__name__ == "AskAlive"
-    assert session.silent(now + 0.012, 0.5) == []
-    deeds = session.silent(now + 0.021, 0.5)
+    assert session.tick(now + 0.012) == []
+    deeds = session.tick(now + 0.021)
     assert [type(deed).__name__ for deed in deeds] == ["Disconnect", "Connect"]
     channel._do(deeds)
     channel.send(Make(0, {}))

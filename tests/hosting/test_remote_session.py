@@ -9,12 +9,12 @@ from paddock.errors import BadFrame, Draining, Forbidden, SessionGone, Supersede
 from paddock.hosting.codec import decode_frame, encode
 from paddock.hosting.failures import close_number, close_reason, read_reason
 from paddock.hosting.messages import Done, Hello, Reset, Step, Welcome
-from paddock.hosting.remote_address import explain_break, is_final
+from paddock.hosting.remote_address import RemoteAddress, explain_break, is_final
 from paddock.hosting.remote_session import Connect, RemoteSession, Send, split_frame
-from paddock.hosting.websocket.endpoint import Endpoint
 from paddock.hosting.websocket.events import Binary, Closed, Text, UpgradeRefused
 
-ENDPOINT = Endpoint("h", 1, "/Maze-v0/ws", subprotocols=("paddock.v1",))
+ADDRESS = RemoteAddress("h", 1, False, "/Maze-v0")
+ENDPOINT = ADDRESS.endpoint()
 
 
 def frame(message, number):
@@ -24,12 +24,12 @@ def frame(message, number):
 def greeted(session=None, *, attempt=1, last=0):
     """A session with a connection that has it."""
     if session is None:
-        session = RemoteSession(ENDPOINT, "holder")
+        session = RemoteSession(ADDRESS)
         (connect,) = session.start(0.0)
         assert connect == Connect(1, 0.0)
     (hello,) = session.connected(attempt, "paddock.v1")
     assert type(decode_frame(hello.frame)[1]) is Hello
-    session.handle_event(attempt, frame(Welcome("s", "t", attempt, last, 60.0), 0), 0.0, 0.5)
+    session.handle_event(attempt, frame(Welcome("s", "t", attempt, last, 60.0), 0), 0.0)
     assert session.greeted
     return session
 
@@ -39,10 +39,10 @@ def test_reply_goes_to_its_request_and_only_once():
     first, (sent,) = session.submit(Reset(0))
     second, _ = session.submit(Step([0], [1]))
     assert (first, second, type(sent)) == (1, 2, Send)
-    session.handle_event(1, frame(Done("b"), 2), 0.0, 0.5)
+    session.handle_event(1, frame(Done("b"), 2), 0.0)
     assert session.reply(first) is None
     assert (session.reply(second), session.reply(second)) == (Done("b"), None)
-    session.handle_event(1, frame(Done("again"), 2), 0.0, 0.5)
+    session.handle_event(1, frame(Done("again"), 2), 0.0)
     assert session.reply(second) is None
 
 
@@ -52,7 +52,7 @@ def test_forgotten_reply_is_thrown_away_before_and_after_it_came():
         number, _ = session.submit(Reset(0))
         if not came_first:
             session.forget(number)
-        session.handle_event(1, frame(Done(), number), 0.0, 0.5)
+        session.handle_event(1, frame(Done(), number), 0.0)
         if came_first:
             session.forget(number)
         assert session.reply(number) is None
@@ -63,7 +63,7 @@ def test_request_that_breaks_every_connection_is_not_sent_for_ever():
     session, attempt, sent = greeted(), 1, 0
     number, _ = session.submit(Reset(0))
     while session.over is None:
-        session.handle_break(attempt, ConnectionResetError(), 0.0, 0.0)
+        session.handle_break(attempt, ConnectionResetError(), 0.0)
         attempt += 1
         if session.over is None:
             greeted(session, attempt=attempt)
@@ -77,8 +77,8 @@ def test_breaks_with_replies_in_between_are_only_breaks():
     session = greeted()
     for attempt in range(1, 40):
         number, _ = session.submit(Reset(0))
-        session.handle_event(attempt, frame(Done(), number), 0.0, 0.5)
-        session.handle_break(attempt, ConnectionResetError(), 0.0, 0.0)
+        session.handle_event(attempt, frame(Done(), number), 0.0)
+        session.handle_break(attempt, ConnectionResetError(), 0.0)
         greeted(session, attempt=attempt + 1, last=number)
     assert session.over is None
 
@@ -111,7 +111,7 @@ def test_every_end_is_final_or_tried_again(problem, error, final):
 
 def test_text_of_a_close_reaches_the_user():
     session = greeted()
-    session.handle_event(1, Closed(1008, "SUPERSEDED: Another client."), 0.0, 0.5)
+    session.handle_break(1, Closed(1008, "SUPERSEDED: Another client."), 0.0)
     with pytest.raises(Superseded, match=r"Another client\."):
         session.submit(Reset(0))
 
@@ -126,7 +126,7 @@ def test_server_that_sends_something_else_is_left(event):
     number, _ = session.submit(Reset(0))
     if type(event) is Binary and len(event.data) >= 12 and event.data[8:12] == bytes(4):
         event = Binary(event.data[:8] + number.to_bytes(4, "little") + event.data[12:])
-    session.handle_event(1, event, 0.0, 0.5)
+    session.handle_event(1, event, 0.0)
     with pytest.raises(BadFrame):
         session.reply(number)
 
@@ -136,7 +136,7 @@ def test_body_of_a_large_frame_has_memory_of_its_own():
     at = split_frame(memoryview(data))
     session = greeted()
     number, _ = session.submit(Reset(0))
-    session.handle_event(1, Binary(data[:at], memoryview(bytearray(data[at:]))), 0.0, 0.5)
+    session.handle_event(1, Binary(data[:at], memoryview(bytearray(data[at:]))), 0.0)
     assert session.reply(number) == Done(b"x" * 100_000)
     assert split_frame(memoryview(bytes(32))) == 0
 
@@ -147,7 +147,7 @@ def test_body_that_is_too_short_is_a_broken_protocol(short):
     at = split_frame(memoryview(data))
     session = greeted()
     number, _ = session.submit(Reset(0))
-    session.handle_event(1, Binary(data[:at], memoryview(bytearray(data[at:-short]))), 0.0, 0.5)
+    session.handle_event(1, Binary(data[:at], memoryview(bytearray(data[at:-short]))), 0.0)
     with pytest.raises(BadFrame, match="broke the protocol"):
         session.reply(number)
 
@@ -158,7 +158,7 @@ def test_what_ended_a_session_is_its_last_word():
     session.end(Unreachable("second"))
     with pytest.raises(SessionGone, match="first"):
         session.submit(Reset(0))
-    assert session.handle_break(1, ConnectionResetError(), 0.0, 0.5) == []
+    assert session.handle_break(1, ConnectionResetError(), 0.0) == []
 
 
 def test_reason_of_a_close_is_read_back_and_fits():
@@ -171,9 +171,9 @@ def test_reason_of_a_close_is_read_back_and_fits():
 
 
 def test_token_is_in_no_text_of_a_session():
-    endpoint = dataclasses.replace(ENDPOINT, authorization="Bearer s3cret")
+    address = dataclasses.replace(ADDRESS, authorization="Bearer s3cret")
     for problem in (UpgradeRefused("x", status=401), UpgradeRefused("x", status=404), Closed(1009, "")):
-        session = RemoteSession(endpoint, "holder")
+        session = RemoteSession(address)
         session.start(0.0)
-        session.handle_break(1, problem, 0.0, 0.5)
+        session.handle_break(1, problem, 0.0)
         assert "s3cret" not in f"{session.over} {session.over!r}"

@@ -1,9 +1,18 @@
-"""A client of the simulator: drives a ResumingClient and keeps what it saw."""
+"""A client of the simulator: drives a RemoteSession and keeps what it saw."""
+
+from math import inf
 
 from paddock.errors import PaddockError
 from paddock.hosting import remote_session
 from paddock.hosting.codec import number_of
-from tests.server.model import Violation, code_of, frame
+from paddock.hosting.failures import close_number, close_reason
+from paddock.hosting.messages import Call
+from paddock.hosting.remote_address import SUBPROTOCOL, RemoteAddress
+from paddock.hosting.websocket.events import Binary, Closed
+from tests.server.model import Violation, code_of
+
+ADDRESS = RemoteAddress("model", 1, False)
+REFUSALS = ("OUT_OF_ORDER", "IDEMPOTENCY_CONFLICT")
 
 
 class Driver:
@@ -11,7 +20,7 @@ class Driver:
 
     def __init__(self, world, name, planned, window, saved=None):
         self.world, self.name, self.planned, self.window = world, name, planned, window
-        self.client = world.client_class(name, window=window, saved=saved)
+        self.client = world.client_class(ADDRESS, saved=saved, heartbeat_s=None, holder=name, jitter=world.rng.random)
         self.link = None
         self.requests, self.answers, self.raw = {}, {}, {}
         self.timed_out = set()
@@ -26,46 +35,59 @@ class Driver:
     def start(self):
         self.carry(self.client.start(self.world.now))
 
-    def carry(self, actions):
-        world = self.world
-        for action in actions:
-            kind = type(action)
+    def carry(self, commands):
+        world, client = self.world, self.client
+        for command in commands:
+            kind = type(command)
             if kind is remote_session.Send:
-                if self.link is not None and self.link.attempt == action.attempt and self.link.at_client:
-                    world.send_up(self.link, action.frame)
-            elif kind is remote_session.Answer:
-                self.answered(action)
+                if self.link is not None and self.link.attempt == command.attempt and self.link.at_client:
+                    world.send_up(self.link, command.frame)
             elif kind is remote_session.Connect:
-                world.push(max(0.0, action.at_s - world.now) + world.latency(), world.connect, self, action.attempt)
-            elif kind is remote_session.TimedOut:
-                self.timed_out.add(action.number)
-            elif kind is remote_session.Disconnect:
-                self.leave(action.attempt)
+                world.push(max(0.0, command.at_s - world.now) + world.latency(), world.connect, self, command.attempt)
             else:
-                world.say(self.name, "gives up:", repr(action.error))
-                self.error = action.error
+                assert kind is remote_session.Disconnect
+                self.leave(command.attempt)
+        for number in [*self.requests]:
+            if number in client._replies:
+                self.answered(number, client.reply(number))
+        if client.over is not None and self.error is None:
+            world.say(self.name, "gives up:", repr(client.over))
+            self.error = client.over
         self.go_on()
-        if (due := self.client.due_s) is not None:
+        if (due := client.due_s) != inf:
             world.push(max(0.0, due - world.now), self.tick, due)
 
     def go_on(self):
         client, world = self.client, self.world
         while self.error is None and self.submitted < self.planned and client.has_room:
-            number = client.next_number
-            request = frame(number, b"r%s%d" % (self.name.encode(), self.submitted))
-            self.requests[number] = request
+            if len(client._waiting) >= self.window:
+                break
+            request = Call(0, f"r{self.name}{self.submitted}")
+            number, commands = client.submit(request)
+            if number in self.requests:
+                raise Violation(f"two requests of client {self.name} have the number {number}")
+            self.requests[number] = remote_session.frame_of(request, number)
             self.submitted += 1
-            deadline_s = world.now + 0.02 if world.rng.random() < 0.03 else None
-            for action in client.submit(request, deadline_s=deadline_s):
+            if world.rng.random() < 0.03:
+                world.push(0.02, self.time_out, number)
+            for command in commands:
                 world.say(self.name, "asks", number)
                 if self.link.at_client:
-                    world.send_up(self.link, action.frame)
+                    world.send_up(self.link, command.frame)
 
-    def answered(self, action):
-        number, data = action.number, action.frame
+    def time_out(self, number):
+        """The reply to this request is no longer wanted, unless it is here."""
+        if self.error is None and number not in self.answers:
+            self.client.forget(number)
+            self.timed_out.add(number)
+
+    def answered(self, number, reply):
+        data = remote_session.frame_of(reply, number)
         self.world.say(self.name, "has", number, data[20:])
-        if number_of(data) != number or number in self.answers or number in self.timed_out:
-            raise Violation(f"the reply to {number} came as {number_of(data)}, twice or too late")
+        if data != self.raw.get(number) and code_of(data) not in REFUSALS:
+            raise Violation(f"the reply to {number} is {data!r}, but {self.raw.get(number)!r} came")
+        if number in self.answers or number in self.timed_out:
+            raise Violation(f"the reply to {number} came twice or too late")
         if self.answers and number < max(self.answers):
             raise Violation(f"the reply to {number} came after that to {max(self.answers)}")
         self.answers[number] = data
@@ -77,27 +99,28 @@ class Driver:
             self.world.push(self.world.latency(), self.world.server_notices, link)
 
     def connected(self, attempt):
-        self.carry(self.client.connected(attempt))
+        self.carry(self.client.connected(attempt, SUBPROTOCOL))
 
     def received(self, attempt, data):
         number = number_of(data)
         if number in self.requests:
             code = code_of(data)
-            if code not in ("OUT_OF_ORDER", "IDEMPOTENCY_CONFLICT"):
+            if code not in REFUSALS:
                 if self.raw.setdefault(number, data) != data:
                     raise Violation(f"two different replies to {number} arrived: {self.raw[number]!r}, {data!r}")
                 self.replies = max(self.replies, number)
-        self.carry(self.client.received(attempt, data, self.world.now, self.world.rng.random()))
+        self.carry(self.client.handle_event(attempt, Binary(data), self.world.now))
 
     def disconnected(self, attempt, code):
-        world = self.world
+        why = ConnectionResetError()
         if code:
-            world.say(self.name, "is closed with", code)
-        self.carry(self.client.disconnected(attempt, world.now, world.rng.random(), code=code))
+            self.world.say(self.name, "is closed with", code)
+            why = Closed(close_number(code), close_reason(code))
+        self.carry(self.client.handle_break(attempt, why, self.world.now))
 
     def tick(self, due):
         if self.client.due_s == due:
-            self.carry(self.client.tick(self.world.now, self.world.rng.random()))
+            self.carry(self.client.tick(self.world.now))
 
     def check_end(self, excuses):
         """All planned requests were settled, or an error that something excuses says why not."""

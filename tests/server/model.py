@@ -1,10 +1,12 @@
 """What surrounds a session in the simulator, as small models: a worker, a disk that may be cut, a network link."""
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 from zlib import crc32
 
 from paddock.hosting.codec import PREFIX, decode_frame
-from paddock.hosting.messages import Failed
+from paddock.hosting.messages import Done, Failed
+from paddock.hosting.remote_session import frame_of
 from paddock.server.journal import MAGIC, SYNCED_AT_ONCE, pack_entry
 
 
@@ -21,13 +23,14 @@ def payload_of(data):
     return data[PREFIX.size :]
 
 
+@lru_cache(maxsize=1000)
 def code_of(data):
     """The code of a Failed frame, '' for a model worker's reply."""
     if payload_of(data).startswith(b"R"):
         return ""
     message = decode_frame(data)[1]
-    assert isinstance(message, Failed)
-    return message.code
+    assert isinstance(message, (Done, Failed))
+    return message.code if isinstance(message, Failed) else ""
 
 
 class ModelWorker:
@@ -43,7 +46,7 @@ class ModelWorker:
         if number != len(self.log) + 1:
             raise Violation(f"worker {self.id} was given request {number} after {len(self.log)}")
         self.state = crc32(request, self.state)
-        reply = frame(number, b"R%08x" % self.state)
+        reply = frame_of(Done(f"R{self.state:08x}"), number)
         self.log.append((request, reply))
         return reply
 

@@ -4,7 +4,7 @@ from msgspec.structs import replace
 
 from paddock.hosting.codec import HANDSHAKE, number_on_wire
 from paddock.hosting.messages import Hello
-from paddock.hosting.remote_session import Answer, ResumingClient, Send, frame_of
+from paddock.hosting.remote_session import RemoteSession, Send, _decode, frame_of
 from paddock.server.session import Journal, KeptReplies, RebuildWorker, Session, ToWorker, _Phase
 
 
@@ -114,35 +114,36 @@ class AnswersWhatItDoesNotCarryOut(Session):
         ]
 
 
-class ForgetsWhatHasNoReply(ResumingClient):
+class ForgetsWhatHasNoReply(RemoteSession):
     def _handle_welcome(self, welcome):
         return [action for action in super()._handle_welcome(welcome) if not isinstance(action, Send)]
 
 
-class TakesAnyReplyForItsOwn(ResumingClient):
-    def received(self, attempt, frame, now, jitter):
-        if self._greeted and attempt == self._attempt and self._waiting:
+class TakesAnyReplyForItsOwn(RemoteSession):
+    def handle_event(self, attempt, event, now):
+        if self.greeted and attempt == self._attempt and self._waiting:
             count = next(iter(self._waiting))
             del self._waiting[count]
-            return [Answer(number_on_wire(count), frame)]
-        return super().received(attempt, frame, now, jitter)
+            self._replies[number_on_wire(count)] = _decode(event)
+            self.has_room = True
+            return []
+        return super().handle_event(attempt, event, now)
 
 
-class AnswersWhatTimedOut(ResumingClient):
-    def received(self, attempt, frame, now, jitter):
-        for asked in self._waiting.values():
-            asked.wanted = True
-        return super().received(attempt, frame, now, jitter)
+class AnswersWhatTimedOut(RemoteSession):
+    def handle_event(self, attempt, event, now):
+        self._unwanted.clear()
+        return super().handle_event(attempt, event, now)
 
 
-class BeginsAnew(ResumingClient):
-    def connected(self, attempt):
+class BeginsAnew(RemoteSession):
+    def connected(self, attempt, subprotocol):
         return [Send(attempt, frame_of(Hello(), HANDSHAKE))]
 
 
-class ListensToOldConnections(ResumingClient):
-    def disconnected(self, attempt, now, jitter, *, code=""):
-        return super().disconnected(self._attempt, now, jitter, code=code)
+class ListensToOldConnections(RemoteSession):
+    def handle_break(self, attempt, problem, now):
+        return super().handle_break(self._attempt, problem, now)
 
 
 SESSIONS = [

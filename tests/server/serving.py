@@ -122,7 +122,7 @@ class Broken(AssertionError):
 def vanish(channel):
     """End the client of a session as a crash would: the server hears nothing of it."""
     channel._session.end(ClosedEnvironmentError("vanished"))
-    channel._abort()
+    channel._drop()
 
 
 class Client:

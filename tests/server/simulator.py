@@ -10,10 +10,9 @@ import sys
 from collections import Counter
 from io import BytesIO
 
-from paddock.hosting import remote_session
 from paddock.hosting.codec import number_of
-from paddock.hosting.messages import Hello
-from paddock.hosting.remote_session import ResumingClient
+from paddock.hosting.messages import Failed, Hello
+from paddock.hosting.remote_session import RemoteSession, frame_of
 from paddock.server.journal import Header, Replay, digest, recover
 from paddock.server.session import (
     CloseConnection,
@@ -35,7 +34,7 @@ MOST_EVENTS = 4000
 class World:
     """One schedule. ``session_class`` and ``client_class`` may be broken ones, for tests of the simulator itself."""
 
-    def __init__(self, seed, *, session_class=Session, client_class=ResumingClient, trace=None):
+    def __init__(self, seed, *, session_class=Session, client_class=RemoteSession, trace=None):
         self.rng, self.trace = random.Random(seed), trace
         self.now, self.heap, self.pushed = 0.0, [], 0
         self.session_class, self.client_class = session_class, client_class
@@ -181,7 +180,7 @@ class World:
         self.tokens += 1
         token = f"token{self.tokens}"
         if self.draining:  # a session may have ended here already, and will be back in the next server
-            self.send_down(link, remote_session.frame_of(remote_session.Failed("DRAINING", "draining"), 0))
+            self.send_down(link, frame_of(Failed("DRAINING", "draining"), 0))
         elif hello.resume is None:
             if self.session is None and not self.disk.data:  # else: a client that never got its first Welcome
                 self.begin_session()
@@ -193,7 +192,7 @@ class World:
             else:
                 raise Violation("a client that had a session asks for a new one")
         elif self.session is None:
-            self.send_down(link, remote_session.frame_of(remote_session.Failed("SESSION_GONE", "gone"), 0))
+            self.send_down(link, frame_of(Failed("SESSION_GONE", "gone"), 0))
         else:
             self.carry(self.session.resume(link.id, hello.resume, token, self.now))
 

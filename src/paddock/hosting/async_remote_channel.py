@@ -6,82 +6,38 @@ So several tasks may ask at once and each gets its own reply; the server carries
 from __future__ import annotations
 
 import asyncio
-import os
 import time
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING
+from math import inf
 
-from paddock.errors import ClosedEnvironmentError, DeadlineExceeded, PaddockError, WorkerLost
-from paddock.hosting.messages import Close, Request, Resume, StepReply
-from paddock.hosting.remote_address import RemoteAddress
-from paddock.hosting.remote_session import (
-    CLOSE_GRACE_S,
-    HEARTBEAT_S,
-    AskAlive,
-    Command,
-    Connect,
-    Disconnect,
-    OnWait,
-    Patience,
-    RemoteSession,
-    Send,
-    split_frame,
-)
+from paddock.errors import ClosedEnvironmentError, PaddockError, WorkerLost
+from paddock.hosting.messages import Close, Request, StepReply
+from paddock.hosting.remote_channel import SessionChannel
+from paddock.hosting.remote_session import CLOSE_GRACE_S, Connect, split_frame
 from paddock.hosting.websocket.asynchronous import AsyncConnection
-from paddock.hosting.websocket.events import Binary, Closed, Event
-
-if TYPE_CHECKING:
-    import ssl
+from paddock.hosting.websocket.events import Closed, Event
 
 _CHECK_S = 1.0  # how often deadlines and a silent connection are checked
 _GOODBYE_S = 0.1  # how often ``close`` checks whether there is a connection
 
 
-class _Overdue(Exception):
-    """The deadline of a reply is over."""
+class AsyncRemoteChannel(SessionChannel):
+    """For the loop that ``connect`` was called in."""
 
+    _connection: AsyncConnection | None
 
-class AsyncRemoteChannel:
-    """A session of its own on the server at ``address``, for the loop that ``connect`` was called in."""
-
-    def __init__(
-        self,
-        address: RemoteAddress,
-        *,
-        deadline_s: float | None = None,
-        patience: Patience | None = None,
-        heartbeat_s: float | None = HEARTBEAT_S,
-        context: ssl.SSLContext | None = None,
-        saved: Resume | None = None,
-        on_wait: OnWait | None = None,
-    ) -> None:
-        self.address = address
-        self._deadline_s, self._context = deadline_s, context
-        self._patience = patience or Patience()
-        self._session = RemoteSession(
-            address.endpoint(),
-            os.urandom(16).hex(),
-            patience=self._patience,
-            heartbeat_s=heartbeat_s,
-            saved=saved,
-            on_wait=None if on_wait is None else partial(self._call_on_wait, on_wait),
-        )
+    def _set_up(self) -> None:
         self._raised: Exception | None = None  # by on_wait
-        self._connection: AsyncConnection | None = None
-        self._connection_of = 0
         self._dialing: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._waiters: dict[int, asyncio.Future[None]] = {}
-        self._ends_s: dict[int, float] = {}  # the deadlines of replies
+        self._deadlines: dict[int, tuple[float, float]] = {}  # of replies: when they end, and how long they are
         self._moved = asyncio.Event()  # there is room, a welcome, or an end
         self._order = asyncio.Lock()
-        self._closed = False
 
-    @property
-    def saved(self) -> Resume | None:
-        """With this another channel can take the session over, once. Keep it as secret as the token."""
-        return self._session.saved
+    def _plan(self, connect: Connect) -> None:
+        self._dialing = self._loop.create_task(self._dial(connect))
 
     async def connect(self) -> AsyncRemoteChannel:
         """Begin the session; returns when the server has welcomed it."""
@@ -90,7 +46,7 @@ class AsyncRemoteChannel:
             self._do(self._session.start(time.monotonic()))
             self._check()
             while not self._session.greeted:
-                self._check_over()
+                self._session.check()
                 await self._wait_for_move()
                 if self._raised is not None:
                     raise self._raised
@@ -107,67 +63,43 @@ class AsyncRemoteChannel:
         if self._closed:
             raise ClosedEnvironmentError("This channel is closed. Make the environment again.")
         limit_s = self._deadline_s if timeout is None else timeout
-        connection = self._connection
-        # No other task is before this one, and it can be sent without waiting.
-        at_once = connection is not None and connection.is_writable and not self._order.locked()
-        if at_once and (limit_s is None or limit_s >= _CHECK_S) and self._session.has_room:
+        in_turn = self._order.locked() or not self._session.has_room  # other tasks are before this one
+        if not in_turn and limit_s >= _CHECK_S:
             return await self._ask_at_once(request, limit_s)
-        if limit_s is None:
-            return await self._ask(request)
         try:
-            return await asyncio.wait_for(self._ask(request), limit_s)
+            return await asyncio.wait_for(self._ask_in_turn(request), None if limit_s == inf else limit_s)
         except asyncio.TimeoutError:
-            raise DeadlineExceeded(f"No answer within {limit_s} s.{self._session.outage}") from None
+            raise self._session.overdue(limit_s) from None
 
-    async def _ask_at_once(self, request: Request, limit_s: float | None) -> StepReply:
+    async def _ask_at_once(self, request: Request, limit_s: float = inf) -> StepReply:
         """Hot: the usual step. ``_check`` watches its deadline; a timer would cost as much as the step."""
         number, commands = self._session.submit(request)
         waiter = self._waiters[number] = self._loop.create_future()
-        if limit_s is not None:
-            self._ends_s[number] = time.monotonic() + limit_s
+        if limit_s != inf:
+            self._deadlines[number] = time.monotonic() + limit_s, limit_s
         try:
             self._do(commands)
             await waiter  # until there is a reply, or the session is over
             reply = self._session.reply(number)
             assert reply is not None, "the waiter is set only when there is a reply"
-        except BaseException as error:
+        except BaseException:
             self._session.forget(number)
-            if isinstance(error, _Overdue):
-                raise DeadlineExceeded(f"No answer within {limit_s} s.{self._session.outage}") from None
             raise
         finally:
             del self._waiters[number]
-            self._ends_s.pop(number, None)
+            self._deadlines.pop(number, None)
         return reply
 
-    async def _ask(self, request: Request) -> StepReply:
-        session = self._session
+    async def _ask_in_turn(self, request: Request) -> StepReply:
         async with self._order:  # a task that waits for room keeps its place
-            while not session.has_room:
-                self._check_over()
+            while not self._session.has_room:
+                self._session.check()
                 await self._wait_for_move()
-            number, commands = session.submit(request)
-            waiter = self._waiters[number] = self._loop.create_future()
-            self._do(commands)
-        try:
-            if self._connection is not None:
-                await self._connection.drain()
-            while (reply := session.reply(number)) is None:
-                await waiter
-        except BaseException:
-            session.forget(number)
-            raise
-        finally:
-            del self._waiters[number]
-        return reply
+        return await self._ask_at_once(request)
 
     def kill(self, reason: str | None = None, *, cause: str | None = None) -> WorkerLost:
         """End the session at once, here and on the server; returns what later calls will raise."""
-        lost = self._session.over
-        if not isinstance(lost, WorkerLost):
-            text = f"The environment at {self.address} {reason or 'was given up'}."
-            lost = WorkerLost(text, cause=cause or "ended")
-        self._session.end(lost)
+        lost = self._session.kill(reason, cause)
         if self._connection is not None:
             self._connection.say_close()
         self._abort()
@@ -186,7 +118,7 @@ class AsyncRemoteChannel:
             self._abort()
 
     async def _say_goodbye(self, ends_s: float) -> None:
-        goodbye = self._loop.create_task(self._ask(Close()))
+        goodbye = self._loop.create_task(self._ask_in_turn(Close()))
         try:
             while not goodbye.done() and (now := time.monotonic()) < ends_s:
                 ends_s = self._session.leave_by_s(now, ends_s)
@@ -198,21 +130,9 @@ class AsyncRemoteChannel:
         if self._connection is not None and self._session.over is None:
             await self._connection.close(timeout_s=max(0.0, ends_s - time.monotonic()))
 
-    def _check_over(self) -> None:
-        if self._session.over is not None:
-            raise self._session.over.with_traceback(None)
-
     async def _wait_for_move(self) -> None:
         self._moved.clear()
         await self._moved.wait()
-
-    def _call_on_wait(self, on_wait: OnWait, ahead: int) -> None:
-        """Keep what it raises for ``connect``; raised here, it would only end the connection."""
-        try:
-            on_wait(ahead)
-        except Exception as error:
-            self._raised = self._raised or error
-            self._wake_waiters()
 
     def _wake_waiters(self) -> None:
         """Wake the tasks that can continue now."""
@@ -222,75 +142,60 @@ class AsyncRemoteChannel:
             if not waiter.done() and self._session.is_settled(number):
                 waiter.set_result(None)
 
-    def _do(self, commands: list[Command]) -> None:
-        for command in commands:
-            if type(command) is Connect:
-                self._dialing = self._loop.create_task(self._dial(command))
-            elif type(command) is Disconnect:
-                if command.attempt == self._connection_of:
-                    self._drop()
-            elif self._connection is not None and command.attempt == self._connection_of:
-                if type(command) is Send:
-                    self._connection.send(command.frame)
-                elif type(command) is AskAlive:
-                    self._connection.ping()
-        if self._session.over is not None:
-            self._wake_waiters()
-        elif not self._moved.is_set() and self._session.greeted:
-            self._moved.set()
-
     async def _dial(self, planned: Connect) -> None:
         attempt = planned.attempt
         await asyncio.sleep(max(0.0, planned.at_s - time.monotonic()))
+        if self._session.over is not None:
+            return
         try:
             connection = await AsyncConnection.connect(
                 self._session.endpoint,
                 partial(self._handle_event, attempt),
                 partial(self._handle_end, attempt),
                 timeout_s=max(0.01, self._session.attempt_s(time.monotonic())),
-                dial_s=self._patience.handshake_s,
+                dial_s=self._session.patience.handshake_s,
                 on_accept=partial(self._session.accepted, attempt),
                 context=self._context,
                 split=split_frame,
             )
         except (PaddockError, OSError) as error:
-            self._do(self._session.handle_break(attempt, error, time.monotonic(), _jitter()))
+            self._handle_end(attempt, error)
             return
         self._connection, self._connection_of = connection, attempt
         self._do(self._session.connected(attempt, connection.subprotocol))
+        self._wake_waiters()
 
     def _handle_event(self, attempt: int, event: Event) -> None:
-        session = self._session
-        greeted = session.greeted
-        commands = session.handle_event(attempt, event, time.monotonic(), 0.5 if greeted else _jitter())
-        if commands or not greeted or session.over is not None:
-            self._do(commands)
-        if type(event) is Binary:
-            self._wake_waiters()
+        try:
+            if commands := self._session.handle_event(attempt, event, time.monotonic()):
+                self._do(commands)
+        except Exception as error:
+            if self._session.greeted:
+                raise
+            # From on_wait: raised here, it would only end the connection.
+            self._raised = self._raised or error
+        self._wake_waiters()
 
     def _handle_end(self, attempt: int, why: BaseException | Closed) -> None:
         if attempt == self._connection_of:
             self._connection = None
-        self._do(self._session.handle_break(attempt, why, time.monotonic(), _jitter()))
+        self._break(attempt, why)
+        self._wake_waiters()
 
     def _check(self) -> None:
         """Do what is due, once a second."""
         now = time.monotonic()
-        self._do(self._session.tick(now, _jitter()))
-        self._do(self._session.silent(now, _jitter()))
-        for number, ends_s in self._ends_s.items():
-            if now >= ends_s and not self._waiters[number].done():
-                self._waiters[number].set_exception(_Overdue())
+        self._do(self._session.tick(now))
+        self._wake_waiters()
+        wait_s = _CHECK_S
+        for number, (ends_s, limit_s) in self._deadlines.items():
+            if now < ends_s:
+                wait_s = min(wait_s, ends_s - now)
+            elif not self._waiters[number].done():
+                self._waiters[number].set_exception(self._session.overdue(limit_s))
         if self._session.over is None:
-            due_s = self._session.due_s
-            waits_s = [_CHECK_S, *(ends_s - now for ends_s in self._ends_s.values() if ends_s > now)]
-            wait_s = min(waits_s if due_s is None else [*waits_s, max(0.0, due_s - now)])
+            wait_s = max(0.0, min(wait_s, self._session.due_s - now))
             self._timer = self._loop.call_later(wait_s, self._check)
-
-    def _drop(self) -> None:
-        if self._connection is not None:
-            self._connection.abort()
-            self._connection = None
 
     def _abort(self) -> None:
         self._drop()
@@ -299,7 +204,3 @@ class AsyncRemoteChannel:
         if self._dialing is not None and self._dialing is not asyncio.current_task():
             self._dialing.cancel()
         self._wake_waiters()
-
-
-def _jitter() -> float:
-    return int.from_bytes(os.urandom(2), "big") / 0xFFFF

@@ -20,6 +20,7 @@ from paddock.errors import ClosedEnvironmentError, PaddockError, ResetNeeded, Wo
 from paddock.hosting import messages as m
 from paddock.hosting.channel import Channel
 from paddock.hosting.judge import Judge, WallRules
+from paddock.hosting.messages import V2
 from paddock.seeding import to_seed
 from paddock.spaces import Space
 
@@ -272,7 +273,7 @@ class AsyncHostedEnv:
 
     def __repr__(self) -> str:
         where = getattr(self._channel, "address", None)
-        return f"AsyncHostedEnv({where}, wire paddock.v1)" if where is not None else "AsyncHostedEnv()"
+        return "AsyncHostedEnv()" if where is None else f"AsyncHostedEnv({where}, wire {_wire(self._channel)})"
 
     async def _ask(self, request: m.Request, then: Callable[[Any], None] | None = None) -> Any:
         if self._closed:
@@ -291,6 +292,11 @@ def _adopt(
     env: HostedEnv | AsyncHostedEnv, described: m.Description, *, spaces: tuple[Space[Any], Space[Any]] | None = None
 ) -> None:
     """Give ``env`` what the reply to its Make describes."""
-    env.observation_space, env.action_space = env._judge.spaces(described, spaces)
+    rows = _wire(env._channel) == V2
+    env.observation_space, env.action_space = env._judge.spaces(described, spaces, rows=rows)
     env.spec = env._judge.spec(described)
     env.metadata, env.render_mode = described.metadata, described.render_mode
+
+
+def _wire(channel: Channel | AsyncChannel) -> str:
+    return getattr(channel, "wire", V2)  # only a server may speak an older one

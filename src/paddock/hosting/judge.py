@@ -160,15 +160,15 @@ class Judge:
         return described
 
     def spaces(
-        self, described: Description, own: tuple[Space[Any], Space[Any]] | None = None
+        self, described: Description, own: tuple[Space[Any], Space[Any]] | None = None, *, rows: bool = True
     ) -> tuple[Space[Any], Space[Any]]:
         """The spaces of the environment that was made, by which its steps are read from now on.
 
-        ``own``: those of a user's own class, which have no form on the wire.
+        ``own``: those of a user's own class, which have no form on the wire. ``rows``: steps may be sent as rows.
         """
         spaces = own or (read_spaces(described) if self.rules is None else check_spaces(described, self.rules))
         self.observe(spaces[0])
-        if described.rows:
+        if described.rows and rows:
             self.layout = StepLayout(layout(spaces[0]), layout(spaces[1]), described.num_envs)
         return spaces
 

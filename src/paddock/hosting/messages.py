@@ -240,6 +240,9 @@ class Description(msgspec.Struct, frozen=True):
     rows: bool = False
 
 
+V2, V1 = "paddock.v2", "paddock.v1"  # the wire, and what it was before StepRows and Rows
+
+
 # Limits. Both ends keep the same ones: what one may send the other may read.
 
 

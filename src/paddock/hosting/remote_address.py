@@ -16,24 +16,13 @@ from urllib.parse import SplitResult, quote, unquote, urlsplit
 
 import msgspec
 
-from paddock.errors import (
-    BadFrame,
-    CapacityReached,
-    Forbidden,
-    PaddockError,
-    PlanError,
-    RateLimited,
-    StorageFull,
-    Unauthenticated,
-    Unreachable,
-    UnregisteredEnv,
-)
+from paddock import errors as e
 from paddock.hosting.failures import error_classes, read_reason, to_error
-from paddock.hosting.messages import Failed
+from paddock.hosting.messages import V1, V2, Failed
 from paddock.hosting.websocket.endpoint import Endpoint, basic, bearer
 from paddock.hosting.websocket.events import Closed, UpgradeRefused, WebSocketError
 
-SUBPROTOCOLS = ("paddock.v2", "paddock.v1")  # the best first
+SUBPROTOCOLS = (V2, V1)  # the best first
 WAITING = "paddock.v1.waiting"  # offered beside it by clients that understand the message Waiting; never chosen
 TOKEN_VARIABLE = "PADDOCK_TOKEN"  # noqa: S105 - the name of a variable
 _SCHEMES = {"http": False, "ws": False, "https": True, "wss": True, "http+unix": False}
@@ -92,23 +81,23 @@ def parse_address(
     parts = _split(url)
     scheme = parts.scheme
     if scheme not in _SCHEMES:
-        raise PlanError(f"A server is reached by http, https, ws, wss or http+unix, not by {scheme[:20]!r}.")
+        raise e.PlanError(f"A server is reached by http, https, ws, wss or http+unix, not by {scheme[:20]!r}.")
     if parts.query or parts.fragment or url.endswith(("?", "#")):
-        raise PlanError("The URL of an environment has no query or fragment. Drop what begins with '?' or '#'.")
+        raise e.PlanError("The URL of an environment has no query or fragment. Drop what begins with '?' or '#'.")
     userinfo, _, place = parts.netloc.rpartition("@")
     authorization = _authorization(userinfo, token, os.environ if environ is None else environ)
     path = _path(parts.path)
     if scheme == "http+unix":
         file = unquote(place)
         if not file.startswith("/") or "\0" in file:
-            raise PlanError(
+            raise e.PlanError(
                 f"{file[:80]!r} is not the absolute path of a unix socket. Expected http+unix://%2Fpath%2Fto.sock/Id."
             )
         return RemoteAddress("localhost", 80, False, path, file, authorization)
     secure = _SCHEMES[scheme]
     host, port = _host_and_port(place, 443 if secure else 80)
     if not secure and not insecure and not is_loopback(host):
-        raise PlanError(
+        raise e.PlanError(
             f"{host} is another machine, and {scheme} would show the token and every action to anyone who listens: TLS "
             f"is required. Use {'wss' if scheme == 'ws' else 'https'}://, or allow it with "
             "remote=paddock.RemoteOptions(insecure=True)."
@@ -129,15 +118,15 @@ def is_loopback(host: str) -> bool:
 def _split(url: str) -> SplitResult:
     # Before urlsplit, which drops some of these without a word. The URL itself is not shown: it may hold a token.
     if _UNREADABLE.search(url) or len(url) > _URL_CHARACTERS:
-        raise PlanError(
+        raise e.PlanError(
             f"This URL has spaces, control characters or backslashes, or more than {_URL_CHARACTERS} characters."
         )
     try:
         parts = urlsplit(url)
     except ValueError:
-        raise PlanError("This URL is malformed. Expected https://host[:port]/Id-v0.") from None
+        raise e.PlanError("This URL is malformed. Expected https://host[:port]/Id-v0.") from None
     if "://" not in url or not parts.netloc:
-        raise PlanError("This URL names no host. Expected https://host[:port]/Id-v0.")
+        raise e.PlanError("This URL names no host. Expected https://host[:port]/Id-v0.")
     return parts
 
 
@@ -155,7 +144,7 @@ def _authorization(userinfo: str, token: str | None, environ: Mapping[str, str])
 
 def _check_token(token: str) -> str:
     if not _TOKEN.fullmatch(token):
-        raise PlanError("The token is empty, too long, or has spaces or characters outside ASCII. (It is not shown.)")
+        raise e.PlanError("The token is empty, too long, or has spaces or characters outside ASCII. (It is not shown.)")
     return token
 
 
@@ -163,27 +152,27 @@ def _path(path: str) -> str:
     plain = quote(path.rstrip("/"), safe=_PATH_SAFE)
     for segment in plain.split("/"):
         if unquote(segment) in (".", ".."):
-            raise PlanError("The URL's path has a segment '.' or '..', which names no environment.")
+            raise e.PlanError("The URL's path has a segment '.' or '..', which names no environment.")
     if re.search("%(?![0-9A-Fa-f]{2})", plain) or "//" in plain:
-        raise PlanError("The URL's path has an empty segment, or a '%' without two hex digits.")
+        raise e.PlanError("The URL's path has an empty segment, or a '%' without two hex digits.")
     return plain
 
 
 def _host_and_port(place: str, usual: int) -> tuple[str, int]:
     match = re.fullmatch(r"(?:\[(?P<six>[^\[\]]*)\]|(?P<host>[^:\[\]]*))(?::(?P<port>[0-9]{0,5}))?", place, re.ASCII)
     if match is None:
-        raise PlanError(f"{_shorten(place)} is not a host with a port. Expected host, host:port or [address]:port.")
+        raise e.PlanError(f"{_shorten(place)} is not a host with a port. Expected host, host:port or [address]:port.")
     port = int(match["port"]) if match["port"] else usual
     if not 0 < port < 1 << 16:
-        raise PlanError(f"{port} is not a port. Expected 1 to 65535.")
+        raise e.PlanError(f"{port} is not a port. Expected 1 to 65535.")
     if (text := match["six"]) is None:
         return _host_name(match["host"]), port
     try:
         address = ipaddress.IPv6Address(text)
     except ValueError:
-        raise PlanError(f"{_shorten(text)} is not an IPv6 address.") from None
+        raise e.PlanError(f"{_shorten(text)} is not an IPv6 address.") from None
     if address.scope_id is not None:
-        raise PlanError("An IPv6 address with a zone means a different machine on each machine. Use a host's name.")
+        raise e.PlanError("An IPv6 address with a zone means a different machine on each machine. Use a host's name.")
     return str(address), port
 
 
@@ -193,13 +182,13 @@ def _host_name(text: str) -> str:
     except UnicodeError:
         host = ""
     if not _HOST.fullmatch(host):
-        raise PlanError(f"{_shorten(text)} is not a host's name.")
+        raise e.PlanError(f"{_shorten(text)} is not a host's name.")
     last = host.rstrip(".").rpartition(".")[2]
     if last.isdigit() or re.fullmatch("0x[0-9a-f]*", last):  # 0x7f.1 and 2130706433 are addresses to some resolvers
         try:
             return str(ipaddress.IPv4Address(host))
         except ValueError:
-            raise PlanError(f"{_shorten(text)} is neither a name nor an address such as 192.0.2.1.") from None
+            raise e.PlanError(f"{_shorten(text)} is neither a name nor an address such as 192.0.2.1.") from None
     return host
 
 
@@ -210,13 +199,13 @@ def _shorten(text: str) -> str:
 # What went wrong with a connection, as an error for the user, and whether it makes sense to try again
 
 
-_OF_STATUS: dict[int, type[PaddockError]] = {
-    401: Unauthenticated,
-    403: Forbidden,
-    404: UnregisteredEnv,
-    429: RateLimited,
-    503: CapacityReached,
-    507: StorageFull,
+_OF_STATUS: dict[int, type[e.PaddockError]] = {
+    401: e.Unauthenticated,
+    403: e.Forbidden,
+    404: e.UnregisteredEnv,
+    429: e.RateLimited,
+    503: e.CapacityReached,
+    507: e.StorageFull,
 }
 # Closes that blame our own bytes: the server would refuse the same bytes again, forever.
 _OUR_FAULT = {1002: "malformed", 1003: "of a kind it does not take", 1007: "not UTF-8", 1009: "too large"}
@@ -228,14 +217,14 @@ class OtherWire(UpgradeRefused):
     """The server speaks websocket, but not the subprotocol that was offered; an OpenEnv server, for example."""
 
 
-def is_final(error: PaddockError) -> bool:
+def is_final(error: e.PaddockError) -> bool:
     """Whether another attempt would only end the same way."""
     if isinstance(error, UpgradeRefused):
         return error.status < 500
     return not error.retryable
 
 
-def explain_break(problem: BaseException | Closed, endpoint: Endpoint, *, first: bool) -> PaddockError | None:
+def explain_break(problem: BaseException | Closed, endpoint: Endpoint, *, first: bool) -> e.PaddockError | None:
     """The error behind a failed or ended connection; None if the connection only broke.
 
     ``first``: there never was a connection, so what looks temporary may be a mistake in the address.
@@ -245,14 +234,14 @@ def explain_break(problem: BaseException | Closed, endpoint: Endpoint, *, first:
         if code:
             return to_error(Failed(code, text or "The server ended the connection."))
         if problem.code in _OUR_FAULT:
-            return BadFrame(f"The server refused a message: it is {_OUR_FAULT[problem.code]} ({problem.code}).")
+            return e.BadFrame(f"The server refused a message: it is {_OUR_FAULT[problem.code]} ({problem.code}).")
         if problem.code == _POLICY:
-            return Forbidden("The server ended the connection: its policy does not allow it (1008).")
+            return e.Forbidden("The server ended the connection: its policy does not allow it (1008).")
         return None
     if isinstance(problem, UpgradeRefused):
         return _explain_refusal(problem, endpoint)
     if isinstance(problem, WebSocketError):
-        return BadFrame(f"The server at {endpoint.display_name} broke the websocket protocol: {problem}.")
+        return e.BadFrame(f"The server at {endpoint.display_name} broke the websocket protocol: {problem}.")
     if first and isinstance(problem, socket.gaierror) and problem.errno == socket.EAI_NONAME:
         return UpgradeRefused(f"There is no host {endpoint.host!r}.")
     if type(problem).__name__ == "SSLCertVerificationError":
@@ -261,7 +250,7 @@ def explain_break(problem: BaseException | Closed, endpoint: Endpoint, *, first:
     return None
 
 
-def _explain_refusal(refusal: UpgradeRefused, endpoint: Endpoint) -> PaddockError:
+def _explain_refusal(refusal: UpgradeRefused, endpoint: Endpoint) -> e.PaddockError:
     try:
         body = _REFUSAL_BODY.decode(refusal.body)
     except (msgspec.MsgspecError, ValueError, RecursionError):
@@ -273,14 +262,14 @@ def _explain_refusal(refusal: UpgradeRefused, endpoint: Endpoint) -> PaddockErro
     if cls is None:
         return refusal
     where = f"The server at {endpoint.display_name}"
-    if cls is Unauthenticated:
+    if cls is e.Unauthenticated:
         if endpoint.authorization is not None:
             return cls(f"{where} does not know this token.")
         return cls(f"{where} wants a token: in remote=, in the URL's user part, or in PADDOCK_TOKEN.")
-    if cls is UnregisteredEnv:
+    if cls is e.UnregisteredEnv:
         path = endpoint.path.removesuffix("/ws") or "/"
         return cls(f"{where} has no environment at {path!r}.{_suggest(body.environments, path)}")
-    if cls is Forbidden:
+    if cls is e.Forbidden:
         return cls(f"{where} does not allow this for this token or from this address.")
     return to_error(Failed(cls.code, f"{where} refused the connection: {cls.code}, status {refusal.status}."))
 
@@ -303,12 +292,3 @@ def _suggest(environments: list[str], path: str) -> str:
     paths = [f"/{quote(id, safe='', errors='replace')}" for id in ids[:_IDS_SHOWN]]
     more = ", …" if len(ids) > _IDS_SHOWN else ""
     return f" End the URL with one that it has: {', '.join(paths)}{more}" if paths else ""
-
-
-def final_error(error: PaddockError, last: PaddockError | BaseException | None) -> PaddockError:
-    """The error to raise when the client gives up: what the server said last, if it said something."""
-    if isinstance(last, PaddockError):
-        return last if isinstance(error, Unreachable) or last.code == error.code else error
-    if isinstance(last, OSError) and isinstance(error, Unreachable):
-        return Unreachable(f"{error} ({last.strerror or last})")
-    return error

@@ -9,18 +9,19 @@ from __future__ import annotations
 import os
 import threading
 import time
-import weakref
 from collections import deque
+from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from math import inf
+from typing import TYPE_CHECKING
+from weakref import WeakSet
 
-from paddock.errors import ClosedEnvironmentError, DeadlineExceeded, NoAsyncCallError, PaddockError, WorkerLost
+from paddock.errors import ClosedEnvironmentError, NoAsyncCallError, PaddockError, WorkerLost
 from paddock.hosting.messages import Close, Request, Resume, StepReply
-from paddock.hosting.remote_address import RemoteAddress
+from paddock.hosting.remote_address import SUBPROTOCOLS, RemoteAddress
 from paddock.hosting.remote_session import (
     CLOSE_GRACE_S,
     HEARTBEAT_S,
-    AskAlive,
     Command,
     Connect,
     Disconnect,
@@ -31,23 +32,26 @@ from paddock.hosting.remote_session import (
     split_frame,
 )
 from paddock.hosting.websocket.blocking import BlockingConnection
-from paddock.hosting.websocket.events import WebSocketError
+from paddock.hosting.websocket.events import Closed
 
 if TYPE_CHECKING:
     import ssl
 
+    from paddock.hosting.websocket.asynchronous import AsyncConnection
 
 _KEEP_S = 1.0  # for an attempt to connect that no call waits for
 _KEEPER_S = 5.0  # how often the keeper looks after channels
 _GOODBYE_S = 0.5  # for the server to close a connection, too, when the session is killed
 
 
-class RemoteChannel:
-    """A session of its own on the server at ``address``; returns when the server has welcomed it.
+class SessionChannel:
+    """A session on the server at ``address`` and its connection: what the blocking and the asyncio channel share.
 
-    ``deadline_s``: for a reply, unless ``recv`` has a timeout. ``heartbeat_s``: None for networks that swallow pings.
+    ``deadline_s``: for a reply, unless the call has a timeout. ``heartbeat_s``: None for networks that swallow pings.
     ``saved``: take over the session of another channel, see ``saved``.
     """
+
+    _connection: BlockingConnection | AsyncConnection | None
 
     def __init__(
         self,
@@ -59,48 +63,105 @@ class RemoteChannel:
         context: ssl.SSLContext | None = None,
         saved: Resume | None = None,
         on_wait: OnWait | None = None,
+        wires: tuple[str, ...] = SUBPROTOCOLS,
     ) -> None:
-        self.address = address
-        self._deadline_s, self._context = deadline_s, context
-        self._patience = patience or Patience()
+        self.address, self._context = address, context
+        self._deadline_s = inf if deadline_s is None else deadline_s
         self._session = RemoteSession(
-            address.endpoint(),
-            os.urandom(16).hex(),
-            patience=self._patience,
-            heartbeat_s=heartbeat_s,
-            saved=saved,
-            on_wait=on_wait,
+            address, patience=patience, heartbeat_s=heartbeat_s, saved=saved, on_wait=on_wait, wires=wires
         )
-        self._connection: BlockingConnection | None = None
+        self._connection = None
         self._connection_of = 0  # the attempt that it belongs to
-        self._next: Connect | None = None
-        self._order: deque[int] = deque()  # numbers of the requests whose reply recv has not returned yet
         self._closed = False
-        self._lock = threading.Lock()  # between the user's thread, of which there is one, and the keeper
-        self._owner = os.getpid()
-        with self._lock:
-            try:
-                self._do(self._session.start(time.monotonic()))
-                while not self._session.greeted:
-                    self._check_over()
-                    self._pump(None)
-            except BaseException:
-                self._abort()
-                raise
-        keep_alive(weakref.ref(self))
+        self._set_up()
 
     @property
     def saved(self) -> Resume | None:
         """With this another channel can take the session over, once. Keep it as secret as the token."""
         return self._session.saved
 
-    def send(self, request: Request) -> None:
-        self._check_open()  # before the lock: in a forked process it might never be released
+    @property
+    def wire(self) -> str:
+        """The protocol that the server has chosen."""
+        return self._session.wire
+
+    def _set_up(self) -> None:
+        raise NotImplementedError
+
+    def _plan(self, connect: Connect) -> None:
+        raise NotImplementedError
+
+    def _do(self, commands: list[Command]) -> None:
+        for command in commands:
+            if type(command) is Connect:
+                self._plan(command)
+            elif self._connection is None or command.attempt != self._connection_of:
+                pass  # its connection is gone already
+            elif type(command) is Disconnect:
+                self._drop()
+            else:
+                try:
+                    if type(command) is Send:
+                        self._connection.send(command.frame)
+                    else:
+                        self._connection.ping()
+                except BaseException as error:
+                    self._break(command.attempt, error)
+
+    def _break(self, attempt: int, problem: BaseException | Closed) -> None:
+        """The connection ended. Ctrl-C ends it too, and is raised again.
+
+        Bytes that were read may be lost then, and after half a message the server would misread whatever follows.
+        """
+        interrupts = not isinstance(problem, (Closed, PaddockError, OSError))
+        why = InterruptedError("interrupted") if interrupts else problem
+        if attempt == self._connection_of:
+            self._drop()
+        self._do(self._session.handle_break(attempt, why, time.monotonic()))
+        if isinstance(problem, BaseException) and interrupts:
+            raise problem
+
+    def _drop(self) -> None:
+        if self._connection is not None:
+            self._connection.abort()
+            self._connection = None
+
+
+class RemoteChannel(SessionChannel):
+    """The blocking one. When it is made, the server has welcomed it."""
+
+    _connection: BlockingConnection | None
+
+    def _set_up(self) -> None:
+        self._next: Connect | None = None
+        self._order: deque[int] = deque()  # numbers of the requests whose reply recv has not returned yet
+        self._lock = threading.Lock()  # between the user's thread, of which there is one, and the keeper
+        self._owner = os.getpid()
         with self._lock:
-            while not self._session.has_room:
-                self._check_over()
-                self._pump(None)
-            number, commands = self._session.submit(request)
+            try:
+                self._do(self._session.start(time.monotonic()))
+                while not self._session.greeted:
+                    self._session.check()
+                    self._pump(inf)
+            except BaseException:
+                self._drop()
+                raise
+        _look_after(self)
+
+    def _plan(self, connect: Connect) -> None:
+        self._next = connect
+
+    def send(self, request: Request) -> None:
+        if self._closed:
+            raise ClosedEnvironmentError("This channel is closed. Make the environment again.")
+        if os.getpid() != self._owner:  # before the lock: in a forked process it might never be released
+            raise ClosedEnvironmentError("This channel belongs to the process that made it. Make one here.")
+        session = self._session
+        with self._lock:
+            while not session.has_room:
+                session.check()
+                self._pump(inf)
+            number, commands = session.submit(request)
             self._order.append(number)
             self._do(commands)
 
@@ -109,29 +170,25 @@ class RemoteChannel:
             if not self._order:
                 raise NoAsyncCallError("recv() has no request to wait for. Call send(request) first.", "recv")
             number = self._order.popleft()
-            limit_s = self._deadline_s if timeout is None else timeout
-            ends_s = None if limit_s is None else time.monotonic() + limit_s
+            session, limit_s = self._session, self._deadline_s if timeout is None else timeout
+            ends_s = time.monotonic() + limit_s
             try:
-                while (reply := self._session.reply(number)) is None:
-                    if ends_s is not None and time.monotonic() >= ends_s:
-                        raise DeadlineExceeded(f"No answer within {limit_s} s.{self._session.outage}")
+                while (reply := session.reply(number)) is None:
+                    if time.monotonic() >= ends_s:
+                        raise session.overdue(limit_s)
                     self._pump(ends_s)
             except BaseException:  # Ctrl-C too: its reply must not be taken for the next one
-                self._session.forget(number)
+                session.forget(number)
                 raise
             return reply
 
     def kill(self, reason: str | None = None, *, cause: str | None = None) -> WorkerLost:
         """End the session at once, here and on the server; returns what later calls will raise."""
         with self._lock:
-            lost = self._session.over
-            if not isinstance(lost, WorkerLost):
-                text = f"The environment at {self.address} {reason or 'was given up'}."
-                lost = WorkerLost(text, cause=cause or "ended")
-            self._session.end(lost)
+            lost = self._session.kill(reason, cause)
             if self._connection is not None:
                 self._connection.close(timeout_s=_GOODBYE_S)
-            self._abort()
+            self._drop()
         return lost
 
     def close(self, grace_s: float = CLOSE_GRACE_S) -> None:
@@ -140,7 +197,7 @@ class RemoteChannel:
             return
         self._closed = True
         if os.getpid() != self._owner:  # only a copy, in a forked process
-            self._abort()
+            self._drop()
             return
         with self._lock:
             try:
@@ -148,11 +205,11 @@ class RemoteChannel:
                     self._say_goodbye(grace_s)
             finally:
                 self._session.end(ClosedEnvironmentError("This channel is closed. Make the environment again."))
-                self._abort()
+                self._drop()
 
     def _say_goodbye(self, grace_s: float) -> None:
         session, ends_s, number = self._session, time.monotonic() + grace_s, 0
-        try:
+        with suppress(PaddockError, OSError):  # the session is gone, as it should be
             while number == 0 or session.reply(number) is None:
                 if number == 0 and session.has_room:
                     number, commands = session.submit(Close())
@@ -163,8 +220,6 @@ class RemoteChannel:
                 self._pump(ends_s)
             if self._connection is not None:
                 self._connection.close(timeout_s=max(0.0, ends_s - time.monotonic()))
-        except (PaddockError, OSError):
-            pass  # the session is gone, as it should be
 
     def keep(self) -> bool:
         """Answer pings and reconnect while no call is under way; whether there is still something to look after."""
@@ -177,120 +232,57 @@ class RemoteChannel:
                 self._lock.release()
         return True
 
-    def _check_open(self) -> None:
-        if self._closed:
-            raise ClosedEnvironmentError("This channel is closed. Make the environment again.")
-        if os.getpid() != self._owner:
-            raise ClosedEnvironmentError("This channel belongs to the process that made it. Make one here.")
-
-    def _check_over(self) -> None:
-        if self._session.over is not None:
-            raise self._session.over.with_traceback(None)
-
-    def _pump(self, ends_s: float | None) -> None:
+    def _pump(self, ends_s: float) -> None:
         """Connect or read once, until ``ends_s`` (monotonic) at the latest."""
         if self._connection is None:
             self._connect(ends_s)
             return
         session, attempt = self._session, self._connection_of
+        if not session.greeted:
+            ends_s = min(ends_s, session.due_s)
         try:
-            event = self._connection.recv(self._limit_s(ends_s))
-        except (OSError, WebSocketError) as error:
+            event = self._connection.recv(max(0.0, ends_s - time.monotonic()))
+        except BaseException as error:
             self._break(attempt, error)
             return
-        except BaseException:  # Ctrl-C: bytes that were read may be lost, so ask for them again
-            self._break(attempt, InterruptedError("interrupted"))
-            raise
-        now = time.monotonic()
-        if event is not None:
-            jitter = 0.5 if session.greeted else _jitter()
-            if commands := session.handle_event(attempt, event, now, jitter):
-                self._do(commands)
-            if self._connection is not None and self._connection.is_closed:
-                self._abort()  # the peer closed it; the session knows by now
-        if event is None or not session.greeted:  # the session's time limit also holds for a server that keeps talking
-            self._do(session.tick(now, _jitter()))
-        if event is None:
-            self._do(session.silent(now, _jitter()))
-
-    def _limit_s(self, ends_s: float | None) -> float | None:
-        """How long a read may take: with a session and without a deadline, any time."""
-        if ends_s is None and self._session.greeted:
-            return None
-        now, due_s = time.monotonic(), self._session.due_s
-        limits = [one - now for one in (ends_s, due_s) if one is not None]
-        return max(0.0, min(limits, default=0.0))
-
-    def _connect(self, ends_s: float | None) -> None:
-        planned = self._next
-        if planned is None:
-            self._check_over()
+        if type(event) is Closed:
+            self._break(attempt, event)
             return
         now = time.monotonic()
-        until_s = planned.at_s if ends_s is None else min(planned.at_s, ends_s)
-        if until_s > now:
-            time.sleep(until_s - now)
+        if event is not None and (commands := session.handle_event(attempt, event, now)):
+            self._do(commands)
+        if event is None or not session.greeted:  # the session's time limit also holds for a server that keeps talking
+            self._do(session.tick(now))
+
+    def _connect(self, ends_s: float) -> None:
+        session, planned = self._session, self._next
+        if planned is None:
+            session.check()
+            return
+        until_s = min(planned.at_s, ends_s)
+        time.sleep(max(0.0, until_s - time.monotonic()))
         if until_s < planned.at_s:
             return
         now = time.monotonic()
-        self._do(self._session.tick(now, _jitter()))
+        self._do(session.tick(now))
         if self._next is not planned:
             return
-        self._next = None
-        allowed_s = self._session.attempt_s(now) if ends_s is None else min(self._patience.handshake_s, ends_s - now)
+        self._next, longest_s = None, session.patience.handshake_s
+        allowed_s = session.attempt_s(now) if ends_s == inf else min(longest_s, ends_s - now)
         try:
             connection = BlockingConnection(
-                self._session.endpoint,
+                session.endpoint,
                 timeout_s=max(0.01, allowed_s),
-                dial_s=self._patience.handshake_s,
-                on_accept=partial(self._session.accepted, planned.attempt),
+                dial_s=longest_s,
+                on_accept=partial(session.accepted, planned.attempt),
                 context=self._context,
                 split=split_frame,
             )
-        except (PaddockError, OSError) as error:
+        except BaseException as error:
             self._break(planned.attempt, error)
             return
-        except BaseException:
-            self._break(planned.attempt, InterruptedError("interrupted"))
-            raise
         self._connection, self._connection_of = connection, planned.attempt
-        self._do(self._session.connected(planned.attempt, connection.subprotocol))
-
-    def _do(self, commands: list[Command]) -> None:
-        for command in commands:
-            if type(command) is Connect:
-                self._next = command
-            elif self._connection is None or command.attempt != self._connection_of:
-                pass  # its connection is gone already
-            elif type(command) is Disconnect:
-                self._abort()
-            else:
-                self._write(self._connection, command)
-
-    def _write(self, connection: BlockingConnection, command: Command) -> None:
-        try:
-            if type(command) is Send:
-                connection.send(command.frame)
-            elif type(command) is AskAlive:
-                connection.ping()
-        except OSError as error:
-            self._break(command.attempt, error)
-        except BaseException:  # after half a message the server would misread whatever follows
-            self._break(command.attempt, InterruptedError("interrupted"))
-            raise
-
-    def _break(self, attempt: int, problem: BaseException) -> None:
-        self._abort()
-        self._do(self._session.handle_break(attempt, problem, time.monotonic(), _jitter()))
-
-    def _abort(self) -> None:
-        if self._connection is not None:
-            self._connection.abort()
-            self._connection = None
-
-
-def _jitter() -> float:
-    return int.from_bytes(os.urandom(2), "big") / 0xFFFF
+        self._do(session.connected(planned.attempt, connection.subprotocol))
 
 
 # The keeper: one thread that looks after remote channels while they are not used, because an agent may think for
@@ -298,58 +290,46 @@ def _jitter() -> float:
 # channel is left.
 
 
-class Keepable(Protocol):
-    """What the keeper looks after."""
-
-    def keep(self) -> bool:
-        """Do what is due, quickly; False when there is nothing left to look after."""
-
-
 _lock = threading.Lock()
-_channels: list[weakref.ref[Keepable]] = []
-_thread: threading.Thread | None = None
+_channels: WeakSet[RemoteChannel] = WeakSet()
+_keeper: threading.Thread | None = None
 
 
-def keep_alive(channel: weakref.ref[Keepable]) -> None:
-    """Look after a channel from now on, as long as it is referenced elsewhere."""
-    global _thread
+def _look_after(channel: RemoteChannel) -> None:
+    """Keep a channel from now on, as long as it is referenced elsewhere."""
+    global _keeper
     with _lock:
-        _channels.append(channel)
-        if _thread is None or not _thread.is_alive():  # a forked process has none
-            _thread = threading.Thread(target=_run, name="paddock-remote-keeper", daemon=True)
-            _thread.start()
+        _channels.add(channel)
+        if _keeper is None or not _keeper.is_alive():  # a forked process has none
+            _keeper = threading.Thread(target=_run, name="paddock-remote-keeper", daemon=True)
+            _keeper.start()
 
 
 def _run() -> None:
-    global _thread
-    pause = threading.Event()
+    global _keeper
     while True:
-        pause.wait(_KEEPER_S)
+        time.sleep(_KEEPER_S)
+        _keep_all()
         with _lock:
-            channels = list(_channels)
-        gone = [channel for channel in channels if not _keep(channel)]
-        with _lock:
-            _channels[:] = [channel for channel in _channels if channel not in gone]
             if not _channels:
-                _thread = None
+                _keeper = None
                 return
 
 
-def _keep(reference: weakref.ref[Keepable]) -> bool:
-    channel = reference()
-    if channel is None:
-        return False
-    try:
-        return channel.keep()
-    except Exception:  # its user's next call raises it; the other channels go on
-        return True
+def _keep_all() -> None:
+    with _lock:
+        channels = list(_channels)
+    for channel in channels:
+        with suppress(Exception):  # its user's next call raises it; the other channels go on
+            if not channel.keep():
+                with _lock:
+                    _channels.discard(channel)
 
 
 def _reset_keeper() -> None:
     """In a forked process: the thread is not there, and may have held the lock."""
-    global _lock, _thread
-    _lock, _thread = threading.Lock(), None
-    _channels.clear()
+    global _lock, _channels, _keeper
+    _lock, _channels, _keeper = threading.Lock(), WeakSet(), None
 
 
 if hasattr(os, "register_at_fork"):

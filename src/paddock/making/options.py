@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import ssl
 
 
-Wire: TypeAlias = Literal["auto", "paddock.v1", "openenv"]
+Wire: TypeAlias = Literal["auto", "paddock.v2", "paddock.v1", "openenv"]
 
 # Options that only some kinds of lanes have.
 _ONLY_FOR: dict[str, tuple[str, ...]] = {
@@ -111,7 +111,7 @@ class RemoteOptions:
     ``connect_s``: how long to wait for a session at first, including a place in the server's queue; ``on_wait`` is
     called with how many are ahead in it, when that is first known and as it changes; what it raises ends the wait.
     ``resume_s``: how long to try to resume a session whose connection broke.
-    ``wire``: "paddock.v1" or "openenv" to speak nothing else; "auto" speaks the first unless the server can't.
+    ``wire``: "paddock.v2", "paddock.v1" or "openenv" to speak nothing else; "auto" speaks the first that the server can.
     """
 
     token: str | None = field(default=None, repr=False)
@@ -133,7 +133,9 @@ class RemoteOptions:
             if not optional and not (isinstance(value, (int, float)) and 0 < value < float("inf")):
                 raise PlanError(f"RemoteOptions({name}={value!r}): expected a positive number of seconds.")
         if self.wire not in get_args(Wire):
-            raise PlanError(f"RemoteOptions(wire={self.wire!r}): expected 'auto', 'paddock.v1' or 'openenv'.")
+            raise PlanError(
+                f"RemoteOptions(wire={self.wire!r}): expected 'auto', 'paddock.v2', 'paddock.v1' or 'openenv'."
+            )
         if self.on_wait is not None and not callable(self.on_wait):
             raise PlanError(f"RemoteOptions(on_wait={self.on_wait!r}): expected a function of how many are ahead.")
         if self.ca is not None and self.context is not None:

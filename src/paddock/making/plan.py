@@ -38,7 +38,8 @@ _WRAPPED = (
     "wrappers for lanes that step together"
 )
 _WIRES = {
-    "auto": "paddock.v1, or OpenEnv's JSON if the server speaks nothing else (the environment's repr says which)",
+    "auto": "paddock.v2, paddock.v1 or OpenEnv's JSON, the first that the server speaks (the environment's repr says which)",
+    "paddock.v2": "paddock.v2 only",
     "paddock.v1": "paddock.v1 only",
     "openenv": "OpenEnv's JSON only",
 }

@@ -13,7 +13,7 @@ from paddock.core.vector_env import VectorEnv
 from paddock.errors import PlanError
 from paddock.hosting.client import HostedEnv
 from paddock.hosting.judge import WallRules
-from paddock.hosting.remote_address import OtherWire, RemoteAddress, parse_address
+from paddock.hosting.remote_address import SUBPROTOCOLS, OtherWire, RemoteAddress, parse_address
 from paddock.hosting.remote_channel import RemoteChannel
 from paddock.hosting.remote_session import Patience
 from paddock.making.options import RemoteOptions
@@ -35,7 +35,7 @@ class RemoteEnv(HostedEnv):
         return str(self._channel.address)  # type: ignore[attr-defined]
 
     def __repr__(self) -> str:
-        return f"RemoteEnv({self.address}, wire paddock.v1)"
+        return f"RemoteEnv({self.address}, wire {self._channel.wire})"  # type: ignore[attr-defined]
 
 
 def build_remote(plan: Plan) -> Env[Any, Any] | VectorEnv[Any, Any, Any]:
@@ -45,7 +45,7 @@ def build_remote(plan: Plan) -> Env[Any, Any] | VectorEnv[Any, Any, Any]:
         try:
             return _native(plan, options)
         except OtherWire as error:
-            if options.wire == "paddock.v1":
+            if options.wire != "auto":
                 raise PlanError(f"{error} If it is an OpenEnv server, use RemoteOptions(wire='auto').") from None
     return _openenv(plan, options)
 
@@ -123,4 +123,5 @@ def _channel_options(options: RemoteOptions) -> dict[str, Any]:
         "heartbeat_s": options.heartbeat_s,
         "context": options.tls(),
         "on_wait": options.on_wait,
+        "wires": (options.wire,) if options.wire in SUBPROTOCOLS else SUBPROTOCOLS,
     }

@@ -20,6 +20,7 @@ from paddock.hosting import messages as m
 from paddock.hosting.channel import Channel
 from paddock.hosting.client import kill_because
 from paddock.hosting.judge import LanesJudge, WallRules
+from paddock.hosting.messages import V2
 from paddock.hosting.untrusted import check_size, describe_value, violation
 from paddock.seeding import to_seed
 from paddock.spaces.batch import batch_space
@@ -42,6 +43,7 @@ class RemoteVectorEnv(VectorEnv[Any, Any, Array]):
         self._pending: m.Request | None = None  # a step that is under way
         try:
             self._judge = LanesJudge(what["num_envs"], rules)
+            self._wire = getattr(channel, "wire", V2)
             self._ask(m.Make(_NUMBER, what), partial(self._adopt, rules=rules, num_envs=what["num_envs"]))
         except BaseException:
             channel.close()
@@ -51,7 +53,7 @@ class RemoteVectorEnv(VectorEnv[Any, Any, Array]):
         if described.num_envs != num_envs:
             raise violation("num_envs", f"{describe_value(described.num_envs)} lanes were made, expected {num_envs}")
         self.num_envs = num_envs
-        self.single_observation_space, self.single_action_space = self._judge.spaces(described)
+        self.single_observation_space, self.single_action_space = self._judge.spaces(described, rows=self._wire == V2)
         for space, path in (
             (self.single_observation_space, "observation_space"),
             (self.single_action_space, "action_space"),
@@ -151,4 +153,4 @@ class RemoteVectorEnv(VectorEnv[Any, Any, Array]):
             raise kill_because(error, self._channel) from None
 
     def __repr__(self) -> str:
-        return f"RemoteVectorEnv({self._name}, num_envs={self.num_envs}, wire paddock.v1)"
+        return f"RemoteVectorEnv({self._name}, num_envs={self.num_envs}, wire {self._wire})"
