@@ -127,7 +127,7 @@ _module(
     "exits when imported",
     "caller",
     "import os\nos._exit(7)\n",
-    expected=frozenset({"exit"}),
+    expected={"exit"},
     control="none",
     needs="own-process",
 )
