@@ -7,7 +7,6 @@ import json
 import os
 import py_compile
 import queue
-import select
 import signal
 import socket
 import subprocess
@@ -24,7 +23,7 @@ from typing import Any
 
 from paddock.errors import SandboxUnavailable
 from paddock.sandbox.cgroup import Group, sweep
-from paddock.sandbox.child import Child, watch_cpu
+from paddock.sandbox.child import Child, is_readable, watch_cpu
 from paddock.sandbox.mounts import Mount
 from paddock.sandbox.plan import (
     BOOT,
@@ -373,9 +372,7 @@ class Plumbing:
     def read_info(self) -> int | None:
         """The pid of bubblewrap's first process inside; None if it ended before there was one."""
         report = b""
-        poller = select.poll()
-        poller.register(self._info, select.POLLIN)
-        while poller.poll(_INFO_S * 1000) and (piece := os.read(self._info, 4096)):
+        while is_readable(self._info, _INFO_S) and (piece := os.read(self._info, 4096)):
             report += piece
             with suppress(ValueError):
                 return int(json.loads(report)["child-pid"])

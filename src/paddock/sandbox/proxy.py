@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from paddock.errors import SandboxUnavailable
 from paddock.sandbox import http1
 from paddock.sandbox.cassette import Cassette, RecordedAnswer
-from paddock.sandbox.child import Companion
+from paddock.sandbox.child import Companion, is_readable
 from paddock.sandbox.http1 import Answer, Refused, Request, Stream
 from paddock.sandbox.policy import Policy
 
@@ -655,9 +655,7 @@ def receive_listener(control: socket.socket, timeout_s: float = 10.0) -> socket.
     A socket belongs to the network namespace that it was made in, whoever accepts on it: no other way out is needed.
     """
     problem = f"did not arrive within {timeout_s:g} s"
-    poll = select.poll()
-    poll.register(control, select.POLLIN)
-    if poll.poll(timeout_s * 1000):
+    if is_readable(control.fileno(), timeout_s):
         mark, fds = _receive(control)
         if mark == LISTENER_MARK and len(fds) == 1 and _listens(fds[0]):
             return socket.socket(fileno=fds[0])
