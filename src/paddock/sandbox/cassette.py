@@ -19,7 +19,6 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Literal, get_args
 
 from paddock.errors import InvalidCassette
@@ -95,9 +94,7 @@ class Cassette:
     def __enter__(self) -> Cassette:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _open(self) -> None:

@@ -21,7 +21,6 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from paddock.errors import SandboxUnavailable
@@ -154,9 +153,7 @@ class Proxy:
         self.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _stop_connections(self) -> list[threading.Thread]:
