@@ -118,10 +118,7 @@ class _Case:
                 "without a cgroup, the time of children that ended and were not waited for is not counted",
             )
         elif self.policy.cpu_s is None:
-            by, but = (
-                ("launch",),
-                f"{self.policy.call_cpu_s:g} s per call; the policy sets no limit in total",
-            )
+            by, but = ("launch",), f"{self.policy.call_cpu_s:g} s per call; the policy sets no limit in total"
         yield Promise("cpu-limited", "It can't use more CPU time than allowed.", held, by, but)
         held = self.cgroup("cpu")
         but = "" if held else "no cgroup for the CPU may be made here"

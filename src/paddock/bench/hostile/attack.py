@@ -71,9 +71,11 @@ GREEDY = frozenset({"denied", "memory"})
 CONTAINED = frozenset({"contained"})
 ANY_END = frozenset({"timeout", "exit", "signal", "closed", "protocol", "raised", "denied", "contained", "ended"})
 
+ONCE = ("reset", "step", "close")
 SHORT = {"call_s": 1.0}
 SMALL = {"scratch_mb": 16, "memory_mb": 512}
 SLEEP_S = 4  # well past any deadline here, and no longer than needed
+IN_ITS_PROCESS: dict[str, Any] = {"control": "none", "needs": "own-process"}
 STAY_S = 60  # how long a process stays that should be ended; the judge ends it at last
 
 

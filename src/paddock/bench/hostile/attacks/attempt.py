@@ -83,6 +83,16 @@ def first_that_works(attempt: Callable[[Any], str], values: Iterable[Any]) -> st
     raise denial
 
 
+def open_first(paths: Iterable[str], flags: int) -> str:
+    """Open the first of ``paths`` that can be opened, and do nothing with it."""
+
+    def open_it(path: str) -> str:
+        os.close(os.open(path, flags))
+        return f"reached: {path}"
+
+    return first_that_works(open_it, paths)
+
+
 class HostileWrapper(Wrapper[Any, Any, Any, Any]):
     """Passes all through, and tries ``attempt`` in every step."""
 
@@ -140,41 +150,15 @@ def attack(
 # System calls by name, past libc. Dangerous ones get arguments that the kernel can only refuse.
 
 
-# name: number on x86_64, on aarch64
-_NUMBERS = {
-    "acct": (163, 89),
-    "bpf": (321, 280),
-    "chroot": (161, 51),
-    "clock_settime": (227, 112),
-    "clone3": (435, 435),
-    "fanotify_init": (300, 262),
-    "getpid": (39, 172),
-    "init_module": (175, 105),
-    "io_uring_setup": (425, 425),
-    "kexec_load": (246, 104),
-    "keyctl": (250, 219),
-    "memfd_create": (319, 279),
-    "mount": (165, 40),
-    "name_to_handle_at": (303, 264),
-    "open_by_handle_at": (304, 265),
-    "perf_event_open": (298, 241),
-    "pidfd_getfd": (438, 438),
-    "pidfd_open": (434, 434),
-    "pivot_root": (155, 41),
-    "prctl": (157, 167),
-    "process_vm_readv": (310, 270),
-    "ptrace": (101, 117),
-    "quotactl": (179, 60),
-    "reboot": (169, 142),
-    "sethostname": (170, 161),
-    "setns": (308, 268),
-    "swapon": (167, 224),
-    "syslog": (103, 116),
-    "timer_create": (222, 107),
-    "timer_delete": (226, 111),
-    "unshare": (272, 97),
-    "userfaultfd": (323, 282),
-}
+# name:number on x86_64:number on aarch64
+_NUMBERS = """
+acct:163:89 bpf:321:280 chroot:161:51 clock_settime:227:112 clone3:435:435 fanotify_init:300:262 getpid:39:172
+init_module:175:105 io_uring_setup:425:425 kexec_load:246:104 keyctl:250:219 memfd_create:319:279 mount:165:40
+name_to_handle_at:303:264 open_by_handle_at:304:265 perf_event_open:298:241 pidfd_getfd:438:438 pidfd_open:434:434
+pivot_root:155:41 prctl:157:167 process_vm_readv:310:270 ptrace:101:117 quotactl:179:60 reboot:169:142
+sethostname:170:161 setns:308:268 swapon:167:224 syslog:103:116 timer_create:222:107 timer_delete:226:111
+unshare:272:97 userfaultfd:323:282
+"""
 # What a wall answers. Any other error, or none, comes from the code behind it.
 WALL = (errno.EPERM, errno.EACCES, errno.ENOSYS)
 NULL = ctypes.c_void_p(None)
@@ -182,7 +166,8 @@ NULL = ctypes.c_void_p(None)
 
 def number_of(name: str) -> int:
     """The call's number on this machine."""
-    return _NUMBERS[name][platform.machine() == "aarch64"]
+    rows = {row.partition(":")[0]: row.split(":")[1:] for row in _NUMBERS.split()}
+    return int(rows[name][platform.machine() == "aarch64"])
 
 
 def call(name: str, *arguments: Any) -> int:

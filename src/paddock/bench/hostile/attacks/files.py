@@ -13,8 +13,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from paddock.bench.hostile.attack import GREEDY, LIVES, SMALL
-from paddock.bench.hostile.attacks.attempt import Hostile, HostileWrapper, attack, call, first_that_works
+from paddock.bench.hostile.attack import GREEDY, LIVES, ONCE, SMALL
+from paddock.bench.hostile.attacks.attempt import Hostile, HostileWrapper, attack, call, first_that_works, open_first
 
 
 def text_of(path: str) -> str:
@@ -140,13 +140,7 @@ _SETTINGS = ("/proc/sys/kernel/core_pattern", "/proc/sysrq-trigger", "/sys/kerne
 
 @attack("F21", "opens the kernel's settings for writing", "claim", control_root=True, needs="files-kept")
 def open_for_writing(paths: Sequence[str] = _SETTINGS) -> str:
-    """Opens ``paths`` for writing, and writes nothing."""
-
-    def open_it(path: str) -> str:
-        os.close(os.open(path, os.O_WRONLY))
-        return f"reached: {path}"
-
-    return first_that_works(open_it, paths)
+    return open_first(paths, os.O_WRONLY)
 
 
 @attack("F13", "swaps a folder for a link out of it", "file", policy={"write": ["$shared"]}, needs="files-kept")
@@ -243,7 +237,7 @@ def make_files(folder: str, name: str, count: int = 3000) -> str:
     "share",
     {"count": 60_000},
     share="files",
-    calls=("reset", "step", "close"),
+    calls=ONCE,
     **_FILLS,
 )
 class ManyLinks(Hostile):
@@ -271,7 +265,7 @@ class ManyLinks(Hostile):
     "digs without end in its scratch folder",
     "left",
     expected=LIVES,
-    calls=("reset", "step", "close"),
+    calls=ONCE,
     clean_s=30.0,
     needs="deadlines-kept",
 )

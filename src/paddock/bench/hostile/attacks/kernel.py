@@ -10,9 +10,10 @@ import platform
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from paddock.bench.hostile.attacks.attempt import NULL, attack, call, first_that_works, reach_kernel
+from paddock.bench.hostile.attacks.attempt import NULL, attack, call, first_that_works, open_first, reach_kernel
 
 _ARGUMENTS: dict[str, tuple[Any, ...]] = {}
+_PRIVILEGED: dict[str, Any] = {"control_root": True, "needs": "no-privileges"}
 _NOT_BUILT = "this kernel may have been built without it, and then answers as a wall does"
 
 
@@ -38,6 +39,10 @@ def _call(code: str, title: str, name: str, *arguments: Any, **more: Any) -> Cal
 @_call("K15", "watches all files (fanotify)", "fanotify_init", 0xFFFFFFFF, 0, control_root=True)
 @_call("K16", "changes quotas", "quotactl", 0xFFFFFF, NULL, 0, NULL)
 @_call("K17", "renames the host", "sethostname", NULL, -1, control_root=True)
+# No such type of file system; and the root folders that it has already.
+@_call("P12", "mounts", "mount", b"none", b"/", b"no-such-type", 0, NULL, **_PRIVILEGED)
+@_call("P13", "changes its root folder", "chroot", b"/", **_PRIVILEGED)
+@_call("P14", "swaps its root folder", "pivot_root", b"/", b"/", **_PRIVILEGED)
 def make_call(name: str) -> str:
     return reach_kernel(name, *_ARGUMENTS[name])
 
@@ -96,12 +101,7 @@ _DEVICES = ("/dev/kmsg", "/dev/mem", "/dev/kvm", "/dev/fuse", "/proc/kcore", "/d
 
 @attack("K20", "opens the kernel's devices", "claim", control_root=True)
 def open_device(paths: Sequence[str] = _DEVICES) -> str:
-
-    def open_it(path: str) -> str:
-        os.close(os.open(path, os.O_RDONLY | os.O_NONBLOCK))
-        return f"reached: {path}"
-
-    return first_that_works(open_it, paths)
+    return open_first(paths, os.O_RDONLY | os.O_NONBLOCK)
 
 
 @attack("K21", "sets up a ring of its own", "claim")

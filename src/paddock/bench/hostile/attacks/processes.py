@@ -29,7 +29,6 @@ from paddock.bench.hostile.attacks.attempt import (
     call,
     first_that_works,
     name_of,
-    reach_kernel,
 )
 from paddock.bench.hostile.attacks.files import stack_of
 
@@ -71,21 +70,11 @@ def fork_bomb(count: int = 20, seconds: int = 8) -> str:
     return f"forked {count}"
 
 
-_ABANDONED: dict[str, Any] = {
-    "calls": ("reset", "step", "abandon"),
-    "expected": LIVES,
-    "needs": "ends-with-us",
-}
+_ABANDONED: dict[str, Any] = {"calls": ("reset", "step", "abandon"), "expected": LIVES, "needs": "ends-with-us"}
+_GONE = "leaves processes behind when its program is gone"
 
 
-@attack(
-    "P32",
-    "leaves processes behind when its program is gone",
-    "left",
-    {"seconds": STAY_S},
-    policy={"processes": 4},
-    **_ABANDONED,
-)
+@attack("P32", _GONE, "left", {"seconds": STAY_S}, policy={"processes": 4}, **_ABANDONED)
 @attack("P02", "leaves a daemon behind", "left", {"seconds": STAY_S})
 class Daemon(Hostile):
     """Forks twice, leaves session and group, and stays when the environment is closed."""
@@ -205,24 +194,6 @@ def clone_namespace() -> str:
         os._exit(0)
     os.waitpid(pid, 0)
     return "reached: a child in a namespace"
-
-
-@attack("P12", "mounts", "claim", control_root=True, needs="no-privileges")
-def mount() -> str:
-    """Mounts a file system over one of its folders; the type does not exist, so nothing is ever mounted."""
-    return reach_kernel("mount", b"none", b"/", b"no-such-type", 0, NULL)
-
-
-@attack("P13", "changes its root folder", "claim", control_root=True, needs="no-privileges")
-def change_root() -> str:
-    """Changes its root folder, to the one that it has."""
-    return reach_kernel("chroot", b"/")
-
-
-@attack("P14", "swaps its root folder", "claim", control_root=True, needs="no-privileges")
-def swap_root() -> str:
-    """Swaps its root folder with itself, which the kernel refuses if it gets as far."""
-    return reach_kernel("pivot_root", b"/", b"/")
 
 
 @attack("P15", "runs a setuid program", "claim", needs="no-programs")
@@ -360,15 +331,16 @@ _PIECE = 1 << 20
 _UNREADABLE = (errno.EIO, errno.EFAULT)
 
 
-def on_family(code: str, title: str, canary: str, **more: Any) -> Callable[[Callable[[int], str]], Any]:
+def on_family(code: str, title: str, canary: str, **more: Any) -> Callable[[Any], Any]:
     """``attack`` with the function on each of the family in turn, and on the first process of its namespace."""
 
-    def decorate(way: Callable[[int], str]) -> Any:
+    def decorate(way: Any) -> Any:
         def attempt(family: list[int]) -> str:
             return first_that_works(way, (*family, *([1] if os.getppid() == 1 else [])))
 
-        attempt.__name__, attempt.__doc__ = way.__name__, way.__doc__
-        return attack(code, title, canary, neighbour=True, needs="neighbours-safe", **more)(attempt)
+        attempt.__name__ = way.__name__
+        hostile = way if isinstance(way, type) else attempt
+        return attack(code, title, canary, neighbour=True, needs="neighbours-safe", **more)(hostile)
 
     return decorate
 
@@ -429,15 +401,7 @@ def take_family_descriptors(pid: int) -> str:
     return f"reached: a descriptor of {pid}"
 
 
-@attack(
-    "P29",
-    "the same, where it may send signals",
-    "neighbour",
-    neighbour=True,
-    needs="neighbours-safe",
-    expected=LIVES,
-    policy={"processes": 4},
-)
+@on_family("P29", "the same, where it may send signals", "neighbour", expected=LIVES, policy={"processes": 4})
 @on_family("P28", "kills its neighbour and its template", "neighbour")
 def kill_family(pid: int) -> str:
     os.kill(pid, signal.SIGKILL)

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from paddock.bench.hostile.attack import ANY_END, BROKEN, CONTAINED, DENIED, FALSE, LATE, SHORT, SLEEP_S
+from paddock.bench.hostile.attack import ANY_END, BROKEN, CONTAINED, DENIED, FALSE, IN_ITS_PROCESS, LATE, SHORT, SLEEP_S
 from paddock.bench.hostile.attacks.attempt import NOTHING, Hostile, HostileWrapper, attack
 from paddock.core.env import Info
 from paddock.hosting.codec import encode
@@ -260,9 +260,6 @@ def raise_endless_error(seconds: int = SLEEP_S) -> Info:
     raise Endless
 
 
-_OF_ITS_OWN: dict[str, Any] = {"control": "none", "needs": "own-process"}
-
-
 @attack(
     "L28",
     "raises KeyboardInterrupt",
@@ -270,26 +267,28 @@ _OF_ITS_OWN: dict[str, Any] = {"control": "none", "needs": "own-process"}
     {"kind": "interrupt"},
     method="info",
     expected={"raised", "exit", "signal", "closed"},
-    **_OF_ITS_OWN,
+    **IN_ITS_PROCESS,
 )
-@attack("L29", "raises SystemExit", "data", {"kind": "exit"}, method="info", expected={"raised", "exit"}, **_OF_ITS_OWN)
+@attack(
+    "L29", "raises SystemExit", "data", {"kind": "exit"}, method="info", expected={"raised", "exit"}, **IN_ITS_PROCESS
+)
 def interrupt(kind: str) -> Info:
     """Raises what is meant for the user's own Ctrl-C, or for the end of the program."""
     raise KeyboardInterrupt if kind == "interrupt" else SystemExit(0)
 
 
-@attack("L30", "exits", "caller", expected={"exit"}, **_OF_ITS_OWN)
+@attack("L30", "exits", "caller", expected={"exit"}, **IN_ITS_PROCESS)
 def end_process() -> str:
     os._exit(9)
 
 
-@attack("L31", "crashes", "caller", expected={"signal"}, **_OF_ITS_OWN)
+@attack("L31", "crashes", "caller", expected={"signal"}, **IN_ITS_PROCESS)
 def crash() -> str:
     """Reads from address zero."""
     return str(ctypes.string_at(0))
 
 
-@attack("L32", "stays at exit", "caller", {"seconds": 4}, expected=ANY_END, policy=SHORT, **_OF_ITS_OWN)
+@attack("L32", "stays at exit", "caller", {"seconds": 4}, expected=ANY_END, policy=SHORT, **IN_ITS_PROCESS)
 class LoopAtExit(Hostile):
     """Leaves functions and objects behind that run for ``seconds`` when the process ends."""
 
@@ -302,7 +301,7 @@ class LoopAtExit(Hostile):
         time.sleep(self.arguments["seconds"])
 
 
-@attack("L33", "raises escapes when closed", "data", method="close", expected=ANY_END, **_OF_ITS_OWN)
+@attack("L33", "raises escapes when closed", "data", method="close", expected=ANY_END, **IN_ITS_PROCESS)
 def raise_at_close() -> None:
     """Raises in close, and is closed twice."""
     raise RuntimeError(ESCAPES)

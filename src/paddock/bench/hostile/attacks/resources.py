@@ -15,18 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from paddock.bench.hostile.attack import CONTAINED, GREEDY, LATE, SHORT, SLEEP_S
+from paddock.bench.hostile.attack import CONTAINED, GREEDY, IN_ITS_PROCESS, LATE, SHORT, SLEEP_S
 from paddock.bench.hostile.attacks.attempt import NOTHING, NULL, Hostile, HostileWrapper, attack, call
 from paddock.core.env import Info
 
 _MB = 1 << 20
 _F_SETPIPE_SZ = 1031
-_NEVER_CLOSES: dict[str, Any] = {
-    "expected": {"timeout", "contained", "ended"},
-    "policy": SHORT,
-    "control": "none",
-    "needs": "own-process",
-}
+_NEVER_CLOSES: dict[str, Any] = {"expected": {"timeout", "contained", "ended"}, "policy": SHORT, **IN_ITS_PROCESS}
 
 
 def _late(code: str, title: str, moment: str, **more: Any) -> Callable[[Any], Any]:

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from paddock.bench.hostile.attack import CONTAINED, DENIED, LIVES, enter
+from paddock.bench.hostile.attack import CONTAINED, DENIED, IN_ITS_PROCESS, LIVES, ONCE, enter
 from paddock.bench.hostile.attacks.attempt import attack, first_that_works
 from paddock.bench.hostile.attacks.imports import TOUCH
 
@@ -29,10 +29,7 @@ def impostor(**kwargs: Any) -> Any:
     raise RuntimeError("an impostor was made")
 
 
-_IN_ITS_PROCESS: dict[str, Any] = {"control": "none", "needs": "own-process"}
-
-
-@attack("T01", "registers an impostor", "program", expected=CONTAINED, **_IN_ITS_PROCESS)
+@attack("T01", "registers an impostor", "program", expected=CONTAINED, **IN_ITS_PROCESS)
 def register_impostor() -> str:
     """Puts an impostor under the id of a built-in environment."""
     from paddock.core.registry import registry
@@ -43,7 +40,7 @@ def register_impostor() -> str:
     return "registered"
 
 
-@attack("T03", "replaces functions", "program", expected=LIVES, **_IN_ITS_PROCESS)
+@attack("T03", "replaces functions", "program", expected=LIVES, **IN_ITS_PROCESS)
 def replace_functions() -> str:
     json.hostile = MARK  # type: ignore[attr-defined]
     builtins.hostile = MARK  # type: ignore[attr-defined]
@@ -51,7 +48,7 @@ def replace_functions() -> str:
     return "replaced"
 
 
-@attack("T04", "changes the surroundings", "program", expected=LIVES, **_IN_ITS_PROCESS)
+@attack("T04", "changes the surroundings", "program", expected=LIVES, **IN_ITS_PROCESS)
 def change_surroundings() -> str:
     """Changes what a process shares within itself: environment variables, sys.path, the filters of warnings."""
     os.environ[MARK] = "1"
@@ -60,7 +57,7 @@ def change_surroundings() -> str:
     return "changed"
 
 
-@attack("T05", "changes the user's results", "program", expected=DENIED, **_IN_ITS_PROCESS)
+@attack("T05", "changes the user's results", "program", expected=DENIED, **IN_ITS_PROCESS)
 def change_ledger() -> str:
     """Finds the user's own list of results in memory, and adds to it."""
     for one in gc.get_objects():
@@ -76,7 +73,7 @@ def change_ledger() -> str:
     "neighbour",
     expected=LIVES,
     calls=("reset", "step", "another", "close"),
-    **_IN_ITS_PROCESS,
+    **IN_ITS_PROCESS,
 )
 def poison() -> str:
     """Replaces what the next environment draws its numbers by."""
@@ -187,5 +184,5 @@ enter(
     kind="module wrapper",
     target=TOUCH,
     expected={"raised", "refused", "violation", "denied", "contained"},
-    calls=("reset", "step", "close"),
+    calls=ONCE,
 )
