@@ -91,14 +91,14 @@ class Trial:
         self.expected, self.changed = [0.0], ""
         isolation = order["isolation"]
         self._policy = isolation if isinstance(isolation, dict) else {"tier": isolation}
-        self._disturbances: dict[str, Callable[[], None]] = {"another": self._compare_another}
-        walled = self._policy["tier"] not in ("none", "process")  # without a wall there is nothing else to disturb
-        for name, disturb in (
-            ("killed starts", self._kill_starting_programs),
-            ("killed templates", self._kill_templates),
-            ("raced starts", self._race_starts),
-        ):
-            self._disturbances[name] = disturb if walled else lambda: None
+        self._disturbances: dict[str, Callable[[], None]] = {
+            "killed starts": self._kill_starting_programs,
+            "killed templates": self._kill_templates,
+            "raced starts": self._race_starts,
+        }
+        if self._policy["tier"] in ("none", "process"):  # without a wall there is nothing to disturb
+            self._disturbances = dict.fromkeys(self._disturbances, lambda: None)
+        self._disturbances["another"] = self._compare_another
 
     def run(self) -> dict[str, Any]:
         """Carry it out and report."""
