@@ -20,27 +20,27 @@ WORKER = str(Path(__file__).with_name("probe_worker.py"))
 BENEATH = {"identity": frozenset({"namespaces"})}
 # layer, attack, what it is told, policy
 PROBES = [
-    ("namespaces", "files:ReadFile", {"path": "$secret"}, {}),
-    ("namespaces", "network:Connect", {"host": "127.0.0.1", "port": "$port"}, {}),
-    ("namespaces", "network:ConnectUnix", {"path": "$abstract", "abstract": 1}, {}),
-    ("namespaces", "processes:Kill", {"bystander": "$bystander"}, {}),
-    ("identity", "files:ReadFile", {"path": "$private"}, {"read": "$home"}),
-    ("limits", "resources:TakeDescriptors", {"count": 900}, {}),
-    ("limits", "files:SparseFile", {"folder": "$out", "name": "$name", "gigabytes": 1024}, {}),
-    ("cgroup", "resources:TakeSharedMemory", {"megabytes": 600}, {"memory_mb": 300}),
-    ("cgroup", "resources:TakeThreads", {"count": 300}, {"threads": 64}),
-    ("landlock", "files:ReadFile", {"path": "$secret"}, {}),
-    ("landlock", "files:WriteFile", {"folders": ["$out"], "name": "$name"}, {}),
-    ("landlock", "network:Connect", {"host": "127.0.0.1", "port": "$port"}, {}),
-    ("landlock", "network:ConnectUnix", {"path": "$abstract", "abstract": 1}, {}),
-    ("landlock", "processes:Kill", {"bystander": "$bystander"}, {}),
-    ("seccomp", "network:Connect", {"host": "127.0.0.1", "port": "$port"}, {}),
-    ("seccomp", "network:OpenSocket", {"socket": [16, 3, 0]}, {}),
-    ("seccomp", "processes:NestedNamespaces", {}, {}),
-    ("seccomp", "processes:Shell", {"marker": "$marker"}, {}),
-    ("seccomp", "processes:LeaveGroup", {}, {}),
-    ("seccomp", "kernel:Ring", {}, {}),
-    ("seccomp", "kernel:OtherInstructionSet", {}, {}),
+    ("namespaces", "files:read_file", {"path": "$secret"}, {}),
+    ("namespaces", "network:connect", {"host": "127.0.0.1", "port": "$port"}, {}),
+    ("namespaces", "network:connect_unix", {"path": "$abstract", "abstract": 1}, {}),
+    ("namespaces", "processes:kill", {"bystander": "$bystander"}, {}),
+    ("identity", "files:read_file", {"path": "$private"}, {"read": "$home"}),
+    ("limits", "resources:take_descriptors", {"count": 900}, {}),
+    ("limits", "files:make_sparse_file", {"folder": "$out", "name": "$name", "gigabytes": 1024}, {}),
+    ("cgroup", "resources:take_shared_memory", {"megabytes": 600}, {"memory_mb": 300}),
+    ("cgroup", "resources:start_threads", {"count": 300}, {"threads": 64}),
+    ("landlock", "files:read_file", {"path": "$secret"}, {}),
+    ("landlock", "files:write_file", {"folders": ["$out"], "name": "$name"}, {}),
+    ("landlock", "network:connect", {"host": "127.0.0.1", "port": "$port"}, {}),
+    ("landlock", "network:connect_unix", {"path": "$abstract", "abstract": 1}, {}),
+    ("landlock", "processes:kill", {"bystander": "$bystander"}, {}),
+    ("seccomp", "network:connect", {"host": "127.0.0.1", "port": "$port"}, {}),
+    ("seccomp", "network:open_socket", {"kind": [16, 3, 0]}, {}),
+    ("seccomp", "processes:make_namespace", {}, {}),
+    ("seccomp", "processes:run_shell", {"marker": "$marker"}, {}),
+    ("seccomp", "processes:leave_session", {}, {}),
+    ("seccomp", "kernel:make_ring", {}, {}),
+    ("seccomp", "kernel:make_32_bit_call", {}, {}),
 ]
 
 
@@ -85,6 +85,6 @@ def test_layer_alone_stops_the_attack_it_is_there_for(layer, target, told, polic
 @pytest.mark.parametrize(("layer", "target", "told", "policy"), PROBES)
 def test_without_that_layer_the_same_attack_succeeds(layer, target, told, policy):
     needed(layer)
-    if target == "kernel:OtherInstructionSet" and os.uname().machine != "x86_64":
+    if target == "kernel:make_32_bit_call" and os.uname().machine != "x86_64":
         pytest.skip("only x86-64 has a second set of system calls (x32); runs there")
     assert attempted(BENEATH.get(layer, ()), target, told, policy) == "succeeded"

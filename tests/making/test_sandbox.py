@@ -476,7 +476,7 @@ def test_only_a_servers_workers_wait_awake_and_not_where_cpu_time_is_limited():
     assert _WorkerOrder(payload, Policy(cpu_s=9.0), True, "").awake_s == 0.0
 
 
-SPIN = paddock.EnvSpec("Hostile/Spin-v0", "paddock.bench.hostile.attacks.resources:Spin")
+SPIN = paddock.EnvSpec("Hostile/Spin-v0", "paddock.bench.hostile.attacks.resources:spin")
 
 
 @pytest.mark.process

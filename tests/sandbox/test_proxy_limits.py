@@ -358,5 +358,5 @@ def test_a_fault_of_the_proxy_costs_one_connection_and_tells_nothing(monkeypatch
 def test_the_log_is_bounded():
     with proxied("a:80") as proxy:
         for number in range(1100):
-            proxy._note("GET", "a", number, "served")
+            proxy.note("GET", "a", number, "served")
         assert len(proxy.log) == 1000 and proxy.log[-1].port == 1099 and proxy.served == 1100

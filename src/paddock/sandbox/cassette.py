@@ -19,7 +19,6 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Literal, get_args
 
 from paddock.errors import InvalidCassette
@@ -95,9 +94,7 @@ class Cassette:
     def __enter__(self) -> Cassette:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _open(self) -> None:
@@ -117,12 +114,9 @@ class Cassette:
                 raise
         except OSError as error:
             self._refuse_link(error)
-            busy = error.errno in (errno.EAGAIN, errno.EWOULDBLOCK)
-            what = (
-                "is being recorded by someone else; share one Cassette"
-                if busy
-                else f"can't be opened: {error.strerror}"
-            )
+            what = f"can't be opened: {error.strerror}"
+            if error.errno in (errno.EAGAIN, errno.EWOULDBLOCK):
+                what = "is being recorded by someone else; share one Cassette"
             raise InvalidCassette(f"{self.path}: {what}.") from None
 
     def _open_file(self, flags: int) -> int:
@@ -253,12 +247,8 @@ def _problem(entry: dict[str, Any]) -> str:
     if response.keys() not in ({"status", "reason", "headers", "text"}, {"status", "reason", "headers", "base64"}):
         return "the response is not a status, a reason, headers and a text or base64"
     status, reason, headers = response["status"], response["reason"], response["headers"]
-    if (
-        type(status) is not int
-        or not 200 <= status <= 599
-        or not isinstance(reason, str)
-        or not _WORD.fullmatch(reason)
-    ):
+    worded = isinstance(reason, str) and _WORD.fullmatch(reason)
+    if type(status) is not int or not 200 <= status <= 599 or not worded:
         return f"the status {status!r} or its reason is not valid"
     pairs = [one for one in headers if isinstance(one, list) and len(one) == 2] if isinstance(headers, list) else None
     if pairs is None or len(pairs) != len(headers) or not all(isinstance(part, str) for one in pairs for part in one):

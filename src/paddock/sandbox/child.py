@@ -66,6 +66,7 @@ class Child:
         control: socket.socket | None = None,
     ) -> None:
         self.process, self.tier, self.notes = process, plan.tier, list(notes)
+        self.pid = process.pid  # of what this process started; those in a pid namespace have other numbers there
         self.layers = plan.layers if group is not None else plan.layers - {"cgroup"}
         self.backend, self.mounts = plan.backend, list(plan.mounts)
         self.group, self.folder, self._lifeline = group, folder, lifeline
@@ -99,11 +100,6 @@ class Child:
                 raise
         _LIVE.add(self)
 
-    @property
-    def pid(self) -> int:
-        """The process that this one started; those in a pid namespace have other numbers there."""
-        return self.process.pid
-
     def watch_init(self, pid: int) -> None:
         """Watch the namespace's first process: when it ends, all others in the namespace do."""
         with suppress(ProcessLookupError):
@@ -136,15 +132,15 @@ class Child:
                 return
             self._over = True
         _LIVE.discard(self)
-        self._killed = not _ready(self.fd)
+        self._killed = not is_readable(self.fd)
         self._end_all()
-        if _ready(self.fd, _KILLED_S):
+        if is_readable(self.fd, _KILLED_S):
             self._reap()
         # What it started ends with it, but a moment later: then its output has no writer any more.
         ends = time.monotonic() + _REST_S
         if self._init_fd is not None:
-            _ready(self._init_fd, _REST_S)
-        while self.drain() and _ready(self.output_fd, max(0.0, ends - time.monotonic())):
+            is_readable(self._init_fd, _REST_S)
+        while self.drain() and is_readable(self.output_fd, max(0.0, ends - time.monotonic())):
             pass
         self.cause = self._find_cause()
         self._clean_up()
@@ -329,7 +325,8 @@ def ask_for_stack(pid: int) -> None:
             ask_for_stack(int(child))
 
 
-def _ready(fd: int | None, timeout_s: float = 0.0) -> bool:
+def is_readable(fd: int | None, timeout_s: float = 0.0) -> bool:
+    """Whether the descriptor is, or is closed here, by then. Not by select, which knows none beyond 1023."""
     if fd is None:
         return True
     poller = select.poll()

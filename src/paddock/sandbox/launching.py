@@ -7,7 +7,6 @@ import json
 import os
 import py_compile
 import queue
-import select
 import signal
 import socket
 import subprocess
@@ -15,14 +14,16 @@ import tempfile
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from importlib.util import cache_from_source
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 from paddock.errors import SandboxUnavailable
 from paddock.sandbox.cgroup import Group, sweep
-from paddock.sandbox.child import Child, watch_cpu
+from paddock.sandbox.child import Child, is_readable, watch_cpu
 from paddock.sandbox.mounts import Mount
 from paddock.sandbox.plan import (
     BOOT,
@@ -148,10 +149,12 @@ def _start_child(
         lifeline: socket.socket | None = None
         process: subprocess.Popen[bytes] | Forked
         if chosen.forked:
-            process = fork_worker(chosen, pipes.fork_fds(), control, tenant=tenant, spawn=spawn)
+            process = fork_worker(
+                chosen, (pipes.config_fd, pipes.output_fd, *pipes.worker_fds), control, tenant=tenant, spawn=spawn
+            )
         else:
             if chosen.backend is None:
-                lifeline = if_it_fails.enter_context(pipes.take_lifeline())
+                lifeline = if_it_fails.enter_context(pipes.lifeline.dup())
             process = _start(chosen, pipes, group, folder)
         if_it_fails.pop_all()
     return Child(
@@ -168,21 +171,18 @@ def _start(chosen: Plan, pipes: Plumbing, group: Group | None, folder: str | Non
     if bwrap:
         assert chosen.machine.bwrap is not None
         _do_once(os.getpid(), end_orphans)
+        size, root = chosen.policy.scratch_mb << 20, chosen.machine.root
         argv = bubblewrap_command(
-            chosen.machine.bwrap,
-            chosen.mounts,
-            argv,
-            root=chosen.machine.root,
-            scratch_bytes=chosen.policy.scratch_mb << 20,
-            info_fd=pipes.info_fd,
+            chosen.machine.bwrap, chosen.mounts, argv, root=root, scratch_bytes=size, info_fd=pipes.info_fd
         )
-    fds = pipes.inherited_fds(info=bwrap, lifeline=chosen.backend is None)
-    return spawn(argv, fds=fds, output=pipes.output_fd, env=first_variables(folder))
+    fds = [*pipes.worker_fds, pipes.config_fd]
+    fds += [pipes.info_fd, pipes.held_fd] if bwrap else [] if chosen.backend else [pipes.lifeline_fd]
+    return spawn(argv, fds=tuple(fds), output=pipes.output_fd, env=first_variables(folder))
 
 
 def _hand_over(chosen: Plan, child: Child, pipes: Plumbing, order: bytes) -> None:
     """Send the order that the worker waits for. Before that it must be in its cgroup."""
-    pipes.close_far_ends()
+    pipes.far.close()  # only so does either side notice that the other is gone
     if chosen.backend == "bwrap":
         pid = pipes.read_info()
         if pid is None:
@@ -228,13 +228,7 @@ def _send(control: socket.socket, order: bytes) -> None:
 
 
 def bubblewrap_command(
-    bwrap: str,
-    mounts: Sequence[Mount],
-    argv: Sequence[str],
-    *,
-    root: bool,
-    scratch_bytes: int,
-    info_fd: int,
+    bwrap: str, mounts: Sequence[Mount], argv: Sequence[str], *, root: bool, scratch_bytes: int, info_fd: int
 ) -> list[str]:
     """The arguments to run ``argv`` with a view of ``mounts``."""
     options = ["--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]
@@ -328,28 +322,23 @@ class Plumbing:
     """
 
     def __init__(self, socket_fd: int, extra_fds: tuple[int, ...]) -> None:
-        self._far, self._near = ExitStack(), ExitStack()
-        with _FORKING:
-            self._make(socket_fd, extra_fds)
-            _OPEN.add(self)
-
-    def _make(self, socket_fd: int, extra_fds: tuple[int, ...]) -> None:
-        try:
-            self._given = [self._lift(fd) for fd in (socket_fd, *extra_fds)]
+        self.far, self._near = ExitStack(), ExitStack()
+        with _FORKING, ExitStack() as if_it_fails:
+            if_it_fails.callback(self.__exit__)
+            self.worker_fds = [self._lift(fd) for fd in (socket_fd, *extra_fds)]
             self._control, control = socket.socketpair()
             self._near.callback(self._control.close)
             self._control.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
             self.config_fd = self._lift(control.detach(), owned=True)
-            self._lifeline, watched = socket.socketpair()
-            self._near.callback(self._lifeline.close)
+            self.lifeline, watched = socket.socketpair()
+            self._near.callback(self.lifeline.close)
             self.lifeline_fd = self._lift(watched.detach(), owned=True)
             self._output, self.output_fd = self._pipe()
             self._info, self.info_fd = self._pipe()
             # For bubblewrap itself: without a reader for its report it would end, and its child would wait for ever.
-            self._held = self._lift(self._info)
-        except BaseException:
-            self.__exit__()
-            raise
+            self.held_fd = self._lift(self._info)
+            _OPEN.add(self)
+            if_it_fails.pop_all()
 
     def _lift(self, fd: int, *, owned: bool = False) -> int:
         import fcntl  # here: this module is imported on systems that don't have it
@@ -359,46 +348,31 @@ class Plumbing:
         finally:
             if owned:
                 os.close(fd)
-        self._far.callback(os.close, high)
+        self.far.callback(os.close, high)
         return high
 
     def _pipe(self) -> tuple[int, int]:
         reads, writes = os.pipe()
-        self._near.callback(_close, reads)
+        self._near.callback(os.close, reads)
         return reads, self._lift(writes, owned=True)
-
-    def inherited_fds(self, *, info: bool, lifeline: bool) -> tuple[int, ...]:
-        """Those that the child inherits, under the numbers that they have here."""
-        more = ((self.info_fd, self._held) if info else ()) + ((self.lifeline_fd,) if lifeline else ())
-        return (*self._given, self.config_fd, *more)
-
-    def fork_fds(self) -> tuple[int, ...]:
-        """Those that a template passes on: control, output, and the worker's own."""
-        return (self.config_fd, self.output_fd, *self._given)
 
     def prologue(self, *, stdio: bool, info: bool, hello: bool) -> str:
         """Python for the worker's first line: descriptors to their fixed numbers, and a byte that bears its pid."""
         lines = ["import os"]
-        for number, fd in enumerate(self._given, 3):
+        for number, fd in enumerate(self.worker_fds, 3):
             lines += [f"os.dup2({fd},{number})", f"os.close({fd})"]
         if info:
-            lines += [f"os.close({self._held})"]
+            lines += [f"os.close({self.held_fd})"]
         if stdio:
             lines += ["os.dup2(3,0)", "os.dup2(3,1)"]
         if hello:
             lines += [f"os.write({self.config_fd},b'!')"]
         return ";".join(lines) + "\n"
 
-    def close_far_ends(self) -> None:
-        """Close the worker's ends here: only so does either side notice that the other is gone."""
-        self._far.close()
-
     def read_info(self) -> int | None:
         """The pid of bubblewrap's first process inside; None if it ended before there was one."""
         report = b""
-        poller = select.poll()
-        poller.register(self._info, select.POLLIN)
-        while poller.poll(_INFO_S * 1000) and (piece := os.read(self._info, 4096)):
+        while is_readable(self._info, _INFO_S) and (piece := os.read(self._info, 4096)):
             report += piece
             with suppress(ValueError):
                 return int(json.loads(report)["child-pid"])
@@ -412,99 +386,55 @@ class Plumbing:
         """The socket to the boot, which the caller closes."""
         return self._control.dup()
 
-    def take_lifeline(self) -> socket.socket:
-        """The end whose closing ends the worker."""
-        return self._lifeline.dup()
-
     def __enter__(self) -> Plumbing:
         return self
 
     def __exit__(self, *_: object) -> None:
         _OPEN.discard(self)
-        self._far.close()
+        self.far.close()
         self._near.close()
 
 
-def _close(fd: int) -> None:
-    with suppress(OSError):
-        os.close(fd)
-
-
-Start = Callable[[], "subprocess.Popen[bytes]"]
-
-
-class _Order:
-    """Something to start, and what became of it."""
-
-    def __init__(self, start: Start) -> None:
-        self.start, self.done = start, threading.Event()
-        self.process: subprocess.Popen[bytes] | None = None
-        self.error: BaseException | None = None
-
-
-class _Starter:
-    """Starts processes from one thread that lives as long as this process.
-
-    A worker dies with the *thread* that started it: that is how PR_SET_PDEATHSIG works, and what ends a worker when
-    this process is killed. Started from a thread of the caller's, it would also end when that thread does.
-    """
-
-    def __init__(self) -> None:
-        self._orders: queue.SimpleQueue[_Order] = queue.SimpleQueue()
-        threading.Thread(target=self._work, name="paddock-starter", daemon=True).start()
-
-    def _work(self) -> None:
-        while True:
-            order = self._orders.get()
-            try:
-                order.process = order.start()
-            except BaseException as error:
-                order.error = error
-            order.done.set()
-            del order  # not kept until the next one comes
-
-    def start(self, start: Start) -> subprocess.Popen[bytes]:
-        order = _Order(start)
-        self._orders.put(order)
-        order.done.wait()
-        if order.process is None:
-            assert order.error is not None
-            raise order.error
-        return order.process
-
-
-_starter: _Starter | None = None
+_orders: queue.SimpleQueue[tuple[Future[subprocess.Popen[bytes]], list[str], dict[str, Any]]] | None = None
 _making = threading.Lock()
 
 
 def spawn(argv: list[str], *, fds: tuple[int, ...], output: int, env: dict[str, str]) -> subprocess.Popen[bytes]:
     """Start the program as the leader of a new session, with nothing open but ``fds`` and its standard streams."""
-    global _starter
+    global _orders
     with _making:
-        if _starter is None:
-            _starter = _Starter()
-        starter = _starter
-    return starter.start(
-        lambda: subprocess.Popen(  # noqa: S603 - our own arguments
-            argv,
-            pass_fds=fds,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-            cwd="/",
-            env=env,
-            start_new_session=True,
-        )
-    )
+        if _orders is None:
+            _orders = queue.SimpleQueue()
+            threading.Thread(target=_start_programs, args=(_orders,), name="paddock-starter", daemon=True).start()
+        orders = _orders
+    options = {"pass_fds": fds, "stdin": subprocess.DEVNULL, "stdout": output, "stderr": output, "cwd": "/", "env": env}
+    future: Future[subprocess.Popen[bytes]] = Future()
+    orders.put((future, argv, options))
+    return future.result()
+
+
+def _start_programs(orders: queue.SimpleQueue[Any]) -> None:
+    """Start what comes, in one thread that lives as long as this process.
+
+    A worker dies with the *thread* that started it: that is how PR_SET_PDEATHSIG works, and what ends a worker when
+    this process is killed. Started from a thread of the caller's, it would also end when that thread does.
+    """
+    while True:
+        future, argv, options = orders.get()
+        try:
+            future.set_result(subprocess.Popen(argv, start_new_session=True, **options))  # noqa: S603 - our own
+        except BaseException as error:
+            future.set_exception(error)
+        del future  # not kept until the next one comes
 
 
 def _forget_after_fork() -> None:
     """A forked process has none of its parent's threads, and must not keep its parent's ends open."""
-    global _starter, _making
+    global _orders, _making
     for pipes in list(_OPEN):
         pipes.__exit__()
     _FORKING.release()
-    _starter, _making = None, threading.Lock()
+    _orders, _making = None, threading.Lock()
 
 
 if hasattr(os, "register_at_fork"):  # else there are no walls either

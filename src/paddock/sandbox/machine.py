@@ -132,9 +132,8 @@ def _uids(*maps: str) -> range:
     for text in maps:
         ends = [int(first) + int(count) for first, _, count in (line.split() for line in text.splitlines())]
         last = min(last, max(ends, default=last))
-    return (
-        _UIDS if last == _UIDS.stop else range(max(last // 2, 1), last - 2)
-    )  # the last two are mostly those of `nobody`
+    # The last two are mostly those of `nobody`.
+    return _UIDS if last == _UIDS.stop else range(max(last // 2, 1), last - 2)
 
 
 def _text(path: str) -> str:

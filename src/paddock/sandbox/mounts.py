@@ -131,7 +131,7 @@ def list_mounts(
         mounts += [Mount(_existing(name, one), one, "ro") for one in getattr(policy, name)]
     mounts += [Mount(_existing("write", one), one, "rw") for one in policy.write]
     mounts += [Mount(_existing("devices", one), one, "dev") for one in policy.devices]
-    if shows_proc(policy):
+    if policy.processes > 1 or policy.programs:  # for a lone worker /proc would only be more to attack
         mounts.append(Mount("", "/proc", "proc"))
     changeable = writable_paths(policy)
     check_paths(policy, changeable)
@@ -162,11 +162,6 @@ def _around(one: Mount, hidden: str) -> Iterable[Mount]:
             # A link leads to what is listed itself, or to what was not shown before.
             if one.how == "ro" and not entry.is_symlink():
                 yield from _around(Mount(entry.path, entry.path, "ro"), hidden)
-
-
-def shows_proc(policy: Policy) -> bool:
-    """Whether /proc is shown: processes of its own need it; for a lone worker it would only be more to attack."""
-    return policy.processes > 1 or bool(policy.programs)
 
 
 def inside_path(name: str, source: str) -> str:

@@ -85,18 +85,9 @@ class Plan:
     private: tuple[str, ...]  # targets that the worker's uid could not use as they are
     forked: bool  # from a template, not started as an interpreter of its own
 
-    @property
-    def own_uid(self) -> bool:
-        """Whether the worker gets a uid that no other process has; in a user namespace it can't."""
-        return self.backend is not None and self.machine.root and "identity" in self.layers
-
 
 def plan(
-    program: Call | Exec,
-    policy: Policy,
-    *,
-    layers: frozenset[str] | None = None,
-    backend: Backend | None = None,
+    program: Call | Exec, policy: Policy, *, layers: frozenset[str] | None = None, backend: Backend | None = None
 ) -> Plan:
     """How ``launch`` would start ``program``: errors and ``mounts`` are the same. Tier "auto" runs the self-test."""
     machine, tier = Machine.here(), str(policy.tier)
@@ -175,7 +166,7 @@ def write_order(plan: Plan, *, memory_in_cgroup: bool, folder: str | None, lifel
     """
     policy = plan.policy
     identity: dict[str, int] | None = None
-    if plan.own_uid:
+    if plan.backend is not None and plan.machine.root and "identity" in plan.layers:  # not in a user namespace
         # A new one for each worker: limits by user and signals must not meet a neighbour.
         uid = plan.machine.uids[int.from_bytes(os.urandom(8), "big") % len(plan.machine.uids)]
         identity = {"uid": uid, "gid": uid}

@@ -99,9 +99,9 @@ class Policy:
                 continue
             if isinstance(value, Policy):
                 value = value.to_dict()
-            plain[one.name] = (
-                list(value) if isinstance(value, tuple) else dict(value) if one.name == "variables" else value
-            )
+            elif isinstance(value, Mapping):
+                value = dict(value)
+            plain[one.name] = list(value) if isinstance(value, tuple) else value
         return plain
 
     @classmethod
@@ -257,7 +257,8 @@ def _explain_access(policy: Policy) -> Iterator[Line]:
         text = f"may write nothing but {text}"
     else:
         text = f"none of yours; {text}"
-    text = f"may read {join_names(policy.read)}; {text}" if policy.read else text
+    if policy.read:
+        text = f"may read {join_names(policy.read)}; {text}"
     yield Line("files", text, "grant" if policy.read or policy.write else "nothing", ("read", "write", "scratch_mb"))
 
     file = None if policy.cassette is None else quote(policy.cassette)
@@ -265,9 +266,8 @@ def _explain_access(policy: Policy) -> Iterator[Line]:
         every = [f"every host on port {host[2:]}" for host in policy.hosts if host.startswith("*:")]
         names = ", ".join([*every, *(quote(host) for host in policy.hosts if not host.startswith("*:"))])
         text = f"may reach {names}, nothing else"
-        text += (
-            "" if file is None else f"; their answers are recorded in {file}, which replaces the hosts once it exists"
-        )
+        if file is not None:
+            text += f"; their answers are recorded in {file}, which replaces the hosts once it exists"
     else:
         text = "none" if file is None else f"none; answers come from {file}"
     yield Line("network", text, "grant" if policy.hosts else "nothing", ("hosts", "cassette"))
@@ -336,41 +336,33 @@ class Change:
     direction: Direction
 
 
-@dataclass(frozen=True)
-class _Beyond:
-    """What one policy asks for beyond another, and what that one grants of it."""
-
-    topic: str
-    asked: str
-    granted: str
-
-
 def find_excess(request: Policy, grant: Policy) -> list[str]:
     """What ``request`` asks for that ``grant`` does not allow, in words; empty if it is all allowed.
 
     >>> find_excess(Policy(hosts=("a.example:443",), memory_mb=512), Policy())
     ['hosts to reach: a.example:443 (allowed: none)']
     """
-    return [f"{one.topic}: {one.asked} (allowed: {one.granted})" for one in _beyond(request, grant)]
+    return [f"{topic}: {wanted} (allowed: {allowed})" for topic, wanted, allowed in _beyond(request, grant)]
 
 
 def compare_policies(old: Policy, new: Policy) -> list[Change]:
     """How the new policy differs from the old one, what became wider first. Two that mean the same do not differ."""
-    wider = [Change(one.topic, one.granted, one.asked, "wider") for one in _beyond(new, old)]
-    return wider + [Change(one.topic, one.asked, one.granted, "narrower") for one in _beyond(old, new)]
+    wider = [Change(topic, allowed, wanted, "wider") for topic, wanted, allowed in _beyond(new, old)]
+    return wider + [Change(*beyond, "narrower") for beyond in _beyond(old, new)]
 
 
-def _beyond(request: Policy, grant: Policy) -> Iterator[_Beyond]:
+def _beyond(request: Policy, grant: Policy) -> Iterator[tuple[str, str, str]]:
+    """What ``request`` asks for beyond ``grant``: a topic, how much of it, and how much is granted."""
     if _FROM_STRONGEST.index(request.tier) > _FROM_STRONGEST.index(grant.tier):
-        yield _Beyond("wall", request.tier, grant.tier)
+        yield "wall", request.tier, grant.tier
     if grant.fresh and not request.fresh:
-        yield _Beyond("interpreter", "forked from a template", "one of its own")
+        yield "interpreter", "forked from a template", "one of its own"
     yield from _items("files to read", request.read, (*grant.read, *grant.write), covers)
     yield from _items("files to change", request.write, grant.write, covers)
     yield from _items("hosts to reach", request.hosts, grant.hosts, _reaches)
     if request.cassette is not None and request.cassette != grant.cassette:
         file = NONE if grant.cassette is None else quote(grant.cassette)
-        yield _Beyond("file for recorded answers", quote(request.cassette), file)
+        yield "file for recorded answers", quote(request.cassette), file
     yield from _items("programs to run", request.programs, grant.programs, covers)
     yield from _items("devices", request.devices, grant.devices, covers)
     pairs, allowed_pairs = ([f"{name}={value}" for name, value in one.variables.items()] for one in (request, grant))
@@ -379,32 +371,32 @@ def _beyond(request: Policy, grant: Policy) -> Iterator[_Beyond]:
         wanted, allowed = getattr(request, amount), getattr(grant, amount)
         # None means unlimited, the widest there is.
         if allowed is not None and (wanted is None or wanted > allowed):
-            yield _Beyond(topic, format_amount(amount, wanted), format_amount(amount, allowed))
+            yield topic, format_amount(amount, wanted), format_amount(amount, allowed)
     (low, high), (lowest, highest) = request.reward_range, grant.reward_range
     if low < lowest:
-        yield _Beyond("lowest reward", format_number(low), format_number(lowest))
+        yield "lowest reward", format_number(low), format_number(lowest)
     if high > highest:
-        yield _Beyond("highest reward", format_number(high), format_number(highest))
+        yield "highest reward", format_number(high), format_number(highest)
     if not request.workspaces or request.workspace is None:
         return
     if grant.workspaces and grant.workspace is not None:
-        for one in _beyond(request.workspace, grant.workspace):
-            yield _Beyond(f"workspace: {one.topic}", one.asked, one.granted)
+        for topic, *amounts in _beyond(request.workspace, grant.workspace):
+            yield f"workspace: {topic}", amounts[0], amounts[1]
         return
     # The amounts above name how many workspaces are asked for. What each may do is not said anywhere else.
     for line in explain(request.workspace):
         if line.weight in ("grant", "weaker"):
-            yield _Beyond(f"workspace: {line.topic}", line.text, NONE)
+            yield f"workspace: {line.topic}", line.text, NONE
 
 
 def _items(
     topic: str, request: Iterable[str], grant: Iterable[str], holds: Callable[[str, str], bool]
-) -> Iterator[_Beyond]:
+) -> Iterator[tuple[str, str, str]]:
     """Each item that nothing granted holds, with what is granted within it."""
     for one in dict.fromkeys(request):
         if not any(holds(other, one) for other in grant):
             within = join_names(dict.fromkeys(other for other in grant if holds(one, other)))
-            yield _Beyond(topic, quote(one), f"of it {within}" if within else NONE)
+            yield topic, quote(one), f"of it {within}" if within else NONE
 
 
 def _reaches(grant: str, host: str) -> bool:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import functools
 import os
-import select
 import socket
 import tempfile
 import threading
@@ -17,6 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from paddock.errors import SandboxUnavailable
+from paddock.sandbox.child import is_readable
 from paddock.sandbox.launching import launch
 from paddock.sandbox.machine import Machine
 from paddock.sandbox.plan import TIERS, Backend, Call
@@ -118,10 +118,7 @@ class _Case:
                 "without a cgroup, the time of children that ended and were not waited for is not counted",
             )
         elif self.policy.cpu_s is None:
-            by, but = (
-                ("launch",),
-                f"{self.policy.call_cpu_s:g} s per call; the policy sets no limit in total",
-            )
+            by, but = ("launch",), f"{self.policy.call_cpu_s:g} s per call; the policy sets no limit in total"
         yield Promise("cpu-limited", "It can't use more CPU time than allowed.", held, by, but)
         held = self.cgroup("cpu")
         but = "" if held else "no cgroup for the CPU may be made here"
@@ -222,9 +219,8 @@ def _findings(_pid: int, tier: str, layers: frozenset[str] | None, backend: Back
                 words = child.last_words()
                 why = child.wall_failure or f"the probe {words}: {child.output.strip()[-500:]}"
                 return (Finding(_WALL, False, why),)
-        poll = select.poll()  # select itself knows no descriptor beyond 1023, and a program may have many
-        poll.register(listener, select.POLLIN)
-        reached = {"write a file": Path(folder, "written").exists(), "connect to this machine": bool(poll.poll(0))}
+        connected = is_readable(listener.fileno())
+        reached = {"write a file": Path(folder, "written").exists(), "connect to this machine": connected}
         findings = []
         for line in report.decode().splitlines():
             attack, _, refusal = line.partition("\t")

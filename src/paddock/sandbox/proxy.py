@@ -20,15 +20,13 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from paddock.errors import SandboxUnavailable
 from paddock.sandbox import http1
 from paddock.sandbox.cassette import Cassette, RecordedAnswer
-from paddock.sandbox.child import Companion
+from paddock.sandbox.child import Companion, is_readable
 from paddock.sandbox.http1 import Answer, Refused, Request, Stream
 from paddock.sandbox.policy import Policy
 
@@ -105,7 +103,15 @@ class Proxy:
         tls: ssl.SSLContext | None = None,
     ) -> None:
         self._listener = listener
-        self._terms = ProxyTerms(Destinations(hosts), timeout_s, max_body, cassette, tls, self._note)
+        self.destinations, self.timeout_s, self.max_body, self.cassette = (
+            Destinations(hosts),
+            timeout_s,
+            max_body,
+            cassette,
+        )
+        self.stopped = threading.Event()
+        self.buffers = threading.BoundedSemaphore(_BUFFERED)
+        self._tls = tls
         self._places = threading.BoundedSemaphore(max_connections)
         self._lock = threading.Lock()
         self._connections: dict[Connection, threading.Thread] = {}
@@ -123,15 +129,15 @@ class Proxy:
             return list(self._log)
 
     def start(self) -> None:
-        if self._thread is None and not self._terms.stopped.is_set():
+        if self._thread is None and not self.stopped.is_set():
             self._thread = threading.Thread(target=self._accept, name="paddock-proxy", daemon=True)
             self._thread.start()
 
     def close(self) -> None:
         """End every connection and the listener. Fine to call twice; in a forked child it only drops the copies."""
         ours = os.getpid() == self._owner
-        if ours and not self._terms.stopped.is_set():
-            self._terms.stopped.set()
+        if ours and not self.stopped.is_set():
+            self.stopped.set()
             with suppress(OSError):
                 self._listener.shutdown(socket.SHUT_RDWR)  # wakes accept
             until = time.monotonic() + _JOIN_S
@@ -147,9 +153,7 @@ class Proxy:
         self.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _stop_connections(self) -> list[threading.Thread]:
@@ -160,7 +164,7 @@ class Proxy:
         return [thread for thread in connections.values() if thread.ident is not None]
 
     def _accept(self) -> None:
-        stopped = self._terms.stopped
+        stopped = self.stopped
         self._listener.setblocking(True)
         while not stopped.is_set():
             # A place first: those beyond the limit wait in the kernel's queue, and cost nothing here.
@@ -174,7 +178,7 @@ class Proxy:
                     return
                 stopped.wait(_PAUSE_S)  # out of descriptors, for instance
                 continue
-            self._begin(Connection(self._terms, sock), sock)
+            self._begin(Connection(self, sock), sock)
 
     def _begin(self, connection: Connection, sock: socket.socket) -> None:
         thread = threading.Thread(target=self._serve, args=(connection,), name="paddock-proxy-connection", daemon=True)
@@ -199,7 +203,16 @@ class Proxy:
             del self._connections[connection]
         self._places.release()
 
-    def _note(self, method: str, host: str, port: int, verdict: str) -> None:
+    def tls_context(self) -> ssl.SSLContext:
+        with self._lock:
+            if self._tls is None:
+                import ssl
+
+                self._tls = ssl.create_default_context()
+            return self._tls
+
+    def note(self, method: str, host: str, port: int, verdict: str) -> None:
+        """Log a call, before it is answered."""
         with self._lock:
             self._log.append(LogEntry(time.time(), method, host, port, verdict))
             if verdict == "served":
@@ -210,38 +223,15 @@ class Proxy:
                 self.failed += 1
 
 
-@dataclass
-class ProxyTerms:
-    """What holds for every connection to one proxy. ``note`` gets method, host, port and verdict before the answer."""
-
-    destinations: Destinations
-    timeout_s: float
-    max_body: int
-    cassette: Cassette | None
-    tls: ssl.SSLContext | None
-    note: Callable[[str, str, int, str], None]
-    stopped: threading.Event = field(default_factory=threading.Event)
-    buffers: threading.Semaphore = field(default_factory=lambda: threading.BoundedSemaphore(_BUFFERED))
-    lock: threading.Lock = field(default_factory=threading.Lock)
-
-    def tls_context(self) -> ssl.SSLContext:
-        with self.lock:
-            if self.tls is None:
-                import ssl
-
-                self.tls = ssl.create_default_context()
-            return self.tls
-
-
 class Connection:
     """Serve one connection in the thread that calls ``run``; ``stop`` wakes it from another.
 
     It is closed after one request, so what follows that can't be mistaken for another.
     """
 
-    def __init__(self, terms: ProxyTerms, sock: socket.socket) -> None:
-        self._terms = terms
-        self._near = Stream(sock, time.monotonic() + terms.timeout_s)
+    def __init__(self, proxy: Proxy, sock: socket.socket) -> None:
+        self._proxy = proxy
+        self._near = Stream(sock, time.monotonic() + proxy.timeout_s)
         self._sockets = [sock]
         self._call: tuple[str, str, int] = ("", "", 0)  # method, host and port, for the log
 
@@ -270,7 +260,7 @@ class Connection:
 
     def _track(self, sock: socket.socket) -> None:
         self._sockets.append(sock)
-        if self._terms.stopped.is_set():
+        if self._proxy.stopped.is_set():
             raise Refused(503, "The proxy is closed.", "closed")
 
     def _serve(self) -> None:
@@ -279,17 +269,17 @@ class Connection:
             return
         request = http1.parse_request(head)
         self._call = request.method, request.host, request.port
-        self._near.deadline = time.monotonic() + self._terms.timeout_s
-        self._terms.destinations.permit(request.host, request.port)
+        self._near.deadline = time.monotonic() + self._proxy.timeout_s
+        self._proxy.destinations.permit(request.host, request.port)
         if request.method == "CONNECT":
             self._tunnel(request)
-        elif self._terms.cassette is None:
+        elif self._proxy.cassette is None:
             self._forward(request)
         else:
-            self._play(request, self._terms.cassette)
+            self._play(request, self._proxy.cassette)
 
     def _tunnel(self, request: Request) -> None:
-        if self._terms.cassette is not None:
+        if self._proxy.cassette is not None:
             text = (
                 "A tunnel can't be on a cassette. Use paddock.sandbox.fetch, or http:// and https:// in absolute form."
             )
@@ -297,29 +287,24 @@ class Connection:
         far = self._connect(request)
         self._note("served")
         self._near.send(b"HTTP/1.1 200 Connection established\r\n\r\n")
-        verdict = relay(
-            self._near.sock,
-            far,
-            idle_s=self._terms.timeout_s,
-            limit=self._terms.max_body,
-            early=self._near.early(),
-        )
+        near, proxy = self._near, self._proxy
+        verdict = relay(near.sock, far, idle_s=proxy.timeout_s, limit=proxy.max_body, early=near.early())
         if verdict == "too large":
             raise Refused(502, "The tunnel carried more bytes than allowed.", verdict)
 
     def _forward(self, request: Request) -> None:
         """Pass the pieces on as they come, both ways."""
         self._continue(request)
-        pieces = http1.body(self._near, request.length, self._terms.max_body)
+        pieces = http1.body(self._near, request.length, self._proxy.max_body)
         with self._exchange(request, request.length, pieces) as (answer, far):
-            self._answer(request, answer, http1.body(far, answer.length, self._terms.max_body))
+            self._answer(request, answer, http1.body(far, answer.length, self._proxy.max_body))
 
     def _play(self, request: Request, cassette: Cassette) -> None:
-        if not self._terms.buffers.acquire(timeout=self._terms.timeout_s):
+        if not self._proxy.buffers.acquire(timeout=self._proxy.timeout_s):
             raise Refused(503, "Too many requests at once are waiting for the cassette.", "busy")
         try:
             self._continue(request)
-            body = b"".join(http1.body(self._near, request.length, self._terms.max_body))
+            body = b"".join(http1.body(self._near, request.length, self._proxy.max_body))
             recorded = cassette.take(request.method, request.url, request.headers, body)
             if recorded is None and cassette.mode == "replay":
                 text = f"{request.method} {request.url} is not on the cassette, or not this often. Record it again."
@@ -328,20 +313,20 @@ class Connection:
             length = None if request.method == "HEAD" or answer.status in (204, 304) else len(answer.body)
             self._answer(request, Answer(answer.status, answer.reason, answer.headers, length), [answer.body])
         finally:
-            self._terms.buffers.release()
+            self._proxy.buffers.release()
 
     def _record(self, request: Request, cassette: Cassette, body: bytes) -> RecordedAnswer:
         length = None if request.length is None else len(body)
         with self._exchange(request, length, [body]) as (answer, far):
-            whole = b"".join(http1.body(far, answer.length, self._terms.max_body))
+            whole = b"".join(http1.body(far, answer.length, self._proxy.max_body))
         recorded = RecordedAnswer(answer.status, answer.reason, answer.headers, whole)
         if not cassette.add(request.method, request.url, request.headers, body, answer=recorded):
             raise Refused(502, "The answer could not be recorded: the cassette is full or closed.", "unrecorded")
         return recorded
 
     def _connect(self, request: Request) -> socket.socket:
-        terms, deadline = self._terms, self._near.deadline
-        addresses = terms.destinations.addresses(request.host, request.port, deadline, terms.stopped.is_set)
+        proxy, deadline = self._proxy, self._near.deadline
+        addresses = proxy.destinations.addresses(request.host, request.port, deadline, proxy.stopped.is_set)
         far = connect(addresses, request.port, deadline, self._track)
         if far is None:
             late = time.monotonic() >= deadline
@@ -350,7 +335,7 @@ class Connection:
         return self._start_tls(far, request) if request.scheme == "https" else far
 
     def _start_tls(self, sock: socket.socket, request: Request) -> socket.socket:
-        context = self._terms.tls_context()
+        context = self._proxy.tls_context()
         try:
             sock.settimeout(max(0.001, self._near.deadline - time.monotonic()))
             secured = context.wrap_socket(sock, server_hostname=request.host, do_handshake_on_connect=False)
@@ -409,7 +394,7 @@ class Connection:
             length = "chunked"  # so that the end is told from a break
         if length == "chunked" and request.minor == 0:
             length = "until close"
-        if isinstance(length, int) and length > self._terms.max_body:
+        if isinstance(length, int) and length > self._proxy.max_body:
             raise Refused(502, f"The answer of {request.authority} is longer than may pass.", "too large")
         self._note("served")
         headers = (*answer.headers, *http1.framing(length), ("Connection", "close"))
@@ -443,7 +428,7 @@ class Connection:
 
     def _part(self) -> None:
         """Close so that the answer arrives: what is left unread would turn the close into a reset."""
-        self._near.deadline = time.monotonic() + min(_PARTING_S, self._terms.timeout_s)
+        self._near.deadline = time.monotonic() + min(_PARTING_S, self._proxy.timeout_s)
         left = _PARTING_BYTES
         with suppress(OSError, Refused):
             self._near.sock.shutdown(socket.SHUT_WR)
@@ -456,7 +441,7 @@ class Connection:
             self._near.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
 
     def _note(self, verdict: str) -> None:
-        self._terms.note(*self._call, verdict)
+        self._proxy.note(*self._call, verdict)
 
 
 class _Direction:
@@ -466,6 +451,13 @@ class _Direction:
         self.source, self.sink, self.left = source, sink, left - len(early)
         self.waiting = bytearray(early)
         self.reads, self.over = True, False
+
+    @property
+    def waits_for(self) -> tuple[socket.socket, int] | None:
+        """The socket that it goes on with, and for what. One piece at a time: the reader's pace is the writer's."""
+        if self.waiting or (not self.reads and not self.over):
+            return self.sink, select.POLLOUT
+        return (self.source, select.POLLIN) if self.reads else None
 
     def read(self) -> None:
         try:
@@ -512,23 +504,17 @@ def relay(near: socket.socket, far: socket.socket, *, idle_s: float, limit: int,
 
 def _turn(ways: tuple[_Direction, _Direction], idle_s: float) -> bool:
     """Move what can be moved; False if nothing could within ``idle_s``."""
+    waits = [(way, *way.waits_for) for way in ways if way.waits_for is not None]
     wanted: dict[int, int] = {}
-    for way in ways:
-        # One piece at a time: the reader's pace is the writer's.
-        if way.waiting or (not way.reads and not way.over):
-            wanted[way.sink.fileno()] = wanted.get(way.sink.fileno(), 0) | select.POLLOUT
-        elif way.reads:
-            wanted[way.source.fileno()] = wanted.get(way.source.fileno(), 0) | select.POLLIN
+    for _, sock, event in waits:
+        wanted[sock.fileno()] = wanted.get(sock.fileno(), 0) | event
     poll = select.poll()
     for fd, events in wanted.items():
         poll.register(fd, events)
     ready = dict(poll.poll(idle_s * 1000))
-    for way in ways:
-        if way.waiting or (not way.reads and not way.over):
-            if ready.get(way.sink.fileno(), 0):
-                way.write()
-        elif way.reads and ready.get(way.source.fileno(), 0):
-            way.read()
+    for way, sock, event in waits:
+        if ready.get(sock.fileno(), 0):
+            way.write() if event == select.POLLOUT else way.read()
     return bool(ready)
 
 
@@ -666,9 +652,7 @@ def receive_listener(control: socket.socket, timeout_s: float = 10.0) -> socket.
     A socket belongs to the network namespace that it was made in, whoever accepts on it: no other way out is needed.
     """
     problem = f"did not arrive within {timeout_s:g} s"
-    poll = select.poll()
-    poll.register(control, select.POLLIN)
-    if poll.poll(timeout_s * 1000):
+    if is_readable(control.fileno(), timeout_s):
         mark, fds = _receive(control)
         if mark == LISTENER_MARK and len(fds) == 1 and _listens(fds[0]):
             return socket.socket(fileno=fds[0])

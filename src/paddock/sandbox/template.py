@@ -67,14 +67,9 @@ class Template:
 
     def __init__(self, chosen: Plan, modules: Sequence[str], spawn: Spawn) -> None:
         apart = chosen.backend is not None
-        settings = {
-            "parent": os.getpid(),
-            "apart": apart,
-            "user": apart and not chosen.machine.root,
-            "modules": modules,
-            "idle_s": _IDLE_S,
-        }
-        self._link, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        settings: dict[str, object] = {"parent": os.getpid(), "apart": apart, "user": apart and not chosen.machine.root}
+        settings |= {"modules": modules, "idle_s": _IDLE_S}
+        self.link, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.began_s, self.forks = time.monotonic(), 0
         with far:
             boot = _BOOT.format(path=list(chosen.world.path))
@@ -88,7 +83,7 @@ class Template:
 
         self.forks += 1
         try:
-            link = self._link.dup()  # this thread's own: another one may find first that the template has ended
+            link = self.link.dup()  # this thread's own: another one may find first that the template has ended
         except OSError as error:
             if error.errno != errno.EBADF:
                 raise
@@ -110,7 +105,12 @@ class Template:
             if word == STARTED:
                 if not received:  # the worker ends: it gets no order
                     raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
-                return _read_pid(received[0])
+                try:  # its number as it is known here
+                    lines = Path(f"/proc/self/fdinfo/{received[0]}").read_text().splitlines()
+                    return Forked(int(dict(line.partition(":")[::2] for line in lines)["Pid"]), received[0])
+                except BaseException:
+                    os.close(received[0])
+                    raise
             if word == FAILED:
                 number = int(control.recv(8))
                 raise OSError(number, os.strerror(number))
@@ -131,28 +131,11 @@ class Template:
         old = time.monotonic() - self.began_s > _AGE_S
         return old or self.forks >= _FORKS or self.process.poll() is not None
 
-    def retire(self) -> None:
-        """Let it end once its last worker has."""
-        from paddock.sandbox.inside.template import RETIRE
-
-        with suppress(OSError):
-            self._link.send(RETIRE)
-
     def close(self) -> None:
         """End it, and its workers with it."""
-        self._link.close()
+        self.link.close()
         self.process.kill()
         self.process.wait()
-
-
-def _read_pid(fd: int) -> Forked:
-    """The number of the process behind the descriptor, as it is known here."""
-    try:
-        fields = dict(line.partition(":")[::2] for line in Path(f"/proc/self/fdinfo/{fd}").read_text().splitlines())
-        return Forked(int(fields["Pid"]), fd)
-    except BaseException:
-        os.close(fd)
-        raise
 
 
 _templates: dict[tuple[object, ...], Template] = {}  # the one that was used last is the last one
@@ -185,8 +168,12 @@ def _take(chosen: Plan, tenant: str, spawn: Spawn) -> Template:
 
 
 def _retire(template: Template) -> None:
+    """Let it end once its last worker has."""
+    from paddock.sandbox.inside.template import RETIRE
+
     if template.process.poll() is None:
-        template.retire()
+        with suppress(OSError):
+            template.link.send(RETIRE)
         _retired.append(template)
     else:
         template.close()
@@ -210,7 +197,7 @@ def _forget_after_fork() -> None:
     global _lock
     _lock = threading.Lock()
     for one in (*_templates.values(), *_retired):
-        one._link.close()
+        one.link.close()
         one.process.returncode = 0  # not this process's child
     _templates.clear()
     _retired.clear()

@@ -30,7 +30,7 @@ class Workspaces:
     def __init__(self, policy: Policy, tenant: str = "") -> None:
         self._most, self._granted, self._tenant = policy.workspaces, policy.workspace, tenant
         self._writable = writable_paths(policy)  # by the environment, or by any workspace before this one
-        self._running: dict[int, tuple[Child, float]] = {}  # with the time of its end, by time.monotonic
+        self.running: dict[int, tuple[Child, float]] = {}  # with the time of its end, by time.monotonic
         self._overdue: set[int] = set()
         self._last = 0
 
@@ -54,13 +54,13 @@ class Workspaces:
                 child.kill()
                 raise
         self._last += 1
-        self._running[self._last] = child, time.monotonic() + policy.call_s
+        self.running[self._last] = child, time.monotonic() + policy.call_s
         return near, self._last
 
     def _check_request(self, request: Policy | None) -> Policy:
         if self._granted is None or not self._most:
             raise NotPermitted(NONE_GRANTED)
-        if len(self._running) >= self._most:
+        if len(self.running) >= self._most:
             raise NotPermitted(f"{self._most} workspaces run already, and the policy grants no more (workspaces).")
         chosen = request or self._granted
         beyond = find_excess(chosen, self._granted)
@@ -75,7 +75,7 @@ class Workspaces:
 
     def end(self, number: int) -> str:
         """End one that runs, and say how it ended."""
-        running = self._running.pop(number, None)
+        running = self.running.pop(number, None)
         if running is None:
             late = number in self._overdue
             self._overdue.discard(number)
@@ -87,23 +87,14 @@ class Workspaces:
 
     def end_overdue(self) -> None:
         """End those whose time is over."""
-        for number, (_, ends_s) in list(self._running.items()):
+        for number, (_, ends_s) in list(self.running.items()):
             if time.monotonic() >= ends_s:
                 self.end(number)
                 self._overdue.add(number)
 
-    def next_end_s(self) -> float | None:
-        """Seconds until the next one's time is over."""
-        ends = [ends_s for _, ends_s in self._running.values()]
-        return max(0.0, min(ends) - time.monotonic()) if ends else None
-
-    def outputs(self) -> dict[int, Child]:
-        """Those whose output has to be read, by descriptor."""
-        return {child.output_fd: child for child, _ in self._running.values() if child.output_fd is not None}
-
     def close(self) -> None:
         """End all."""
-        for number in list(self._running):
+        for number in list(self.running):
             self.end(number)
 
 
@@ -143,16 +134,16 @@ class WorkspaceServer:
     def _wait(self) -> bool:
         """Wait for a request; meanwhile read outputs and end overdue workspaces."""
         while True:
-            outputs = self._workspaces.outputs()
+            running = self._workspaces.running.values()
+            outputs = {child.output_fd: child for child, _ in running if child.output_fd is not None}
             poll = select.poll()
-            poll.register(self._near, select.POLLIN)
-            for fd in outputs:
+            for fd in (self._near.fileno(), *outputs):
                 poll.register(fd, select.POLLIN)
-            left_s = self._workspaces.next_end_s()
-            ready = [fd for fd, _ in poll.poll(None if left_s is None else left_s * 1000)]
-            for fd in ready:
-                if fd in outputs:
-                    outputs[fd].drain()
+            next_s = min((ends_s for _, ends_s in running), default=None)
+            wait_s = None if next_s is None else max(0.0, next_s - time.monotonic())
+            ready = [fd for fd, _ in poll.poll(None if wait_s is None else wait_s * 1000)]
+            for fd in outputs.keys() & ready:
+                outputs[fd].drain()
             self._workspaces.end_overdue()
             if self._near.fileno() in ready:
                 return True

@@ -1,13 +1,14 @@
 """Attack: one entry of the catalogue, and Verdict: how it ended. Data only; nothing here runs an attack.
 
-Entries stand below ``attacks``, beside the code that they name: ``@attack`` enters a class, ``enter`` anything else.
+Entries stand below ``attacks``, beside the code that they name: ``@attack`` enters a class or a function, ``enter``
+anything else.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeVar, get_args
+from typing import Any, Literal, get_args
 
 Group = Literal["files", "network", "processes", "kernel", "resources", "protocol", "imports", "tampering"]
 GROUPS: tuple[Group, ...] = get_args(Group)
@@ -70,9 +71,11 @@ GREEDY = frozenset({"denied", "memory"})
 CONTAINED = frozenset({"contained"})
 ANY_END = frozenset({"timeout", "exit", "signal", "closed", "protocol", "raised", "denied", "contained", "ended"})
 
+ONCE = ("reset", "step", "close")
 SHORT = {"call_s": 1.0}
 SMALL = {"scratch_mb": 16, "memory_mb": 512}
 SLEEP_S = 4  # well past any deadline here, and no longer than needed
+IN_ITS_PROCESS: dict[str, Any] = {"control": "none", "needs": "own-process"}
 STAY_S = 60  # how long a process stays that should be ended; the judge ends it at last
 
 
@@ -122,40 +125,14 @@ def enter(
     canary: str,
     arguments: Mapping[str, Any] | None = None,
     *,
-    kind: Kind,
-    target: str,
+    expected: Collection[str] = DENIED,
     **more: Any,
 ) -> None:
     """Add an attack to the catalogue; ``more`` are fields of Attack."""
+    more |= {"arguments": arguments or {}, "expected": frozenset(expected)}
     if "no_control" in more:
         more["control"] = None
-    ENTRIES.append(
-        Attack(
-            code=code,
-            group=_LETTERS[code[0]],
-            title=title,
-            kind=kind,
-            target=target,
-            canary=canary,
-            arguments=arguments or {},
-            **more,
-        )
-    )
-
-
-_Hostile = TypeVar("_Hostile", bound=type)
-
-
-def attack(
-    code: str, title: str, canary: str, arguments: Mapping[str, Any] | None = None, **more: Any
-) -> Callable[[_Hostile], _Hostile]:
-    """Decorator: ``enter`` the class, with these arguments. A class may have several entries."""
-
-    def decorate(cls: _Hostile) -> _Hostile:
-        enter(code, title, canary, arguments, kind=cls.kind, target=f"{cls.__module__}:{cls.__name__}", **more)  # type: ignore[attr-defined]
-        return cls
-
-    return decorate
+    ENTRIES.append(Attack(code=code, group=_LETTERS[code[0]], title=title, canary=canary, **more))
 
 
 @dataclass(frozen=True)

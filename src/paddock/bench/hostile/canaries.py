@@ -14,13 +14,21 @@ import tempfile
 import threading
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from paddock.bench.hostile.attacks.imports import beside_source, module_source
 from paddock.sandbox.removal import remove_tree
 
-_KEYRING = "home/.local/share/keyrings/login.keyring"
+# Below the folder of the canaries.
+_PLACES = {
+    "secret": "home/secret.txt",
+    "key": "home/.ssh/id_ed25519",
+    "keyring": "home/.local/share/keyrings/login.keyring",
+    "scratch": "neighbour/scratch.txt",
+    "marker": "out/marker",
+    "plant": "out/hostile.pth",
+    **{name: name for name in ("home", "out", "shared", "outside")},
+}
 # What a copy of the standard library can do without: most of its size.
 _NOT_COPIED = ("*-packages", "test", "tests", "idlelib", "ensurepip", "tkinter", "lib2to3", "config-*", "*.opt-?.pyc")
 
@@ -49,9 +57,7 @@ class Canaries:
             raise
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for path in self._possible_plants():
             with suppress(OSError):
                 path.unlink()
@@ -63,29 +69,15 @@ class Canaries:
         folder.chmod(0o755)  # nothing but the wall protects them
         self.folder = folder
         secret = f"secret {self.token}\n"
-        for name in ("home/secret.txt", "home/.ssh/id_ed25519", _KEYRING, "neighbour/scratch.txt", "target/beside.txt"):
-            path = folder / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(secret)
+        for name in (*(_PLACES[name] for name in ("secret", "key", "keyring", "scratch")), "target/beside.txt"):
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_text(secret)
         for name in ("out", "outside", "shared", "tmp"):
             (folder / name).mkdir()
             (folder / name).chmod(0o777)
-        self.places |= {
-            "secret": str(folder / "home/secret.txt"),
-            "key": str(folder / "home/.ssh/id_ed25519"),
-            "keyring": str(folder / _KEYRING),
-            "scratch": str(folder / "neighbour/scratch.txt"),
-            "home": str(folder / "home"),
-            "out": str(folder / "out"),
-            "marker": str(folder / "out/marker"),
-            "plant": str(folder / "out/hostile.pth"),
-            "shared": str(folder / "shared"),
-            "outside": str(folder / "outside"),
-            "name": self.name,
-            "beside": "beside.txt",
-            "seconds": 60,
-            "command": f"touch {folder / 'out/marker'}",
-        }
+        self.places |= {name: str(folder / place) for name, place in _PLACES.items()}
+        self.places |= {"name": self.name, "beside": "beside.txt", "seconds": 60}
+        self.places["command"] = f"touch {self.places['marker']}"
         self._before = self._digests()
 
     def _open_listeners(self) -> None:
@@ -120,26 +112,20 @@ class Canaries:
                         listener.recvfrom(2048)
                     self.reached.append(f"the listener at {address!r} was reached")
 
-        thread = threading.Thread(target=serve, daemon=True)
-        thread.start()
-
         def stop() -> None:
             with suppress(OSError):
                 listener.shutdown(socket.SHUT_RDWR)
             listener.close()
 
+        threading.Thread(target=serve, daemon=True).start()
         self._stack.callback(stop)
         return listener.getsockname()
 
     def _start_bystander(self) -> None:
         variables = {**os.environ, "PADDOCK_HOSTILE_TOKEN": self.token}
-        wait = "import sys; sys.stdin.read()"  # until this process ends, however that ends
-        self.bystander = subprocess.Popen(  # noqa: S603
-            [sys.executable, "-I", "-S", "-c", wait],
-            env=variables,
-            stdin=subprocess.PIPE,
-            start_new_session=True,  # Ctrl-C is not for it
-        )
+        # Waits until this process ends, however that ends. In a session of its own: Ctrl-C is not for it.
+        argv = [sys.executable, "-I", "-S", "-c", "import sys; sys.stdin.read()"]
+        self.bystander = subprocess.Popen(argv, env=variables, stdin=subprocess.PIPE, start_new_session=True)  # noqa: S603
         self.places["bystander"] = self.bystander.pid
 
         def stop() -> None:
@@ -147,10 +133,6 @@ class Canaries:
             self.bystander.communicate()
 
         self._stack.callback(stop)
-
-    def home_python(self) -> str:
-        """Plant a Python below the home folder, beside a keyring; return its path."""
-        return plant_interpreter(self.folder / "home/.local")
 
     def write_module(self, attempt: str, beside: tuple[str, ...]) -> str:
         """Write a module that runs ``attempt`` when it is imported, in a folder of its own; return its name."""

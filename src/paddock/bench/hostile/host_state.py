@@ -90,12 +90,13 @@ def adopting_orphans() -> Iterator[None]:
     if sys.platform != "linux":
         yield
         return
-    libc = ctypes.CDLL(None)
-    libc.prctl(_SUBREAPER, 1, 0, 0, 0)
+    from paddock.sandbox.inside.syscalls import prctl
+
+    prctl(_SUBREAPER, 1)
     try:
         yield
     finally:
-        libc.prctl(_SUBREAPER, 0, 0, 0, 0)
+        prctl(_SUBREAPER, 0)
 
 
 def die_with_parent(parent: int) -> None:
@@ -198,7 +199,7 @@ def _files_in_memory() -> int:
 
 def shared_memory(name: str) -> list[str]:
     """Files of shared memory of that name."""
-    return [f"shared memory {path}" for path in _below(_SHARED) if name in path.name]
+    return [f"shared memory {path}" for path in _SHARED.glob(f"*{name}*")]
 
 
 def control_groups(owner: int) -> list[Path]:
@@ -222,10 +223,3 @@ def remove_empty(groups: list[Path]) -> list[Path]:
         except OSError:
             busy.append(group)
     return busy
-
-
-def _below(folder: Path) -> list[Path]:
-    try:
-        return list(folder.iterdir())
-    except OSError:
-        return []

@@ -91,9 +91,7 @@ class Neighbour:
         for number in range(1, min(len(self._observations), 9)):
             expected.append(self._next(alone, number)[0])
         alone.close()
-        return all(
-            np.array_equal(self._observations[at], expected[at % 9].tolist()) for at in range(len(self._observations))
-        )
+        return all(np.array_equal(one, expected[at % 9].tolist()) for at, one in enumerate(self._observations))
 
 
 def fairness(tier: str, *, rounds: int = 10, seconds: float = 1.0) -> list[tuple[float, float]]:

@@ -14,12 +14,13 @@ import tempfile
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
 from paddock.bench.hostile.attack import GROUPS, Attack, Verdict
-from paddock.bench.hostile.canaries import Canaries
+from paddock.bench.hostile.canaries import Canaries, plant_interpreter
 from paddock.bench.hostile.catalogue import ATTACKS
 from paddock.bench.hostile.host_state import (
     adopting_orphans,
@@ -183,9 +184,8 @@ def run_attack(attack: Attack, isolation: str | Policy) -> Verdict:
         plain = isolation if isinstance(isolation, str) else isolation.to_dict()
         order = {**_order(attack, policy, canaries), "plain": plain}
         try:
-            trial = _TrialProcess(
-                order, canaries, python=canaries.home_python() if attack.home_python else sys.executable
-            )
+            python = plant_interpreter(canaries.folder / "home/.local") if attack.home_python else sys.executable
+            trial = _TrialProcess(order, canaries, python=python)
             report = trial.wait()
             killed = "abandon" in attack.calls
             left, cleaned_s = _clean(before, trial.pid, canaries, killed=killed, within_s=attack.clean_s)
@@ -267,7 +267,8 @@ class _TrialProcess:
         self.printed = 0
         self.last_words = b""
         self._report = b""
-        self._reported_at = self.ended_at = float("inf")
+        self._reported_at = float("inf")
+        self.leaving_s = 0.0  # from its report to its end
         self._readers = [
             threading.Thread(target=self._read_report, args=(ours,), daemon=True),
             threading.Thread(target=self._read_output, daemon=True),
@@ -294,21 +295,16 @@ class _TrialProcess:
             self.stuck = True
             self._process.kill()
             self._process.wait()
-        self.ended_at = time.monotonic()
+        ended_at = time.monotonic()
         for reader in self._readers:
             reader.join(0.5)  # a process that was left behind may hold the other ends
+        self.leaving_s = ended_at - self._reported_at
         if self._process.returncode == UNAVAILABLE and not self._report:
             raise SandboxUnavailable(self.last_words.decode(errors="replace").strip().splitlines()[-1])
-        try:
-            report: dict[str, Any] | None = json.loads(self._report) if self._report else None
-        except ValueError:
-            report = None
+        report: dict[str, Any] | None = None
+        with suppress(ValueError):
+            report = json.loads(self._report)
         return report
-
-    @property
-    def leaving_s(self) -> float:
-        """From its report to its end."""
-        return self.ended_at - self._reported_at
 
     @property
     def how(self) -> str:
@@ -328,14 +324,13 @@ def _clean(
     mine = before | {canaries.bystander.pid, trial}
     while True:
         processes = {pid: name for pid, name in descendants(os.getpid()).items() if pid not in mine}
-        temporary = [f"temporary {path.name}" for path in (canaries.folder / "tmp").iterdir()]
-        if killed:
-            temporary = [one for one in temporary if not one.startswith(f"temporary paddock-scratch-{trial}-")]
+        temporary = [path.name for path in (canaries.folder / "tmp").iterdir()]
         groups = control_groups(trial)
         if killed:
+            temporary = [name for name in temporary if not name.startswith(f"paddock-scratch-{trial}-")]
             groups = remove_empty(groups)
-        left = [*(f"process {name}" for name in processes.values()), *temporary, *shared_memory(canaries.name)]
-        left += [f"control group {group}" for group in groups]
+        left = [f"process {name}" for name in processes.values()] + [f"temporary {name}" for name in temporary]
+        left += [*shared_memory(canaries.name), *(f"control group {group}" for group in groups)]
         passed = time.monotonic() - began
         if not left or passed > within_s:
             end_all(processes)

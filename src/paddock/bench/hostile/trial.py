@@ -13,11 +13,9 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
-from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -85,17 +83,27 @@ class Trial:
         self.calls: list[dict[str, Any]] = []
         self.lies: list[str] = []
         self.leaks: list[str] = []
-        self.signals = 0
+        self.signals: list[int] = []
         self.env: Any = None
         self.door = False
         self.shared, self.taken = 0, ""
         self.secret = f"secret {order['needles'][0]}"  # the neighbour's
         self.expected, self.changed = [0.0], ""
+        isolation = order["isolation"]
+        self._policy = isolation if isinstance(isolation, dict) else {"tier": isolation}
+        self._disturbances: dict[str, Callable[[], None]] = {
+            "killed starts": self._kill_starting_programs,
+            "killed templates": self._kill_templates,
+            "raced starts": self._race_starts,
+        }
+        if self._policy["tier"] in ("none", "process"):  # without a wall there is nothing to disturb
+            self._disturbances = dict.fromkeys(self._disturbances, lambda: None)
+        self._disturbances["another"] = self._compare_another
 
     def run(self) -> dict[str, Any]:
         """Carry it out and report."""
         order = self.order
-        signal.signal(signal.SIGURG, self._count_signal)
+        signal.signal(signal.SIGURG, lambda number, frame: self.signals.append(number))
         if order["path"] is not None:
             # Last, as the command line does it; but first for children that are started carelessly.
             sys.path.append(order["path"])
@@ -110,20 +118,20 @@ class Trial:
             make(QUIET, isolation=plain).close()  # opens now what stays open
         self.shared = prepare(order["share"])
         self.expected = make(QUIET).reset(seed=7)[0].tolist()
-        before = look()
+        before = Look()
         if neighbour is not None:
             neighbour.attack_begins()
         began = time.monotonic()
         self._call("make", lambda: self._make(isolation))
         if self.env is not None:
-            check_description(self.env, order, self.lies)
+            self.lies += lies_of_description(self.env)
             self._calls()
         tidy_s, left = tidy(before, _TIDY_S) if "abandon" not in order["calls"] else (0.0, [])
         return {
             "calls": self.calls,
             "lies": self.lies,
             "leaks": self.leaks,
-            "signals": self.signals,
+            "signals": len(self.signals),
             "door": self.door,
             "taken": self.taken,
             "seconds": time.monotonic() - began,
@@ -133,9 +141,6 @@ class Trial:
             "tampered": find_tampering(before, order["module"] if isolation != "none" else None),
             "neighbour": {"problem": self.changed} if self.changed else None if neighbour is None else neighbour.end(),
         }
-
-    def _count_signal(self, number: int, frame: Any) -> None:
-        self.signals += 1
 
     def _make(self, isolation: Any) -> None:
         order = self.order
@@ -168,8 +173,8 @@ class Trial:
                     with suppress(OSError), socket.create_connection(("127.0.0.1", self.order["door"]), 1.0):
                         self.door = True
                 self.taken = self.taken or shortage(self.order["share"], self.order["arguments"], self.shared)
-            elif name in _DISTURBANCES:
-                self._call(name, partial(_DISTURBANCES[name], self))
+            elif name in self._disturbances:
+                self._call(name, self._disturbances[name])
             elif name != "abandon":
                 self._call(name, getattr(env, name))
         if "abandon" not in self.order["calls"]:
@@ -183,7 +188,7 @@ class Trial:
             value = call()
         except (Exception, KeyboardInterrupt, SystemExit) as error:
             record.update(error=type(error).__name__, cause=cause_of(error), text=str(error)[:300])
-            self.leaks += leaks_of_error(error, self.order["needles"], name)
+            self.leaks += leaks(error_texts(error), self.order["needles"], name)
             self.lies += lies_of_error(error, name)
         else:
             self.leaks += leaks(value, self.order["needles"], name)
@@ -199,21 +204,11 @@ class Trial:
             record["seconds"] = time.monotonic() - began
             self.calls.append(record)
 
-    @property
-    def _policy(self) -> dict[str, Any] | None:
-        """The policy as a dict; without a wall None, as there is nothing to disturb then."""
-        isolation = self.order["isolation"]
-        policy = isolation if isinstance(isolation, dict) else {"tier": isolation}
-        return None if policy["tier"] in ("none", "process") else policy
-
     def _kill_starting_programs(self) -> None:
-        if (policy := self._policy) is not None:
-            kill_while_starting(json.dumps(policy), _KILLS)
+        kill_while_starting(json.dumps(self._policy), _KILLS)
 
     def _kill_templates(self) -> None:
         """Kill all that this process has started, while threads make environments. The last one must work."""
-        if self._policy is None:
-            return
         with ThreadPoolExecutor(_STARTERS) as pool:
             for number in range(_KILLS):
                 asked = [pool.submit(self._use_another) for _ in range(_STARTERS)]
@@ -228,15 +223,12 @@ class Trial:
 
     def _race_starts(self) -> None:
         """Start workers in several threads, and end each at some moment of its start."""
-        if self._policy is None:
-            return
 
         def start_and_kill(number: int) -> None:
             near, far = socket.socketpair()
-            with near, far:
-                policy = Policy.from_dict(self._policy or {})
-                with launch(Call(WORKER), policy, socket_fd=far.fileno()) as child:
-                    child.wait(0.002 * (number % 10))
+            policy = Policy.from_dict(self._policy)
+            with near, far, launch(Call(WORKER), policy, socket_fd=far.fileno()) as child:
+                child.wait(0.002 * (number % 10))
 
         with ThreadPoolExecutor(_STARTERS) as pool:
             list(pool.map(start_and_kill, range(_STARTS)))
@@ -249,14 +241,6 @@ class Trial:
     def _compare_another(self) -> None:
         if (found := self._use_another()) != self.expected:
             self.changed = f"the next one observes {found}, not {self.expected}"
-
-
-_DISTURBANCES = {
-    "killed starts": Trial._kill_starting_programs,
-    "killed templates": Trial._kill_templates,
-    "raced starts": Trial._race_starts,
-    "another": Trial._compare_another,
-}
 
 
 def isolation_of(plain: Any) -> Any:
@@ -284,50 +268,35 @@ def lane_fault(infos: Any) -> dict[str, str]:
     return {"error": "lane_error", "cause": _LANE_CAUSES.get(code, "raised"), "text": faults[0][:300]}
 
 
-@dataclass(frozen=True)
 class Look:
-    """What the calling process can see of itself at one moment."""
+    """What the calling process can see of itself at the moment when this is made."""
 
-    descriptors: tuple[str, ...]
-    children: int
-    peak_mb: float
-    entry: Any
-
-
-def look() -> Look:
-    """Look at this process now."""
-    return Look(descriptors(), len(descendants(os.getpid())), peak_mb(), _entry())
+    def __init__(self) -> None:
+        self.descriptors, self.children = descriptors(), len(descendants(os.getpid()))
+        self.peak_mb, self.entry = peak_mb(), _entry()
 
 
 def tidy(before: Look, patience_s: float) -> tuple[float, list[str]]:
     """Wait until nothing of the environment is left; return how long that took, and what is left if it was too long."""
     began = time.monotonic()
     while True:
-        left = _find_leftovers(before)
+        # By number: a pool of workers that stand ready may have replaced one of them.
+        children, here = descendants(os.getpid()), descriptors()
+        left = [f"process {pid} {name}" for pid, name in children.items()] if len(children) > before.children else []
+        if len(here) > len(before.descriptors):
+            left += [f"descriptor {kind}" for kind in here if kind not in before.descriptors] or ["descriptors"]
         if not left or time.monotonic() - began > patience_s:
             return time.monotonic() - began, left
         time.sleep(0.01)
 
 
-def _find_leftovers(before: Look) -> list[str]:
-    # By number: a pool of workers that stand ready may have replaced one of them.
-    children = descendants(os.getpid())
-    left = [f"process {pid} {name}" for pid, name in children.items()] if len(children) > before.children else []
-    here = descriptors()
-    if len(here) > len(before.descriptors):
-        left += [f"descriptor {kind}" for kind in here if kind not in before.descriptors] or ["descriptors"]
-    return left
-
-
-def descriptors() -> tuple[str, ...]:
+def descriptors() -> list[str]:
     """What this process has open, in words."""
     names = []
     for entry in os.listdir("/proc/self/fd"):  # noqa: PTH208 - its own descriptor is gone when it is read
-        try:
+        with suppress(OSError):
             names.append(str(Path(f"/proc/self/fd/{entry}").readlink()))
-        except OSError:
-            continue
-    return tuple(sorted(names))
+    return sorted(names)
 
 
 def peak_mb() -> float:
@@ -372,11 +341,6 @@ def leaks(value: Any, needles: Sequence[str], where: str) -> list[str]:
     return [f"{where} brought back a secret"] if leaked else []
 
 
-def leaks_of_error(error: BaseException, needles: Sequence[str], where: str) -> list[str]:
-    """The same for an error and all that hangs on it."""
-    return leaks(error_texts(error), needles, where)
-
-
 def lies(call: str, value: Any, before: Sequence[dict[str, Any]]) -> list[str]:
     """What is wrong with a result of this call; the hostile environments all declare Box(0, 1, (2,), float32)."""
     if call == "reset":
@@ -417,14 +381,14 @@ def lies_of_error(error: BaseException, call: str) -> list[str]:
     return problems
 
 
-def check_description(env: Any, order: dict[str, Any], problems: list[str]) -> None:
-    """What it said of itself when it was made."""
+def lies_of_description(env: Any) -> list[str]:
+    """What is wrong with what it said of itself when it was made."""
     entry = getattr(env.spec, "entry_point", None)
-    if entry == "os:system":
-        problems.append("make: its spec names os:system")
+    problems = ["make: its spec names os:system"] if entry == "os:system" else []
     words = list(texts(env.metadata))
     if any(_ESCAPE in text for text in words) or sum(map(len, words)) > _INFO_CHARACTERS:
         problems.append("make: metadata that is long, or steers a terminal")
+    return problems
 
 
 def error_texts(error: BaseException) -> list[str]:
@@ -470,15 +434,10 @@ def _info(value: Any) -> list[str]:
     problems = ["an info with terminal escapes"] if any(_ESCAPE in text for text in words) else []
     if sum(map(len, words)) > _INFO_CHARACTERS:
         problems.append(f"an info of {sum(map(len, words))} characters")
-    return problems + (["an info that is too deep"] if _depth(value) > _DEPTH else [])
-
-
-def _depth(value: Any) -> int:
-    deep = 0
-    while isinstance(value, dict) and value and deep <= _DEPTH:
-        value = next(iter(value.values()))
-        deep += 1
-    return deep
+    depth = 0
+    while isinstance(value, dict) and value and depth <= _DEPTH:
+        value, depth = next(iter(value.values())), depth + 1
+    return problems + (["an info that is too deep"] if depth > _DEPTH else [])
 
 
 if __name__ == "__main__":

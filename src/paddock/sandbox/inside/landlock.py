@@ -10,20 +10,14 @@ import stat
 import struct
 
 from paddock.sandbox.inside import LockFailed
-from paddock.sandbox.inside.syscalls import (
-    LANDLOCK_ADD_RULE,
-    LANDLOCK_CREATE_RULESET,
-    LANDLOCK_RESTRICT_SELF,
-    PR_SET_NO_NEW_PRIVS,
-    prctl,
-    syscall,
-)
+from paddock.sandbox.inside.syscalls import PR_SET_NO_NEW_PRIVS, prctl, syscall
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
+LANDLOCK_CREATE_RULESET, LANDLOCK_ADD_RULE, LANDLOCK_RESTRICT_SELF = 444, 445, 446  # the same on every architecture
 EXECUTE, WRITE_FILE, READ_FILE, READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
 REMOVE_DIR, REMOVE_FILE = 1 << 4, 1 << 5
 MAKE_DIR, MAKE_REG, MAKE_SOCK, MAKE_FIFO, MAKE_SYM = 1 << 7, 1 << 8, 1 << 9, 1 << 10, 1 << 12
@@ -37,19 +31,8 @@ ABSTRACT_SOCKETS, SIGNALS = 1 << 0, 1 << 1
 
 READ = READ_FILE | READ_DIR
 # No right to make devices; none to execute, which is named apart.
-WRITE = (
-    READ
-    | WRITE_FILE
-    | REMOVE_DIR
-    | REMOVE_FILE
-    | MAKE_DIR
-    | MAKE_REG
-    | MAKE_SOCK
-    | MAKE_FIFO
-    | MAKE_SYM
-    | REFER
-    | TRUNCATE
-)
+MAKE = MAKE_DIR | MAKE_REG | MAKE_SOCK | MAKE_FIFO | MAKE_SYM
+WRITE = READ | WRITE_FILE | REMOVE_DIR | REMOVE_FILE | MAKE | REFER | TRUNCATE
 USES = {
     "read": READ,
     "list": READ_DIR,

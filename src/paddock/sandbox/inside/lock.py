@@ -14,9 +14,6 @@ from paddock.sandbox.inside.landlock import confine, version
 from paddock.sandbox.inside.seccomp import restrict
 from paddock.sandbox.inside.syscalls import (
     ARCHITECTURES,
-    PR_CAP_AMBIENT,
-    PR_CAP_AMBIENT_CLEAR_ALL,
-    PR_CAPBSET_DROP,
     PR_SET_DUMPABLE,
     PR_SET_NO_NEW_PRIVS,
     PR_SET_PDEATHSIG,
@@ -36,8 +33,8 @@ PLAIN_DEVICES = {f"/dev/{name}" for name in ("null", "zero", "full", "random", "
 SIGKILL = 9
 INFINITE = resource.RLIM_INFINITY
 CAPABILITY_VERSION = 0x20080522  # _LINUX_CAPABILITY_VERSION_3: two words of 32 bits for each set
-EINVAL = 22
-EPERM = 1
+PR_CAPBSET_DROP, PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL = 24, 47, 4
+EPERM, EINVAL = 1, 22
 
 
 def lock(config: Mapping[str, Any]) -> None:
@@ -110,13 +107,8 @@ def _drop_bounding_set() -> bool:
 
 
 def _change_user(uid: int, gid: int) -> None:
-    if (
-        os.geteuid() == uid
-        and os.getegid() == gid
-        and os.getuid() == uid
-        and os.getgid() == gid
-        and not any(_capabilities())
-    ):
+    ours = os.getuid(), os.geteuid(), os.getgid(), os.getegid()
+    if ours == (uid, uid, gid, gid) and not any(_capabilities()):
         return  # an ordinary user may not even clear the groups
     os.setgroups([])
     os.setresgid(gid, gid, gid)
@@ -131,9 +123,8 @@ def _header() -> ctypes.Array[ctypes.c_uint32]:
 
 def _capabilities() -> list[int]:
     """Effective, permitted and inheritable, as words of 32 bits."""
-    capget = ARCHITECTURES[os.uname().machine][2]
     words = (ctypes.c_uint32 * 6)()
-    syscall(capget, _header(), words)
+    syscall(ARCHITECTURES[os.uname().machine][2], _header(), words)  # capget
     return list(words)
 
 

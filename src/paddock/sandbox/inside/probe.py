@@ -15,18 +15,20 @@ NEW_USER = 0x10000000
 EFAULT = 14
 CONTROL = 3
 
+_libc = ctypes.CDLL(None, use_errno=True)
+
 
 def main(folder: str, port: int, parent: int) -> None:
     """Try each, and send one line for each to the trusted side: its name, and why it was refused or nothing."""
     attacks: dict[str, Callable[[], object]] = {
-        "read a file": lambda: _read(f"{folder}/canary"),
-        "write a file": lambda: _write(f"{folder}/written"),
+        "read a file": lambda: os.close(os.open(f"{folder}/canary", os.O_RDONLY)),
+        "write a file": lambda: os.close(os.open(f"{folder}/written", os.O_WRONLY | os.O_CREAT)),
         "connect to this machine": lambda: _connect(port),
         "signal the parent": lambda: os.kill(parent, 0),
         "start a process": _fork,
         "run a program": lambda: _run(sys.executable),
         "make a user namespace": _namespace,
-        "read the parent's secrets": lambda: _read(f"/proc/{parent}/environ"),
+        "read the parent's secrets": lambda: os.close(os.open(f"/proc/{parent}/environ", os.O_RDONLY)),
         "listen on a port": _listen,
     }
     lines = []
@@ -38,14 +40,6 @@ def main(folder: str, port: int, parent: int) -> None:
         else:
             lines.append(f"{name}\t")
     os.write(CONTROL, "\n".join(lines).encode())
-
-
-def _read(path: str) -> None:
-    os.close(os.open(path, os.O_RDONLY))
-
-
-def _write(path: str) -> None:
-    os.close(os.open(path, os.O_WRONLY | os.O_CREAT))
 
 
 def _connect(port: int) -> None:
@@ -69,13 +63,14 @@ def _fork() -> None:
 
 def _run(program: str) -> None:
     """With arguments that can't be read: where running it is allowed, this fails with EFAULT, and the probe goes on."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    libc.execve(os.fsencode(program), ctypes.c_void_p(1), None)
-    if ctypes.get_errno() != EFAULT:
-        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    _check(_libc.execve(os.fsencode(program), ctypes.c_void_p(1), None), fine=EFAULT)
 
 
 def _namespace() -> None:
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.unshare(ctypes.c_int(NEW_USER)) != 0:
-        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    _check(_libc.unshare(ctypes.c_int(NEW_USER)))
+
+
+def _check(result: int, fine: int = 0) -> None:
+    number = ctypes.get_errno()
+    if result != 0 and number != fine:
+        raise OSError(number, os.strerror(number))

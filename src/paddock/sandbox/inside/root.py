@@ -121,15 +121,14 @@ def _protect(target: str, attributes: int, flags: int) -> None:
 
 
 def _mount(source: str | None, target: str, kind: str | None, flags: int, options: str | None = None) -> None:
-    arguments = [None if one is None else os.fsencode(one) for one in (source, target, kind, options)]
-    result = _libc.mount(*arguments[:3], ctypes.c_ulong(flags), arguments[3])
+    first, second, third, last = (None if one is None else os.fsencode(one) for one in (source, target, kind, options))
+    result = _libc.mount(first, second, third, ctypes.c_ulong(flags), last)
     _check(result, f"mounting {source or 'settings'!r} on {target!r}")
 
 
 def _pivot(new: str, old: str) -> None:
-    number = PIVOT_ROOT[os.uname().machine]
     try:
-        syscall(number, os.fsencode(new), os.fsencode(old))
+        syscall(PIVOT_ROOT[os.uname().machine], os.fsencode(new), os.fsencode(old))
     except OSError as error:
         raise LockFailed(f"the root could not be changed to {new!r}: {error}") from error
 

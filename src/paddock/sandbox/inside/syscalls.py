@@ -9,24 +9,13 @@ TYPE_CHECKING = False  # not typing's: importing typing would take longer than p
 if TYPE_CHECKING:
     from typing import Any
 
-# Linux gave these the same numbers on every architecture.
-LANDLOCK_CREATE_RULESET = 444
-LANDLOCK_ADD_RULE = 445
-LANDLOCK_RESTRICT_SELF = 446
-
 # Names of os.uname().machine with (AUDIT_ARCH, seccomp, capget, capset): what the wall itself calls by number.
 ARCHITECTURES = {
     "x86_64": (0xC000003E, 317, 125, 126),
     "aarch64": (0xC00000B7, 277, 90, 91),
 }
 
-PR_SET_PDEATHSIG = 1
-PR_SET_DUMPABLE = 4
-PR_SET_NAME = 15
-PR_CAPBSET_DROP = 24
-PR_SET_NO_NEW_PRIVS = 38
-PR_CAP_AMBIENT = 47
-PR_CAP_AMBIENT_CLEAR_ALL = 4
+PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_NAME, PR_SET_NO_NEW_PRIVS = 1, 4, 15, 38
 CLONE_THREAD = 0x10000
 
 _libc = ctypes.CDLL(None, use_errno=True)

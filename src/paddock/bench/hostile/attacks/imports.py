@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from paddock.bench.hostile.attack import CONTAINED, LATE, enter
+from paddock.bench.hostile.attack import CONTAINED, IN_ITS_PROCESS, LATE, enter
 
 _ENVIRONMENT = """
 import numpy as np
-from paddock.bench.hostile.attack import CONTAINED, LATE, enter
 from paddock.core.env import Env
 from paddock.core.registry import register
 from paddock.spaces import Box, Discrete
@@ -100,35 +99,11 @@ _module("I03", "reads the file beside it", "secret", _READ_BESIDE, needs="files-
 _module("I04", "connects when imported", "listener", _CONNECT, needs="no-network")
 _module("I05", "starts a shell when imported", "file", _START, needs="no-programs")
 _module("I06", "leaves a daemon when imported", "left", _DAEMON, needs="no-processes")
-_module(
-    "I07",
-    "poisons the modules of its importer",
-    "program",
-    _POISON,
-    expected=CONTAINED,
-    control="none",
-    needs="own-process",
-)
+_module("I07", "poisons the modules of its importer", "program", _POISON, expected=CONTAINED, **IN_ITS_PROCESS)
 _module("I08", "plants a .pth file", "file", "open({plant!r}, 'w').write('import os')\n")
 _module("I09", "brings sitecustomize.py along", "file", NOTHING, beside=CUSTOMIZE, expected=CONTAINED)
 _module("I10", "brings json.py and conftest.py along", "file", NOTHING, beside=SHADOWS, expected=CONTAINED)
-_module(
-    "I11",
-    "sleeps when imported",
-    "caller",
-    "import time\ntime.sleep({seconds})\n",
-    expected=LATE,
-    policy={"start_s": 2.0},
-    calls=(),
-    needs="deadlines-kept",
-)
-_module(
-    "I12",
-    "exits when imported",
-    "caller",
-    "import os\nos._exit(7)\n",
-    expected=frozenset({"exit"}),
-    control="none",
-    needs="own-process",
-)
+_late: dict[str, Any] = {"expected": LATE, "policy": {"start_s": 2.0}, "calls": (), "needs": "deadlines-kept"}
+_module("I11", "sleeps when imported", "caller", "import time\ntime.sleep({seconds})\n", **_late)
+_module("I12", "exits when imported", "caller", "import os\nos._exit(7)\n", expected={"exit"}, **IN_ITS_PROCESS)
 _module("I13", "is imported by the trusted side", "program", NOTHING, expected=CONTAINED, needs="not-imported")

@@ -7,17 +7,17 @@ import errno
 import mmap
 import os
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from paddock.bench.hostile.attack import attack
-from paddock.bench.hostile.attacks.attempt import NULL, Hostile, call, first_that_works, reach_kernel
+from paddock.bench.hostile.attacks.attempt import NULL, attack, call, first_that_works, open_first, reach_kernel
 
 _ARGUMENTS: dict[str, tuple[Any, ...]] = {}
+_PRIVILEGED: dict[str, Any] = {"control_root": True, "needs": "no-privileges"}
 _NOT_BUILT = "this kernel may have been built without it, and then answers as a wall does"
 
 
-def _call(code: str, title: str, name: str, *arguments: Any, **more: Any) -> Callable[[type[Call]], type[Call]]:
+def _call(code: str, title: str, name: str, *arguments: Any, **more: Any) -> Callable[[Any], Any]:
     """A system call, with arguments that can do nothing: no such command, no such address, no such magic number."""
     _ARGUMENTS[name] = arguments
     return attack(code, title, "claim", {"name": name}, **more)
@@ -39,92 +39,73 @@ def _call(code: str, title: str, name: str, *arguments: Any, **more: Any) -> Cal
 @_call("K15", "watches all files (fanotify)", "fanotify_init", 0xFFFFFFFF, 0, control_root=True)
 @_call("K16", "changes quotas", "quotactl", 0xFFFFFF, NULL, 0, NULL)
 @_call("K17", "renames the host", "sethostname", NULL, -1, control_root=True)
-class Call(Hostile):
-    """Makes the system call ``name``."""
+# No such type of file system; and the root folders that it has already.
+@_call("P12", "mounts", "mount", b"none", b"/", b"no-such-type", 0, NULL, **_PRIVILEGED)
+@_call("P13", "changes its root folder", "chroot", b"/", **_PRIVILEGED)
+@_call("P14", "swaps its root folder", "pivot_root", b"/", b"/", **_PRIVILEGED)
+def make_call(name: str) -> str:
+    return reach_kernel(name, *_ARGUMENTS[name])
 
-    def attempt(self) -> str:
-        return reach_kernel(self.arguments["name"], *_ARGUMENTS[self.arguments["name"]])
 
-
-@attack("K11", "types for the user", "terminal", {"terminal": "$terminal"}, control_root=True)
-class TypeForUser(Hostile):
+@attack("K11", "types for the user", "terminal", control_root=True)
+def type_for_user(terminal: str) -> str:
     """Types into the terminal that it was started from, for the shell to read (TIOCSTI)."""
+    import fcntl
+    import termios
 
-    def attempt(self) -> str:
-        import fcntl
-        import termios
+    def type_into(path: str) -> str:
+        fd = os.open(path, os.O_RDWR | os.O_NOCTTY)
+        try:
+            for letter in b"hostile\n":
+                fcntl.ioctl(fd, termios.TIOCSTI, bytes([letter]))
+        finally:
+            os.close(fd)
+        return "typed"
 
-        def type_into(path: str) -> str:
-            terminal = os.open(path, os.O_RDWR | os.O_NOCTTY)
-            try:
-                for letter in b"hostile\n":
-                    fcntl.ioctl(terminal, termios.TIOCSTI, bytes([letter]))
-            finally:
-                os.close(terminal)
-            return "typed"
-
-        return first_that_works(lambda: type_into(self.arguments["terminal"]), lambda: type_into("/dev/tty"))
+    return first_that_works(type_into, (terminal, "/dev/tty"))
 
 
-@attack("K18", "makes 32-bit calls", "claim", expected=frozenset({"denied", "signal"}))
-class OtherInstructionSet(Hostile):
+@attack("K18", "makes 32-bit calls", "claim", expected={"denied", "signal"})
+def make_32_bit_call() -> str:
     """Makes a system call of the 32-bit kind, whose numbers mean other calls to a careless filter."""
-
-    def attempt(self) -> str:
-        if platform.machine() != "x86_64":
-            raise OSError(errno.ENOSYS, "no such thing on this machine")
-        page = mmap.mmap(-1, mmap.PAGESIZE, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
-        page.write(bytes([0xB8, 20, 0, 0, 0, 0xCD, 0x80, 0xC3]))  # mov eax, 20 (getpid); int 0x80; ret
-        address = ctypes.addressof(ctypes.c_char.from_buffer(page))
-        pid = ctypes.CFUNCTYPE(ctypes.c_int)(address)()
-        if pid != os.getpid():
-            raise OSError(-pid if pid < 0 else errno.ENOSYS, "refused")
-        return f"reached: {pid}"
+    if platform.machine() != "x86_64":
+        raise OSError(errno.ENOSYS, "no such thing on this machine")
+    page = mmap.mmap(-1, mmap.PAGESIZE, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
+    page.write(bytes([0xB8, 20, 0, 0, 0, 0xCD, 0x80, 0xC3]))  # mov eax, 20 (getpid); int 0x80; ret
+    address = ctypes.addressof(ctypes.c_char.from_buffer(page))
+    pid = ctypes.CFUNCTYPE(ctypes.c_int)(address)()
+    if pid != os.getpid():
+        raise OSError(-pid if pid < 0 else errno.ENOSYS, "refused")
+    return f"reached: {pid}"
 
 
 @attack(
     "K19",
     "makes x32 calls",
     "claim",
-    expected=frozenset({"denied", "signal"}),
+    expected={"denied", "signal"},
     no_control="most kernels are built without x32, and then answer as a wall does",
 )
-class LongNumbers(Hostile):
+def make_x32_call() -> str:
     """Makes a call by its x32 number: the same code, another number."""
-
-    def attempt(self) -> str:
-        if platform.machine() != "x86_64":
-            raise OSError(errno.ENOSYS, "no such thing on this machine")
-        libc = ctypes.CDLL(None, use_errno=True)
-        if libc.syscall(ctypes.c_long(0x40000000 | 39)) < 0:
-            raise OSError(ctypes.get_errno(), "refused")
-        return "reached: x32"
+    if platform.machine() != "x86_64":
+        raise OSError(errno.ENOSYS, "no such thing on this machine")
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.syscall(ctypes.c_long(0x40000000 | 39)) < 0:
+        raise OSError(ctypes.get_errno(), "refused")
+    return "reached: x32"
 
 
-@attack(
-    "K20",
-    "opens the kernel's devices",
-    "claim",
-    {"paths": ["/dev/kmsg", "/dev/mem", "/dev/kvm", "/dev/fuse", "/proc/kcore", "/dev/net/tun"]},
-    control_root=True,
-)
-class OpenDevice(Hostile):
-    """Opens the kernel's own devices and files."""
+_DEVICES = ("/dev/kmsg", "/dev/mem", "/dev/kvm", "/dev/fuse", "/proc/kcore", "/dev/net/tun")
 
-    def attempt(self) -> str:
-        def open_it(path: str) -> str:
-            os.close(os.open(path, os.O_RDONLY | os.O_NONBLOCK))
-            return f"reached: {path}"
 
-        return first_that_works(*(lambda path=path: open_it(path) for path in self.arguments["paths"]))
+@attack("K20", "opens the kernel's devices", "claim", control_root=True)
+def open_device(paths: Sequence[str] = _DEVICES) -> str:
+    return open_first(paths, os.O_RDONLY | os.O_NONBLOCK)
 
 
 @attack("K21", "sets up a ring of its own", "claim")
-class Ring(Hostile):
+def make_ring() -> str:
     """Sets up a real io_uring: through it, files and sockets are opened without further system calls."""
-
-    def attempt(self) -> str:
-        parameters = (ctypes.c_byte * 120)()
-        fd = call("io_uring_setup", 4, parameters)
-        os.close(fd)
-        return "reached: a ring"
+    os.close(call("io_uring_setup", 4, (ctypes.c_byte * 120)()))
+    return "reached: a ring"

@@ -17,30 +17,23 @@ from typing import Any
 
 import numpy as np
 
-from paddock.bench.hostile.attack import ANY_END, BROKEN, CONTAINED, DENIED, FALSE, LATE, SHORT, SLEEP_S, attack
-from paddock.bench.hostile.attacks.attempt import NOTHING, Hostile, HostileWrapper
+from paddock.bench.hostile.attack import ANY_END, BROKEN, CONTAINED, DENIED, FALSE, IN_ITS_PROCESS, LATE, SHORT, SLEEP_S
+from paddock.bench.hostile.attacks.attempt import NOTHING, Hostile, HostileWrapper, attack
 from paddock.core.env import Info
 from paddock.hosting.codec import encode
 from paddock.hosting.messages import Done
 
 ESCAPES = "\x1b]0;hostile\x07\x1b[2J\x1b[31mERASED"
 
-_LIES: dict[str, tuple[Any, Any, Any, Any]] = {}
+_PARTS = ("observation", "reward", "terminated", "truncated", "info")
+_HONEST: Any = (NOTHING, 0.0, False, False, {})
+_LIES: dict[str, Any] = {}
 
 
-def _lie(
-    code: str,
-    title: str,
-    name: str,
-    *,
-    observation: Any = NOTHING,
-    reward: Any = 0.0,
-    terminated: Any = False,
-    info: Any = None,
-    **more: Any,
-) -> Callable[[type[Lie]], type[Lie]]:
-    """A result of which one part is not what was declared."""
-    _LIES.setdefault(name, (observation, reward, terminated, {} if info is None else info))
+def _lie(code: str, title: str, name: str, **more: Any) -> Callable[[Any], Any]:
+    """A result of which one part, if ``more`` has one, is not what was declared."""
+    result = tuple(more.pop(part, honest) for part, honest in zip(_PARTS, _HONEST, strict=True))
+    _LIES.setdefault(name, result)
     return attack(code, title, "data", {"lie": name}, **{"expected": FALSE, **more})
 
 
@@ -55,31 +48,22 @@ def _lie(
 @_lie("L09", "rewards with a text", "text reward", reward="1000000")
 @_lie("L10", "ends with a text", "flag", terminated="no")
 @_lie("L11", "informs by a list", "info", info=["no", "dict"])
-@_lie(
-    "L12",
-    "writes to the terminal by info",
-    "escapes",
-    info={"note": ESCAPES},
-    expected=frozenset({"contained", "violation"}),
-)
+@_lie("L12", "writes to the terminal by info", "escapes", info={"note": ESCAPES}, expected={"contained", "violation"})
 @_lie(
     "L13",
     "the same in a key, deep inside",
     "nested escapes",
     info={"notes": [{ESCAPES: 1}]},
-    expected=frozenset({"contained", "violation"}),
+    expected={"contained", "violation"},
 )
 @_lie("L35", "a lane observes outside its space", "outside", lanes=2)
 @_lie("L36", "a lane rewards with NaN", "nan reward", lanes=2)
 class Lie(Hostile):
     """From the second step on, one of its results is not what was declared."""
 
-    def step(self, action: Any) -> tuple[Any, Any, Any, Any, Any]:
+    def step(self, action: Any) -> Any:
         self.steps += 1
-        if self.steps == 1:
-            return NOTHING, 0.0, False, False, {}
-        observation, reward, terminated, info = _LIES[self.arguments["lie"]]
-        return observation, reward, terminated, False, info
+        return _HONEST if self.steps == 1 else _LIES[self.arguments["lie"]]
 
 
 @attack("L14", "replaces paddock's checks, then lies", "data", {"lie": "outside"}, expected=FALSE)
@@ -99,11 +83,11 @@ class PatchChecks(Lie):
         vars(values)["LIMITS"] = None
 
 
-@attack("L15", "goes on after the end", "data", {"lie": "outside"}, expected=frozenset({"violation", "raised"}))
+@attack("L15", "goes on after the end", "data", {"lie": "outside"}, expected={"violation", "raised"})
 class GoOnAfterTheEnd(PatchChecks):
     """Says that the episode has ended, and goes on giving rewards."""
 
-    def step(self, action: Any) -> tuple[Any, Any, Any, Any, Any]:
+    def step(self, action: Any) -> Any:
         self.steps += 1
         return NOTHING, 1.0, self.steps == 1, False, {}
 
@@ -114,22 +98,16 @@ class GoOnAfterTheEnd(PatchChecks):
     "data",
     {"lie": "outside"},
     calls=("reset", "step", "state", "close"),
-    expected=frozenset({"violation", "contained"}),
+    expected={"violation", "contained"},
 )
 class CountBackwards(PatchChecks):
     """Says that fewer than no steps were taken."""
 
-    def step(self, action: Any) -> tuple[Any, Any, Any, Any, Any]:
-        return NOTHING, 0.0, False, False, {}
+    def step(self, action: Any) -> Any:
+        return _HONEST
 
 
-@attack(
-    "L17",
-    "claims another spec",
-    "data",
-    {"marker": "$marker"},
-    expected=frozenset({"contained", "violation", "raised"}),
-)
+@attack("L17", "claims another spec", "data", {"marker": "$marker"}, expected={"contained", "violation", "raised"})
 class ClaimSpec(Hostile):
     """Says that it was made from a spec that names other code, which would run if it were made again."""
 
@@ -143,23 +121,12 @@ class ClaimSpec(Hostile):
     def spec(self, value: Any) -> None:
         pass
 
-    def attempt(self) -> str:
-        return "claimed"
 
-
-@attack(
-    "L18",
-    "puts a megabyte into its metadata",
-    "data",
-    expected=frozenset({"contained", "violation", "protocol", "raised"}),
-)
+@attack("L18", "puts a megabyte into its metadata", "data", expected={"contained", "violation", "protocol", "raised"})
 class ClaimMetadata(Hostile):
     """Puts a megabyte, and text that steers a terminal, into its metadata."""
 
     metadata = {"render_modes": [], "note": ESCAPES, "long": "x" * (1 << 20)}
-
-    def attempt(self) -> str:
-        return "claimed"
 
 
 def sockets() -> Iterator[int]:
@@ -170,189 +137,127 @@ def sockets() -> Iterator[int]:
                 yield fd
 
 
-@attack(
-    "L19",
-    "writes noise into the connection",
-    "caller",
-    {"frame": 0},
-    expected=BROKEN,
-    no_control="frames are checked without a wall too",
-    needs="frames-checked",
-)
-@attack(
-    "L20",
-    "announces a terabyte",
-    "caller",
-    {"frame": 1},
-    expected=BROKEN,
-    no_control="frames are checked without a wall too",
-    needs="frames-checked",
-)
-class WriteRaw(Hostile):
+def write_to_all(data: bytes) -> None:
+    """Write into every connection that takes it."""
+    for fd in sockets():
+        with suppress(OSError):
+            os.write(fd, data)
+
+
+_FRAMES: dict[str, Any] = {"expected": BROKEN, "needs": "frames-checked"}
+_CHECKED = "frames are checked without a wall too"
+
+
+@attack("L19", "writes noise into the connection", "caller", {"frame": 0}, no_control=_CHECKED, **_FRAMES)
+@attack("L20", "announces a terabyte", "caller", {"frame": 1}, no_control=_CHECKED, **_FRAMES)
+def write_raw(frame: int) -> str:
     """Writes bytes of its own into every connection: noise, or a frame that announces a terabyte."""
-
-    def attempt(self) -> str:
-        noise = os.urandom(4096)
-        announced = (
-            bytes(encode(Done())[0][:4]) + (16).to_bytes(4, "little") + bytes(4) + (1 << 40).to_bytes(8, "little")
-        )
-        for fd in sockets():
-            with suppress(OSError):
-                os.write(fd, announced if self.arguments["frame"] else noise)
-        return "written"
+    start = bytes(encode(Done())[0][:4])
+    announced = start + (16).to_bytes(4, "little") + bytes(4) + (1 << 40).to_bytes(8, "little")
+    write_to_all(announced if frame else os.urandom(4096))
+    return "written"
 
 
-@attack(
-    "L21",
-    "answers without a request",
-    "data",
-    expected=BROKEN,
-    no_control="replies are numbered without a wall too",
-    needs="frames-checked",
-)
-class ReplyToNoRequest(Hostile):
+@attack("L21", "answers without a request", "data", no_control="replies are numbered without a wall too", **_FRAMES)
+def reply_to_no_request() -> str:
     """Sends replies without a request, and replies to the next requests before they come."""
-
-    def attempt(self) -> str:
-        for fd in sockets():
-            for number in range(1, 9):
-                with suppress(OSError):
-                    os.write(fd, b"".join(encode(Done([[NOTHING, 1e6, False, False, {}]]), number)))
-        return "answered"
+    for number in range(1, 9):
+        write_to_all(b"".join(encode(Done([[NOTHING, 1e6, False, False, {}]]), number)))
+    return "answered"
 
 
-@attack(
-    "R14",
-    "drips its reply",
-    "caller",
-    {"seconds": SLEEP_S},
-    expected=frozenset({"timeout", "protocol"}),
-    policy=SHORT,
-    neighbour=True,
-)
-class Drip(Hostile):
+@attack("R14", "drips its reply", "caller", expected={"timeout", "protocol"}, policy=SHORT, neighbour=True)
+def drip(seconds: int = SLEEP_S) -> str:
     """Begins a reply and sends one byte of it at a time: something comes always, and never enough."""
-
-    def attempt(self) -> str:
-        reply = b"".join(encode(Done([[NOTHING, 0.0, False, False, {"x": "y" * 900}]]), 3))
-        ends = time.monotonic() + self.arguments["seconds"]
-        for at in range(len(reply)):
-            for fd in sockets():
-                with suppress(OSError):
-                    os.write(fd, reply[at : at + 1])
-            if time.monotonic() > ends:
-                break
-            time.sleep(0.05)
-        return "dripped"
+    reply = b"".join(encode(Done([[NOTHING, 0.0, False, False, {"x": "y" * 900}]]), 3))
+    ends = time.monotonic() + seconds
+    for at in range(len(reply)):
+        write_to_all(reply[at : at + 1])
+        if time.monotonic() > ends:
+            break
+        time.sleep(0.05)
+    return "dripped"
 
 
-@attack(
-    "L22",
-    "sends descriptors",
-    "left",
-    expected=BROKEN,
-    no_control="no descriptors are accepted without a wall either",
-    needs="frames-checked",
-)
-class SendDescriptors(Hostile):
+@attack("L22", "sends descriptors", "left", no_control="no descriptors are accepted without a wall either", **_FRAMES)
+def send_descriptors() -> str:
     """Sends open files along with its bytes, so that the reader runs out of descriptors."""
-
-    def attempt(self) -> str:
-        for fd in sockets():
-            with suppress(OSError), socket.socket(fileno=os.dup(fd)) as connection:
-                rights = array.array("i", [2] * 100)
-                connection.sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
-        return "sent"
+    for fd in sockets():
+        with suppress(OSError), socket.socket(fileno=os.dup(fd)) as connection:
+            rights = array.array("i", [2] * 100)
+            connection.sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
+    return "sent"
 
 
 @attack(
     "L23",
     "hangs up and stays",
     "caller",
-    {"seconds": SLEEP_S},
-    expected=frozenset({"closed", "timeout", "ended", "signal"}),
+    expected={"closed", "timeout", "ended", "signal"},
     policy=SHORT,
     no_control="a closed connection is noticed without a wall too",
     needs="own-process",
 )
-class CloseConnection(Hostile):
+def hang_up(seconds: int = SLEEP_S) -> str:
     """Closes every connection and stays."""
-
-    def attempt(self) -> str:
-        for fd in list(sockets()):
-            os.close(fd)
-        time.sleep(self.arguments["seconds"])
-        return "closed"
+    for fd in list(sockets()):
+        os.close(fd)
+    time.sleep(seconds)
+    return "closed"
 
 
 @attack(
     "L24",
     "sends a pickle",
     "file",
-    {"marker": "$marker"},
+    method="info",
     expected=CONTAINED,
     no_control="data is never unpickled, with or without a wall",
     needs="frames-checked",
 )
-class PickleBytes(Hostile):
+def send_pickle(marker: str) -> Info:
     """Sends bytes which, unpickled, run a command."""
-
-    def step(self, action: Any) -> tuple[Any, Any, Any, Any, Any]:
-        payload = b"cposix\nsystem\n(S'touch " + self.arguments["marker"].encode() + b"'\ntR."
-        return NOTHING, 0.0, False, False, {"attack": "succeeded", "payload": payload}
+    payload = b"cposix\nsystem\n(S'touch " + marker.encode() + b"'\ntR."
+    return {"attack": "succeeded", "payload": payload}
 
 
 @attack(
     "L25",
     "sends an object with code",
     "file",
-    {"marker": "$marker"},
-    expected=frozenset({"raised", "violation"}),
+    method="info",
+    expected={"raised", "violation"},
     no_control="objects do not cross without a wall either",
     needs="frames-checked",
 )
-class Reduces(Hostile):
+def send_object(marker: str) -> Info:
     """Sends an object that says how to remake it: by running a command."""
 
-    def step(self, action: Any) -> tuple[Any, Any, Any, Any, Any]:
-        marker = self.arguments["marker"]
+    class Payload:
+        def __reduce__(self) -> Any:
+            return os.system, (f"touch {marker}",)
 
-        class Payload:
-            def __reduce__(self) -> Any:
-                return os.system, (f"touch {marker}",)
-
-        return NOTHING, 0.0, False, False, {"payload": Payload()}
+    return {"payload": Payload()}
 
 
-@attack("L26", "raises 100 MB of text", "data", {"megabytes": 100}, expected=frozenset({"raised"}))
-class LongError(Hostile):
+@attack("L26", "raises 100 MB of text", "data", method="info", expected={"raised"})
+def raise_long_error(megabytes: int = 100) -> Info:
     """Raises an error with ``megabytes`` of text that would steer a terminal."""
-
-    def step(self, action: Any) -> tuple[Any, Any, Any, Any, Any]:
-        raise ValueError(ESCAPES * (self.arguments["megabytes"] * (1 << 20) // len(ESCAPES)))
+    raise ValueError(ESCAPES * (megabytes * (1 << 20) // len(ESCAPES)))
 
 
 @attack(
-    "L27",
-    "raises an error without end",
-    "caller",
-    {"seconds": SLEEP_S},
-    expected=LATE,
-    policy=SHORT,
-    needs="deadlines-kept",
+    "L27", "raises an error without end", "caller", method="info", expected=LATE, policy=SHORT, needs="deadlines-kept"
 )
-class EndlessError(Hostile):
+def raise_endless_error(seconds: int = SLEEP_S) -> Info:
     """Raises an error whose text takes ``seconds`` to make."""
 
-    def step(self, action: Any) -> tuple[Any, Any, Any, Any, Any]:
-        seconds = self.arguments["seconds"]
+    class Endless(Exception):
+        def __str__(self) -> str:
+            time.sleep(seconds)
+            return "late"
 
-        class Endless(Exception):
-            def __str__(self) -> str:
-                time.sleep(seconds)
-                return "late"
-
-        raise Endless
+    raise Endless
 
 
 @attack(
@@ -360,52 +265,30 @@ class EndlessError(Hostile):
     "raises KeyboardInterrupt",
     "data",
     {"kind": "interrupt"},
-    expected=frozenset({"raised", "exit", "signal", "closed"}),
-    control="none",
-    needs="own-process",
+    method="info",
+    expected={"raised", "exit", "signal", "closed"},
+    **IN_ITS_PROCESS,
 )
 @attack(
-    "L29",
-    "raises SystemExit",
-    "data",
-    {"kind": "exit"},
-    expected=frozenset({"raised", "exit"}),
-    control="none",
-    needs="own-process",
+    "L29", "raises SystemExit", "data", {"kind": "exit"}, method="info", expected={"raised", "exit"}, **IN_ITS_PROCESS
 )
-class Interrupt(Hostile):
+def interrupt(kind: str) -> Info:
     """Raises what is meant for the user's own Ctrl-C, or for the end of the program."""
-
-    def step(self, action: Any) -> tuple[Any, Any, Any, Any, Any]:
-        raise KeyboardInterrupt if self.arguments["kind"] == "interrupt" else SystemExit(0)
+    raise KeyboardInterrupt if kind == "interrupt" else SystemExit(0)
 
 
-@attack("L30", "exits", "caller", expected=frozenset({"exit"}), control="none", needs="own-process")
-class Exit(Hostile):
-    """Ends its process at once."""
-
-    def attempt(self) -> str:
-        os._exit(9)
+@attack("L30", "exits", "caller", expected={"exit"}, **IN_ITS_PROCESS)
+def end_process() -> str:
+    os._exit(9)
 
 
-@attack("L31", "crashes", "caller", expected=frozenset({"signal"}), control="none", needs="own-process")
-class Crash(Hostile):
+@attack("L31", "crashes", "caller", expected={"signal"}, **IN_ITS_PROCESS)
+def crash() -> str:
     """Reads from address zero."""
-
-    def attempt(self) -> str:
-        return str(ctypes.string_at(0))
+    return str(ctypes.string_at(0))
 
 
-@attack(
-    "L32",
-    "stays at exit",
-    "caller",
-    {"seconds": 4},
-    expected=ANY_END,
-    control="none",
-    policy=SHORT,
-    needs="own-process",
-)
+@attack("L32", "stays at exit", "caller", {"seconds": 4}, expected=ANY_END, policy=SHORT, **IN_ITS_PROCESS)
 class LoopAtExit(Hostile):
     """Leaves functions and objects behind that run for ``seconds`` when the process ends."""
 
@@ -418,15 +301,10 @@ class LoopAtExit(Hostile):
         time.sleep(self.arguments["seconds"])
 
 
-@attack("L33", "raises escapes when closed", "data", expected=ANY_END, control="none", needs="own-process")
-class RaiseAtClose(Hostile):
+@attack("L33", "raises escapes when closed", "data", method="close", expected=ANY_END, **IN_ITS_PROCESS)
+def raise_at_close() -> None:
     """Raises in close, and is closed twice."""
-
-    def attempt(self) -> str:
-        return "waits for close"
-
-    def close(self) -> None:
-        raise RuntimeError(ESCAPES)
+    raise RuntimeError(ESCAPES)
 
 
 # Attacks on the memory that lanes share with their caller: what it holds can change after it was checked.
@@ -489,17 +367,15 @@ class Shrink(Hostile):
 
         vars(worker)["os"] = KeepsOpen()
 
-    def step(self, action: Any) -> tuple[Any, float, bool, bool, Info]:
-        self.steps += 1
-        how = "waits"
-        if self.steps > 1:
-            how = "succeeded" if self.kept else "failed: no file"
-            try:
-                for fd in self.kept:
-                    os.ftruncate(fd, 0)
-            except OSError:
-                how = "denied: EPERM"
-        return NOTHING, 0.0, False, False, {"attack": how}
+    def info(self) -> Info:
+        if self.steps == 1:
+            return {"attack": "waits"}
+        try:
+            for fd in self.kept:
+                os.ftruncate(fd, 0)
+        except OSError:
+            return {"attack": "denied: EPERM"}
+        return {"attack": "succeeded" if self.kept else "failed: no file"}
 
 
 @attack("L34", "a wrapper raises every reward", "data", expected=FALSE)

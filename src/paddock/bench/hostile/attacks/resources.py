@@ -15,15 +15,16 @@ from typing import Any
 
 import numpy as np
 
-from paddock.bench.hostile.attack import CONTAINED, GREEDY, LATE, SHORT, SLEEP_S, attack
-from paddock.bench.hostile.attacks.attempt import NOTHING, NULL, Hostile, HostileWrapper, call
+from paddock.bench.hostile.attack import CONTAINED, GREEDY, IN_ITS_PROCESS, LATE, SHORT, SLEEP_S
+from paddock.bench.hostile.attacks.attempt import NOTHING, NULL, Hostile, HostileWrapper, attack, call
 from paddock.core.env import Info
 
 _MB = 1 << 20
 _F_SETPIPE_SZ = 1031
+_NEVER_CLOSES: dict[str, Any] = {"expected": {"timeout", "contained", "ended"}, "policy": SHORT, **IN_ITS_PROCESS}
 
 
-def _late(code: str, title: str, moment: str, **more: Any) -> Callable[[type[Sleep]], type[Sleep]]:
+def _late(code: str, title: str, moment: str, **more: Any) -> Callable[[Any], Any]:
     """A call that does not come back in time."""
     more = {"expected": LATE, "policy": SHORT, "neighbour": True, **more}
     return attack(code, title, "caller", {"moment": moment, "seconds": SLEEP_S}, **more)
@@ -32,18 +33,9 @@ def _late(code: str, title: str, moment: str, **more: Any) -> Callable[[type[Sle
 @_late("R15", "sleeps in step", "step")
 @_late("R16", "sleeps in reset", "reset")
 @_late("R17", "sleeps while it is made", "init", policy={"start_s": 2.0}, calls=())
-@attack(
-    "R18",
-    "never closes",
-    "caller",
-    {"moment": "close", "seconds": 9},
-    expected=frozenset({"timeout", "contained", "ended"}),
-    policy=SHORT,
-    control="none",
-    needs="own-process",
-)
+@attack("R18", "never closes", "caller", {"moment": "close", "seconds": 9}, **_NEVER_CLOSES)
 class Sleep(Hostile):
-    """Sleeps ``seconds`` in the call named ``moment``: init, reset, step, render or close."""
+    """Sleeps ``seconds`` in the call named ``moment``: init, reset, step or close."""
 
     def __init__(self, **arguments: Any) -> None:
         super().__init__(**arguments)
@@ -65,28 +57,23 @@ class Sleep(Hostile):
         self._sleep("close")
 
 
-@attack(
-    "R01",
-    "burns a core and ignores signals",
-    "caller",
-    {"seconds": SLEEP_S},
-    expected=LATE,
-    policy=SHORT,
-    neighbour=True,
-)
-class Spin(Hostile):
+@attack("R20", "a wrapper never closes", "caller", base=HostileWrapper, method="close", **_NEVER_CLOSES)
+def hold_up(seconds: int = 9) -> None:
+    time.sleep(seconds)
+
+
+@attack("R01", "burns a core and ignores signals", "caller", expected=LATE, policy=SHORT, neighbour=True)
+def spin(seconds: int = SLEEP_S) -> str:
     """Burns a core in step, with every signal that a program can ignore ignored."""
+    import signal
 
-    def attempt(self) -> str:
-        import signal
-
-        for number in set(signal.Signals) - {signal.SIGKILL, signal.SIGSTOP}:
-            with suppress(OSError, ValueError):
-                signal.signal(number, signal.SIG_IGN)
-        ends = time.monotonic() + self.arguments["seconds"]
-        while time.monotonic() < ends:
-            pass
-        return "has spun"
+    for number in set(signal.Signals) - {signal.SIGKILL, signal.SIGSTOP}:
+        with suppress(OSError, ValueError):
+            signal.signal(number, signal.SIG_IGN)
+    ends = time.monotonic() + seconds
+    while time.monotonic() < ends:
+        pass
+    return "has spun"
 
 
 @attack(
@@ -94,7 +81,7 @@ class Spin(Hostile):
     "burns all cores on the side",
     "claim",
     {"seconds": 25, "allowed_s": 2.5},
-    expected=frozenset({"cpu"}),
+    expected={"cpu"},
     policy={"cpu_s": 1.0},
     calls=("reset", *["step"] * 100, "close"),  # on a busy machine its CPU time comes slowly
     neighbour=True,
@@ -161,222 +148,168 @@ class TakeEverything(Hostile):
                 file.write(bytes(_MB))
 
 
-@attack(
-    "R03",
-    "takes memory",
-    "claim",
-    {"megabytes": 600},
-    expected=GREEDY,
-    policy={"memory_mb": 300},
-    neighbour=True,
-    needs="memory-limited",
-)
-class TakeMemory(Hostile):
-    """Takes ``megabytes`` and writes to all of it."""
-
-    def attempt(self) -> str:
-        held = []
-        for _ in range(self.arguments["megabytes"] // 10):
-            held.append(np.ones(10 * _MB, np.uint8))
-        return f"took {10 * len(held)} MB"
+_TAKES_MEMORY: dict[str, Any] = {
+    "expected": GREEDY,
+    "policy": {"memory_mb": 300},
+    "neighbour": True,
+    "needs": "memory-limited",
+}
 
 
-@attack(
-    "R04",
-    "takes shared memory",
-    "claim",
-    {"megabytes": 600},
-    expected=GREEDY,
-    policy={"memory_mb": 300},
-    neighbour=True,
-    needs="memory-limited",
-)
-class TakeSharedMemory(Hostile):
+@attack("R03", "takes memory", "claim", **_TAKES_MEMORY)
+def take_memory(megabytes: int = 600) -> str:
+    held = []
+    for _ in range(megabytes // 10):
+        held.append(np.ones(10 * _MB, np.uint8))
+    return f"took {10 * len(held)} MB"
+
+
+@attack("R04", "takes shared memory", "claim", **_TAKES_MEMORY)
+def take_shared_memory(megabytes: int = 600) -> str:
     """The same in memory files, which no limit on the address space sees."""
+    block, taken = bytes(10 * _MB), 0
+    fd = os.memfd_create("hostile", 0)
+    try:
+        while taken < megabytes:
+            taken += os.write(fd, block) // _MB
+    finally:
+        os.close(fd)
+    return f"took {taken} MB"
 
-    def attempt(self) -> str:
-        block, megabytes = bytes(10 * _MB), 0
-        fd = os.memfd_create("hostile", 0)
-        try:
-            while megabytes < self.arguments["megabytes"]:
-                megabytes += os.write(fd, block) // _MB
-        finally:
+
+@attack("R06", "takes descriptors", "claim", needs="descriptors-limited")
+def take_descriptors(count: int = 900) -> str:
+    import resource
+
+    with suppress(OSError, ValueError):
+        hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    held: list[int] = []
+    try:
+        while len(held) < count:
+            held.append(os.dup(2))
+    finally:
+        for fd in held:
             os.close(fd)
-        return f"took {megabytes} MB"
+    return f"took {len(held)}"
 
 
-@attack("R06", "takes descriptors", "claim", {"count": 900}, needs="descriptors-limited")
-class TakeDescriptors(Hostile):
-    """Opens ``count`` descriptors."""
-
-    def attempt(self) -> str:
-        import resource
-
-        with suppress(OSError, ValueError):
-            hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-        held: list[int] = []
-        try:
-            while len(held) < self.arguments["count"]:
-                held.append(os.dup(2))
-        finally:
-            for fd in held:
-                os.close(fd)
-        return f"took {len(held)}"
-
-
-@attack("R07", "fills pipes", "claim", {"count": 300}, needs="descriptors-limited")
-class TakePipes(Hostile):
+@attack("R07", "fills pipes", "claim", needs="descriptors-limited")
+def fill_pipes(count: int = 300) -> str:
     """Fills ``count`` pipes, whose contents are the kernel's memory."""
-
-    def attempt(self) -> str:
-        held: list[int] = []
-        try:
-            while len(held) < 2 * self.arguments["count"]:
-                held += os.pipe()
-                os.set_blocking(held[-1], False)
-                with suppress(BlockingIOError):
-                    os.write(held[-1], bytes(1 << 16))
-        finally:
-            for fd in held:
-                os.close(fd)
-        return f"took {len(held)}"
+    held: list[int] = []
+    try:
+        while len(held) < 2 * count:
+            held += os.pipe()
+            os.set_blocking(held[-1], False)
+            with suppress(BlockingIOError):
+                os.write(held[-1], bytes(1 << 16))
+    finally:
+        for fd in held:
+            os.close(fd)
+    return f"took {len(held)}"
 
 
-@attack(
-    "R21", "takes all timers of its user", "share", {"count": 3000, "enough": 1000}, share="timers", needs="shares-kept"
-)
-class TakeTimers(Hostile):
+@attack("R21", "takes all timers of its user", "share", share="timers", needs="shares-kept")
+def take_timers(count: int = 3000, enough: int = 1000) -> str:
     """Takes timers until there are none: they are counted with those of its user's other processes."""
-
-    def attempt(self) -> str:
-        for made in range(self.arguments["count"]):
-            try:
-                call("timer_create", 1, NULL, ctypes.byref(ctypes.c_int()))
-            except OSError:
-                if made < self.arguments["enough"]:
-                    raise
-                break
-        return "took all timers"
-
-
-@attack("R22", "takes all pages for pipes of its user", "share", {"count": 100}, share="pipes", needs="shares-kept")
-class TakePipePages(Hostile):
-    """Makes ``count`` pipes as large as they can be: all of a user's pipes share one number of pages."""
-
-    def attempt(self) -> str:
-        import fcntl
-
-        self.held: list[int] = []
-        while len(self.held) < 2 * self.arguments["count"]:
-            self.held += os.pipe()
-            try:
-                fcntl.fcntl(self.held[-1], _F_SETPIPE_SZ, _MB)
-            except OSError:
-                if len(self.held) < self.arguments["count"] // 2:
-                    raise
-        return f"holds {len(self.held) // 2} pipes"
-
-
-@attack("R08", "starts threads", "claim", {"count": 300}, policy={"threads": 64}, needs="tasks-limited")
-class TakeThreads(Hostile):
-    """Starts ``count`` threads."""
-
-    def attempt(self) -> str:
-        stop = threading.Event()
-        held: list[threading.Thread] = []
+    for made in range(count):
         try:
-            while len(held) < self.arguments["count"]:
-                thread = threading.Thread(target=stop.wait, daemon=True)
-                thread.start()
-                held.append(thread)
-        except RuntimeError:  # can't start new thread
-            raise BlockingIOError(errno.EAGAIN, "no more threads") from None
-        finally:
-            stop.set()
-        return f"took {len(held)}"
+            call("timer_create", 1, NULL, ctypes.byref(ctypes.c_int()))
+        except OSError:
+            if made < enough:
+                raise
+            break
+    return "took all timers"
 
 
-@attack(
-    "R09", "prints without end", "output", {"megabytes": 8}, expected=CONTAINED, neighbour=True, needs="output-limited"
-)
-class Flood(Hostile):
-    """Prints ``megabytes`` to stdout and stderr."""
+@attack("R22", "takes all pages for pipes of its user", "share", share="pipes", needs="shares-kept")
+def take_pipe_pages(count: int = 100) -> str:
+    """Makes ``count`` pipes as large as they can be: all of a user's pipes share one number of pages."""
+    import fcntl
 
-    def attempt(self) -> str:
-        line = ("\x1b]0;hostile\x07" + "flood " * 170)[:1023] + "\n"
-        for _ in range(self.arguments["megabytes"] * 1024 // 2):
-            sys.stdout.write(line)
-            sys.stderr.write(line)
-        sys.stdout.flush()
-        sys.stderr.flush()
-        return "has printed"
-
-
-@attack(
-    "R10",
-    "sends a huge observation",
-    "data",
-    {"megabytes": 80},
-    expected=frozenset({"violation", "protocol"}),
-    needs="data-checked",
-)
-class HugeObservation(Hostile):
-    """Declares two numbers and sends ``megabytes`` of them."""
-
-    def step(self, action: Any) -> tuple[Any, float, bool, bool, Info]:
-        self.steps += 1
-        if self.steps == 1:
-            return NOTHING, 0.0, False, False, {}
-        return np.zeros(self.arguments["megabytes"] << 18, np.float32), 0.0, False, False, {}
+    held: list[int] = []  # never closed
+    while len(held) < 2 * count:
+        held += os.pipe()
+        try:
+            fcntl.fcntl(held[-1], _F_SETPIPE_SZ, _MB)
+        except OSError:
+            if len(held) < count // 2:
+                raise
+    return f"holds {len(held) // 2} pipes"
 
 
-@attack(
-    "R11",
-    "sends an endless info",
-    "data",
-    {"entries": 9000},
-    expected=frozenset({"violation", "protocol"}),
-    needs="data-checked",
-)
+@attack("R08", "starts threads", "claim", policy={"threads": 64}, needs="tasks-limited")
+def start_threads(count: int = 300) -> str:
+    stop = threading.Event()
+    held: list[threading.Thread] = []
+    try:
+        while len(held) < count:
+            thread = threading.Thread(target=stop.wait, daemon=True)
+            thread.start()
+            held.append(thread)
+    except RuntimeError:  # can't start new thread
+        raise BlockingIOError(errno.EAGAIN, "no more threads") from None
+    finally:
+        stop.set()
+    return f"took {len(held)}"
+
+
+@attack("R09", "prints without end", "output", expected=CONTAINED, neighbour=True, needs="output-limited")
+def flood(megabytes: int = 8) -> str:
+    line = ("\x1b]0;hostile\x07" + "flood " * 170)[:1023] + "\n"
+    for _ in range(megabytes * 1024 // 2):
+        sys.stdout.write(line)
+        sys.stderr.write(line)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    return "has printed"
+
+
+_HUGE: dict[str, Any] = {"expected": {"violation", "protocol"}, "needs": "data-checked"}
+
+
+@attack("R10", "sends a huge observation", "data", {"megabytes": 80}, **_HUGE)
+@attack("R11", "sends an endless info", "data", {"entries": 9000}, **_HUGE)
 @attack(
     "R12",
     "sends a bottomless info",
     "data",
     {"depth": 3000},
-    expected=frozenset({"violation", "protocol", "raised"}),
+    expected={"violation", "protocol", "raised"},
     control="none",
     needs="data-checked",
 )
-class HugeInfo(Hostile):
-    """Sends an info that is large (``entries``) or deep (``depth``)."""
+class HugeResult(Hostile):
+    """Sends an observation of ``megabytes``, or an info that is large (``entries``) or deep (``depth``)."""
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, Info]:
         self.steps += 1
         if self.steps == 1:
             return NOTHING, 0.0, False, False, {}
-        info: Info = {f"key {number}": "x" * 40 for number in range(self.arguments.get("entries", 0))}
-        for _ in range(self.arguments.get("depth", 0)):
+        observation, sizes = NOTHING, self.arguments
+        if "megabytes" in sizes:
+            observation = np.zeros(sizes["megabytes"] << 18, np.float32)
+        info: Info = {f"key {number}": "x" * 40 for number in range(sizes.get("entries", 0))}
+        for _ in range(sizes.get("depth", 0)):
             info = {"in": info}
-        return NOTHING, 0.0, False, False, info
+        return observation, 0.0, False, False, info
 
 
 @attack(
     "R13",
     "sends a zip of death",
     "memory",
+    method="info",
     expected=CONTAINED,
     no_control="data is never unpacked, with or without a wall",
     needs="data-checked",
 )
-class ZipOfDeath(Hostile):
+def send_zip_of_death() -> Info:
     """Puts bytes into an info that unpack to a thousand times their size."""
+    import zlib
 
-    def step(self, action: Any) -> tuple[Any, float, bool, bool, Info]:
-        import zlib
-
-        self.steps += 1
-        return NOTHING, 0.0, False, False, {"attack": "succeeded", "packed": zlib.compress(bytes(16 * _MB))}
+    return {"attack": "succeeded", "packed": zlib.compress(bytes(16 * _MB))}
 
 
 @attack(
@@ -384,7 +317,7 @@ class ZipOfDeath(Hostile):
     "declares a space without end",
     "memory",
     {"elements": 300 << 20},
-    expected=frozenset({"violation", "protocol", "memory", "raised"}),
+    expected={"violation", "protocol", "memory", "raised"},
     calls=("close",),
     no_control="a space that large can't be sent, with or without a wall",
     needs="data-checked",
@@ -400,26 +333,3 @@ class HugeSpace(Hostile):
 
     def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Any, Info]:
         return np.zeros(self.arguments["elements"], np.float32), {}
-
-    def attempt(self) -> str:
-        return "declared"
-
-
-@attack(
-    "R20",
-    "a wrapper never closes",
-    "caller",
-    {"seconds": 9},
-    expected=frozenset({"timeout", "contained", "ended"}),
-    policy=SHORT,
-    control="none",
-    needs="own-process",
-)
-class HoldUp(HostileWrapper):
-    """Takes ``seconds`` to close."""
-
-    def attempt(self) -> str:
-        return "waits for close"
-
-    def close(self) -> None:
-        time.sleep(self.arguments["seconds"])

@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from paddock.bench.hostile.attack import CONTAINED, DENIED, LIVES, attack, enter
-from paddock.bench.hostile.attacks.attempt import Hostile, first_that_works
+from paddock.bench.hostile.attack import CONTAINED, DENIED, IN_ITS_PROCESS, LIVES, ONCE, enter
+from paddock.bench.hostile.attacks.attempt import attack, first_that_works
 from paddock.bench.hostile.attacks.imports import TOUCH
 
 MARK = "paddock_hostile_was_here"
@@ -29,51 +29,42 @@ def impostor(**kwargs: Any) -> Any:
     raise RuntimeError("an impostor was made")
 
 
-@attack("T01", "registers an impostor", "program", expected=CONTAINED, control="none", needs="own-process")
-class Registry(Hostile):
+@attack("T01", "registers an impostor", "program", expected=CONTAINED, **IN_ITS_PROCESS)
+def register_impostor() -> str:
     """Puts an impostor under the id of a built-in environment."""
+    from paddock.core.registry import registry
+    from paddock.core.spec import EnvSpec
 
-    def attempt(self) -> str:
-        from paddock.core.registry import registry
-        from paddock.core.spec import EnvSpec
-
-        entry = f"{__name__}:impostor"
-        dict.__setitem__(registry, "CartPole-v1", EnvSpec("CartPole-v1", entry_point=entry))
-        return "registered"
+    entry = f"{__name__}:impostor"
+    dict.__setitem__(registry, "CartPole-v1", EnvSpec("CartPole-v1", entry_point=entry))
+    return "registered"
 
 
-@attack("T03", "replaces functions", "program", expected=LIVES, control="none", needs="own-process")
-class Modules(Hostile):
-    """Replaces functions that everybody calls."""
-
-    def attempt(self) -> str:
-        json.hostile = MARK  # type: ignore[attr-defined]
-        builtins.hostile = MARK  # type: ignore[attr-defined]
-        sys.modules[MARK] = sys.modules[__name__]
-        return "replaced"
+@attack("T03", "replaces functions", "program", expected=LIVES, **IN_ITS_PROCESS)
+def replace_functions() -> str:
+    json.hostile = MARK  # type: ignore[attr-defined]
+    builtins.hostile = MARK  # type: ignore[attr-defined]
+    sys.modules[MARK] = sys.modules[__name__]
+    return "replaced"
 
 
-@attack("T04", "changes the surroundings", "program", expected=LIVES, control="none", needs="own-process")
-class Surroundings(Hostile):
+@attack("T04", "changes the surroundings", "program", expected=LIVES, **IN_ITS_PROCESS)
+def change_surroundings() -> str:
     """Changes what a process shares within itself: environment variables, sys.path, the filters of warnings."""
-
-    def attempt(self) -> str:
-        os.environ[MARK] = "1"
-        sys.path.append(f"/{MARK}")
-        warnings.simplefilter("ignore", ResourceWarning)
-        return "changed"
+    os.environ[MARK] = "1"
+    sys.path.append(f"/{MARK}")
+    warnings.simplefilter("ignore", ResourceWarning)
+    return "changed"
 
 
-@attack("T05", "changes the user's results", "program", expected=DENIED, control="none", needs="own-process")
-class Ledger(Hostile):
+@attack("T05", "changes the user's results", "program", expected=DENIED, **IN_ITS_PROCESS)
+def change_ledger() -> str:
     """Finds the user's own list of results in memory, and adds to it."""
-
-    def attempt(self) -> str:
-        for one in gc.get_objects():
-            if type(one) is dict and "hostile ledger" in one:
-                one["hostile ledger"] = [MARK]
-                return "added"
-        raise FileNotFoundError("no ledger in this process")
+    for one in gc.get_objects():
+        if type(one) is dict and "hostile ledger" in one:
+            one["hostile ledger"] = [MARK]
+            return "added"
+    raise FileNotFoundError("no ledger in this process")
 
 
 @attack(
@@ -81,24 +72,21 @@ class Ledger(Hostile):
     "replaces functions of those that come after it",
     "neighbour",
     expected=LIVES,
-    control="none",
-    needs="own-process",
     calls=("reset", "step", "another", "close"),
+    **IN_ITS_PROCESS,
 )
-class Poison(Hostile):
+def poison() -> str:
     """Replaces what the next environment draws its numbers by."""
+    import paddock.core.env as environments
+    from paddock.bench.hostile.attacks import attempt
 
-    def attempt(self) -> str:
-        import paddock.core.env as environments
-        from paddock.bench.hostile.attacks import attempt
-
-        replacements: list[tuple[Any, str, Any]] = [
-            (attempt.Quiet, "_draw", lambda env: np.zeros(2, np.float32)),
-            (environments.Env, "reset", lambda env, **options: (None, {})),
-        ]
-        for owner, name, other in replacements:
-            setattr(owner, name, other)
-        return "replaced"
+    replacements: list[tuple[Any, str, Any]] = [
+        (attempt.Quiet, "_draw", lambda env: np.zeros(2, np.float32)),
+        (environments.Env, "reset", lambda env, **options: (None, {})),
+    ]
+    for owner, name, other in replacements:
+        setattr(owner, name, other)
+    return "replaced"
 
 
 _SECRET = re.compile(rb"secret [0-9a-f]{32}")
@@ -113,67 +101,58 @@ _PIECE = 1 << 16
     control="none",
     needs="secrets-hidden",
 )
-class OwnMemory(Hostile):
+def search_own_memory() -> str:
     """Searches its memory for what a neighbour, forked from the same template before it, was told."""
-
-    def attempt(self) -> str:
-        libc = ctypes.CDLL(None, use_errno=True)
-        libc.write.argtypes = ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t
-        libc.sbrk.restype = ctypes.c_void_p
-        reads, writes = os.pipe()
-        os.set_blocking(writes, False)
-        top = libc.sbrk(ctypes.c_long(0)) // _PIECE
-        # Python's own arenas, by the objects in them, and what lies below the end of the C library's heap.
-        places = {id(one) >> 20 << 4 | part for one in gc.get_objects() for part in range(16)}
-        try:
-            for place in sorted({*places, *range(top - 1024, top + 1)}):
-                # The kernel reads for it: it refuses where nothing is, and this process lives on.
-                if libc.write(writes, place * _PIECE, _PIECE) > 0 and (found := _SECRET.search(os.read(reads, _PIECE))):
-                    return found[0].decode()
-        finally:
-            os.close(reads)
-            os.close(writes)
-        raise FileNotFoundError(errno.ENOENT, "nothing of its neighbour's")
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.write.argtypes = ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t
+    libc.sbrk.restype = ctypes.c_void_p
+    reads, writes = os.pipe()
+    os.set_blocking(writes, False)
+    top = libc.sbrk(ctypes.c_long(0)) // _PIECE
+    # Python's own arenas, by the objects in them, and what lies below the end of the C library's heap.
+    places = {id(one) >> 20 << 4 | part for one in gc.get_objects() for part in range(16)}
+    try:
+        for place in sorted({*places, *range(top - 1024, top + 1)}):
+            # The kernel reads for it: it refuses where nothing is, and this process lives on.
+            if libc.write(writes, place * _PIECE, _PIECE) > 0 and (found := _SECRET.search(os.read(reads, _PIECE))):
+                return found[0].decode()
+    finally:
+        os.close(reads)
+        os.close(writes)
+    raise FileNotFoundError(errno.ENOENT, "nothing of its neighbour's")
 
 
-@attack("T06", "plants in site-packages", "file", {"name": "$name"}, control_root=True)
-class SitePackages(Hostile):
+def plant(folder: str | Path, name: str) -> str:
+    """Leave a harmless file of that name there."""
+    path = Path(folder, name)
+    path.write_text("# harmless\n")
+    return str(path)
+
+
+@attack("T06", "plants in site-packages", "file", control_root=True)
+def plant_in_packages(name: str) -> str:
     """Leaves a file where Python looks for packages: as .pth it would run in every later program."""
-
-    def attempt(self) -> str:
-        def plant(folder: str) -> str:
-            path = Path(folder, self.arguments["name"])
-            path.write_text("# harmless\n")
-            return str(path)
-
-        folders = [*site.getsitepackages(), *(path for path in sys.path if path.endswith("-packages"))]
-        return first_that_works(*(lambda folder=folder: plant(folder) for folder in folders))
+    folders = [*site.getsitepackages(), *(path for path in sys.path if path.endswith("-packages"))]
+    return first_that_works(lambda folder: plant(folder, name), folders)
 
 
-@attack("T07", "plants in paddock's folder", "file", {"name": "$name", "folder": ""}, control_root=True)
-@attack("T08", "plants among compiled files", "file", {"name": "$name", "folder": "__pycache__"}, control_root=True)
-class OurFiles(Hostile):
-    """Leaves a file in paddock's folders, or in the folder of its compiled files."""
+@attack("T07", "plants in paddock's folder", "file", {"folder": ""}, control_root=True)
+@attack("T08", "plants among compiled files", "file", {"folder": "__pycache__"}, control_root=True)
+def plant_in_paddock(name: str, folder: str) -> str:
+    import paddock.errors as ours
 
-    def attempt(self) -> str:
-        import paddock.errors as ours
-
-        folder = Path(ours.__file__).parent / self.arguments["folder"]
-        folder.mkdir(exist_ok=True)
-        path = folder / self.arguments["name"]
-        path.write_text("# harmless\n")
-        return str(path)
+    place = Path(ours.__file__).parent / folder
+    place.mkdir(exist_ok=True)
+    return plant(place, name)
 
 
 @attack("T09", "opens paddock's source for writing", "claim", control_root=True)
-class OurSource(Hostile):
+def open_source() -> str:
     """Opens paddock's own source for writing, and writes nothing."""
+    import paddock.errors as ours
 
-    def attempt(self) -> str:
-        import paddock.errors as ours
-
-        os.close(os.open(ours.__file__, os.O_WRONLY | os.O_APPEND))
-        return "reached: our source"
+    os.close(os.open(ours.__file__, os.O_WRONLY | os.O_APPEND))
+    return "reached: our source"
 
 
 enter(
@@ -195,7 +174,7 @@ enter(
     kind="spec",
     target="os:system",
     arguments={"command": "$command"},
-    expected=frozenset({"raised", "denied", "exit", "refused", "violation"}),
+    expected={"raised", "denied", "exit", "refused", "violation"},
     calls=(),
 )
 enter(
@@ -204,6 +183,6 @@ enter(
     "file",
     kind="module wrapper",
     target=TOUCH,
-    expected=frozenset({"raised", "refused", "violation", "denied", "contained"}),
-    calls=("reset", "step", "close"),
+    expected={"raised", "refused", "violation", "denied", "contained"},
+    calls=ONCE,
 )
