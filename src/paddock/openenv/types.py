@@ -13,7 +13,7 @@ from paddock.errors import DependencyNotInstalled
 from paddock.hosting.openenv.wire import observation_data
 
 try:
-    from pydantic import BaseModel, ConfigDict, Field, model_serializer, model_validator
+    from pydantic import BaseModel, Field, model_serializer, model_validator
 except ImportError as error:
     raise DependencyNotInstalled(
         "OpenEnv's types are pydantic models, and pydantic is not installed: pip install pydantic"
@@ -49,37 +49,29 @@ class WSErrorCode(str, Enum):
     SESSION_ERROR = "SESSION_ERROR"
 
 
-class Action(BaseModel):
+class Action(BaseModel, extra="forbid", validate_assignment=True, arbitrary_types_allowed=True):
     """What an agent does; subclasses add fields, and nothing else is accepted."""
-
-    model_config = ConfigDict(extra="forbid", validate_assignment=True, arbitrary_types_allowed=True)
 
     metadata: dict[str, Any] = Field(default_factory=dict)
 
 
-class Observation(BaseModel):
+class Observation(BaseModel, extra="forbid", validate_assignment=True, arbitrary_types_allowed=True):
     """What an agent sees, with what OpenEnv puts beside it; subclasses add fields."""
-
-    model_config = ConfigDict(extra="forbid", validate_assignment=True, arbitrary_types_allowed=True)
 
     done: bool = False
     reward: bool | int | float | None = None
     metadata: dict[str, Any] = Field(default_factory=dict)
 
 
-class State(BaseModel):
+class State(BaseModel, extra="allow", validate_assignment=True, arbitrary_types_allowed=True):
     """Where an episode is; any further field is accepted."""
-
-    model_config = ConfigDict(extra="allow", validate_assignment=True, arbitrary_types_allowed=True)
 
     episode_id: str | None = None
     step_count: int = Field(default=0, ge=0)
 
 
-class BaseMessage(BaseModel):
+class BaseMessage(BaseModel, extra="forbid", validate_assignment=True):
     """What the messages have in common: no unknown fields."""
-
-    model_config = ConfigDict(extra="forbid", validate_assignment=True)
 
 
 class CodeExecResult(BaseMessage):
@@ -101,19 +93,15 @@ class EnvironmentMetadata(BaseMessage):
     documentation_url: str | None = None
 
 
-class ResetRequest(BaseModel):
+class ResetRequest(BaseModel, extra="allow"):
     """The body of ``POST /reset``; further fields are arguments of the environment's reset."""
-
-    model_config = ConfigDict(extra="allow")
 
     seed: int | None = Field(default=None, ge=0)
     episode_id: str | None = Field(default=None, max_length=255)
 
 
-class ResetResponse(BaseModel):
+class ResetResponse(BaseModel, extra="forbid"):
     """Its answer."""
-
-    model_config = ConfigDict(extra="forbid")
 
     observation: dict[str, Any]
     reward: float | None = None
@@ -121,10 +109,8 @@ class ResetResponse(BaseModel):
     metadata: dict[str, Any] | None = None
 
 
-class StepRequest(BaseModel):
+class StepRequest(BaseModel, extra="allow"):
     """The body of ``POST /step``; further fields are arguments of the environment's step."""
-
-    model_config = ConfigDict(extra="allow")
 
     action: dict[str, Any]
     timeout_s: float | None = Field(default=None, gt=0)
@@ -214,28 +200,22 @@ WSIncomingMessage = Annotated[
 ]
 
 
-class WSObservationResponse(BaseModel):
+class WSObservationResponse(BaseModel, extra="forbid"):
     """A server's frame after reset and step."""
-
-    model_config = ConfigDict(extra="forbid")
 
     type: Literal["observation"] = "observation"
     data: dict[str, Any]
 
 
-class WSStateResponse(BaseModel):
+class WSStateResponse(BaseModel, extra="forbid"):
     """A server's frame with the state."""
-
-    model_config = ConfigDict(extra="forbid")
 
     type: Literal["state"] = "state"
     data: dict[str, Any]
 
 
-class WSErrorResponse(BaseModel):
+class WSErrorResponse(BaseModel, extra="forbid"):
     """A server's frame about what could not be done."""
-
-    model_config = ConfigDict(extra="forbid")
 
     type: Literal["error"] = "error"
     data: dict[str, Any]
@@ -262,17 +242,14 @@ class ServerCapacityStatus(BaseMessage):
 
     @property
     def available_slots(self) -> int:
-        """How many more there may be."""
         return self.max_sessions - self.active_sessions
 
     @property
     def is_at_capacity(self) -> bool:
-        """Whether there may be no more."""
         return self.available_slots == 0
 
     @classmethod
     def from_counts(cls, active: int, max_sessions: int) -> ServerCapacityStatus:
-        """Return the status for these counts."""
         return cls(active_sessions=active, max_sessions=max_sessions)
 
 
@@ -319,10 +296,8 @@ class McpMethod(str, Enum):
     TOOLS_CALL = "tools/call"
 
 
-class JsonRpcError(BaseModel):
+class JsonRpcError(BaseModel, extra="forbid"):
     """Why a request has no result."""
-
-    model_config = ConfigDict(extra="forbid")
 
     code: int
     message: str
@@ -334,10 +309,8 @@ class JsonRpcError(BaseModel):
         return cls(code=code.value, message=message or _WORDS[code], data=data)
 
 
-class JsonRpcRequest(BaseModel):
+class JsonRpcRequest(BaseModel, extra="forbid"):
     """A request."""
-
-    model_config = ConfigDict(extra="forbid")
 
     jsonrpc: Literal["2.0"]
     method: str
@@ -345,10 +318,8 @@ class JsonRpcRequest(BaseModel):
     id: str | int | None = None
 
 
-class JsonRpcResponse(BaseModel):
+class JsonRpcResponse(BaseModel, extra="forbid"):
     """Its answer, dumped with a result or an error, never both."""
-
-    model_config = ConfigDict(extra="forbid")
 
     jsonrpc: Literal["2.0"] = "2.0"
     result: Any | None = None
@@ -356,7 +327,6 @@ class JsonRpcResponse(BaseModel):
     id: str | int | None = None
 
     def model_dump(self, **kwargs: Any) -> dict[str, Any]:
-        """As it is sent."""
         outcome = {"result": self.result} if self.error is None else {"error": self.error.model_dump()}
         return {"jsonrpc": self.jsonrpc, "id": self.id, **outcome}
 
@@ -366,7 +336,6 @@ class JsonRpcResponse(BaseModel):
 
     @classmethod
     def success(cls, result: Any, request_id: str | int | None = None) -> JsonRpcResponse:
-        """Return a response with a result."""
         return cls(result=result, id=request_id)
 
     @classmethod
@@ -377,14 +346,11 @@ class JsonRpcResponse(BaseModel):
         data: Any = None,
         request_id: str | int | None = None,
     ) -> JsonRpcResponse:
-        """Return a response with an error."""
         return cls(error=JsonRpcError.from_code(code, message, data), id=request_id)
 
 
-class Tool(BaseModel):
+class Tool(BaseModel, extra="forbid"):
     """A tool as a client sees it."""
-
-    model_config = ConfigDict(extra="forbid")
 
     name: str
     description: str
@@ -401,10 +367,8 @@ class ToolErrorType(str, Enum):
     TIMEOUT = "timeout"
 
 
-class ToolError(BaseModel):
+class ToolError(BaseModel, extra="forbid"):
     """Why a call has no result."""
-
-    model_config = ConfigDict(extra="forbid")
 
     error_type: ToolErrorType
     message: str
@@ -445,10 +409,8 @@ class WSMCPMessage(BaseMessage):
     data: dict[str, Any]
 
 
-class WSMCPResponse(BaseModel):
+class WSMCPResponse(BaseModel, extra="forbid"):
     """A server's frame with its answer."""
-
-    model_config = ConfigDict(extra="forbid")
 
     type: str = "mcp"
     data: dict[str, Any]

@@ -139,7 +139,6 @@ class Episode:
                 self._trace.end((failure.code, failure.message))
 
     def rollout(self, error: Failure | None = None) -> Rollout:
-        """Return the result so far."""
         setup = self.job.setup
         return Rollout(
             place=self.job.place,
@@ -277,7 +276,6 @@ class Setup:
 
     @property
     def name(self) -> str:
-        """The name for people: ``test[3]``, or the seed."""
         return task_name(self.row, self.seed)
 
 

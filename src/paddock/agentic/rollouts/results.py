@@ -60,7 +60,6 @@ class Rollout:
 
     @property
     def total_return(self) -> float | None:
-        """The sum of the rewards; None if it failed."""
         return None if self.error is not None else float(sum(self.rewards))
 
     @property
@@ -70,7 +69,6 @@ class Rollout:
 
     @property
     def steps(self) -> int:
-        """How many steps the environment took."""
         return len(self.rewards)
 
     @property
@@ -102,12 +100,10 @@ class Rollouts(Sequence[Rollout]):
 
     @property
     def errors(self) -> list[Rollout]:
-        """Those that failed."""
         return [rollout for rollout in self._all if rollout.error is not None]
 
     @property
     def error_share(self) -> float:
-        """The share of rollouts that failed, 0 to 1."""
         return len(self.errors) / len(self._all) if self._all else 0.0
 
     def mean_return(self, *, confidence: float = 0.95) -> Estimate | None:
@@ -129,7 +125,6 @@ class Rollouts(Sequence[Rollout]):
         return pass_at_k(passed, k, confidence=confidence)
 
     def summary(self) -> dict[str, Any]:
-        """Return the figures as plain data."""
         mean = self.mean_return()
         codes = Counter(rollout.error.code for rollout in self._all if rollout.error is not None)
         most = max((len(totals) for totals in self._by_task()), default=0)

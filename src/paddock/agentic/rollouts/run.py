@@ -177,7 +177,6 @@ class Tally:
             self.total += total_return
 
     def words(self) -> str:
-        """Say it in words."""
         scored, turns = self.done - self.failed, self.turns + self.running_turns
         mean = f"mean return {self.total / scored:.3f}" if scored else "no return yet"
         errors = f", {self.failed} error{'s' * (self.failed != 1)}" if self.failed else ""
@@ -324,12 +323,10 @@ class Pool:
             yield new
 
     def running_turns(self) -> int:
-        """Count the turns so far of the rollouts that have not ended."""
         with self._changed:
             return sum(worker.episode.turns for worker in self._workers if worker.episode is not None)
 
     def in_order(self) -> list[Rollout]:
-        """Return all results so far, by their numbers."""
         return [self._results[number] for number in sorted(self._results)]
 
     def __enter__(self) -> Self:
@@ -381,7 +378,6 @@ class Pool:
     # ── In the workers' threads ──
 
     def plan_jobs(self, worker: Worker) -> None:
-        """Let the first worker plan the jobs."""
         if self._planned is not None or self._workers[0] is not worker:
             return
         jobs = self._plan(worker.env())
@@ -413,7 +409,6 @@ class Pool:
             return True
 
     def fail(self, error: BaseException) -> None:
-        """End all rollouts."""
         with self._changed:
             self._failure = self._failure or error
             self._changed.notify_all()
@@ -441,13 +436,11 @@ class Worker:
         self.thread = threading.Thread(target=self._run, name="paddock-rollout", daemon=True)
 
     def env(self) -> Env[Any, Any]:
-        """Return the environment, made if there is none."""
         if self._env is None:
             self._env = self._source.take()
         return self._env
 
     def is_late(self) -> bool:
-        """Whether an episode runs past its deadline."""
         return self.episode is not None and self.by_s is not None and time.monotonic() >= self.by_s
 
     def abandon(self) -> None:
@@ -545,7 +538,6 @@ class EnvSource:
 
     @property
     def lends(self) -> bool:
-        """Whether the caller's environment is the only one."""
         return self._make is None
 
     def give_up(self) -> None:

@@ -47,7 +47,6 @@ class Rubric(ABC):
 
     # Not in __init__: a subclass whose own forgets super().__init__() works all the same.
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
-        """Make an instance without children and hooks."""
         rubric = super().__new__(cls)
         vars(rubric).update(last_score=None, _children={}, _forward_hooks=Hooks(), _forward_pre_hooks=Hooks())
         return rubric
@@ -111,11 +110,9 @@ class Rubric(ABC):
         self._children[name] = child
 
     def children(self) -> Iterator[Rubric]:
-        """Iterate over the children, in the order of their assignment."""
         yield from self._children.values()
 
     def named_children(self) -> Iterator[tuple[str, Rubric]]:
-        """Iterate over the children with their names."""
         yield from self._children.items()
 
     def rubrics(self) -> Iterator[Rubric]:
@@ -366,7 +363,6 @@ class TrajectoryRubric(Rubric):
     state_fields = ("intermediate_reward",)
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
-        """Make an instance with an empty trajectory."""
         rubric = super().__new__(cls, *args, **kwargs)
         vars(rubric).update(_trajectory=[], _intermediate_reward=0.0)
         return rubric
@@ -408,7 +404,6 @@ class TrajectoryRubric(Rubric):
         """Return a reward for each step of the trajectory, for trainers that want one."""
 
     def reset(self) -> None:
-        """Forget the steps."""
         super().reset()
         self._trajectory = []
 

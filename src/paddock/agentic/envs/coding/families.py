@@ -33,7 +33,6 @@ class Draws:
         return int(self._stream.integers(least, most + 1))
 
     def one_of(self, choices: Sequence[Choice]) -> Choice:
-        """Draw one of the choices."""
         return choices[self.number(0, len(choices) - 1)]
 
     def numbers(self, least: int, most: int, count: int) -> list[int]:
@@ -41,7 +40,6 @@ class Draws:
         return [self.number(least, most) for _ in range(count)]
 
     def text(self, letters: str, count: int) -> str:
-        """Draw a text of ``count`` of these letters."""
         return "".join(self.one_of(letters) for _ in range(count))
 
 
