@@ -23,8 +23,10 @@ from paddock.openenv.types import (
 )
 
 
-class GenericMCPObservation(Observation, extra="allow"):
+class GenericMCPObservation(Observation):
     """An observation with whatever fields its environment has."""
+
+    model_config = {"extra": "allow"}
 
 
 class MCPClientBase(EnvClient[Any, Observation, State]):

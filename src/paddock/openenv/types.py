@@ -13,7 +13,7 @@ from paddock.errors import DependencyNotInstalled
 from paddock.hosting.openenv.wire import observation_data
 
 try:
-    from pydantic import BaseModel, Field, model_serializer, model_validator
+    from pydantic import BaseModel, ConfigDict, Field, model_serializer, model_validator
 except ImportError as error:
     raise DependencyNotInstalled(
         "OpenEnv's types are pydantic models, and pydantic is not installed: pip install pydantic"
@@ -49,29 +49,41 @@ class WSErrorCode(str, Enum):
     SESSION_ERROR = "SESSION_ERROR"
 
 
-class Action(BaseModel, extra="forbid", validate_assignment=True, arbitrary_types_allowed=True):
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class Action(BaseModel):
     """What an agent does; subclasses add fields, and nothing else is accepted."""
+
+    model_config = ConfigDict(extra="forbid", validate_assignment=True, arbitrary_types_allowed=True)
 
     metadata: dict[str, Any] = Field(default_factory=dict)
 
 
-class Observation(BaseModel, extra="forbid", validate_assignment=True, arbitrary_types_allowed=True):
+class Observation(BaseModel):
     """What an agent sees, with what OpenEnv puts beside it; subclasses add fields."""
+
+    model_config = ConfigDict(extra="forbid", validate_assignment=True, arbitrary_types_allowed=True)
 
     done: bool = False
     reward: bool | int | float | None = None
     metadata: dict[str, Any] = Field(default_factory=dict)
 
 
-class State(BaseModel, extra="allow", validate_assignment=True, arbitrary_types_allowed=True):
+class State(BaseModel):
     """Where an episode is; any further field is accepted."""
+
+    model_config = ConfigDict(extra="allow", validate_assignment=True, arbitrary_types_allowed=True)
 
     episode_id: str | None = None
     step_count: int = Field(default=0, ge=0)
 
 
-class BaseMessage(BaseModel, extra="forbid", validate_assignment=True):
+class BaseMessage(BaseModel):
     """What the messages have in common: no unknown fields."""
+
+    model_config = ConfigDict(extra="forbid", validate_assignment=True)
 
 
 class CodeExecResult(BaseMessage):
@@ -93,14 +105,16 @@ class EnvironmentMetadata(BaseMessage):
     documentation_url: str | None = None
 
 
-class ResetRequest(BaseModel, extra="allow"):
+class ResetRequest(BaseModel):
     """The body of ``POST /reset``; further fields are arguments of the environment's reset."""
+
+    model_config = ConfigDict(extra="allow")
 
     seed: int | None = Field(default=None, ge=0)
     episode_id: str | None = Field(default=None, max_length=255)
 
 
-class ResetResponse(BaseModel, extra="forbid"):
+class ResetResponse(_Strict):
     """Its answer."""
 
     observation: dict[str, Any]
@@ -109,8 +123,10 @@ class ResetResponse(BaseModel, extra="forbid"):
     metadata: dict[str, Any] | None = None
 
 
-class StepRequest(BaseModel, extra="allow"):
+class StepRequest(BaseModel):
     """The body of ``POST /step``; further fields are arguments of the environment's step."""
+
+    model_config = ConfigDict(extra="allow")
 
     action: dict[str, Any]
     timeout_s: float | None = Field(default=None, gt=0)
@@ -200,21 +216,21 @@ WSIncomingMessage = Annotated[
 ]
 
 
-class WSObservationResponse(BaseModel, extra="forbid"):
+class WSObservationResponse(_Strict):
     """A server's frame after reset and step."""
 
     type: Literal["observation"] = "observation"
     data: dict[str, Any]
 
 
-class WSStateResponse(BaseModel, extra="forbid"):
+class WSStateResponse(_Strict):
     """A server's frame with the state."""
 
     type: Literal["state"] = "state"
     data: dict[str, Any]
 
 
-class WSErrorResponse(BaseModel, extra="forbid"):
+class WSErrorResponse(_Strict):
     """A server's frame about what could not be done."""
 
     type: Literal["error"] = "error"
@@ -296,7 +312,7 @@ class McpMethod(str, Enum):
     TOOLS_CALL = "tools/call"
 
 
-class JsonRpcError(BaseModel, extra="forbid"):
+class JsonRpcError(_Strict):
     """Why a request has no result."""
 
     code: int
@@ -309,7 +325,7 @@ class JsonRpcError(BaseModel, extra="forbid"):
         return cls(code=code.value, message=message or _WORDS[code], data=data)
 
 
-class JsonRpcRequest(BaseModel, extra="forbid"):
+class JsonRpcRequest(_Strict):
     """A request."""
 
     jsonrpc: Literal["2.0"]
@@ -318,7 +334,7 @@ class JsonRpcRequest(BaseModel, extra="forbid"):
     id: str | int | None = None
 
 
-class JsonRpcResponse(BaseModel, extra="forbid"):
+class JsonRpcResponse(_Strict):
     """Its answer, dumped with a result or an error, never both."""
 
     jsonrpc: Literal["2.0"] = "2.0"
@@ -349,7 +365,7 @@ class JsonRpcResponse(BaseModel, extra="forbid"):
         return cls(error=JsonRpcError.from_code(code, message, data), id=request_id)
 
 
-class Tool(BaseModel, extra="forbid"):
+class Tool(_Strict):
     """A tool as a client sees it."""
 
     name: str
@@ -367,7 +383,7 @@ class ToolErrorType(str, Enum):
     TIMEOUT = "timeout"
 
 
-class ToolError(BaseModel, extra="forbid"):
+class ToolError(_Strict):
     """Why a call has no result."""
 
     error_type: ToolErrorType
@@ -409,7 +425,7 @@ class WSMCPMessage(BaseMessage):
     data: dict[str, Any]
 
 
-class WSMCPResponse(BaseModel, extra="forbid"):
+class WSMCPResponse(_Strict):
     """A server's frame with its answer."""
 
     type: str = "mcp"
