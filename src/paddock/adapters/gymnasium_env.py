@@ -95,16 +95,22 @@ class GymnasiumEnv(gymnasium.Env[Any, Any]):  # type: ignore[misc]  # Gymnasium 
         return self.env.set_wrapper_attr(name, value, force=force)
 
 
-class GymnasiumGraphEnv(GymnasiumEnv):
-    """GymnasiumEnv for spaces with graphs: each library knows only its own class of them."""
+class _WithGraphs:
+    """For spaces with graphs: each library knows only its own class of them."""
 
-    def step(self, action: Any) -> StepResult:
+    env: Any
+
+    def step(self, action: Any) -> tuple[Any, ...]:
         observation, *rest = self.env.step(convert_graphs(ours.GraphInstance, action))
         return (convert_graphs(theirs.GraphInstance, observation), *rest)
 
-    def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Any, Info]:
+    def reset(self, *, seed: Any = None, options: Info | None = None) -> tuple[Any, Info]:
         observation, info = self.env.reset(seed=seed, options=options)
         return convert_graphs(theirs.GraphInstance, observation), info
+
+
+class GymnasiumGraphEnv(_WithGraphs, GymnasiumEnv):
+    """GymnasiumEnv for spaces with graphs."""
 
 
 def their_spec(spec: EnvSpec) -> TheirSpec:
@@ -192,13 +198,5 @@ class GymnasiumVectorEnv(TheirVectorEnv[Any, Any, Any]):  # type: ignore[misc]  
         return self.env.np_random_seed
 
 
-class GymnasiumGraphVectorEnv(GymnasiumVectorEnv):
-    """GymnasiumVectorEnv for spaces with graphs: each library knows only its own class of them."""
-
-    def step(self, actions: Any) -> Results:
-        observation, *rest = self.env.step(convert_graphs(ours.GraphInstance, actions))
-        return (convert_graphs(theirs.GraphInstance, observation), *rest)
-
-    def reset(self, *, seed: Any = None, options: Info | None = None) -> tuple[Any, Info]:
-        observation, info = self.env.reset(seed=seed, options=options)
-        return convert_graphs(theirs.GraphInstance, observation), info
+class GymnasiumGraphVectorEnv(_WithGraphs, GymnasiumVectorEnv):
+    """GymnasiumVectorEnv for spaces with graphs."""

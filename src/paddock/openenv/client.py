@@ -15,6 +15,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator
 from contextlib import suppress
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 from paddock.errors import PlanError, Unreachable
@@ -180,7 +181,13 @@ class EnvClient(ABC, Generic[ActT, ObsT, StateT]):
                 "Or start it yourself and pass base_url=: docker run -p 127.0.0.1:8000:8000 IMAGE"
             )
         options: dict[str, Any] = {name: kwargs.pop(name) for name in ("port", "env_vars") if name in kwargs}
-        return cls(provider=_Image(provider, image, options), **kwargs)
+
+        def start() -> Any:
+            base_url = provider.start_container(image, **options)
+            provider.wait_for_ready(base_url)
+            return base_url
+
+        return cls(provider=SimpleNamespace(start=start, stop=lambda: provider.stop_container()), **kwargs)
 
     @classmethod
     def from_env(cls, repo_id: str, **kwargs: Any) -> Self:
@@ -286,21 +293,6 @@ async def _await(steps: Steps[T]) -> T:
                 waiting = steps.send(value)
     except StopIteration as end:
         return end.value  # type: ignore[no-any-return]
-
-
-class _Image:
-    """A provider of containers, for one image, as a provider of one server."""
-
-    def __init__(self, provider: Any, image: str, options: dict[str, Any]) -> None:
-        self._provider, self._image, self._options = provider, image, options
-
-    def start(self) -> Any:
-        base_url = self._provider.start_container(self._image, **self._options)
-        self._provider.wait_for_ready(base_url)
-        return base_url
-
-    def stop(self) -> None:
-        self._provider.stop_container()
 
 
 async def _ready(value: Any) -> Any:

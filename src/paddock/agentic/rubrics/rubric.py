@@ -199,18 +199,11 @@ class GradedObservation(Observation, kw_only=True):
     info: dict[str, Any] = {}
 
     @staticmethod
-    def of(
-        observation: Observation, *, task: Task, terminated: bool, truncated: bool, info: dict[str, Any]
-    ) -> GradedObservation:
-        """Add to the agent's observation what only its grader sees."""
-        return GradedObservation(
-            **{name: getattr(observation, name) for name in Observation.__struct_fields__},
-            task=task,
-            done=terminated or truncated,
-            terminated=terminated,
-            truncated=truncated,
-            info=info,
-        )
+    def of(observation: Observation, *, terminated: bool, truncated: bool, **more: Any) -> GradedObservation:
+        """Add to the agent's observation what only its grader sees: ``task`` and ``info`` are the ``more``."""
+        fields = {name: getattr(observation, name) for name in Observation.__struct_fields__}
+        done = terminated or truncated
+        return GradedObservation(**fields, done=done, terminated=terminated, truncated=truncated, **more)
 
 
 class NoScore(ValueError):
@@ -467,12 +460,7 @@ class Grade:
 
 
 def grade(
-    rubric: Rubric,
-    action: Any,
-    observation: Any,
-    *,
-    timeout_s: float | None = None,
-    thread: TimedThread | None = None,
+    rubric: Rubric, action: Any, observation: Any, *, timeout_s: float | None = None, thread: TimedThread | None = None
 ) -> Grade:
     """Grade within ``timeout_s`` seconds, on ``thread``.
 
