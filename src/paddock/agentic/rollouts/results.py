@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from math import comb, sqrt
@@ -94,9 +94,6 @@ class Rollouts(Sequence[Rollout]):
 
     def __len__(self) -> int:
         return len(self._all)
-
-    def __iter__(self) -> Iterator[Rollout]:
-        return iter(self._all)
 
     @property
     def errors(self) -> list[Rollout]:
