@@ -285,7 +285,9 @@ JSON = st.recursive(
     st.sampled_from([*Many.tools, "nope"]) | st.text(),
     JSON
     | st.dictionaries(
-        st.sampled_from([name for one in Many.tools.values() for name in one.signature.names]), JSON, max_size=4
+        st.sampled_from([name for one in Many.tools.values() for name in one.info.input_schema["properties"]]),
+        JSON,
+        max_size=4,
     ),
 )
 def test_whatever_a_model_sends_comes_back_as_an_observation(env, name, arguments):

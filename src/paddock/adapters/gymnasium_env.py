@@ -67,7 +67,6 @@ class GymnasiumEnv(gymnasium.Env[Any, Any]):  # type: ignore[misc]  # Gymnasium 
 
     @property
     def np_random(self) -> np.random.Generator:
-        """The environment's own stream."""
         return self.env.np_random
 
     @np_random.setter
@@ -76,7 +75,6 @@ class GymnasiumEnv(gymnasium.Env[Any, Any]):  # type: ignore[misc]  # Gymnasium 
 
     @property
     def np_random_seed(self) -> int:
-        """The seed of that stream."""
         return self.env.np_random_seed
 
     @property
@@ -84,11 +82,9 @@ class GymnasiumEnv(gymnasium.Env[Any, Any]):  # type: ignore[misc]  # Gymnasium 
         return self.env.unwrapped._np_random
 
     def has_wrapper_attr(self, name: str) -> bool:
-        """Whether this object, or an environment inside, has the attribute."""
         return hasattr(self, name) or self.env.has_wrapper_attr(name)
 
     def get_wrapper_attr(self, name: str) -> Any:
-        """The attribute of this object, else of the environment inside."""
         return getattr(self, name) if hasattr(self, name) else self.env.get_wrapper_attr(name)
 
     def set_wrapper_attr(self, name: str, value: Any, *, force: bool = True) -> bool:
@@ -99,16 +95,22 @@ class GymnasiumEnv(gymnasium.Env[Any, Any]):  # type: ignore[misc]  # Gymnasium 
         return self.env.set_wrapper_attr(name, value, force=force)
 
 
-class GymnasiumGraphEnv(GymnasiumEnv):
-    """GymnasiumEnv for spaces with graphs: each library knows only its own class of them."""
+class _WithGraphs:
+    """For spaces with graphs: each library knows only its own class of them."""
 
-    def step(self, action: Any) -> StepResult:
+    env: Any
+
+    def step(self, action: Any) -> tuple[Any, ...]:
         observation, *rest = self.env.step(convert_graphs(ours.GraphInstance, action))
         return (convert_graphs(theirs.GraphInstance, observation), *rest)
 
-    def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Any, Info]:
+    def reset(self, *, seed: Any = None, options: Info | None = None) -> tuple[Any, Info]:
         observation, info = self.env.reset(seed=seed, options=options)
         return convert_graphs(theirs.GraphInstance, observation), info
+
+
+class GymnasiumGraphEnv(_WithGraphs, GymnasiumEnv):
+    """GymnasiumEnv for spaces with graphs."""
 
 
 def their_spec(spec: EnvSpec) -> TheirSpec:
@@ -175,20 +177,16 @@ class GymnasiumVectorEnv(TheirVectorEnv[Any, Any, Any]):  # type: ignore[misc]  
         self.env.close(**kwargs)
 
     def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
-        """Call a method of each lane, or read an attribute."""
         return self.env.call(name, *args, **kwargs)  # type: ignore[attr-defined,no-any-return]
 
     def get_attr(self, name: str) -> tuple[Any, ...]:
-        """The attribute of each lane."""
         return self.env.get_attr(name)  # type: ignore[attr-defined,no-any-return]
 
     def set_attr(self, name: str, values: Any) -> None:
-        """Set the attribute of each lane: a list or tuple with one value each, or one for all."""
         self.env.set_attr(name, values)  # type: ignore[attr-defined]
 
     @property
     def np_random(self) -> np.random.Generator | tuple[np.random.Generator, ...]:
-        """The lanes' own streams, or the one that they share."""
         return self.env.np_random
 
     @np_random.setter
@@ -197,17 +195,8 @@ class GymnasiumVectorEnv(TheirVectorEnv[Any, Any, Any]):  # type: ignore[misc]  
 
     @property
     def np_random_seed(self) -> Any:
-        """The seeds of those streams."""
         return self.env.np_random_seed
 
 
-class GymnasiumGraphVectorEnv(GymnasiumVectorEnv):
-    """GymnasiumVectorEnv for spaces with graphs: each library knows only its own class of them."""
-
-    def step(self, actions: Any) -> Results:
-        observation, *rest = self.env.step(convert_graphs(ours.GraphInstance, actions))
-        return (convert_graphs(theirs.GraphInstance, observation), *rest)
-
-    def reset(self, *, seed: Any = None, options: Info | None = None) -> tuple[Any, Info]:
-        observation, info = self.env.reset(seed=seed, options=options)
-        return convert_graphs(theirs.GraphInstance, observation), info
+class GymnasiumGraphVectorEnv(_WithGraphs, GymnasiumVectorEnv):
+    """GymnasiumVectorEnv for spaces with graphs."""

@@ -178,7 +178,6 @@ class LanesVecEnv(VecEnv):  # type: ignore[misc]  # Stable-Baselines3 has no typ
                 lanes.look_at_lanes()
 
     def get_attr(self, attr_name: str, indices: Indices = None) -> list[Any]:
-        """The attribute of each lane."""
         chosen = list(self._get_indices(indices))
         if attr_name == "render_mode":
             return [self.lanes.render_mode] * len(chosen)
@@ -191,7 +190,6 @@ class LanesVecEnv(VecEnv):  # type: ignore[misc]  # Stable-Baselines3 has no typ
         return [values[lane] for lane in chosen]
 
     def has_attr(self, attr_name: str) -> bool:
-        """Whether the lanes have the attribute; methods count."""
         return self._class_attribute(attr_name) is not None or bool(super().has_attr(attr_name))
 
     def _class_attribute(self, name: str) -> Any:
@@ -212,7 +210,6 @@ class LanesVecEnv(VecEnv):  # type: ignore[misc]  # Stable-Baselines3 has no typ
         self.lanes.set_attr(attr_name, values)  # type: ignore[attr-defined]
 
     def env_method(self, method_name: str, *method_args: Any, indices: Indices = None, **method_kwargs: Any) -> Any:
-        """Call a method of each lane."""
         chosen, envs = list(self._get_indices(indices)), self._envs
         if envs is not None:
             found = [envs[lane].get_wrapper_attr(method_name) for lane in chosen]

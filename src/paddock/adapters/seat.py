@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, Protocol, SupportsFloat, TypeVar
+from typing import Any, SupportsFloat, TypeVar
 
 from paddock.agentic.chat import plain_observation, refusal_text
 from paddock.core.env import Env, Info
@@ -41,7 +41,7 @@ from paddock.errors import (
     UnregisteredEnv,
     WrongClass,
 )
-from paddock.hosting.client import HostedEnv
+from paddock.hosting.client import AsyncHostedEnv, HostedEnv
 from paddock.making import make, make_async
 from paddock.making.target import locate
 from paddock.spaces import Space
@@ -83,7 +83,6 @@ class Failures:
     last: str | None = None
 
     def count(self, why: str) -> None:
-        """Count an episode that broke."""
         self.failed, self.in_a_row, self.last = self.failed + 1, self.in_a_row + 1, why
 
     def check(self, most: int | None) -> None:
@@ -130,12 +129,10 @@ class Episode:
 
     @property
     def over(self) -> bool:
-        """Whether there are no more steps in it."""
         return self.terminated or self.truncated or self.failure is not None
 
     @property
     def reward(self) -> float | None:
-        """The sum; None for one that broke."""
         return None if self.failure is not None else float(sum(self.rewards))
 
 
@@ -249,7 +246,6 @@ class Seat:
             self._drop()
 
     def _drop(self) -> None:
-        """Close the environment without waiting for it."""
         env, self._env = self._env, None  # taken here, so that no reset can get one that closes
         if env is not None:
             LOOP.begin(lambda: _close(env))
@@ -263,26 +259,6 @@ class Seat:
 async def _close(env: AsyncEnv) -> None:
     with suppress(Exception):  # it is gone, and that is all that was wanted
         await asyncio.wait_for(env.close(), _CLOSING_S)
-
-
-class AsyncEnv(Protocol):
-    """What AsyncHostedEnv and ThreadEnv have in common."""
-
-    action_space: Space[Any]
-    metadata: dict[str, Any]
-    spec: EnvSpec | None
-
-    async def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Any, Info]:
-        """Begin an episode."""
-
-    async def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, Info]:
-        """One step."""
-
-    async def call(self, name: str, *args: Any, **kwargs: Any) -> Any:
-        """Call a method of the environment."""
-
-    async def close(self) -> None:
-        """Close it; safe to call twice."""
 
 
 async def make_for_async(target: str | os.PathLike[str] | EnvSpec, **kwargs: Any) -> AsyncEnv:
@@ -304,7 +280,7 @@ class ThreadEnv:
     spec: EnvSpec | None
 
     def __init__(self) -> None:
-        self._work: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._work: queue.SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = queue.SimpleQueue()
         self._env: Env[Any, Any]
         self._closed = False
         # A daemon: an environment that hangs must not keep Python from ending.
@@ -317,7 +293,7 @@ class ThreadEnv:
         try:
             await self._do(lambda: self._adopt(make(target, **kwargs)))
         except BaseException:
-            self._work.put(self._leave)  # what a make still brings, after its caller gave up, is closed
+            self._work.put((Future(), self._leave))  # what a make still brings, after its caller gave up, is closed
             self._work.put(None)
             raise
         return self
@@ -329,11 +305,9 @@ class ThreadEnv:
         self.metadata, self.spec = env.metadata, env.spec
 
     async def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Any, Info]:
-        """Begin an episode: observation and info."""
         return await self._do(lambda: self._env.reset(seed=seed, options=options))
 
     async def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, Info]:
-        """Return observation, reward, terminated, truncated, info."""
         return await self._do(lambda: self._env.step(action))
 
     async def call(self, name: str, *args: Any, **kwargs: Any) -> Any:
@@ -364,30 +338,24 @@ class ThreadEnv:
     def _do(self, call: Callable[[], T]) -> asyncio.Future[T]:
         if self._closed:
             raise ClosedEnvironmentError("This environment is closed. Make a new one.")
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[T] = loop.create_future()
-
-        def settle(set_it: Callable[[Any], None], value: Any) -> None:
-            if not future.done():  # cancelled
-                set_it(value)
-
-        def work() -> None:
-            settled: tuple[Callable[[Any], None], Any]
-            try:
-                settled = future.set_result, call()
-            except StopIteration as error:  # no future takes one
-                settled = future.set_exception, RuntimeError(f"the environment raised {error!r}")
-            except BaseException as error:
-                settled = future.set_exception, error
-            with suppress(RuntimeError):  # the loop is closed: no one waits
-                loop.call_soon_threadsafe(settle, *settled)
-
-        self._work.put(work)
-        return future
+        future: Future[T] = Future()
+        future.set_running_or_notify_cancel()  # from here on, cancelling it does not keep the call from running
+        self._work.put((future, call))
+        return asyncio.wrap_future(future)
 
     def _run(self) -> None:
         while (work := self._work.get()) is not None:
-            work()
+            future, call = work
+            try:
+                future.set_result(call())
+            except StopIteration as error:  # no future of asyncio takes one
+                future.set_exception(RuntimeError(f"the environment raised {error!r}"))
+            except BaseException as error:
+                future.set_exception(error)
+            del work, future, call  # they hold the environment, which may be dropped now
+
+
+AsyncEnv = AsyncHostedEnv | ThreadEnv
 
 
 class BackgroundLoop:
@@ -409,7 +377,6 @@ class BackgroundLoop:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def submit(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
-        """Begin it there."""
         return asyncio.run_coroutine_threadsafe(coroutine, self._running())
 
     def wait(self, coroutine: Coroutine[Any, Any, T]) -> T:

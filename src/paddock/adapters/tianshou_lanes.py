@@ -132,7 +132,6 @@ class LanesVectorEnv(BaseVectorEnv):  # type: ignore[misc]  # Tianshou has no ty
         return [found[lane] for lane in ids]
 
     def set_env_attr(self, key: str, value: Any, id: Ids = None) -> None:
-        """Set the attribute of each of these lanes to the value."""
         ids = self._checked_ids(id)
         values: Any = [value] * self.env_num
         if len(ids) < self.env_num:
@@ -140,12 +139,10 @@ class LanesVectorEnv(BaseVectorEnv):  # type: ignore[misc]  # Tianshou has no ty
         self.lanes.set_attr(key, values)  # type: ignore[attr-defined]
 
     def render(self, **kwargs: Any) -> list[Any]:
-        """Return a frame per lane."""
         frames = self.lanes.render()
         return [] if frames is None else list(frames)
 
     def close(self) -> None:
-        """Close the lanes; a second time is fine."""
         self.is_closed = True
         self.lanes.close()
 

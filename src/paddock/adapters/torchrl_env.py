@@ -113,7 +113,6 @@ class LanesEnv(EnvBase):  # type: ignore[misc]  # TorchRL has no types for mypy
         self._seeds = lane_seeds(seed, self.lanes.num_envs)
 
     def close(self, *, raise_if_closed: bool = True) -> None:
-        """Close the lanes; a second time is fine."""
         self.lanes.close()
         super().close(raise_if_closed=raise_if_closed)
 
@@ -149,7 +148,6 @@ class Leaf:
         return torch.from_numpy(np.require(array, requirements=["C", "W"]) if self.shared else array.copy())
 
     def array(self, tensor: torch.Tensor) -> Array:
-        """What the space's lanes take."""
         array: Array = tensor.detach().cpu().numpy()
         if self.start is not None:
             array = array + self.start

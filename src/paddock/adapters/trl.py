@@ -141,16 +141,6 @@ async def _ask_tasks(target: Target, split: str | None, make_kwargs: dict[str, A
         await env.close()
 
 
-@dataclass
-class _Rollout:
-    seat: Seat
-    dialogue: Dialogue
-
-    @property
-    def goes_on(self) -> bool:
-        return not (self.seat.episode.over or self.dialogue.full)
-
-
 class RolloutFunc:
     """Plays all rollouts of a batch turn by turn, generated together and stepped at once; keeps its environments.
 
@@ -169,7 +159,6 @@ class RolloutFunc:
         self._batches = 0
 
     def __call__(self, prompts: list[Any], trainer: Any) -> dict[str, Any]:
-        """Play one rollout per prompt."""
         if not hasattr(trainer, "_generate_single_turn"):
             raise PlanError("rollout_func needs TRL 1.16; this version generates differently. Use environment_factory.")
         self._batches += 1
@@ -184,21 +173,18 @@ class RolloutFunc:
         rollouts = []
         for seat, prompt, seen in zip(seats, prompts, observations, strict=True):
             messages = _conversation(prompt, seen or {}, with_words=self._plan.prompt)
-            rollouts.append(_Rollout(seat, Dialogue(template, messages, trainer.max_completion_length)))
+            rollouts.append(Rollout(seat, template, messages, trainer.max_completion_length))
         sampled = False
         for _ in range(self._max_turns):
             going = [one for one in rollouts if one.goes_on]
             if not going:
                 break
-            contexts = [one.dialogue.prompt_ids + one.dialogue.completion_ids for one in going]
+            contexts = [one.prompt_ids + one.completion_ids for one in going]
             # As the trainer does, by vLLM or the model itself. One for each: every rollout has its own past.
             ids, logprobs = trainer._generate_single_turn(contexts, None, {}, 1)
             sampled = logprobs is not None
-            said = [
-                one.dialogue.add_turn(ids[at], logprobs[at] if logprobs is not None else None)
-                for at, one in enumerate(going)
-            ]
-            LOOP.wait(_gather([_act(one, message) for one, message in zip(going, said, strict=True)]))
+            said = [one.add_turn(ids[at], logprobs[at] if sampled else None) for at, one in enumerate(going)]
+            LOOP.wait(_gather([one.act(message) for one, message in zip(going, said, strict=True)]))
         return _batch(rollouts, template, sampled=sampled)
 
     def _template_for(self, trainer: Any) -> Template:
@@ -219,18 +205,6 @@ class RolloutFunc:
             place = (trainer.accelerator.process_index * len(prompts) + at) // group
             seed = derived_seed(derived_seed(self._plan.seed or 0, self._batches), place)
         return (None if seed is None else int(seed)), row or None
-
-
-async def _act(rollout: _Rollout, message: Message) -> None:
-    """Do what the message asks for, and add the replies to the dialogue, unless it ends here."""
-    calls, replies = message_calls(message), list[Message]()
-    for call in calls:
-        content = call.problem or await _step(rollout.seat, call.action)
-        replies.append({"role": "tool", "name": call.name or "unknown", "content": content})
-    if not calls:
-        replies.append({"role": "user", "content": await _step(rollout.seat, say_action(message_text(message)))})
-    if rollout.goes_on:
-        rollout.dialogue.add_replies(replies)
 
 
 async def _step(seat: Seat, action: dict[str, Any]) -> str:
@@ -264,20 +238,18 @@ def _conversation(prompt: Any, observation: dict[str, Any], *, with_words: bool)
     return [*given[:-1], {**given[-1], "content": f"{given[-1]['content']}{words}"}]
 
 
-def _batch(rollouts: list[_Rollout], template: Template, *, sampled: bool) -> dict[str, Any]:
+def _batch(rollouts: list[Rollout], template: Template, *, sampled: bool) -> dict[str, Any]:
     for one in rollouts:
         if one.seat.episode.failure is not None:
-            one.dialogue.discard(min(template.ends))
-    episodes = [one.seat.episode for one in rollouts]
-    dialogues = [one.dialogue for one in rollouts]
+            one.discard(min(template.ends))
     return {
-        "prompt_ids": [one.prompt_ids for one in dialogues],
-        "completion_ids": [one.completion_ids for one in dialogues],
-        "logprobs": [one.logprobs for one in dialogues] if sampled else None,
-        "env_mask": [one.mask for one in dialogues],
-        "env_reward": [one.reward for one in episodes],
-        "env_failure": [one.failure for one in episodes],
-        "env_turns": [one.turns for one in dialogues],
+        "prompt_ids": [one.prompt_ids for one in rollouts],
+        "completion_ids": [one.completion_ids for one in rollouts],
+        "logprobs": [one.logprobs for one in rollouts] if sampled else None,
+        "env_mask": [one.mask for one in rollouts],
+        "env_reward": [one.seat.episode.reward for one in rollouts],
+        "env_failure": [one.seat.episode.failure for one in rollouts],
+        "env_turns": [one.turns for one in rollouts],
     }
 
 
@@ -298,7 +270,6 @@ class Template:
         self._known = parse is None and _knows_calls(self.tokenizer)
 
     def prompt(self, messages: list[Message]) -> list[int]:
-        """Return the tokens of a conversation for the model to continue."""
         return self._render(messages, tools=self.tools or None, add_generation_prompt=True)
 
     def replies(self, messages: list[Message]) -> list[int]:
@@ -341,21 +312,25 @@ class Template:
         return list(rendered)
 
 
-class Dialogue:
-    """One rollout's tokens. ``prompt_ids`` begin it; all later ones are its completion, at most ``most`` of them.
+class Rollout:
+    """A seat and its tokens. ``prompt_ids`` begin them; all later ones are the completion, at most ``most`` of them.
 
     What the model wrote counts (mask 1), the replies do not (mask 0). What it wrote is never tokenised again: another
     split of the same text would train on tokens that it never sampled.
     """
 
-    def __init__(self, template: Template, messages: list[Message], most: int) -> None:
-        self._template, self._most = template, most
+    def __init__(self, seat: Seat, template: Template, messages: list[Message], most: int) -> None:
+        self.seat, self._template, self._most = seat, template, most
         self.prompt_ids = template.prompt(messages)
         self.completion_ids: list[int] = []
         self.mask: list[int] = []
         self.logprobs: list[float] = []
         self.turns = 0
-        self.full = False  # no room for another turn
+        self._full = False  # no room for another turn
+
+    @property
+    def goes_on(self) -> bool:
+        return not (self.seat.episode.over or self._full)
 
     def add_turn(self, ids: list[int], logprobs: list[float] | None) -> Message:
         """Add a turn of the model, and return what it wrote."""
@@ -363,16 +338,22 @@ class Dialogue:
         self._add(ids, 1, logprobs)
         self.turns += 1
         # A turn that was cut off can't be answered.
-        self.full = len(self.completion_ids) >= self._most or not ids or ids[-1] not in self._template.ends
+        self._full = len(self.completion_ids) >= self._most or not ids or ids[-1] not in self._template.ends
         return self._template.read(ids, before)
 
-    def add_replies(self, messages: list[Message]) -> None:
-        """Add the answers to it."""
-        ids = self._template.replies(messages)
-        if len(self.completion_ids) + len(ids) >= self._most:
-            self.full = True
-        else:
-            self._add(ids, 0, None)
+    async def act(self, message: Message) -> None:
+        """Do what the message asks for, and add the replies, unless the rollout ends here."""
+        calls, replies = message_calls(message), list[Message]()
+        for call in calls:
+            content = call.problem or await _step(self.seat, call.action)
+            replies.append({"role": "tool", "name": call.name or "unknown", "content": content})
+        if not calls:
+            replies.append({"role": "user", "content": await _step(self.seat, say_action(message_text(message)))})
+        if self.goes_on:
+            ids = self._template.replies(replies)
+            self._full = len(self.completion_ids) + len(ids) >= self._most
+            if not self._full:
+                self._add(ids, 0, None)
 
     def discard(self, end: int) -> None:
         """Let nothing be learned from this one; its completion must not be empty, though."""
@@ -456,11 +437,9 @@ class Plan:
 
     @property
     def label(self) -> str:
-        """The target, for people."""
         return locate(self.target).text
 
     def make(self) -> Awaitable[AsyncEnv]:
-        """A new environment."""
         return make_for_async(self.target, **self.make_kwargs)
 
     async def ask(self) -> tuple[dict[str, Any], EnvSpec | None]:

@@ -19,42 +19,18 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-_HOMES = {
-    "Action": "paddock.agentic.messages",
-    "CallTool": "paddock.agentic.messages",
-    "ListTools": "paddock.agentic.messages",
-    "Say": "paddock.agentic.messages",
-    "Image": "paddock.agentic.messages",
-    "Message": "paddock.agentic.messages",
-    "Text": "paddock.agentic.messages",
-    "ToolEnv": "paddock.agentic.env",
-    "GradedObservation": "paddock.agentic.rubrics.rubric",
-    "Observation": "paddock.agentic.messages",
-    "ToolError": "paddock.agentic.messages",
-    "ToolInfo": "paddock.agentic.messages",
-    "Task": "paddock.agentic.tasks",
-    "Tasks": "paddock.agentic.tasks",
-    "tool": "paddock.agentic.tools",
-    "ToolFailed": "paddock.errors",
-    "EpisodeFailed": "paddock.errors",
-    "Rollout": "paddock.agentic.rollouts",
-    "Rollouts": "paddock.agentic.rollouts",
-    "Turn": "paddock.agentic.rollouts",
-    "rollout": "paddock.agentic.rollouts",
+_NAMES = {
+    "paddock.agentic.messages": "Action CallTool Image ListTools Message Observation Say Text ToolError ToolInfo",
+    "paddock.agentic.env": "ToolEnv",
+    "paddock.agentic.tasks": "Task Tasks",
+    "paddock.agentic.tools": "tool",
+    "paddock.agentic.rubrics.rubric": "GradedObservation",
+    "paddock.agentic.rollouts": "Rollout Rollouts Turn rollout",
+    "paddock.agentic.rubrics": "ExponentialDiscountingTrajectoryRubric Gate LLMJudge Rubric RubricDict RubricList "
+    "Sequential Timeout TrajectoryRubric WeightedSum",
+    "paddock.errors": "EpisodeFailed ToolFailed",
 }
-_RUBRICS = (
-    "Rubric",
-    "Sequential",
-    "Gate",
-    "WeightedSum",
-    "RubricList",
-    "RubricDict",
-    "TrajectoryRubric",
-    "ExponentialDiscountingTrajectoryRubric",
-    "LLMJudge",
-    "Timeout",
-)
-_HOMES.update(dict.fromkeys(_RUBRICS, "paddock.agentic.rubrics"))
+_HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
 
 __all__ = [*_HOMES]
 
@@ -62,8 +38,7 @@ __all__ = [*_HOMES]
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'paddock.agentic' has no attribute {name!r}")
-    value = getattr(importlib.import_module(_HOMES[name]), name)
-    globals()[name] = value
+    value = globals()[name] = getattr(importlib.import_module(_HOMES[name]), name)
     return value
 
 

@@ -119,7 +119,6 @@ class ToolCall:
 
     @property
     def action(self) -> dict[str, Any]:
-        """The action that makes this call."""
         return call_tool_action(self.name, self.arguments)
 
 

@@ -67,20 +67,14 @@ class Metadata:
             "description": cls.description,
             "tools": [
                 {
-                    "name": info.name,
-                    "description": info.description,
-                    "input_schema": _to_json(info.input_schema),
-                    "output_schema": None if info.output_schema is None else _to_json(info.output_schema),
+                    name: msgspec.json.encode(value).decode() if isinstance(value, dict) else value
+                    for name, value in msgspec.structs.asdict(tool.info).items()
                 }
-                for info in (tool.info for tool in cls.tools.values())
+                for tool in cls.tools.values()
             ],
             "splits": tasks.openenv_splits() if isinstance(tasks, Tasks) else [],
             **self.declared,
         }
-
-
-def _to_json(schema: dict[str, Any]) -> str:
-    return msgspec.json.encode(schema).decode()
 
 
 _ACTIONS = (CallTool, ListTools, Say)
@@ -336,11 +330,7 @@ class ToolEnv(Env[Observation, Action]):
 
     def _grade(self, action: Action, observation: Observation) -> float:
         graded = GradedObservation.of(
-            observation,
-            task=self.task,
-            terminated=self._terminated,
-            truncated=self._truncated,
-            info=dict(self.info),
+            observation, task=self.task, terminated=self._terminated, truncated=self._truncated, info=dict(self.info)
         )
         result = grade(self.rubric, action, graded, timeout_s=self.rubric_timeout_s, thread=self._grader)
         self.info = {**self.info, "rubric": result.provenance()}

@@ -30,7 +30,6 @@ class Image(msgspec.Struct, frozen=True, tag_field="type", tag="image"):
 
     @staticmethod
     def of(file: bytes, mime_type: str = "image/png") -> Image:
-        """Make an image from the bytes of its file."""
         return Image(base64.b64encode(file).decode("ascii"), mime_type)
 
 

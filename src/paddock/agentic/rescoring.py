@@ -39,12 +39,10 @@ class Rescored:
 
     @property
     def old(self) -> float | None:
-        """The return that was recorded."""
         return self.episode.total_return
 
     @property
     def task(self) -> str:
-        """The name of the task for people: ``test[3]``."""
         row = self.episode.task
         return task_name(row if isinstance(row, Mapping) else {}, self.episode.seed)
 

@@ -32,7 +32,6 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     hidden: dict[str, Any] = {}
 
     def public(self) -> dict[str, Any]:
-        """Return the row that peers see."""
         row: dict[str, Any] = msgspec.to_builtins(self)
         del row["hidden"]
         return row
@@ -69,7 +68,6 @@ class Tasks:
 
     @property
     def names(self) -> list[str]:
-        """The names of the splits."""
         return list(self._splits)
 
     def count(self, split: str) -> int | None:
@@ -87,7 +85,6 @@ class Tasks:
         return _to_task(rows(index) if callable(rows) else rows[index], f"task {index} of {split!r}")
 
     def draw(self, split: str, random: np.random.Generator) -> int:
-        """Draw a random index."""
         return int(random.integers(self.count(split) or ENDLESS))
 
     def rows(self, split: str, start: int | None = None, stop: int | None = None) -> list[dict[str, Any]]:

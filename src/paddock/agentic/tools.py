@@ -77,17 +77,6 @@ def tool(
     return mark if method is None else mark(method)
 
 
-class Tool:
-    """A tool of a class: how callers see it, and how its calls are read."""
-
-    def __init__(self, name: str, function: Callable[..., Any], owner: str) -> None:
-        self.name, self.function = name, function
-        self.options: ToolOptions = getattr(function, _MARK)
-        docstring = read_docstring(function.__doc__)
-        self.signature = Signature(function, docstring, owner)
-        self.info = ToolInfo(name, docstring.text, self.signature.input_schema, self.signature.output_schema)
-
-
 def collect_tools(cls: type, reserved: frozenset[str]) -> dict[str, Tool]:
     """Collect the tools of a class, those of its parents first; InvalidTool for one that can't be offered."""
     tools: dict[str, Tool] = {}
@@ -133,9 +122,13 @@ def call_tool(
     """
     name = action.tool_name
     try:
-        tool = _find(tools, name)
+        tool = tools.get(name) if isinstance(name, str) else None
+        if tool is None:
+            names = ", ".join(list(tools)[:_MAX_NAMES]) or "none"
+            message = f"there is no tool {str(name)[:_MAX_NAME_CHARS]!r}; the tools are: {names}"
+            raise Failure("tool_not_found", message, fault=False)
         try:
-            keywords = tool.signature.read(action.arguments)
+            keywords = tool.read(action.arguments)
         except InvalidValue as error:
             raise Failure("invalid_args", f"{tool.name}: {error}", fault=False) from None
         limit_s = timeout_s if tool.options.timeout_s == "default" else tool.options.timeout_s
@@ -150,15 +143,6 @@ def call_tool(
 
 def _unicode(text: str) -> str:
     return text.encode("utf-8", "replace").decode()
-
-
-def _find(tools: dict[str, Tool], name: Any) -> Tool:
-    tool = tools.get(name) if isinstance(name, str) else None
-    if tool is None:
-        names = ", ".join(list(tools)[:_MAX_NAMES]) or "none"
-        message = f"there is no tool {str(name)[:_MAX_NAME_CHARS]!r}; the tools are: {names}"
-        raise Failure("tool_not_found", message, fault=False)
-    return tool
 
 
 def _run(name: str, call: Callable[[], Any], thread: TimedThread, timeout_s: float | None) -> Any:
@@ -194,14 +178,12 @@ def _observe(tool: Tool, result: Any) -> Observation:
 def _to_plain_and_content(tool: Tool, result: Any) -> tuple[Any, list[Text | Image]]:
     """Return the result as plain data, and as content. A tool that returns content has no plain data."""
     parts = result if isinstance(result, (list, tuple)) else [result]
-    if tool.signature.gives_content or any(isinstance(part, (Text, Image)) for part in parts):
+    if tool.gives_content or any(isinstance(part, (Text, Image)) for part in parts):
         return None, check_blocks(result)
-    plain = tool.signature.to_plain(result)
+    plain = tool.to_plain(result)
     if plain is None:
         return None, []
-    if type(plain) is str:
-        return plain, [Text(plain)]
-    return plain, [Text(msgspec.json.encode(plain).decode())]
+    return plain, [Text(plain if type(plain) is str else msgspec.json.encode(plain).decode())]
 
 
 # ── Signatures: annotations as two spaces, of the arguments by name and of the result. Defaults stay unchecked. ──
@@ -225,41 +207,44 @@ class Field(NamedTuple):
     description: str = ""
 
 
-class Signature:
-    """What a method of the class ``owner`` takes and returns. InvalidTool says what is wrong with it."""
+class Tool:
+    """A method of the class ``owner`` as callers see it, and how its calls are read. InvalidTool says what is wrong."""
 
-    def __init__(self, function: Callable[..., Any], docstring: Docstring, owner: str) -> None:
+    def __init__(self, name: str, function: Callable[..., Any], owner: str) -> None:
+        self.name, self.function = name, function
+        self.options: ToolOptions = getattr(function, _MARK)
         self._place = f"{owner}.{function.__name__}"
         try:
             hints = typing.get_type_hints(function, include_extras=True)
         except Exception as error:  # a name that does not exist, or whatever evaluating an annotation raises
             raise InvalidTool(f"{self._place}: its annotations can't be evaluated: {error}.") from error
+        docstring = read_docstring(function.__doc__)
         fields = self._fields(function, hints, docstring)
         self._arguments = self._space("Arguments", fields)
-        self.names = tuple(field.name for field in fields)
-        self.input_schema = _object_schema(self._arguments)
+        self._names = tuple(field.name for field in fields)
         if "return" not in hints:
             raise InvalidTool(f"{self._place} does not say what it returns; write `-> str`, or `-> Any`.")
-        self.returns = hints["return"]
-        self.gives_content = self.returns is not Any and _mentions(self.returns, (Text, Image))
-        self._result = None if self.gives_content else self._space("Result", [Field("result", self.returns)])
-        self.output_schema: dict[str, Any] | None = None  # if any value may come
+        self._returns = hints["return"]
+        self.gives_content = self._returns is not Any and _mentions(self._returns, (Text, Image))
+        self._result = None if self.gives_content else self._space("Result", [Field("result", self._returns)])
+        output_schema: dict[str, Any] | None = None  # if any value may come
         if self._result is not None:
             schema = _object_schema(self._result)
             own = {key: item for key, item in schema["properties"]["result"].items() if key != "title"}
             if own:
-                self.output_schema = {**own, "$defs": schema["$defs"]} if "$defs" in schema else own
+                output_schema = {**own, "$defs": schema["$defs"]} if "$defs" in schema else own
+        self.info = ToolInfo(name, docstring.text, _object_schema(self._arguments), output_schema)
 
     def read(self, arguments: Any) -> dict[str, Any]:
         """Return the keywords for the function; InvalidValue names the argument that is wrong."""
-        if not self.names and not arguments:
+        if not self._names and not arguments:
             return {}
         record = self._arguments.validate(arguments)
-        return {name: getattr(record, name) for name in self.names}
+        return {name: getattr(record, name) for name in self._names}
 
     def to_plain(self, result: Any) -> Any:
         """Return a result of the function as JSON data; InvalidValue if it is not what the function declares."""
-        if self._result is None or (self.returns is str and type(result) is str and result.isascii()):
+        if self._result is None or (self._returns is str and type(result) is str and result.isascii()):
             return result
         (record,) = self._result.records
         if is_pydantic(record):

@@ -12,12 +12,13 @@ import functools
 import inspect
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
-from paddock.errors import PlanError
+from paddock.errors import PlanError, Unreachable
 from paddock.hosting.openenv.client import (
     BlockingLine,
     Line,
@@ -40,8 +41,10 @@ if TYPE_CHECKING:
 ActT = TypeVar("ActT")
 ObsT = TypeVar("ObsT")
 StateT = TypeVar("StateT")
+T = TypeVar("T")
 
 Record = dict[str, Any]
+Steps: TypeAlias = "Generator[Any, Any, T]"
 
 _MODES = ("simulation", "production")
 
@@ -127,34 +130,28 @@ class EnvClient(ABC, Generic[ActT, ObsT, StateT]):
         return self._ask("step", self._step_payload(action), self._parse_result)
 
     def state(self) -> Any:
-        """The state of the episode."""
         return self._ask("state", None, self._parse_state)
 
     def connect(self) -> Any:
         """Connect now rather than at the first call: this client."""
-        return self._connect_async() if self._decide() == "async" else self._result(self._connect())
+        return self._carry_out(self._connect())
 
     def disconnect(self) -> Any:
         """End the session; the next call would begin another."""
-        if self._decide() == "async":
-            return self._disconnect_async()
-        self._disconnect()
-        return self._result(None)
+        return self._carry_out(self._disconnect())
 
     def close(self) -> Any:
         """End the session and what a provider started. Safe to call twice."""
-        if self._decide() == "async":
-            return self._close_async()
-        self._close()
-        return self._result(None)
+        return self._carry_out(self._close())
 
     def new_session(self) -> Any:
         """Return another client of the same server with a session of its own; it is closed with this one."""
+        self._decide()
         other = copy.copy(self)
         other._server = ProvidedServer(None, self._server.base_url)
         other._line, other._others, other._asking, other._was_lost = None, [], False, False
         self._others.append(other)
-        return other._connect_async() if self._decide() == "async" else self._result(other._connect())
+        return self._carry_out(other._connect())
 
     def sync(self) -> SyncEnvClient[ActT, ObsT, StateT]:
         """Return the same client for plain code, even inside a running event loop."""
@@ -162,19 +159,18 @@ class EnvClient(ABC, Generic[ActT, ObsT, StateT]):
 
     def __enter__(self) -> Self:
         self._claim("sync")
-        self._connect()
+        _wait(self._connect())
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._close()
+        _wait(self._close())
 
     async def __aenter__(self) -> Self:
         self._claim("async")
-        await self._connect_async()
-        return self
+        return await _await(self._connect())
 
     async def __aexit__(self, *error: object) -> None:
-        await self._close_async()
+        await _await(self._close())
 
     @classmethod
     def from_docker_image(cls, image: str, provider: Any = None, **kwargs: Any) -> Self:
@@ -185,7 +181,13 @@ class EnvClient(ABC, Generic[ActT, ObsT, StateT]):
                 "Or start it yourself and pass base_url=: docker run -p 127.0.0.1:8000:8000 IMAGE"
             )
         options: dict[str, Any] = {name: kwargs.pop(name) for name in ("port", "env_vars") if name in kwargs}
-        return cls(provider=_Image(provider, image, options), **kwargs)
+
+        def start() -> Any:
+            base_url = provider.start_container(image, **options)
+            provider.wait_for_ready(base_url)
+            return base_url
+
+        return cls(provider=SimpleNamespace(start=start, stop=lambda: provider.stop_container()), **kwargs)
 
     @classmethod
     def from_env(cls, repo_id: str, **kwargs: Any) -> Self:
@@ -215,27 +217,15 @@ class EnvClient(ABC, Generic[ActT, ObsT, StateT]):
         """Return a result; as an awaitable in async code, and if a coroutine of a subclass awaits it."""
         return _ready(value) if self._bridged or self._kind == "async" else value
 
+    def _carry_out(self, steps: Steps[Any]) -> Any:
+        return _await(steps) if self._decide() == "async" else self._result(_wait(steps))
+
     def _ask(self, kind: str, data: Any, read: Callable[[dict[str, Any]], Any]) -> Any:
-        if self._decide() == "async":
-            return self._ask_async(kind, data, read)
-        self._begin(kind)
-        try:
-            line = self._connect()._line
-            assert isinstance(line, BlockingLine)
-            return self._result(read(line.ask(kind, data)))
-        finally:
-            self._end()
+        return self._carry_out(self._exchange(kind, data, read))
 
-    async def _ask_async(self, kind: str, data: Any, read: Callable[[dict[str, Any]], Any]) -> Any:
-        self._begin(kind)
-        try:
-            line = (await self._connect_async())._line
-            assert isinstance(line, AsyncLine)
-            return read(await line.ask(kind, data))
-        finally:
-            self._end()
+    # Generators, written once for plain and async code: they yield what async code has to await.
 
-    def _begin(self, kind: str) -> None:
+    def _exchange(self, kind: str, data: Any, read: Callable[[dict[str, Any]], Any]) -> Steps[Any]:
         if self._asking:
             raise RuntimeError(f"{kind} while another call waits for its answer. One client has one call at a time.")
         if self._was_lost and kind != "reset":
@@ -243,86 +233,66 @@ class EnvClient(ABC, Generic[ActT, ObsT, StateT]):
         self._asking, self._was_lost = True, False
         if kind == "reset" and self._line is not None and not self._line.usable():
             self._line = None  # a new episode needs nothing of the old connection
-
-    def _end(self) -> None:
-        self._asking = False
-        if self._line is not None and not self._line.live:
-            self._line, self._was_lost = None, True
-
-    def _line_of(self) -> Line:
-        base_url = self._server.start()
-        every_s, answer_s = self._pings
-        endpoint = endpoint_of(base_url, self._headers)
-        return Line(endpoint, self._connect_s, self._answer_s, every_s, answer_s, self._max_bytes, base_url)
-
-    def _connect(self) -> Self:
-        if self._line is None:
-            line = self._line_of()
-            try:
-                self._line = BlockingLine(line)
-            except OSError as error:
-                raise _unreachable(line, error) from error
-        return self
-
-    async def _connect_async(self) -> Self:
-        if self._line is None:
-            line = self._line_of()
-            try:
-                self._line = await AsyncLine.open(line)
-            except OSError as error:
-                raise _unreachable(line, error) from error
-        return self
-
-    def _disconnect(self) -> None:
-        line, self._line = self._line, None
-        if isinstance(line, BlockingLine):
-            line.close()
-
-    async def _disconnect_async(self) -> None:
-        line, self._line = self._line, None
-        if isinstance(line, AsyncLine):
-            await line.close()
-
-    def _close(self) -> None:
-        others, self._others = self._others, []
-        for other in others:
-            other._close()
         try:
-            self._disconnect()
+            yield from self._connect()
+            assert self._line is not None
+            return read((yield self._line.ask(kind, data)))
         finally:
-            self._server.stop()
+            self._asking = False
+            if self._line is not None and not self._line.live:
+                self._line, self._was_lost = None, True
 
-    async def _close_async(self) -> None:
+    def _connect(self) -> Steps[Self]:
+        if self._line is None:
+            base_url = self._server.start()
+            every_s, answer_s = self._pings
+            endpoint = endpoint_of(base_url, self._headers)
+            line = Line(endpoint, self._connect_s, self._answer_s, every_s, answer_s, self._max_bytes, base_url)
+            try:
+                self._line = yield (AsyncLine.open(line) if self._kind == "async" else BlockingLine(line))
+            except Unreachable:
+                raise
+            except OSError as error:
+                place = f"{endpoint.display_name}{endpoint.path}"
+                raise Unreachable(f"Failed to connect to {place}: {error}") from error
+        return self
+
+    def _disconnect(self) -> Steps[None]:
+        line, self._line = self._line, None
+        if line is not None:
+            yield line.close()
+
+    def _close(self) -> Steps[None]:
         others, self._others = self._others, []
         for other in others:
-            await other._close_async()
+            yield from other._close()
         try:
-            await self._disconnect_async()
+            yield from self._disconnect()
         finally:
             self._server.stop()
 
 
-class _Image:
-    """A provider of containers, for one image, as a provider of one server."""
-
-    def __init__(self, provider: Any, image: str, options: dict[str, Any]) -> None:
-        self._provider, self._image, self._options = provider, image, options
-
-    def start(self) -> Any:
-        base_url = self._provider.start_container(self._image, **self._options)
-        self._provider.wait_for_ready(base_url)
-        return base_url
-
-    def stop(self) -> None:
-        self._provider.stop_container()
+def _wait(steps: Steps[T]) -> T:
+    try:
+        value = next(steps)
+        while True:
+            value = steps.send(value)
+    except StopIteration as end:
+        return end.value  # type: ignore[no-any-return]
 
 
-def _unreachable(line: Line, error: Exception) -> ConnectionError:
-    from paddock.errors import Unreachable
-
-    if isinstance(error, Unreachable):
-        return error
-    return Unreachable(f"Failed to connect to {line.endpoint.display_name}{line.endpoint.path}: {error}")
+async def _await(steps: Steps[T]) -> T:
+    try:
+        waiting = next(steps)
+        while True:
+            try:
+                value = await waiting
+            except BaseException as error:
+                waiting = steps.throw(error)
+            else:
+                waiting = steps.send(value)
+    except StopIteration as end:
+        return end.value  # type: ignore[no-any-return]
 
 
 async def _ready(value: Any) -> Any:
@@ -377,38 +347,30 @@ class SyncEnvClient(Generic[ActT, ObsT, StateT]):
 
     @property
     def async_client(self) -> EnvClient[ActT, ObsT, StateT]:
-        """The client behind this one."""
         return self._client
 
     def connect(self) -> Self:
-        """Connect now rather than at the first call."""
-        self._client._connect()
+        _wait(self._client._connect())
         return self
 
     def disconnect(self) -> None:
-        """End the session."""
-        self._client._disconnect()
+        _wait(self._client._disconnect())
 
     def reset(self, **kwargs: Any) -> StepResult[ObsT]:
-        """Begin an episode."""
         return self._client.reset(**kwargs)  # type: ignore[no-any-return]
 
     def step(self, action: ActT, **kwargs: Any) -> StepResult[ObsT]:
-        """Advance by one action."""
         return self._client.step(action, **kwargs)  # type: ignore[no-any-return]
 
     def state(self) -> StateT:
-        """The state of the episode."""
         return self._client.state()  # type: ignore[no-any-return]
 
     def new_session(self) -> SyncEnvClient[ActT, ObsT, StateT]:
-        """Return a client with another session with the same server."""
         return SyncEnvClient(self._client.new_session())
 
     def close(self) -> None:
-        """End the session and what a provider started. Safe to call twice."""
         try:
-            self._client._close()
+            _wait(self._client._close())
         finally:
             self._loop.close()
 
@@ -463,7 +425,6 @@ class ProvidedServer:
         return self.base_url
 
     def stop(self) -> None:
-        """Stop what was started. Safe to call twice."""
         if self._started:
             self._started = False
             self._provider.stop()
@@ -510,13 +471,11 @@ class AsyncLine:
         self._came.put_nowait(why if isinstance(why, Closed) else Closed(ABNORMAL, str(why)))
 
     def usable(self) -> bool:
-        """Whether the server has not closed it meanwhile."""
         if self._closed_silently:
             self._abort()
         return self.live
 
     async def ask(self, kind: str, data: Any = None) -> dict[str, Any]:
-        """The answer's data."""
         text = question(kind, data)
         try:
             return answer(kind, await self._exchange(kind, text))

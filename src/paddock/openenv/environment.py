@@ -48,11 +48,9 @@ class ModelTokenizer(Protocol):
         self, conversation: list[Message], tokenize: bool = True, return_tensors: str | None = None, **kwargs: Any
     ) -> Any:
         """The conversation as one text or its tokens."""
-        ...
 
     def decode(self, token_ids: Any, skip_special_tokens: bool = False, **kwargs: Any) -> str:
         """Tokens as text."""
-        ...
 
 
 class TaskProvider(Protocol):
@@ -60,23 +58,18 @@ class TaskProvider(Protocol):
 
     def list_splits(self) -> list[Any]:
         """Names of splits, or dicts with a name and a type."""
-        ...
 
     def list_tasks(self, split: str) -> list[Any]:
         """The tasks of a split."""
-        ...
 
     def num_tasks(self, split: str) -> int:
         """How many there are."""
-        ...
 
     def get_task(self, split: str, index: int) -> Any:
         """One of them; IndexError if there is none."""
-        ...
 
     def get_task_range(self, split: str, start: int | None = None, stop: int | None = None) -> list[Any]:
         """Some of them, as a slice."""
-        ...
 
 
 class Transform(ABC, Generic[ObsT]):
@@ -160,7 +153,6 @@ class Environment(ABC, Generic[ActT, ObsT, StateT]):
         return self.step(action, timeout_s=timeout_s, **kwargs)
 
     def get_metadata(self) -> EnvironmentMetadata:
-        """What ``/metadata`` says."""
         name = type(self).__name__
         return EnvironmentMetadata(name=name, description=f"{name} environment", version="1.0.0")
 
@@ -224,12 +216,10 @@ class MCPEnvironment(Environment[Action, Observation, Any]):
 
     @property
     def supports_code_mode(self) -> bool:
-        """Never."""
         return False
 
     @asynccontextmanager
     async def mcp_session(self) -> AsyncIterator[Any]:
-        """The client of the server, connected."""
         if self.mcp_client is None:
             raise RuntimeError("MCP client is not available; environment is closed")
         async with self.mcp_client:

@@ -26,7 +26,7 @@ from paddock.openenv.types import (
 class GenericMCPObservation(Observation):
     """An observation with whatever fields its environment has."""
 
-    model_config = {"extra": "allow", "validate_assignment": True, "arbitrary_types_allowed": True}
+    model_config = {"extra": "allow"}
 
 
 class MCPClientBase(EnvClient[Any, Observation, State]):
@@ -129,11 +129,9 @@ class MCPToolClient(MCPClientBase):
         return self._rpc("tools/call", params, f"Tool '{name}' failed", lambda result: result.get("data", result))
 
     def get_tool(self, name: str) -> Any:
-        """Return the tool of this name, or None."""
         return self._with_tools(lambda tools: next((one for one in tools if one.name == name), None))
 
     def has_tool(self, name: str) -> Any:
-        """Whether there is one."""
         return self._with_tools(lambda tools: any(one.name == name for one in tools))
 
 

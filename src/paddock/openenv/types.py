@@ -49,6 +49,10 @@ class WSErrorCode(str, Enum):
     SESSION_ERROR = "SESSION_ERROR"
 
 
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
 class Action(BaseModel):
     """What an agent does; subclasses add fields, and nothing else is accepted."""
 
@@ -110,10 +114,8 @@ class ResetRequest(BaseModel):
     episode_id: str | None = Field(default=None, max_length=255)
 
 
-class ResetResponse(BaseModel):
+class ResetResponse(_Strict):
     """Its answer."""
-
-    model_config = ConfigDict(extra="forbid")
 
     observation: dict[str, Any]
     reward: float | None = None
@@ -214,28 +216,22 @@ WSIncomingMessage = Annotated[
 ]
 
 
-class WSObservationResponse(BaseModel):
+class WSObservationResponse(_Strict):
     """A server's frame after reset and step."""
-
-    model_config = ConfigDict(extra="forbid")
 
     type: Literal["observation"] = "observation"
     data: dict[str, Any]
 
 
-class WSStateResponse(BaseModel):
+class WSStateResponse(_Strict):
     """A server's frame with the state."""
-
-    model_config = ConfigDict(extra="forbid")
 
     type: Literal["state"] = "state"
     data: dict[str, Any]
 
 
-class WSErrorResponse(BaseModel):
+class WSErrorResponse(_Strict):
     """A server's frame about what could not be done."""
-
-    model_config = ConfigDict(extra="forbid")
 
     type: Literal["error"] = "error"
     data: dict[str, Any]
@@ -262,17 +258,14 @@ class ServerCapacityStatus(BaseMessage):
 
     @property
     def available_slots(self) -> int:
-        """How many more there may be."""
         return self.max_sessions - self.active_sessions
 
     @property
     def is_at_capacity(self) -> bool:
-        """Whether there may be no more."""
         return self.available_slots == 0
 
     @classmethod
     def from_counts(cls, active: int, max_sessions: int) -> ServerCapacityStatus:
-        """Return the status for these counts."""
         return cls(active_sessions=active, max_sessions=max_sessions)
 
 
@@ -319,10 +312,8 @@ class McpMethod(str, Enum):
     TOOLS_CALL = "tools/call"
 
 
-class JsonRpcError(BaseModel):
+class JsonRpcError(_Strict):
     """Why a request has no result."""
-
-    model_config = ConfigDict(extra="forbid")
 
     code: int
     message: str
@@ -334,10 +325,8 @@ class JsonRpcError(BaseModel):
         return cls(code=code.value, message=message or _WORDS[code], data=data)
 
 
-class JsonRpcRequest(BaseModel):
+class JsonRpcRequest(_Strict):
     """A request."""
-
-    model_config = ConfigDict(extra="forbid")
 
     jsonrpc: Literal["2.0"]
     method: str
@@ -345,10 +334,8 @@ class JsonRpcRequest(BaseModel):
     id: str | int | None = None
 
 
-class JsonRpcResponse(BaseModel):
+class JsonRpcResponse(_Strict):
     """Its answer, dumped with a result or an error, never both."""
-
-    model_config = ConfigDict(extra="forbid")
 
     jsonrpc: Literal["2.0"] = "2.0"
     result: Any | None = None
@@ -356,7 +343,6 @@ class JsonRpcResponse(BaseModel):
     id: str | int | None = None
 
     def model_dump(self, **kwargs: Any) -> dict[str, Any]:
-        """As it is sent."""
         outcome = {"result": self.result} if self.error is None else {"error": self.error.model_dump()}
         return {"jsonrpc": self.jsonrpc, "id": self.id, **outcome}
 
@@ -366,7 +352,6 @@ class JsonRpcResponse(BaseModel):
 
     @classmethod
     def success(cls, result: Any, request_id: str | int | None = None) -> JsonRpcResponse:
-        """Return a response with a result."""
         return cls(result=result, id=request_id)
 
     @classmethod
@@ -377,14 +362,11 @@ class JsonRpcResponse(BaseModel):
         data: Any = None,
         request_id: str | int | None = None,
     ) -> JsonRpcResponse:
-        """Return a response with an error."""
         return cls(error=JsonRpcError.from_code(code, message, data), id=request_id)
 
 
-class Tool(BaseModel):
+class Tool(_Strict):
     """A tool as a client sees it."""
-
-    model_config = ConfigDict(extra="forbid")
 
     name: str
     description: str
@@ -401,10 +383,8 @@ class ToolErrorType(str, Enum):
     TIMEOUT = "timeout"
 
 
-class ToolError(BaseModel):
+class ToolError(_Strict):
     """Why a call has no result."""
-
-    model_config = ConfigDict(extra="forbid")
 
     error_type: ToolErrorType
     message: str
@@ -445,10 +425,8 @@ class WSMCPMessage(BaseMessage):
     data: dict[str, Any]
 
 
-class WSMCPResponse(BaseModel):
+class WSMCPResponse(_Strict):
     """A server's frame with its answer."""
-
-    model_config = ConfigDict(extra="forbid")
 
     type: str = "mcp"
     data: dict[str, Any]

@@ -34,7 +34,7 @@ def _source(module):
 
 def _is_needed(node):
     if isinstance(node, ast.ImportFrom):
-        return node.module in ("__future__", "collections", "itertools")
+        return node.module in ("__future__", "collections", "itertools", "string", "textwrap")
     if isinstance(node, (ast.Assign, ast.AnnAssign)):
         target = node.target if isinstance(node, ast.AnnAssign) else node.targets[0]
         return target.id.startswith("_")

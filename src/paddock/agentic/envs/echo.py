@@ -25,7 +25,6 @@ class Likeness(Rubric):
     """
 
     def forward(self, action: Any, observation: GradedObservation) -> float:
-        """Return the share of right letters, of the longer of the two words."""
         if observation.error is not None:
             return 0.0
         said = action.text if isinstance(action, Say) else str(action.arguments.get("message", ""))

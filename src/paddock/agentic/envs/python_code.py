@@ -62,7 +62,6 @@ class Problem:
         return self.family.answer(*arguments, **self.parameters)
 
     def task(self, seed: int) -> Task:
-        """The problem in words, with examples, and the tests that only the grader has."""
         draws = Draws(crc32(self.name.encode()), seed)
         calls = list(self.family.edges)
         while len(calls) < TESTS + EXAMPLES:

@@ -139,7 +139,6 @@ class Episode:
                 self._trace.end((failure.code, failure.message))
 
     def rollout(self, error: Failure | None = None) -> Rollout:
-        """Return the result so far."""
         setup = self.job.setup
         return Rollout(
             place=self.job.place,
@@ -277,7 +276,6 @@ class Setup:
 
     @property
     def name(self) -> str:
-        """The name for people: ``test[3]``, or the seed."""
         return task_name(self.row, self.seed)
 
 
@@ -341,15 +339,11 @@ class _TaskBook:
             if count is not None and count > size:
                 raise InvalidTask(f"tasks={count}: the split {split!r} has {size}. Use attempts= to try each again.")
             count = size if count is None else count
-        for begin in range(0, count, _ROWS_PER_CALL):
-            self._read_ahead(split, begin, min(begin + _ROWS_PER_CALL, count))
+        for begin in range(0, count, _ROWS_PER_CALL):  # for servers; if it fails, _task asks for each row and says why
+            with suppress(PaddockError, NotImplementedError):
+                rows = self._ask("get_task_range", split, begin, min(begin + _ROWS_PER_CALL, count))
+                self._rows.update({(split, index): dict(row) for index, row in enumerate(rows, begin)})
         return [self._task(split, index) for index in range(count)]
-
-    def _read_ahead(self, split: str, begin: int, end: int) -> None:
-        """Read many rows in one call, for servers. If that fails, ``_task`` asks for each row and says why."""
-        with suppress(PaddockError, NotImplementedError):
-            for index, row in enumerate(self._ask("get_task_range", split, begin, end), begin):
-                self._rows[split, index] = dict(row)
 
     def _one(self, item: Any) -> Setup:
         if isinstance(item, Task):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from math import comb, sqrt
@@ -60,7 +60,6 @@ class Rollout:
 
     @property
     def total_return(self) -> float | None:
-        """The sum of the rewards; None if it failed."""
         return None if self.error is not None else float(sum(self.rewards))
 
     @property
@@ -70,7 +69,6 @@ class Rollout:
 
     @property
     def steps(self) -> int:
-        """How many steps the environment took."""
         return len(self.rewards)
 
     @property
@@ -97,17 +95,12 @@ class Rollouts(Sequence[Rollout]):
     def __len__(self) -> int:
         return len(self._all)
 
-    def __iter__(self) -> Iterator[Rollout]:
-        return iter(self._all)
-
     @property
     def errors(self) -> list[Rollout]:
-        """Those that failed."""
         return [rollout for rollout in self._all if rollout.error is not None]
 
     @property
     def error_share(self) -> float:
-        """The share of rollouts that failed, 0 to 1."""
         return len(self.errors) / len(self._all) if self._all else 0.0
 
     def mean_return(self, *, confidence: float = 0.95) -> Estimate | None:
@@ -129,7 +122,6 @@ class Rollouts(Sequence[Rollout]):
         return pass_at_k(passed, k, confidence=confidence)
 
     def summary(self) -> dict[str, Any]:
-        """Return the figures as plain data."""
         mean = self.mean_return()
         codes = Counter(rollout.error.code for rollout in self._all if rollout.error is not None)
         most = max((len(totals) for totals in self._by_task()), default=0)

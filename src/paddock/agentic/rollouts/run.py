@@ -10,6 +10,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -68,21 +69,14 @@ def rollout(
     [39.0, 48.0, 27.0]
     """
     _check(policy, attempts=attempts, timeout_s=timeout_s, max_turns=max_turns, concurrency=concurrency)
-    source, name, workers = _env_source(env_or_id, make_env, concurrency)
+    make, name = _maker(env_or_id, make_env, concurrency)
+    lent = isinstance(env_or_id, Env)
+    workers = 1 if lent else DEFAULT_CONCURRENCY if concurrency is None else concurrency
     plan = partial(_plan_jobs, tasks=tasks, seed=to_seed(seed), attempts=attempts)
     tally = Tally()
     with (
         nullcontext() if trace is None else TraceWriter(trace) as writer,
-        Pool(
-            source,
-            PolicyRunner(policy),
-            plan,
-            concurrency=workers,
-            timeout_s=timeout_s,
-            max_turns=max_turns,
-            trace=writer,
-            name=name,
-        ) as pool,
+        Pool(make, lent, PolicyRunner(policy), plan, workers, timeout_s, max_turns, writer, name) as pool,
         report_progress(pool.begin(), progress) as show,
     ):
         for new in pool.results():
@@ -101,16 +95,15 @@ def _plan_jobs(env: Env[Any, Any], *, tasks: Any, seed: int, attempts: int) -> l
     ]
 
 
-def _env_source(target: Any, make_env: Any, concurrency: int | None) -> tuple[EnvSource, str | None, int]:
-    """Return a source of environments, their name in a trace, and how many there may be."""
+def _maker(target: Any, make_env: Any, concurrency: int | None) -> tuple[Callable[[], Env[Any, Any]], str | None]:
+    """Return what makes environments, or lends the caller's, and their name in a trace."""
     if isinstance(target, Env):
         if concurrency not in (None, 1) or make_env is not None:
             raise PlanError(
                 f"concurrency={concurrency}: one environment plays one rollout at a time. Pass concurrency=1, or its "
                 f"id or a function that makes such environments."
             )
-        return EnvSource(None, target), None, 1
-    workers = DEFAULT_CONCURRENCY if concurrency is None else concurrency
+        return lambda: target, None
     named = isinstance(target, (str, os.PathLike, EnvSpec))
     if not named and not callable(target):
         raise PlanError(
@@ -129,7 +122,7 @@ def _env_source(target: Any, make_env: Any, concurrency: int | None) -> tuple[En
             raise PlanError(f"The function that makes environments returned {kind(env)}; expected a paddock.Env.")
         return env
 
-    return EnvSource(make), _trace_name(target) if named else None, workers
+    return make, _trace_name(target) if named else None
 
 
 def _trace_name(target: Any) -> str | None:
@@ -177,7 +170,6 @@ class Tally:
             self.total += total_return
 
     def words(self) -> str:
-        """Say it in words."""
         scored, turns = self.done - self.failed, self.turns + self.running_turns
         mean = f"mean return {self.total / scored:.3f}" if scored else "no return yet"
         errors = f", {self.failed} error{'s' * (self.failed != 1)}" if self.failed else ""
@@ -262,24 +254,24 @@ _MAX_ERROR_CHARS = 2000
 Plan = Callable[[Env[Any, Any]], Sequence[Job]]
 
 
+@dataclass(eq=False)
 class Pool:
-    """``plan`` lists the jobs, given the first environment; it is called in that environment's own thread."""
+    """``plan`` lists the jobs, given the first environment; it is called in that environment's own thread.
 
-    def __init__(
-        self,
-        source: EnvSource,
-        policy: PolicyRunner,
-        plan: Plan,
-        *,
-        concurrency: int,
-        timeout_s: float | None,
-        max_turns: int | None,
-        trace: TraceWriter | None,
-        name: str | None,
-    ) -> None:
-        self._source, self._policy, self._plan = source, policy, plan
-        self._concurrency, self._timeout_s, self._max_turns = concurrency, timeout_s, max_turns
-        self._trace, self._name = trace, name
+    ``lent``: the only environment is the caller's, and is never closed here, nor replaced.
+    """
+
+    make: Callable[[], Env[Any, Any]]
+    lent: bool
+    policy: PolicyRunner
+    plan: Plan
+    concurrency: int
+    timeout_s: float | None
+    max_turns: int | None
+    trace: TraceWriter | None
+    name: str | None
+
+    def __post_init__(self) -> None:
         self._changed = threading.Condition()
         self._planned: int | None = None
         self._jobs: deque[Job] = deque()
@@ -288,19 +280,20 @@ class Pool:
         self._late: list[threading.Thread] = []
         self._failure: BaseException | None = None
         self._stopping = False
+        self.lost = False  # a worker did not come back with the environment that was lent
 
     # ── In the caller's thread ──
 
     def begin(self) -> int:
         """Start the first worker, and return how many results there will be once it has planned them."""
         self._start_worker()
-        by_s = None if self._timeout_s is None else time.monotonic() + self._timeout_s
+        by_s = None if self.timeout_s is None else time.monotonic() + self.timeout_s
         with self._changed:
             while self._planned is None:
                 if self._failure is not None:
                     raise self._failure
                 if by_s is not None and time.monotonic() >= by_s:
-                    raise DeadlineExceeded(f"The first environment was not ready within {self._timeout_s} s.")
+                    raise DeadlineExceeded(f"The first environment was not ready within {self.timeout_s} s.")
                 self._changed.wait(_POLL_S)
             return self._planned
 
@@ -324,12 +317,10 @@ class Pool:
             yield new
 
     def running_turns(self) -> int:
-        """Count the turns so far of the rollouts that have not ended."""
         with self._changed:
             return sum(worker.episode.turns for worker in self._workers if worker.episode is not None)
 
     def in_order(self) -> list[Rollout]:
-        """Return all results so far, by their numbers."""
         return [self._results[number] for number in sorted(self._results)]
 
     def __enter__(self) -> Self:
@@ -345,19 +336,19 @@ class Pool:
             self._changed.notify_all()
         for worker in busy:  # interrupted: their results are not wanted
             self._abandon(worker)
-        self._policy.close()
+        self.policy.close()
         _join([worker.thread for worker in self._workers if worker not in busy], _CLOSE_S)
         _join(self._late, _ABANDON_S)
 
     def _start_worker(self) -> None:
-        worker = Worker(self, self._source, self._trace, self._name)
+        worker = Worker(self)
         self._workers.append(worker)
         worker.thread.start()
 
     def _start_enough_workers(self) -> None:
         # No worker ends while there is work: it is given up, or goes on.
         idle = sum(worker.episode is None for worker in self._workers)
-        while self._jobs and len(self._workers) < self._concurrency and idle < len(self._jobs):
+        while self._jobs and len(self._workers) < self.concurrency and idle < len(self._jobs):
             self._start_worker()
             idle += 1
 
@@ -369,7 +360,7 @@ class Pool:
         failure = _timeout_failure(episode)
         self._results[episode.job.number] = episode.rollout(failure)
         episode.end_trace(failure)
-        self._source.give_up()
+        self.lost = self.lent
         self._abandon(worker)
 
     def _abandon(self, worker: Worker) -> None:
@@ -381,10 +372,9 @@ class Pool:
     # ── In the workers' threads ──
 
     def plan_jobs(self, worker: Worker) -> None:
-        """Let the first worker plan the jobs."""
         if self._planned is not None or self._workers[0] is not worker:
             return
-        jobs = self._plan(worker.env())
+        jobs = self.plan(worker.env())
         with self._changed:
             self._jobs.extend(jobs)
             self._planned = len(jobs)
@@ -396,9 +386,9 @@ class Pool:
             if self._stopping or worker.given_up or not self._jobs:
                 return None
             job = self._jobs.popleft()
-            by_s = None if self._timeout_s is None else time.monotonic() + self._timeout_s
+            by_s = None if self.timeout_s is None else time.monotonic() + self.timeout_s
             worker.by_s = None if by_s is None else by_s + _GRACE_S
-            worker.episode = Episode(job, self._policy, max_turns=self._max_turns, by_s=by_s)
+            worker.episode = Episode(job, self.policy, max_turns=self.max_turns, by_s=by_s)
             self._changed.notify_all()
             return worker.episode
 
@@ -413,7 +403,6 @@ class Pool:
             return True
 
     def fail(self, error: BaseException) -> None:
-        """End all rollouts."""
         with self._changed:
             self._failure = self._failure or error
             self._changed.notify_all()
@@ -432,8 +421,8 @@ class Worker:
     ``given_up``, under its lock: from then on this worker's results don't count.
     """
 
-    def __init__(self, pool: Pool, source: EnvSource, trace: TraceWriter | None, name: str | None) -> None:
-        self._pool, self._source, self._trace, self._name = pool, source, trace, name
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
         self._env: Env[Any, Any] | None = None
         self.episode: Episode | None = None
         self.by_s: float | None = None
@@ -441,13 +430,16 @@ class Worker:
         self.thread = threading.Thread(target=self._run, name="paddock-rollout", daemon=True)
 
     def env(self) -> Env[Any, Any]:
-        """Return the environment, made if there is none."""
         if self._env is None:
-            self._env = self._source.take()
+            if self._pool.lost:
+                raise RuntimeError(
+                    "the environment did not come back from an earlier rollout. Pass an id, or a function that makes "
+                    "environments, so that another can take its place."
+                )
+            self._env = self._pool.make()
         return self._env
 
     def is_late(self) -> bool:
-        """Whether an episode runs past its deadline."""
         return self.episode is not None and self.by_s is not None and time.monotonic() >= self.by_s
 
     def abandon(self) -> None:
@@ -457,8 +449,8 @@ class Worker:
         inner = None if env is None else env.unwrapped
         if isinstance(inner, HostedEnv):
             inner.abandon()
-        elif env is not None and idle:
-            self._source.close(env)
+        elif idle:
+            self._close(env)
 
     def _run(self) -> None:
         try:
@@ -472,10 +464,20 @@ class Worker:
         finally:
             self._close_env()
 
+    def _close_env(self) -> None:
+        env, self._env = self._env, None
+        self._close(env)
+
+    def _close(self, env: Env[Any, Any] | None) -> None:
+        if env is not None and not self._pool.lent:
+            with suppress(Exception, SystemExit):
+                env.close()
+
     def _play(self, episode: Episode) -> Rollout:
         try:
             env = self.env()
-            episode.run(env, None if self._trace is None else self._begin_trace(env, episode.job, self._trace))
+            trace = self._pool.trace
+            episode.run(env, None if trace is None else self._begin_trace(env, episode.job, trace))
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # SystemExit and CancelledError too: one rollout ends, not all of them
@@ -485,7 +487,7 @@ class Worker:
             failure = _failure(error, episode)
             environments_fault = episode.where not in ("policy", "trace") and not isinstance(error, OutOfTime)
             usable = isinstance(error, PaddockError) and error.session_alive
-            if environments_fault and not usable and not self._source.lends:
+            if environments_fault and not usable and not self._pool.lent:
                 self._close_env()  # the next rollout gets another
             episode.end_trace(failure)
             return episode.rollout(failure)
@@ -494,14 +496,9 @@ class Worker:
     def _begin_trace(self, env: Env[Any, Any], job: Job, trace: TraceWriter) -> Any:
         setup, about = job.setup, {"attempt": job.attempt, "place": job.place}
         opening = Opening.of(
-            env, seed=setup.seed, name=self._name, options=setup.options, task=setup.row or None, about=about
+            env, seed=setup.seed, name=self._pool.name, options=setup.options, task=setup.row or None, about=about
         )
         return trace.begin(opening, number=job.number)
-
-    def _close_env(self) -> None:
-        env, self._env = self._env, None
-        if env is not None:
-            self._source.close(env)
 
 
 def _failure(error: BaseException, episode: Episode) -> Failure:
@@ -523,37 +520,3 @@ def _timeout_failure(episode: Episode) -> Failure:
     seconds = time.monotonic() - episode.began_s
     message = f"It did not finish within {seconds:.1f} s (stopped in its {episode.where})."
     return Failure(DeadlineExceeded.code, message, "time", len(episode.rewards))
-
-
-class EnvSource:
-    """Environments for the workers. One that the caller brought is lent: it is never closed here, nor replaced."""
-
-    def __init__(self, make: Callable[[], Env[Any, Any]] | None, lent: Env[Any, Any] | None = None) -> None:
-        self._make, self._lent = make, lent
-        self._lost = False
-
-    def take(self) -> Env[Any, Any]:
-        """Make an environment, or lend the caller's."""
-        if self._make is not None:
-            return self._make()
-        if self._lent is None or self._lost:
-            raise RuntimeError(
-                "the environment did not come back from an earlier rollout. Pass an id, or a function that makes "
-                "environments, so that another can take its place."
-            )
-        return self._lent
-
-    @property
-    def lends(self) -> bool:
-        """Whether the caller's environment is the only one."""
-        return self._make is None
-
-    def give_up(self) -> None:
-        """Note that a worker did not come back with its environment."""
-        self._lost = self.lends
-
-    def close(self, env: Env[Any, Any]) -> None:
-        """Close an environment that was made here, whatever it raises."""
-        if not self.lends:
-            with suppress(Exception, SystemExit):
-                env.close()

@@ -64,7 +64,6 @@ class Sequential(NumberedRubrics):
 
     @maybe_async
     def forward(self, action: Any, observation: Any) -> Steps[float]:
-        """Return the score of the last rubric that ran."""
         score: float = 1.0
         for rubric in self._row():
             score = yield rubric(action, observation)
@@ -105,7 +104,6 @@ class WeightedSum(NumberedRubrics):
 
     @maybe_async
     def forward(self, action: Any, observation: Any) -> Steps[float]:
-        """Return the weighted sum of all scores."""
         scores: list[Any] = []
         try:
             for rubric in self._row():
@@ -132,15 +130,12 @@ class RubricList(NumberedRubrics):
         self.extend(() if rubrics is None else rubrics)
 
     def append(self, rubric: Rubric) -> None:
-        """Add a rubric at the end."""
         self._add([rubric])
 
     def extend(self, rubrics: Iterable[Rubric]) -> None:
-        """Add rubrics at the end."""
         self._add(rubrics)
 
     def forward(self, action: Any, observation: Any) -> float:
-        """Always raise: how to combine the scores is the parent's choice."""
         raise NotImplementedError("A RubricList has no score of its own. Ask one of its rubrics, or use WeightedSum.")
 
 
@@ -181,24 +176,19 @@ class RubricDict(Rubric):
         return iter(self._children)
 
     def keys(self) -> Iterator[str]:
-        """Iterate over the keys, in the order of their assignment."""
         return iter(self._children)
 
     def values(self) -> Iterator[Rubric]:
-        """Iterate over the rubrics."""
         return iter(self._children.values())
 
     def items(self) -> Iterator[tuple[str, Rubric]]:
-        """Iterate over keys and rubrics."""
         return iter(self._children.items())
 
     def update(self, rubrics: Mapping[str, Rubric]) -> None:
-        """Set the rubrics of several keys."""
         for key, rubric in rubrics.items():
             self[key] = rubric
 
     def forward(self, action: Any, observation: Any) -> float:
-        """Always raise: how to combine the scores is the parent's choice."""
         raise NotImplementedError("A RubricDict has no score of its own. Ask one of its rubrics: rubrics[key](…).")
 
 
@@ -215,7 +205,6 @@ class Gate(Rubric):
 
     @property
     def threshold(self) -> float:
-        """The least score that passes."""
         return self._threshold
 
     @threshold.setter
@@ -224,7 +213,6 @@ class Gate(Rubric):
 
     @maybe_async
     def forward(self, action: Any, observation: Any) -> Steps[float]:
-        """Return the child's score, or 0."""
         score: float = yield self.rubric(action, observation)
         return score if score >= self.threshold else 0.0
 
@@ -247,7 +235,6 @@ class Timeout(Rubric):
 
     @property
     def timeout_s(self) -> float:
-        """How long the child may take."""
         return self._timeout_s
 
     @timeout_s.setter
@@ -258,7 +245,6 @@ class Timeout(Rubric):
         self._timeout_s = seconds
 
     def forward(self, action: Any, observation: Any) -> float | Awaitable[float]:
-        """Return the child's score, or raise Late."""
         end = monotonic() + self.timeout_s
         context = contextvars.copy_context()
         try:

@@ -71,7 +71,6 @@ class LLMJudge(Rubric):
 
     @property
     def score_pattern(self) -> str:
-        """The regular expression that finds the score in a reply."""
         return self._score_pattern.pattern
 
     @score_pattern.setter
@@ -91,7 +90,6 @@ class LLMJudge(Rubric):
         self._default_score = None if value is None else check_number("default_score", value)
 
     async def forward(self, action: Any, observation: Any) -> float:
-        """Ask, and read the reply."""
         reply = await self._ask(self._render_prompt(action, observation))
         if not isinstance(reply, str):
             raise NoScore(f"its client returned {kind(reply)}; expected the model's text")

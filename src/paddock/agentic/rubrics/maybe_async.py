@@ -17,19 +17,21 @@ T = TypeVar("T")
 Steps: TypeAlias = "Generator[Any, Any, T]"
 
 
-def maybe_async(function: Callable[P, Steps[T]]) -> Callable[P, T | Coroutine[Any, Any, T]]:
-    """Make a generator function return what its generator returns, or a coroutine of it."""
+def maybe_async(function: Callable[P, Steps[Any]]) -> Callable[P, Any]:
+    """Make a generator function return what its generator returns, or a coroutine of it.
+
+    Callers know which, and should not have to tell the type checker.
+    """
 
     @wraps(function)
-    def call(*args: P.args, **kwargs: P.kwargs) -> T | Coroutine[Any, Any, T]:
+    def call(*args: P.args, **kwargs: P.kwargs) -> Any:
         steps = function(*args, **kwargs)
         try:
             value = next(steps)
             while type(value) is float or not isawaitable(value):  # a score, nearly always
                 value = steps.send(value)
         except StopIteration as end:
-            result: T = end.value
-            return result
+            return end.value
         return _discard_with(_resume(steps, value), [value])
 
     return call

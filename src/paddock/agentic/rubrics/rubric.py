@@ -47,7 +47,6 @@ class Rubric(ABC):
 
     # Not in __init__: a subclass whose own forgets super().__init__() works all the same.
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
-        """Make an instance without children and hooks."""
         rubric = super().__new__(cls)
         vars(rubric).update(last_score=None, _children={}, _forward_hooks=Hooks(), _forward_pre_hooks=Hooks())
         return rubric
@@ -56,33 +55,29 @@ class Rubric(ABC):
     def forward(self, action: Any, observation: Any) -> float | Awaitable[float]:
         """Return the score. May be ``async``, and may return the coroutine of an async child without awaiting it."""
 
-    # Any: a number, or a coroutine of one. Callers know which, and should not have to tell the type checker.
-    def __call__(self, action: Any, observation: Any) -> Any:
-        """Call hooks, ``forward``, hooks. Their exceptions pass unchanged; ``grade`` makes them GradingFailed."""
-        return self._run_forward(action, observation)
-
     @maybe_async
-    def _run_forward(self, action: Any, observation: Any) -> Steps[float]:
-        ledger = current_ledger()
-        with ledger.run(self):
-            for before in self._forward_pre_hooks:
+    def __call__(self, action: Any, observation: Any) -> Steps[float]:
+        """Call hooks, ``forward``, hooks. Their exceptions pass unchanged; ``grade`` makes them GradingFailed."""
+        ledger = _current.get() or Ledger()  # one to throw away if nothing grades
+        with _Run(ledger, self):
+            for before in tuple(self._forward_pre_hooks.values()):
                 yield before(self, action, observation)
             score = to_score((yield self.forward(action, observation)))
             object.__setattr__(self, "last_score", score)  # not self.last_score: it can't be a child
-            for after in self._forward_hooks:
+            for after in tuple(self._forward_hooks.values()):
                 yield after(self, action, observation, score)
-            ledger.add_score(self, score)
+            ledger.scores[id(self)] = score
         return score
 
     # ── Hooks ──
 
     def register_forward_hook(self, hook: Callable[[Rubric, Any, Any, float], Any]) -> HookHandle:
         """Call ``hook(rubric, action, observation, score)`` after ``forward``. It may be async."""
-        return self._forward_hooks.add(hook)
+        return HookHandle(self._forward_hooks, hook)
 
     def register_forward_pre_hook(self, hook: Callable[[Rubric, Any, Any], Any]) -> HookHandle:
         """Call ``hook(rubric, action, observation)`` before ``forward``, and so before any child."""
-        return self._forward_pre_hooks.add(hook)
+        return HookHandle(self._forward_pre_hooks, hook)
 
     # ── The tree ──
 
@@ -115,11 +110,9 @@ class Rubric(ABC):
         self._children[name] = child
 
     def children(self) -> Iterator[Rubric]:
-        """Iterate over the children, in the order of their assignment."""
         yield from self._children.values()
 
     def named_children(self) -> Iterator[tuple[str, Rubric]]:
-        """Iterate over the children with their names."""
         yield from self._children.items()
 
     def rubrics(self) -> Iterator[Rubric]:
@@ -206,18 +199,11 @@ class GradedObservation(Observation, kw_only=True):
     info: dict[str, Any] = {}
 
     @staticmethod
-    def of(
-        observation: Observation, *, task: Task, terminated: bool, truncated: bool, info: dict[str, Any]
-    ) -> GradedObservation:
-        """Add to the agent's observation what only its grader sees."""
-        return GradedObservation(
-            **{name: getattr(observation, name) for name in Observation.__struct_fields__},
-            task=task,
-            done=terminated or truncated,
-            terminated=terminated,
-            truncated=truncated,
-            info=info,
-        )
+    def of(observation: Observation, *, terminated: bool, truncated: bool, **more: Any) -> GradedObservation:
+        """Add to the agent's observation what only its grader sees: ``task`` and ``info`` are the ``more``."""
+        fields = {name: getattr(observation, name) for name in Observation.__struct_fields__}
+        done = terminated or truncated
+        return GradedObservation(**fields, done=done, terminated=terminated, truncated=truncated, **more)
 
 
 class NoScore(ValueError):
@@ -260,12 +246,13 @@ def check_number(name: str, value: Any, *, least: float | None = None, most: flo
 class HookHandle:
     """What ``register_forward_hook`` returns. It is also a context manager that removes the hook at its end."""
 
-    def __init__(self, hooks: Hooks, key: object) -> None:
-        self._hooks, self._key = hooks, key
+    def __init__(self, hooks: Hooks, hook: Callable[..., Any]) -> None:
+        self._hooks = hooks
+        hooks[self] = hook
 
     def remove(self) -> None:
         """Stop calling the hook; if hooks run now, after this time. Safe to call twice."""
-        self._hooks.discard(self._key)
+        self._hooks.pop(self, None)
 
     def __enter__(self) -> HookHandle:
         return self
@@ -274,30 +261,12 @@ class HookHandle:
         self.remove()
 
 
-class Hooks:
+class Hooks(dict[HookHandle, Callable[..., Any]]):
     """Callables in the order of their addition; one that is added twice is called twice."""
-
-    def __init__(self) -> None:
-        self._hooks: dict[object, Callable[..., Any]] = {}
-
-    def add(self, hook: Callable[..., Any]) -> HookHandle:
-        """Call the hook from now on, after the others."""
-        key = object()
-        self._hooks[key] = hook
-        return HookHandle(self, key)
-
-    def discard(self, key: object) -> None:
-        """Forget the hook with this key, if there is one."""
-        self._hooks.pop(key, None)
-
-    def __iter__(self) -> Iterator[Callable[..., Any]]:
-        return iter(tuple(self._hooks.values()))
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Hooks:
         """Keep the same callables, not copies: a hook writes to one place. Handles belong to the original."""
-        copied = Hooks()
-        copied._hooks.update(self._hooks)
-        return copied
+        return Hooks(self)
 
 
 def _state_fields(rubric: Rubric) -> tuple[str, ...]:
@@ -325,19 +294,11 @@ class Ledger:
 
     def __init__(self) -> None:
         self.replayable = True
+        self.scores: dict[int, float] = {}  # by id of the rubric; of several in one grading the last counts
         self._rubrics: dict[int, Rubric] = {}  # keeps them alive, so that no id is used twice
         self._running: dict[object, Rubric] = {}
-        self._scores: dict[int, float] = {}
         self._cancelled: list[Rubric] = []
         self._origins: list[tuple[BaseException, Rubric]] = []
-
-    def run(self, rubric: Rubric) -> _Run:
-        """Return a context manager for the work of the rubric."""
-        return _Run(self, rubric)
-
-    def add_score(self, rubric: Rubric, score: float) -> None:
-        """Note the rubric's score; of several in one grading the last counts."""
-        self._scores[id(rubric)] = score
 
     def origin(self, error: BaseException) -> Rubric | None:
         """Return the innermost rubric that raised this very error; None if none did."""
@@ -350,15 +311,12 @@ class Ledger:
     def parts(self, root: Rubric) -> dict[str, float]:
         """Return the scores of the root's descendants that ran, by dotted name."""
         named = root.named_rubrics()
-        return {name: self._scores[id(rubric)] for name, rubric in named if id(rubric) in self._scores}
-
-    def open(self) -> _Opened:
-        """Let rubrics that run meanwhile, in this context and those copied from it, write here."""
-        return _Opened(self)
+        return {name: self.scores[id(rubric)] for name, rubric in named if id(rubric) in self.scores}
 
 
-# Classes rather than generators: these are a good part of what grading a cheap step costs.
 class _Run:
+    """Notes the work of one rubric. Not a generator: it is a good part of what grading a cheap step costs."""
+
     __slots__ = ("_ledger", "_rubric")
 
     def __init__(self, ledger: Ledger, rubric: Rubric) -> None:
@@ -381,25 +339,8 @@ class _Run:
             self._ledger._origins.append((error, self._rubric))
 
 
-class _Opened:
-    __slots__ = ("_ledger", "_token")
-
-    def __init__(self, ledger: Ledger) -> None:
-        self._ledger = ledger
-
-    def __enter__(self) -> None:
-        self._token = _current.set(self._ledger)
-
-    def __exit__(self, *exc: object) -> None:
-        _current.reset(self._token)
-
-
+# Rubrics that run in this context, and in those copied from it, write there.
 _current: ContextVar[Ledger | None] = ContextVar("paddock_rubric_ledger", default=None)
-
-
-def current_ledger() -> Ledger:
-    """Return the ledger of the grading that runs in this context; a throw-away one if there is none."""
-    return _current.get() or Ledger()
 
 
 # ── Rubrics that score a whole episode at its end ──
@@ -415,7 +356,6 @@ class TrajectoryRubric(Rubric):
     state_fields = ("intermediate_reward",)
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
-        """Make an instance with an empty trajectory."""
         rubric = super().__new__(cls, *args, **kwargs)
         vars(rubric).update(_trajectory=[], _intermediate_reward=0.0)
         return rubric
@@ -457,7 +397,6 @@ class TrajectoryRubric(Rubric):
         """Return a reward for each step of the trajectory, for trainers that want one."""
 
     def reset(self) -> None:
-        """Forget the steps."""
         super().reset()
         self._trajectory = []
 
@@ -521,12 +460,7 @@ class Grade:
 
 
 def grade(
-    rubric: Rubric,
-    action: Any,
-    observation: Any,
-    *,
-    timeout_s: float | None = None,
-    thread: TimedThread | None = None,
+    rubric: Rubric, action: Any, observation: Any, *, timeout_s: float | None = None, thread: TimedThread | None = None
 ) -> Grade:
     """Grade within ``timeout_s`` seconds, on ``thread``.
 
@@ -535,13 +469,16 @@ def grade(
     ledger, worker = Ledger(), TimedThread() if thread is None else thread
 
     def run() -> Any:
-        with ledger.open():
+        token = _current.set(ledger)
+        try:
             result = _grade(ledger, rubric, action, observation)
+        finally:
+            _current.reset(token)
         return wait(result) if isawaitable(result) else result
 
     async def wait(result: Any) -> Any:
-        with ledger.open():  # again: a coroutine has a context of its own
-            return await result
+        _current.set(ledger)  # again: a coroutine has a context of its own
+        return await result
 
     try:
         graded: Grade = worker.run(run, timeout_s)

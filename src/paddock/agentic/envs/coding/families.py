@@ -10,7 +10,9 @@ import inspect
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import groupby, pairwise, product
+from itertools import combinations, groupby, pairwise, product
+from string import ascii_lowercase
+from textwrap import wrap
 from typing import Any, TypeVar
 
 import numpy as np
@@ -31,12 +33,14 @@ class Draws:
         return int(self._stream.integers(least, most + 1))
 
     def one_of(self, choices: Sequence[Choice]) -> Choice:
-        """Draw one of the choices."""
         return choices[self.number(0, len(choices) - 1)]
 
     def numbers(self, least: int, most: int, count: int) -> list[int]:
         """Draw ``count`` numbers, in any order, with repetitions."""
         return [self.number(least, most) for _ in range(count)]
+
+    def text(self, letters: str, count: int) -> str:
+        return "".join(self.one_of(letters) for _ in range(count))
 
 
 @dataclass(frozen=True)
@@ -66,51 +70,49 @@ def family(
 
     def add(answer: Answer) -> Answer:
         signature = inspect.signature(answer)
-        arguments = [
-            f"{one.name}: {one.annotation}" for one in signature.parameters.values() if one.kind is not one.KEYWORD_ONLY
-        ]
-        FAMILIES.append(
-            Family(
-                answer.__name__,
-                f"{', '.join(arguments)}) -> {signature.return_annotation}",
-                " ".join((answer.__doc__ or "").split()),
-                variants,
-                answer,
-                draw,
-                edges,
-            )
-        )
+        parameters = [one for one in signature.parameters.values() if one.kind is not one.KEYWORD_ONLY]
+        arguments = ", ".join(f"{one.name}: {one.annotation}" for one in parameters)
+        heading = f"{arguments}) -> {signature.return_annotation}"
+        statement = " ".join((answer.__doc__ or "").split())
+        FAMILIES.append(Family(answer.__name__, heading, statement, variants, answer, draw, edges))
         return answer
 
     return add
 
 
-def each(**choices: Iterable[Any]) -> list[dict[str, Any]]:
+def each(**values: Iterable[Any]) -> list[dict[str, Any]]:
     """Combine the parameters' values in every way.
 
     >>> each(base=(2, 3))
     [{'base': 2}, {'base': 3}]
     """
-    return [dict(zip(choices, values, strict=True)) for values in product(*choices.values())]
+    return choices(" ".join(values), *product(*values.values()))
+
+
+def choices(names: str, *rows: Iterable[Any]) -> list[dict[str, Any]]:
+    """Name the values of each row.
+
+    >>> choices("a b", (1, 2), (3, 4))
+    [{'a': 1, 'b': 2}, {'a': 3, 'b': 4}]
+    """
+    return [dict(zip(names.split(), row, strict=True)) for row in rows]
 
 
 # ── Whole numbers ──
-
-_DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 
 def _one_number(draws: Draws) -> Arguments:
     return (draws.number(0, 10 ** draws.number(1, 12)),)
 
 
+def _digits(n: int, base: int) -> list[int]:
+    return [*_digits(n // base, base), n % base] if n >= base else [n]
+
+
 @family(each(base=range(2, 13)), _one_number, edges=((0,), (1,), (2**40,)))
 def digit_sum(n: int, *, base: int) -> int:
     """Return the sum of the digits of the non-negative integer n when it is written in base {base}."""
-    total = 0
-    while n:
-        n, digit = divmod(n, base)
-        total += digit
-    return total
+    return sum(_digits(n, base))
 
 
 @family(each(base=(2, 3, 4, 5, 6, 7, 9, 11, 12, 13, 16, 20, 36)), _one_number, edges=((0,), (1,), (35,)))
@@ -118,18 +120,11 @@ def in_base(n: int, *, base: int) -> str:
     """Return the non-negative integer n written in base {base}, with the digits 0-9 and then the letters a-z, and no
     leading zeros (0 is '0').
     """
-    text = ""
-    while n:
-        n, digit = divmod(n, base)
-        text = _DIGITS[digit] + text
-    return text or "0"
+    return "".join("0123456789abcdefghijklmnopqrstuvwxyz"[digit] for digit in _digits(n, base))
 
 
 @family(
-    [
-        {"a": a, "b": b, "modulus": m}
-        for a, b, m in ((1, 1, 997), (2, 1, 1009), (3, 2, 541), (1, 5, 619), (4, 3, 883), (7, 1, 773), (2, 9, 661))
-    ],
+    choices("a b modulus", (1, 1, 997), (2, 1, 1009), (3, 2, 541), (1, 5, 619), (4, 3, 883), (7, 1, 773), (2, 9, 661)),
     lambda draws: (draws.number(2, 1000),),
     edges=((0,), (1,), (2,)),
 )
@@ -144,10 +139,7 @@ def recurrence(n: int, *, a: int, b: int, modulus: int) -> int:
 
 
 @family(
-    [
-        {"factor": factor, "addend": addend}
-        for factor, addend in ((3, 1), (3, 5), (5, 1), (5, 3), (7, 1), (3, 7), (9, 1), (7, 5))
-    ],
+    choices("factor addend", (3, 1), (3, 5), (5, 1), (5, 3), (7, 1), (3, 7), (9, 1), (7, 5)),
     lambda draws: (draws.number(1, 10_000), draws.number(1, 12)),
     edges=((1, 0), (2, 1)),
 )
@@ -161,10 +153,7 @@ def hailstone(n: int, steps: int, *, factor: int, addend: int) -> int:
 
 
 @family(
-    [
-        {"modulus": modulus, "rest": rest}
-        for modulus, rest in ((4, 1), (4, 3), (6, 1), (6, 5), (3, 1), (3, 2), (8, 3), (8, 5), (10, 7), (10, 9))
-    ],
+    choices("modulus rest", (4, 1), (4, 3), (6, 1), (6, 5), (3, 1), (3, 2), (8, 3), (8, 5), (10, 7), (10, 9)),
     lambda draws: (draws.number(20, 500),),
     edges=((0,), (1,), (2,), (13,)),
 )
@@ -228,10 +217,6 @@ def _sentence(draws: Draws, words: int) -> str:
     return " ".join(draws.one_of(_WORDS) for _ in range(words))
 
 
-def _of(draws: Draws, letters: str, least: int, most: int) -> str:
-    return "".join(draws.one_of(letters) for _ in range(draws.number(least, most)))
-
-
 def _table(draws: Draws) -> Arguments:
     rows = [f"{draws.one_of(_BOTH)},{draws.number(-50, 200)},{draws.one_of(_BOTH)}" for _ in range(draws.number(3, 12))]
     return "\n".join(rows), draws.one_of(_BOTH)
@@ -246,14 +231,9 @@ def shifted(text: str, *, shift: int) -> str:
     """Move every letter a-z and A-Z of the text by {shift} places in the alphabet, round from its end to its beginning
     (or back), and leave everything else as it is. Return the new text.
     """
-    found = ""
-    for letter in text:
-        if "a" <= letter <= "z":
-            letter = chr((ord(letter) - ord("a") + shift) % 26 + ord("a"))
-        elif "A" <= letter <= "Z":
-            letter = chr((ord(letter) - ord("A") + shift) % 26 + ord("A"))
-        found += letter
-    return found
+    shifted = ascii_lowercase[shift % 26 :] + ascii_lowercase[: shift % 26]
+    both_cases = (letters + letters.upper() for letters in (ascii_lowercase, shifted))
+    return text.translate(str.maketrans(*both_cases))
 
 
 @family(
@@ -268,10 +248,8 @@ def shortened(text: str, *, least: int, order: str) -> str:
     found = ""
     for letter, run in groupby(text):
         count = len(list(run))
-        if count < least:
-            found += letter * count
-        else:
-            found += f"{count}{letter}" if order == "the count, then the letter" else f"{letter}{count}"
+        short = f"{count}{letter}" if order == "the count, then the letter" else f"{letter}{count}"
+        found += letter * count if count < least else short
     return found
 
 
@@ -299,18 +277,12 @@ def wrapped(text: str, *, width: int) -> list[str]:
     """Break the text into lines of at most {width} characters: put as many words on each line as fit, with one space
     between two. A word that is longer than that stands on a line alone. Return the lines.
     """
-    lines: list[str] = []
-    for word in text.split():
-        if lines and len(lines[-1]) + 1 + len(word) <= width:
-            lines[-1] += " " + word
-        else:
-            lines.append(word)
-    return lines
+    return wrap(text, width, break_long_words=False)
 
 
 @family(
     each(pairs=("()", "[]", "<>", "()[]", "()<>", "[]{}", "()[]{}", "()<>{}")),
-    lambda draws: (_of(draws, "()()[]{}<>ab", 4, 14),),
+    lambda draws: (draws.text("()()[]{}<>ab", draws.number(4, 14)),),
     edges=(("",), ("()[]{}<>",), ("((",), ("([)]",), ("a)",)),
 )
 def first_unmatched(text: str, *, pairs: str) -> int:
@@ -331,7 +303,7 @@ def first_unmatched(text: str, *, pairs: str) -> int:
 
 @family(
     each(divisor=(1, 2, 3, 4, 5)),
-    lambda draws: (_sentence(draws, draws.number(3, 9)) + " " + _of(draws, "abcde", 3, 10),),
+    lambda draws: (_sentence(draws, draws.number(3, 9)) + " " + draws.text("abcde", draws.number(3, 10)),),
     edges=(("",), ("ab abc abcd abcde abcdef",)),
 )
 def turned_words(text: str, *, divisor: int) -> str:
@@ -342,20 +314,11 @@ def turned_words(text: str, *, divisor: int) -> str:
 
 
 @family(
-    [
-        {"insert": insert, "delete": delete, "replace": replace}
-        for insert, delete, replace in (
-            (1, 1, 1),
-            (1, 1, 2),
-            (2, 1, 1),
-            (1, 2, 2),
-            (3, 2, 4),
-            (2, 3, 1),
-            (1, 3, 2),
-            (2, 2, 3),
-        )
-    ],
-    lambda draws: (_of(draws, "abc", 1, 12), _of(draws, "abc", 1, 12)),
+    choices(
+        "insert delete replace",
+        *((1, 1, 1), (1, 1, 2), (2, 1, 1), (1, 2, 2), (3, 2, 4), (2, 3, 1), (1, 3, 2), (2, 2, 3)),
+    ),
+    lambda draws: (draws.text("abc", draws.number(1, 12)), draws.text("abc", draws.number(1, 12))),
     edges=(("", ""), ("", "abc"), ("abc", "")),
 )
 def distance(one: str, other: str, *, insert: int, delete: int, replace: int) -> int:
@@ -371,11 +334,16 @@ def distance(one: str, other: str, *, insert: int, delete: int, replace: int) ->
     return row[-1]
 
 
+_FIGURES: dict[str, Callable[[list[int]], int]] = {
+    "number of rows": len,
+    "largest amount": lambda amounts: max(amounts, default=0),
+    "sum of the amounts": sum,
+    "sum of all amounts but the smallest": lambda amounts: sum(amounts) - min(amounts, default=0),
+}
+
+
 @family(
-    each(
-        column=("name", "city"),
-        result=("number of rows", "largest amount", "sum of the amounts", "sum of all amounts but the smallest"),
-    ),
+    each(column=("name", "city"), result=_FIGURES),
     _table,
     edges=(("", "Lima"), ("Lima,-5,Chester", "Lima"), ("Lima,-5,Sydney\nLima,-7,Sydney", "Sydney")),
 )
@@ -384,12 +352,7 @@ def table_query(table: str, key: str, *, column: str, result: str) -> int:
     key and return the {result} (0 if there are no such rows).
     """
     rows = [line.split(",") for line in table.split("\n") if line]
-    amounts = [int(row[1]) for row in rows if row[0 if column == "name" else 2] == key]
-    if result == "number of rows":
-        return len(amounts)
-    if result == "largest amount":
-        return max(amounts, default=0)
-    return sum(amounts) if result == "sum of the amounts" else sum(amounts) - min(amounts, default=0)
+    return _FIGURES[result]([int(row[1]) for row in rows if row[0 if column == "name" else 2] == key])
 
 
 # ── Lists of numbers ──
@@ -413,11 +376,8 @@ def windows(numbers: list[int], *, width: int, what: str) -> list[int]:
     """For each {width} numbers that follow each other in the list, take their {what}. Return the list of these, which
     is empty if there are fewer than {width} numbers.
     """
-    found = []
-    for at in range(len(numbers) - width + 1):
-        part = numbers[at : at + width]
-        found.append({"largest": max(part), "smallest": min(part), "sum": sum(part)}[what])
-    return found
+    take: Any = {"largest": max, "smallest": min, "sum": sum}[what]
+    return [take(numbers[at : at + width]) for at in range(len(numbers) - width + 1)]
 
 
 @family(
@@ -438,35 +398,25 @@ def merged(intervals: list[list[int]], *, gap: int) -> list[list[int]]:
     return found
 
 
-@family(
-    each(
-        relation=(
-            "is greater than",
-            "is smaller than",
-            "is at least as great as",
-            "differs by at most 3 from",
-            "has another sign (zero counts as positive) than",
-            "differs in parity (odd or even) from",
-        )
-    ),
-    _list,
-    edges=(([],), ([4],), ([2, 2, 2],), ([-1, 0, -1, 0],)),
-)
+# Of a number to the one before it.
+_RELATIONS: dict[str, Callable[[int, int], bool]] = {
+    "is greater than": lambda number, before: number > before,
+    "is smaller than": lambda number, before: number < before,
+    "is at least as great as": lambda number, before: number >= before,
+    "differs by at most 3 from": lambda number, before: abs(number - before) <= 3,
+    "has another sign (zero counts as positive) than": lambda number, before: (number < 0) != (before < 0),
+    "differs in parity (odd or even) from": lambda number, before: (number + before) % 2 == 1,
+}
+
+
+@family(each(relation=_RELATIONS), _list, edges=(([],), ([4],), ([2, 2, 2],), ([-1, 0, -1, 0],)))
 def longest_stretch(numbers: list[int], *, relation: str) -> int:
     """Return the length of the longest stretch of the list in which each number {relation} the one before it. A single
     number is a stretch of length 1; an empty list has 0.
     """
     longest = here = min(1, len(numbers))
-    for one, two in pairwise(numbers):
-        holds = {
-            "is greater than": two > one,
-            "is smaller than": two < one,
-            "is at least as great as": two >= one,
-            "differs by at most 3 from": abs(two - one) <= 3,
-            "has another sign (zero counts as positive) than": (two < 0) != (one < 0),
-            "differs in parity (odd or even) from": (two + one) % 2 == 1,
-        }[relation]
-        here = here + 1 if holds else 1
+    for before, number in pairwise(numbers):
+        here = here + 1 if _RELATIONS[relation](number, before) else 1
         longest = max(longest, here)
     return longest
 
@@ -476,9 +426,7 @@ def pairs_apart(numbers: list[int], *, difference: int) -> int:
     """Return in how many ways two places of the list can be chosen whose numbers differ by exactly {difference}. The
     order of the two places does not count.
     """
-    return sum(
-        abs(numbers[i] - numbers[j]) == difference for i in range(len(numbers)) for j in range(i + 1, len(numbers))
-    )
+    return sum(abs(one - other) == difference for one, other in combinations(numbers, 2))
 
 
 @family(
@@ -539,11 +487,9 @@ def moved(numbers: list[int], *, places: int, direction: str) -> list[int]:
     """Move every number of the list {places} places to the {direction}; those that fall off one end come in at the
     other. Return the new list.
     """
-    if not numbers:
-        return []
-    cut = places % len(numbers)
-    cut = cut if direction == "left" else len(numbers) - cut
-    return numbers[cut:] + numbers[:cut]
+    circle = deque(numbers)
+    circle.rotate(places if direction == "right" else -places)
+    return list(circle)
 
 
 # ── Grids: lists of texts of the same length, one per row ──
@@ -561,7 +507,7 @@ _MOVES = {
 
 def _grid(draws: Draws, letters: str, least: int = 2, most: int = 6) -> list[str]:
     columns = draws.number(least, most)
-    return ["".join(draws.one_of(letters) for _ in range(columns)) for _ in range(draws.number(least, most))]
+    return [draws.text(letters, columns) for _ in range(draws.number(least, most))]
 
 
 def _open_corners(draws: Draws) -> Arguments:
@@ -570,26 +516,19 @@ def _open_corners(draws: Draws) -> Arguments:
     return (grid,)
 
 
-_RULES: tuple[tuple[list[int], list[int], int], ...] = (
-    ([3], [2, 3], 1),
-    ([3], [2, 3], 2),
-    ([3, 6], [2, 3], 2),
-    ([2], [], 1),
-    ([1], [1, 2], 1),
-    ([3], [1, 2, 3], 3),
-)
-_TURNS = (
-    "a quarter clockwise",
-    "a quarter counter-clockwise",
-    "upside down, by half a turn",
-    "over, so that left and right change places",
-    "over its diagonal, so that rows become columns",
-)
+def _columns(grid: list[str]) -> list[str]:
+    return ["".join(column) for column in zip(*grid, strict=True)]
 
 
-@family(
-    each(moves=tuple(_MOVES)), _open_corners, edges=((["."],), (["..."],), ([".#", "#."],), (["...", "...", "..."],))
-)
+def _cells(grid: list[str], sign: str) -> set[tuple[int, int]]:
+    return {(down, right) for down, row in enumerate(grid) for right, cell in enumerate(row) if cell == sign}
+
+
+def _around(cells: Iterable[tuple[int, int]], moves: Iterable[tuple[int, int]]) -> set[tuple[int, int]]:
+    return {(down + d, right + r) for down, right in cells for d, r in moves}
+
+
+@family(each(moves=_MOVES), _open_corners, edges=((["."],), (["..."],), ([".#", "#."],), (["...", "...", "..."],)))
 def ways_through(grid: list[str], *, moves: str) -> int:
     """In the grid, '#' is blocked and '.' is free. Return in how many ways one can go from the first cell of the first
     row to the last cell of the last row over free cells, if each move is {moves}. (Cells that are jumped over may be
@@ -604,7 +543,10 @@ def ways_through(grid: list[str], *, moves: str) -> int:
 
 
 @family(
-    [{"born": born, "stays": stays, "steps": steps} for born, stays, steps in _RULES],
+    choices(
+        "born stays steps",
+        *(([3], [2, 3], 1), ([3], [2, 3], 2), ([3, 6], [2, 3], 2), ([2], [], 1), ([1], [1, 2], 1), ([3], [1, 2, 3], 3)),
+    ),
     lambda draws: (_grid(draws, ".#"),),
     edges=((["#"],), ([".....", ".###.", "....."],), (["##", "##"],)),
 )
@@ -615,15 +557,11 @@ def generations(grid: list[str], *, born: list[int], stays: list[int], steps: in
     generation(s).
     """
     for _ in range(steps):
-        rows, columns = len(grid), len(grid[0])
-        after = []
-        for down in range(rows):
-            row = ""
-            for right in range(columns):
-                near = [(down + d, right + r) for d, r in _ALL]
-                count = sum(0 <= d < rows and 0 <= r < columns and grid[d][r] == "#" for d, r in near)
-                row += "#" if count in (stays if grid[down][right] == "#" else born) else "."
-            after.append(row)
+        living, after = _cells(grid, "#"), []
+        for down, row in enumerate(grid):
+            counts = [len(living & _around([(down, right)], _ALL)) for right in range(len(row))]
+            lives = [count in (stays if cell == "#" else born) for cell, count in zip(row, counts, strict=True)]
+            after.append("".join("#" if alive else "." for alive in lives))
         grid = after
     return grid
 
@@ -641,36 +579,37 @@ def spiral(grid: list[str], *, turning: str, direction: str) -> str:
     the letters as one text, {direction}.
     """
     text = ""
-    left = grid if turning == "clockwise" else ["".join(column) for column in zip(*grid, strict=True)]
+    left = grid if turning == "clockwise" else _columns(grid)
     while left:
         text += left[0]
-        left = ["".join(column) for column in zip(*left[1:], strict=True)][::-1]
+        left = _columns(left[1:])[::-1]
     return text if direction == "from the outside in" else text[::-1]
+
+
+_TURNS: dict[str, Callable[[list[str]], list[str]]] = {
+    "a quarter clockwise": lambda grid: _columns(grid[::-1]),
+    "a quarter counter-clockwise": lambda grid: _columns(grid)[::-1],
+    "upside down, by half a turn": lambda grid: [row[::-1] for row in grid[::-1]],
+    "over, so that left and right change places": lambda grid: [row[::-1] for row in grid],
+    "over its diagonal, so that rows become columns": _columns,
+}
 
 
 @family(each(how=_TURNS), lambda draws: (_grid(draws, "abcdef.#", 1, 5),), edges=((["a"],), (["ab"],), (["a", "b"],)))
 def turned(grid: list[str], *, how: str) -> list[str]:
     """Turn the grid {how}, and return the new one."""
-    if how == "a quarter clockwise":
-        return ["".join(column) for column in zip(*grid[::-1], strict=True)]
-    if how == "a quarter counter-clockwise":
-        return ["".join(column) for column in zip(*grid, strict=True)][::-1]
-    if how == "upside down, by half a turn":
-        return [row[::-1] for row in grid[::-1]]
-    if how == "over, so that left and right change places":
-        return [row[::-1] for row in grid]
-    return ["".join(column) for column in zip(*grid, strict=True)]
+    return _TURNS[how](grid)
+
+
+_OF_SIZES: dict[str, Callable[[list[int]], int]] = {
+    "how many regions there are": len,
+    "the size of the largest region": lambda sizes: max(sizes, default=0),
+    "how many regions have only one cell": lambda sizes: sizes.count(1),
+}
 
 
 @family(
-    each(
-        near=("a side", "a side or a corner"),
-        result=(
-            "how many regions there are",
-            "the size of the largest region",
-            "how many regions have only one cell",
-        ),
-    ),
+    each(near=("a side", "a side or a corner"), result=_OF_SIZES),
     lambda draws: (_grid(draws, "..#", 3, 7),),
     edges=((["."],), (["#.", ".#"],), (["###", "#.#", "###"],)),
 )
@@ -678,23 +617,16 @@ def regions(grid: list[str], *, near: str, result: str) -> int:
     """Cells with '#' that share {near} belong to one region, and so do those that are joined by others. Return
     {result}.
     """
-    cells = {(down, right) for down, row in enumerate(grid) for right, cell in enumerate(row) if cell == "#"}
-    steps = _STRAIGHT if near == "a side" else _ALL
+    cells, steps = _cells(grid, "#"), _STRAIGHT if near == "a side" else _ALL
     sizes = []
     while cells:
-        waiting, size = [cells.pop()], 0
-        while waiting:
-            down, right = waiting.pop()
-            size += 1
-            for step in steps:
-                neighbour = down + step[0], right + step[1]
-                if neighbour in cells:
-                    cells.remove(neighbour)
-                    waiting.append(neighbour)
+        size, border = 0, {cells.pop()}
+        while border:
+            size += len(border)
+            border = _around(border, steps) & cells
+            cells -= border
         sizes.append(size)
-    if result == "how many regions there are":
-        return len(sizes)
-    return max(sizes, default=0) if result == "the size of the largest region" else sizes.count(1)
+    return _OF_SIZES[result](sizes)
 
 
 @family(
@@ -708,12 +640,11 @@ def fewest_steps(grid: list[str], *, near: str) -> int:
     """
     steps = _STRAIGHT if near == "left, right, up or down" else _ALL
     goal = len(grid) - 1, len(grid[0]) - 1
-    reached, count, seen = {(0, 0)} if grid[0][0] != "#" else set(), 0, {(0, 0)}
-    while reached:
+    free, reached, count = _cells(grid, "."), {(0, 0)}, 0
+    while reached := reached & free:
         if goal in reached:
             return count
         count += 1
-        around = {(down + d, right + r) for down, right in reached for d, r in steps} - seen
-        reached = {(d, r) for d, r in around if 0 <= d < len(grid) and 0 <= r < len(grid[0]) and grid[d][r] != "#"}
-        seen |= reached
+        free -= reached
+        reached = _around(reached, steps)
     return -1

@@ -50,9 +50,9 @@ class Ran(msgspec.Struct, frozen=True):
 def run_program(code: str) -> Ran:
     """Run the code as a script."""
     (out, to_out), (err, to_err) = os.pipe(), os.pipe()
-    outputs = _Outputs((out, err))
     try:
         with _workspace("run") as program:
+            outputs = _Outputs(program.socket.fileno(), out, err)
             socket.send_fds(program.socket, [b"F"], [to_out, to_err])
             os.close(to_out)
             os.close(to_err)  # only the program holds the writing ends now
@@ -62,36 +62,27 @@ def run_program(code: str) -> Ran:
         for descriptor in (out, err, to_out, to_err):
             if descriptor >= 0:
                 os.close(descriptor)
-    said = bytes(outputs.head[program.link])
+    said = bytes(outputs.head[outputs.link])
     status = int(said) if ended == "exit" and said.isdigit() and len(said) <= 3 else None
     return Ran(outputs.text(out), outputs.text(err), status, ended)
 
 
 def call_program(code: str, calls: Sequence[Sequence[Any]]) -> tuple[list[bytes], Ended]:
     """Call its ``solve``, and return one line per call, as ``inside`` writes them, and how the program ended."""
-    outputs = _Outputs(())
     with _workspace("call") as program:
+        outputs = _Outputs(program.socket.fileno())
         order = repr((code.encode("utf-8", "replace"), [tuple(one) for one in calls])).encode()
         ended = _run_to_end(program, outputs, order)
-    return bytes(outputs.head[program.link]).split(b"\n")[:-1], ended
-
-
-class _Program:
-    """A workspace whose program waits for its orders."""
-
-    def __init__(self, started: Workspace) -> None:
-        self._started, self.socket, self.link = started, started.socket, started.socket.fileno()
-
-    def end(self) -> str:
-        return self._started.close()
+    return bytes(outputs.head[outputs.link]).split(b"\n")[:-1], ended
 
 
 class _Outputs:
-    """What a program wrote, by descriptor: the beginning of it, and how much there was."""
+    """What a program wrote, by descriptor: the beginning of it, and how much there was. ``link`` is its socket."""
 
-    def __init__(self, descriptors: Sequence[int]) -> None:
-        self.head = {descriptor: bytearray() for descriptor in descriptors}
-        self.read = dict.fromkeys(descriptors, 0)
+    def __init__(self, link: int, *pipes: int) -> None:
+        self.link = link
+        self.head = {descriptor: bytearray() for descriptor in (*pipes, link)}
+        self.read = dict.fromkeys(self.head, 0)
 
     def add(self, descriptor: int, piece: bytes) -> None:
         head = self.head[descriptor]
@@ -109,7 +100,8 @@ class _Outputs:
 
 
 @contextmanager
-def _workspace(what: str) -> Iterator[_Program]:
+def _workspace(what: str) -> Iterator[Workspace]:
+    """Start a workspace whose program waits for its orders."""
     argv = [python(), "-I", "-S", "-u", "-c", _program(), what]
     try:
         # Behind a wall the grant decides; here this process is the one that grants.
@@ -126,36 +118,35 @@ def _workspace(what: str) -> Iterator[_Program]:
         if not ready:
             raise EpisodeFailed("The workspace did not start.")
         started.socket.setblocking(False)
-        yield _Program(started)
+        yield started
 
 
-def _run_to_end(program: _Program, outputs: _Outputs, order: bytes) -> Ended:
+def _run_to_end(program: Workspace, outputs: _Outputs, order: bytes) -> Ended:
     """Send the order, read until the program ends, and return how it ended."""
-    outputs.head[program.link], outputs.read[program.link] = bytearray(), 0
-    in_time = _read_all(program, outputs, order)
-    cause = program.end()
+    in_time = _read_all(program.socket, outputs, order)
+    cause = program.close()
     if outputs.flooded:
         return "flood"
     return _ENDINGS.get(cause, "crash") if in_time else "timeout"
 
 
-def _read_all(program: _Program, outputs: _Outputs, order: bytes) -> bool:
+def _read_all(link: socket.socket, outputs: _Outputs, order: bytes) -> bool:
     """Read all outputs, and return whether they ended in time."""
     by_s, unsent = time.monotonic() + RUN_S, memoryview(order)
     poll = select.poll()
     for descriptor in outputs.head:
         poll.register(descriptor, select.POLLIN)
-    poll.register(program.link, select.POLLIN | select.POLLOUT)
+    poll.register(link, select.POLLIN | select.POLLOUT)
     open_count = len(outputs.head)
     while open_count and not outputs.flooded:
         ready = poll.poll(max(0.0, by_s - time.monotonic()) * 1000)
         if not ready:
             return False
         for descriptor, events in ready:
-            if descriptor == program.link and events & select.POLLOUT:
-                unsent = _send_some(program.socket, unsent)
+            if descriptor == outputs.link and events & select.POLLOUT:
+                unsent = _send_some(link, unsent)
                 if not unsent:
-                    poll.modify(program.link, select.POLLIN)
+                    poll.modify(link, select.POLLIN)
                 events &= ~select.POLLOUT
             if not events:
                 continue
