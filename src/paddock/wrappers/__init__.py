@@ -10,7 +10,6 @@ from paddock.aliases import add_aliases
 
 if TYPE_CHECKING:
     from paddock.wrappers import vector
-    from paddock.wrappers.action import ClipAction, StickyAction, TransformAction
     from paddock.wrappers.arrays import ArrayConversion, JaxToNumpy, JaxToTorch, NumpyToTorch, TorchToNumpy
     from paddock.wrappers.atari import AtariPreprocessing
     from paddock.wrappers.discretize import DiscretizeAction, DiscretizeObservation
@@ -22,19 +21,22 @@ if TYPE_CHECKING:
     from paddock.wrappers.many_lanes import ManyLanes, ManyLanesAction, ManyLanesObservation, ManyLanesReward
     from paddock.wrappers.noise import AddWhiteNoise, ObstructView
     from paddock.wrappers.normalize import NormalizeObservation, NormalizeReward
-    from paddock.wrappers.observation import (
+    from paddock.wrappers.one_lane import OneLane, OneLaneAction, OneLaneObservation, OneLaneReward
+    from paddock.wrappers.pixels import AddRenderObservation, GrayscaleObservation, ResizeObservation
+    from paddock.wrappers.rendering import HumanRendering, RenderCollection
+    from paddock.wrappers.repeat import MaxAndSkipObservation, RepeatAction, StickyAction
+    from paddock.wrappers.rescale import RescaleAction, RescaleObservation
+    from paddock.wrappers.transform import (
+        ClipAction,
+        ClipReward,
         DtypeObservation,
         FilterObservation,
         FlattenObservation,
         ReshapeObservation,
+        TransformAction,
         TransformObservation,
+        TransformReward,
     )
-    from paddock.wrappers.one_lane import OneLane, OneLaneAction, OneLaneObservation, OneLaneReward
-    from paddock.wrappers.pixels import AddRenderObservation, GrayscaleObservation, ResizeObservation
-    from paddock.wrappers.rendering import HumanRendering, RenderCollection
-    from paddock.wrappers.repeat import MaxAndSkipObservation, RepeatAction
-    from paddock.wrappers.rescale import RescaleAction, RescaleObservation
-    from paddock.wrappers.reward import ClipReward, TransformReward
     from paddock.wrappers.video import RecordVideo
 
 ALIASES = {"memory": {"paddock.wrappers.logic": "Memory"}}
@@ -100,7 +102,6 @@ __all__ = [
 ]
 
 _NAMES = {
-    "action": "ClipAction StickyAction TransformAction",
     "arrays": "ArrayConversion JaxToNumpy JaxToTorch NumpyToTorch TorchToNumpy",
     "atari": "AtariPreprocessing",
     "discretize": "DiscretizeAction DiscretizeObservation",
@@ -112,13 +113,15 @@ _NAMES = {
     "many_lanes": "ManyLanes ManyLanesAction ManyLanesObservation ManyLanesReward",
     "noise": "AddWhiteNoise ObstructView",
     "normalize": "NormalizeObservation NormalizeReward",
-    "observation": "DtypeObservation FilterObservation FlattenObservation ReshapeObservation TransformObservation",
     "one_lane": "OneLane OneLaneAction OneLaneObservation OneLaneReward",
     "pixels": "AddRenderObservation GrayscaleObservation ResizeObservation",
     "rendering": "HumanRendering RenderCollection",
-    "repeat": "MaxAndSkipObservation RepeatAction",
+    "repeat": "MaxAndSkipObservation RepeatAction StickyAction",
     "rescale": "RescaleAction RescaleObservation",
-    "reward": "ClipReward TransformReward",
+    "transform": (
+        "ClipAction ClipReward DtypeObservation FilterObservation FlattenObservation ReshapeObservation "
+        "TransformAction TransformObservation TransformReward"
+    ),
     "video": "RecordVideo",
 }
 _HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}

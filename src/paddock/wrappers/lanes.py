@@ -117,6 +117,15 @@ def gather(space: Space[Any], values: Sequence[Any]) -> Any:
     return concatenate(space, values, create_empty_array(space, n=len(values)))
 
 
+def map_rows(one: Callable[[Any], Any], source: Space[Any], target: Space[Any], values: Any) -> Any:
+    """Map rows of ``source`` to rows of ``target``, lane by lane, which is right for every space."""
+    space, rows = source, values
+    while isinstance(space, (Dict, Tuple)) and len(space.spaces):
+        key: Any = next(iter(space.spaces)) if isinstance(space, Dict) else 0
+        space, rows = space.spaces[key], rows[key]
+    return gather(target, [one(value) for value in split(source, values, len(rows))])
+
+
 class LaneInfos(dict[str, Any]):
     """The infos that a logic adds to in its form for n lanes: ``key`` has a row per lane and ``_key`` is its mask."""
 
@@ -154,6 +163,19 @@ def info_of(infos: Info, lane: int) -> Info:
             continue
         found[key] = info_of(rows, lane) if isinstance(rows, dict) else rows[lane]
     return found
+
+
+def final_rows(space: Space[Any], infos: Info, lanes: Array) -> Any:
+    """The last observations of these lanes, which a step under SAME_STEP puts into ``final_obs``."""
+    return gather(space, [infos["final_obs"][lane] for lane in lanes.tolist()])
+
+
+def with_final_rows(infos: Info, space: Space[Any], rows: Any, lanes: Array) -> Info:
+    """The infos with these rows as the last observations of these lanes."""
+    finals = np.full(len(infos["_final_obs"]), None, object)
+    for lane, member in zip(lanes.tolist(), split(space, rows, len(lanes)), strict=True):
+        finals[lane] = member
+    return {**infos, "final_obs": finals}
 
 
 def merge_infos(infos: Info, others: Info, lanes: Array) -> Info:

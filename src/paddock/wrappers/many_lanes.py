@@ -30,12 +30,14 @@ from paddock.wrappers.lanes import (
     Lanes,
     any_true,
     copy_batch,
+    final_rows,
     gather,
     lane_numbers,
     merge_infos,
     put,
     split,
     take,
+    with_final_rows,
 )
 from paddock.wrappers.logic import First, Logic, Memory, Step, Wrapped, overrides, pack_memory, unpack_memory
 
@@ -140,8 +142,8 @@ class ManyLanes(VectorWrapper[Any, Any, Any, Any, Array]):
         observations, rewards, terminations, truncations, infos = result
         lanes = self._lanes_restarted(infos)
         if len(lanes):
-            rows = self._logic.observe(self._memory, lanes, self._final_rows(infos, lanes))
-            infos = {**infos, "final_obs": self._to_finals(rows, lanes)}
+            rows = self._logic.observe(self._memory, lanes, final_rows(self._inner_space, infos, lanes))
+            infos = with_final_rows(infos, self.single_observation_space, rows, lanes)
         moved = ALL if held is None else lane_numbers(~held)
         return self._observe_lanes(observations, moved), rewards, terminations, truncations, infos
 
@@ -177,7 +179,7 @@ class ManyLanes(VectorWrapper[Any, Any, Any, Any, Array]):
         last = visible = observations if self._looks else None
         if len(again) and self._looks:
             space = self._inner_space
-            last = put(space, copy_batch(space, observations), again, self._final_rows(infos, again))
+            last = put(space, copy_batch(space, observations), again, final_rows(space, infos, again))
         parts: list[Part] = []
         resting = None if held is None and self._forgets else _union(begun, held)
         if resting is None:
@@ -199,7 +201,8 @@ class ManyLanes(VectorWrapper[Any, Any, Any, Any, Array]):
             infos = self._add_infos(infos, added, again)
             visible = self._place(last, parts[0]) if len(again) and part is not rows else last
         if len(again) and visible is not last:
-            infos = {**infos, "final_obs": self._to_finals(take(self.single_observation_space, visible, again), again)}
+            space = self.single_observation_space
+            infos = with_final_rows(infos, space, take(space, visible, again), again)
         beginning = again if begun is None else lane_numbers(begun)
         if len(beginning):
             rows = self._rows(observations, beginning)
@@ -238,15 +241,6 @@ class ManyLanes(VectorWrapper[Any, Any, Any, Any, Array]):
         if self._mode is not AutoresetMode.SAME_STEP or "_final_obs" not in infos:
             return NO_LANES
         return lane_numbers(infos["_final_obs"])
-
-    def _final_rows(self, infos: Info, lanes: Array) -> Any:
-        return gather(self._inner_space, [infos["final_obs"][lane] for lane in lanes.tolist()])
-
-    def _to_finals(self, rows: Any, lanes: Array) -> Array:
-        finals = np.full(self.num_envs, None, object)
-        for lane, member in zip(lanes.tolist(), split(self.single_observation_space, rows, len(lanes)), strict=True):
-            finals[lane] = member
-        return finals
 
     def _add_infos(self, infos: Info, added: Info, again: Array) -> Info:
         """Add infos about lanes that moved; for those that began again they go into ``final_info`` as well."""
@@ -348,81 +342,6 @@ def autoreset_mode_of(env: VectorEnv[Any, Any, Any]) -> AutoresetMode:
     if getattr(mode, "value", None) not in {one.value for one in AutoresetMode}:
         raise InvalidMetadata(f"env.metadata['autoreset_mode'] is {mode!r}; expected an AutoresetMode.")
     return AutoresetMode(mode.value)
-
-
-# The shells for logics without memory. Hot: they do without what ManyLanes keeps track of.
-
-
-class StatelessObservation(ManyLanesObservation):
-    """Changes the observations of all lanes alike; under SAME_STEP the last ones in ``final_obs`` too."""
-
-    def __init__(self, env: VectorEnv[Any, Any, Any], logic: Logic) -> None:
-        super().__init__(env, logic)
-        self._shortcut: Callable[[Any], Any] = self.observations  # see HookFunction
-
-    def hold(self, lanes: np.ndarray[Any, Any]) -> None:
-        self.env.hold(lanes)
-
-    def step(self, actions: Any) -> Step:
-        result = self.env.step(actions)
-        observations, rewards, terminations, truncations, infos = result
-        if "_final_obs" in infos:
-            return self._observe_step(result, None)
-        return self._shortcut(observations), rewards, terminations, truncations, infos
-
-    def send(self, actions: Any) -> None:
-        self.env.send(actions)
-
-    def recv(self) -> Step:
-        return self._observe_step(self.env.recv(), None)
-
-
-class StatelessAction(ManyLanesAction):
-    """Changes the actions of all lanes alike, including those that lanes will ignore."""
-
-    def __init__(self, env: VectorEnv[Any, Any, Any], logic: Logic) -> None:
-        super().__init__(env, logic)
-        self._shortcut: Callable[[Any], Any] = self.actions
-
-    def hold(self, lanes: np.ndarray[Any, Any]) -> None:
-        self.env.hold(lanes)
-
-    def actions(self, actions: Any) -> Any:
-        return self._logic.act(None, ALL, actions)
-
-    def step(self, actions: Any) -> Step:
-        return self.env.step(self._shortcut(actions))
-
-    def send(self, actions: Any) -> None:
-        self.env.send(self._shortcut(actions))
-
-    def recv(self) -> Step:
-        return self.env.recv()
-
-
-class StatelessReward(ManyLanesReward):
-    """Changes the rewards of all lanes but those that begin or are held: no step was taken there, and 0 stays 0."""
-
-    def __init__(self, env: VectorEnv[Any, Any, Any], logic: Logic) -> None:
-        super().__init__(env, logic)
-        self._shortcut: Callable[[Any], Any] = self.rewards
-
-    def step(self, actions: Any) -> Step:
-        result = self.env.step(actions)
-        if self._held is not None:
-            return self._on_the_way_out(result)
-        observations, rewards, terminations, truncations, infos = result
-        begun, self._ended = self._ended, None
-        if self._tracks and (any_true(terminations) or any_true(truncations)):
-            self._ended = terminations | truncations
-        changed = self._shortcut(rewards) if begun is None else self._reward_except(rewards, lane_numbers(begun))
-        return observations, changed, terminations, truncations, infos
-
-    def send(self, actions: Any) -> None:
-        self.env.send(actions)
-
-    def recv(self) -> Step:
-        return self._on_the_way_out(self.env.recv())
 
 
 class EachMemory(Memory):

@@ -40,8 +40,6 @@ if TYPE_CHECKING:
         TransformAction,
         TransformObservation,
         TransformReward,
-    )
-    from paddock.wrappers.vector.vectorize import (
         VectorizeTransformAction,
         VectorizeTransformObservation,
         VectorizeTransformReward,
@@ -98,9 +96,9 @@ _NAMES = {
     "transform": (
         "AddRenderObservation ClipAction ClipReward DictInfoToList DiscretizeAction DiscretizeObservation "
         "DtypeObservation FilterObservation FlattenObservation GrayscaleObservation RescaleAction RescaleObservation "
-        "ReshapeObservation ResizeObservation TransformAction TransformObservation TransformReward"
+        "ReshapeObservation ResizeObservation TransformAction TransformObservation TransformReward "
+        "VectorizeTransformAction VectorizeTransformObservation VectorizeTransformReward"
     ),
-    "vectorize": "VectorizeTransformAction VectorizeTransformObservation VectorizeTransformReward",
 }
 _HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
 

@@ -13,7 +13,6 @@ import numpy as np
 
 from paddock.core.env import Info
 from paddock.core.vector_env import AutoresetMode, VectorEnv
-from paddock.wrappers.action import Duration, Sticky
 from paddock.wrappers.episode import EpisodeStatistics, key_exists
 from paddock.wrappers.history import Delay, FrameStack, WithTime
 from paddock.wrappers.lanes import ALL, LaneInfos, any_true, lane_numbers
@@ -29,7 +28,7 @@ from paddock.wrappers.normalize import (
     Standardized,
     StandardizedTogether,
 )
-from paddock.wrappers.repeat import MaxAndSkip, Repeat, WindowOfManyLanes
+from paddock.wrappers.repeat import Duration, MaxAndSkip, Repeat, Sticky, WindowOfManyLanes
 
 Array = np.ndarray[Any, Any]
 
