@@ -74,18 +74,18 @@ class BatchObservation(VectorObservationWrapper[Any, Any, Any, Array]):
 
     def _on_the_way_out(self, result: Step) -> Step:
         observations, rewards, terminations, truncations, infos = result
-        if self.autoreset_mode is AutoresetMode.SAME_STEP and "_final_obs" in infos and any_true(infos["_final_obs"]):
-            lanes = lane_numbers(infos["_final_obs"])
-            rows = self._change_finals(observations, lanes, final_rows(self.env.single_observation_space, infos, lanes))
-            infos = with_final_rows(infos, self.single_observation_space, rows, lanes)
+        if self.autoreset_mode is AutoresetMode.SAME_STEP and "_final_obs" in infos:
+            if len(lanes := lane_numbers(ended := infos["_final_obs"])):
+                finals = final_rows(self.env.single_observation_space, infos, lanes)
+                rows = self._change_finals(observations, ended, finals)
+                infos = with_final_rows(infos, self.single_observation_space, rows, lanes)
         return self._shortcut(observations), rewards, terminations, truncations, infos
 
-    def _change_finals(self, observations: Any, lanes: Array, finals: Any) -> Any:
-        """The last observations of these lanes as the agent sees them."""
+    def _change_finals(self, observations: Any, ended: Array, finals: Any) -> Any:
+        """The last observations of the lanes that ended, bool[n], as the agent sees them."""
         # A batch of all lanes, though only some ended: what `func` does may depend on the lane.
-        inner = self.env.single_observation_space
+        inner, lanes = self.env.single_observation_space, lane_numbers(ended)
         batch = put(inner, copy_batch(inner, observations), lanes, finals)
-        ended = np.isin(np.arange(self.num_envs), lanes)
         return take(self.single_observation_space, self.final_observations(batch, ended), lanes)
 
     def observations(self, observations: Any) -> Any:
@@ -256,10 +256,10 @@ class VectorizeTransformObservation(BatchObservation):
         super().__init__(env, self._rows, one.observation_space)
         self.same_out = self.observation_space == env.observation_space  # whether the space stays the same
 
-    def _change_finals(self, observations: Any, lanes: Array, finals: Any) -> Any:
+    def _change_finals(self, observations: Any, ended: Array, finals: Any) -> Any:
         if self._shortcut is self._rows:  # the same for all lanes
             return self._rows(finals)
-        return super()._change_finals(observations, lanes, finals)
+        return super()._change_finals(observations, ended, finals)
 
 
 class VectorizeTransformAction(BatchAction):
