@@ -14,13 +14,14 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from paddock.core.env import Info
-from paddock.core.vector_env import VectorEnv, add_info
+from paddock.core.vector_env import AutoresetMode, VectorEnv, add_info
 from paddock.errors import InvalidLanes
 from paddock.spaces import Box, Dict, MultiBinary, MultiDiscrete, Space, Tuple
 from paddock.spaces.batch import concatenate, create_empty_array
 
 Array = np.ndarray[Any, Any]
 ALL: Final = slice(None)  # as an index it gives a view of the memory's arrays, not a copy
+NO_LANES = np.zeros(0, np.intp)
 Lanes: TypeAlias = "slice | np.ndarray[Any, Any] | None"
 _ARRAYS = (Box, MultiDiscrete, MultiBinary)
 _BOOL = np.dtype(np.bool_)  # a singleton: `is` takes a tenth of the time of ==
@@ -163,6 +164,12 @@ def info_of(infos: Info, lane: int) -> Info:
             continue
         found[key] = info_of(rows, lane) if isinstance(rows, dict) else rows[lane]
     return found
+
+
+def restarted_lanes(mode: AutoresetMode, infos: Info) -> Array:
+    """The numbers of the lanes that ended and began in this step; only SAME_STEP has any."""
+    same_step = mode is AutoresetMode.SAME_STEP and "_final_obs" in infos
+    return lane_numbers(infos["_final_obs"]) if same_step else NO_LANES
 
 
 def final_rows(space: Space[Any], infos: Info, lanes: Array) -> Any:

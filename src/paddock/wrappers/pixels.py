@@ -100,11 +100,7 @@ class AddRenderObservation(TransformObservation):
     """
 
     def __init__(
-        self,
-        env: Env[Any, Any],
-        render_only: bool = True,
-        render_key: str = "pixels",
-        obs_key: str = "state",
+        self, env: Env[Any, Any], render_only: bool = True, render_key: str = "pixels", obs_key: str = "state"
     ) -> None:
         self._record_arguments(render_only=render_only, render_key=render_key, obs_key=obs_key)
         keys = (None, None) if render_only else (render_key, obs_key)

@@ -24,6 +24,7 @@ from paddock.wrappers.lanes import (
     final_rows,
     merge_infos,
     put,
+    restarted_lanes,
     take,
     with_final_rows,
 )
@@ -161,7 +162,7 @@ class WindowOfManyLanes(ManyLanes):
 
     def _add_frame(self, frames: _LastTwo, observations: Array, moved: Array, infos: Info) -> Info:
         """Add these observations, the last ones of episodes that ended; infos with pooled ``final_obs``."""
-        lanes = self._lanes_restarted(infos)
+        lanes = restarted_lanes(self._mode, infos)
         latest = observations.copy()
         if len(lanes):
             latest[lanes] = final_rows(self._inner_space, infos, lanes)

@@ -46,18 +46,13 @@ class HookFunction:
         wrapper._shortcut = getattr(wrapper, self.hook) if hooked else func
 
 
-def func_of(hook: str) -> Any:
-    """The function that ``hook`` calls. Any: the class attribute's annotation has the type."""
-    return HookFunction(hook)
-
-
 class TransformObservation(ObservationWrapper[Any, Any, Any]):
     """The agent sees ``func(observation)``, a member of ``observation_space`` (None: the environment's).
 
     ``VectorizeTransformObservation`` makes a subclass of this work on lanes.
     """
 
-    func: Callable[[Any], Any] = func_of("observation")
+    func: Callable[[Any], Any] = HookFunction("observation")  # type: ignore[assignment]
     _shortcut: Callable[[Any], Any]
 
     def __init__(self, env: Env[Any, Any], func: Callable[[Any], Any], observation_space: Space[Any] | None) -> None:
@@ -262,7 +257,7 @@ def _with_dtype(space: Space[Any], dtype: Any) -> Space[Any]:
 class TransformAction(ActionWrapper[Any, Any, Any]):
     """The environment gets ``func(action)``; the agent may do ``action_space`` (None: the environment's)."""
 
-    func: Callable[[Any], Any] = func_of("action")
+    func: Callable[[Any], Any] = HookFunction("action")  # type: ignore[assignment]
     _shortcut: Callable[[Any], Any]
 
     def __init__(self, env: Env[Any, Any], func: Callable[[Any], Any], action_space: Space[Any] | None) -> None:
@@ -299,7 +294,7 @@ class ClipAction(TransformAction):
 class TransformReward(RewardWrapper[Any, Any]):
     """The agent sees ``func(reward)``. A step that begins an episode has no reward to change: its 0 stays 0."""
 
-    func: Callable[[Any], Any] = func_of("reward")
+    func: Callable[[Any], Any] = HookFunction("reward")  # type: ignore[assignment]
     _shortcut: Callable[[Any], Any]
 
     def __init__(self, env: Env[Any, Any], func: Callable[[SupportsFloat], SupportsFloat]) -> None:

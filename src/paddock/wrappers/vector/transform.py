@@ -31,6 +31,7 @@ from paddock.wrappers.lanes import (
     lane_numbers,
     map_rows,
     put,
+    restarted_lanes,
     take,
     with_final_rows,
 )
@@ -38,7 +39,7 @@ from paddock.wrappers.logic import Logic, Step
 from paddock.wrappers.many_lanes import ManyLanesReward, autoreset_mode_of
 from paddock.wrappers.pixels import frame_adder
 from paddock.wrappers.rescale import Limit
-from paddock.wrappers.transform import Bound, func_of
+from paddock.wrappers.transform import Bound, HookFunction
 
 Array = np.ndarray[Any, Any]
 AnyLanes = VectorEnv[Any, Any, Any]
@@ -47,7 +48,7 @@ AnyLanes = VectorEnv[Any, Any, Any]
 class BatchObservation(VectorObservationWrapper[Any, Any, Any, Array]):
     """The agent sees ``func(observations)``, for each lane a member of ``space`` (None: the lanes')."""
 
-    func: Callable[[Any], Any] = func_of("observations")
+    func: Callable[[Any], Any] = HookFunction("observations")  # type: ignore[assignment]
     _shortcut: Callable[[Any], Any]
 
     def __init__(self, env: AnyLanes, func: Callable[[Any], Any], space: Space[Any] | None) -> None:
@@ -74,11 +75,10 @@ class BatchObservation(VectorObservationWrapper[Any, Any, Any, Array]):
 
     def _on_the_way_out(self, result: Step) -> Step:
         observations, rewards, terminations, truncations, infos = result
-        if self.autoreset_mode is AutoresetMode.SAME_STEP and "_final_obs" in infos:
-            if len(lanes := lane_numbers(ended := infos["_final_obs"])):
-                finals = final_rows(self.env.single_observation_space, infos, lanes)
-                rows = self._change_finals(observations, ended, finals)
-                infos = with_final_rows(infos, self.single_observation_space, rows, lanes)
+        if len(lanes := restarted_lanes(self.autoreset_mode, infos)):
+            finals = final_rows(self.env.single_observation_space, infos, lanes)
+            rows = self._change_finals(observations, infos["_final_obs"], finals)
+            infos = with_final_rows(infos, self.single_observation_space, rows, lanes)
         return self._shortcut(observations), rewards, terminations, truncations, infos
 
     def _change_finals(self, observations: Any, ended: Array, finals: Any) -> Any:
@@ -95,7 +95,7 @@ class BatchObservation(VectorObservationWrapper[Any, Any, Any, Array]):
 class BatchAction(VectorActionWrapper[Any, Any, Any, Array]):
     """The lanes get ``func(actions)``; each lane's agent may do ``space`` (None: what the lane takes)."""
 
-    func: Callable[[Any], Any] = func_of("actions")
+    func: Callable[[Any], Any] = HookFunction("actions")  # type: ignore[assignment]
     _shortcut: Callable[[Any], Any]
 
     def __init__(self, env: AnyLanes, func: Callable[[Any], Any], space: Space[Any] | None) -> None:
@@ -130,7 +130,7 @@ class RewardLogic(Logic):
 class BatchReward(ManyLanesReward):
     """The agent sees ``func(rewards)``, except where an episode begins or a lane is held: 0 stays 0."""
 
-    func: Callable[[Any], Any] = func_of("rewards")
+    func: Callable[[Any], Any] = HookFunction("rewards")  # type: ignore[assignment]
     _shortcut: Callable[[Any], Any]
 
     def __init__(self, env: AnyLanes, func: Callable[[Any], Any], layer: str) -> None:
@@ -353,11 +353,7 @@ class AddRenderObservation(BatchObservation):
     """
 
     def __init__(
-        self,
-        env: AnyLanes,
-        render_only: bool = True,
-        render_key: str = "pixels",
-        obs_key: str = "state",
+        self, env: AnyLanes, render_only: bool = True, render_key: str = "pixels", obs_key: str = "state"
     ) -> None:
         if env.metadata.get("autoreset_mode") == AutoresetMode.SAME_STEP:
             raise InvalidLanes(
