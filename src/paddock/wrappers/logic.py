@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections import deque
 from copy import copy
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
-from paddock.core.env import Env, Info
+from paddock.core.env import Info
 from paddock.core.problem import kind
-from paddock.core.vector_env import VectorEnv
 from paddock.errors import InvalidSnapshot, SnapshotUnsupported
 from paddock.spaces import Space
 from paddock.wrappers.lanes import Lanes
@@ -33,16 +32,6 @@ class Wrapped:
     action_space: Space[Any]
     lanes: int | None
     env: Any  # an Env or a VectorEnv, depending on `lanes`
-
-    @staticmethod
-    def one(env: Env[Any, Any]) -> Wrapped:
-        """Describe a single environment."""
-        return Wrapped(env.observation_space, env.action_space, None, env)
-
-    @staticmethod
-    def many(env: VectorEnv[Any, Any, Any]) -> Wrapped:
-        """Describe lanes."""
-        return Wrapped(env.single_observation_space, env.single_action_space, env.num_envs, env)
 
 
 class Logic:
@@ -109,13 +98,6 @@ class Logic:
 def overrides(logic: Logic, *parts: str) -> bool:
     """Whether the logic has one of these functions of its own."""
     return any(getattr(type(logic), part) is not getattr(Logic, part) for part in parts)
-
-
-def spec_arguments(logic: Logic) -> dict[str, Any] | None:
-    """The fields, for the wrapper's entry in a spec; None if the logic is not a dataclass."""
-    if not is_dataclass(logic):
-        return None
-    return {field.name: getattr(logic, field.name) for field in fields(logic) if field.init}
 
 
 class Memory:

@@ -52,7 +52,7 @@ class ManyLanes(VectorWrapper[Any, Any, Any, Any, Array]):
 
     def __init__(self, env: VectorEnv[Any, Any, Array], logic: Logic) -> None:
         super().__init__(env)
-        wrapped = Wrapped.many(env)
+        wrapped = Wrapped(env.single_observation_space, env.single_action_space, env.num_envs, env)
         self._logic = logic if logic.batched(wrapped) else EachLane(logic, wrapped)
         self._memory = self._logic.memory(wrapped)
         self._acts, self._observes, self._rewards = (overrides(logic, part) for part in ("act", "observe", "reward"))
