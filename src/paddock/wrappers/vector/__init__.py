@@ -1,6 +1,6 @@
 """The wrappers for vector environments: ``gymnasium.wrappers.vector``, and those that Gymnasium has for one env only.
 
-A class here is a shell around the logic of the single wrapper of the same name in ``paddock.wrappers``.
+A class here does for n lanes what the single wrapper of the same name in ``paddock.wrappers`` does for one.
 
 Names load when first used: most programs need few of them.
 """
