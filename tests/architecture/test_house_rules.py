@@ -69,7 +69,6 @@ NEEDED_BY_ONE = {
     "paddock.wrappers.normalize": "by name: one file per family of wrappers",
     "paddock.wrappers.repeat": "by name: one file per family of wrappers",
     "paddock.wrappers.rescale": "by name: one file per family of wrappers",
-    "paddock.wrappers.vector.vectorize": "by name: VectorizeTransform…; it and transform use the same names",
 }
 
 NAMELESS = {"utils", "common", "misc", "helpers"}

@@ -48,9 +48,9 @@ class TensorLanes(LanesToTorch):
         # Observations that are a dict may be the same dict, with other arrays in it.
         same = self._here and type(arrays[0]) is np.ndarray and not any(map(is_not, arrays, self._arrays))
         if not same:
-            self._arrays, self._tensors = arrays, [self._conversion.to_agent(array) for array in arrays]
+            self._arrays, self._tensors = arrays, [self._to_agent(array) for array in arrays]
         observations, rewards, terminations, truncations = self._tensors
-        return observations, rewards, terminations, truncations, self._conversion.info(infos)
+        return observations, rewards, terminations, truncations, self._info_to_agent(infos)
 
 
 @overload

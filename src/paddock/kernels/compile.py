@@ -268,11 +268,7 @@ _KNOWN: tuple[tuple[str, str, str], ...] = (
         "A list, dict or set like this can't be compiled.",
         "Use a tuple, fields of a NamedTuple, or a fixed array that initial() makes.",
     ),
-    (
-        r"context manager|SETUP_WITH|WITH_",
-        "'with' can't be compiled.",
-        "Leave files and locks out of a kernel.",
-    ),
+    (r"context manager|SETUP_WITH|WITH_", "'with' can't be compiled.", "Leave files and locks out of a kernel."),
     (r"exception_match|SETUP_FINALLY|try", "'try' can't be compiled like this.", "Test for the case with if."),
     (r"IMPORT_NAME", "An import inside of a function.", "Import at the top of the file."),
     (r"yield", "'yield' and generators can't be compiled.", "Write a loop."),

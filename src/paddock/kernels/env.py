@@ -159,7 +159,7 @@ class KernelEnv(Env[Any, Any]):
     @property
     def kernel_state(self) -> Any:
         """The state as the kernel's NamedTuple; None before the first reset."""
-        return self._state if self._lane is None else self._lane.get_state()
+        return self._state if self._lane is None else self._lane.lanes.get_state(0)
 
     @kernel_state.setter
     def kernel_state(self, state: Any) -> None:
@@ -168,7 +168,7 @@ class KernelEnv(Env[Any, Any]):
             self._follow_generator()
             self._state = state
         else:
-            self._lane.set_state(state)
+            self._lane.lanes.set_state(0, state)
 
     def use_kernel(self, kernel: Kernel) -> None:
         """Use other dynamics over the same state and params from the next step on."""
@@ -238,7 +238,7 @@ class KernelEnv(Env[Any, Any]):
         spaces = self.observation_space, self.action_space  # as they are, whatever was written into params since
         lane = CompiledLane(self.kernel, self._params, self.np_random, layout=self._layout, spaces=spaces)
         if self._state is not None:
-            lane.set_state(self._state)
+            lane.lanes.set_state(0, self._state)
         self._lane = lane
         self.__dict__.pop("step", None)
 
@@ -247,7 +247,7 @@ class KernelEnv(Env[Any, Any]):
 
     def _leave_compiled(self) -> None:
         if self._lane is not None:
-            self._state, self._lane = self._lane.get_state(), None
+            self._state, self._lane = self._lane.lanes.get_state(0), None
         self.__dict__.pop("step", None)  # the quick one, which holds this kernel
 
     def __getstate__(self) -> dict[str, Any]:
@@ -328,7 +328,7 @@ class CompiledLane:
         spaces: tuple[Space[Any], Space[Any]],
     ) -> None:
         self._observation_space, self._action_space = spaces
-        self._lanes = Lanes(
+        self.lanes = Lanes(
             kernel, params, 1, mode=driver.FREE, strict=False, layout=layout, action_space=self._action_space
         )
         self._generator = generator
@@ -339,7 +339,7 @@ class CompiledLane:
         if not can_share_memory(generator):
             return False
         self._generator = generator  # keeps the memory alive
-        for block in (self._lanes.block, self._reset_block):
+        for block in (self.lanes.block, self._reset_block):
             block[RNGS] = generator.bit_generator.ctypes.state_address
         return True
 
@@ -353,24 +353,16 @@ class CompiledLane:
 
     def set_params(self, params: Any, start: Any = None) -> None:
         """Use other params; ``start``, unless None, for the states that ``begin`` draws."""
-        self._lanes.set_params(params, start)
+        self.lanes.set_params(params, start)
         self._bind()
-
-    def get_state(self) -> Any:
-        """The state as the author's NamedTuple."""
-        return self._lanes.get_state(0)
-
-    def set_state(self, state: Any) -> None:
-        """Go on from a state that the kernel accepts."""
-        self._lanes.set_state(0, state)
 
     def _bind(self) -> None:
         """Make both calls with all that they touch in local variables, read through memoryviews: 600 ns per step."""
-        self._reset_block = self._lanes.block.copy()
+        self._reset_block = self.lanes.block.copy()
         self._reset_block[0] = driver.RESET
         self.use(self._generator)
-        columns: dict[str, Any] = self._lanes.columns
-        run, address, reset_address = self._lanes.run, self._lanes.address, self._reset_block.ctypes.data
+        columns: dict[str, Any] = self.lanes.columns
+        run, address, reset_address = self.lanes.run, self.lanes.address, self._reset_block.ctypes.data
         # Bound methods of C types: `view[0] = action` as one call, without a Python frame.
         discrete = isinstance(self._action_space, Discrete)
         write_action: Any = (memoryview(columns["action"]) if discrete else columns["action"]).__setitem__
@@ -394,7 +386,7 @@ class CompiledLane:
         self.step, self.begin = step, begin
 
     def _observation_reader(self, columns: dict[str, Any]) -> Callable[[], Any]:
-        parts = [columns[f"obs_{at}"] for at in range(len(self._lanes.layout.observation))]
+        parts = [columns[f"obs_{at}"] for at in range(len(self.lanes.layout.observation))]
         if isinstance(self._observation_space, Box):
             return parts[0][0].copy  # type: ignore[no-any-return]
         if len(parts) == 1:
@@ -403,9 +395,9 @@ class CompiledLane:
         return lambda: tuple([number() for number in numbers])
 
     def _info_reader(self, columns: dict[str, Any]) -> Callable[[], Info] | None:
-        if not self._lanes.layout.info:
+        if not self.lanes.layout.info:
             return None
-        rows = [(c.name, columns[f"info_{c.name}"], c.shape) for c in self._lanes.layout.info]
+        rows = [(c.name, columns[f"info_{c.name}"], c.shape) for c in self.lanes.layout.info]
         reads = [(name, row[0].copy if shape else partial(memoryview(row).__getitem__, 0)) for name, row, shape in rows]
         if len(reads) == 1:
             name, read = reads[0]

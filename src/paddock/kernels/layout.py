@@ -49,11 +49,7 @@ class Layout:
     scalar_observation: bool
 
 
-_SCALARS: dict[Any, np.dtype[Any]] = {
-    bool: np.dtype(np.bool_),
-    int: np.dtype(np.int64),
-    float: np.dtype(np.float64),
-}
+_SCALARS: dict[Any, np.dtype[Any]] = {bool: np.dtype(np.bool_), int: np.dtype(np.int64), float: np.dtype(np.float64)}
 # Narrower arrays are widened when compiled and not in Python: the same sum, two results. Params may hold small
 # integers, as tables do; nobody computes with what an info holds.
 _WIDE = set(_SCALARS.values())

@@ -212,7 +212,10 @@ class KernelVectorEnv(VectorEnv[Any, Any, Array]):
         infos = lane_infos(lanes, lanes.columns["mask"]) if lanes.layout.info else {}
         if count:
             over = self._views[2] | self._views[3]
-            episode = episode_info(lanes, over) if self.statistics else {}
+            episode: Info = {}
+            if self.statistics:
+                ended = {"r": lanes.columns["last_return"], "l": lanes.columns["last_length"]}
+                episode = {"episode": _batch_infos(ended, over), "_episode": over}
             if self.autoreset_mode is AutoresetMode.SAME_STEP:
                 infos.update(final_info(lanes, over, episode, tuple_valued=not self._whole))
             infos.update(episode)
@@ -392,13 +395,6 @@ def lane_infos(lanes: Lanes, mask: Array) -> dict[str, Any]:
     A key has its array, and ``_key`` says which lanes have it.
     """
     return _batch_infos({c.name: lanes.columns[f"info_{c.name}"] for c in lanes.layout.info}, mask)
-
-
-def episode_info(lanes: Lanes, over: Array) -> dict[str, Any]:
-    """Return and length of the episodes that ended in this step."""
-    columns = lanes.columns
-    inner = _batch_infos({"r": columns["last_return"], "l": columns["last_length"]}, over)
-    return {"episode": inner, "_episode": over}
 
 
 def final_info(lanes: Lanes, over: Array, episode: dict[str, Any], *, tuple_valued: bool) -> dict[str, Any]:

@@ -8,99 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from paddock.aliases import add_aliases
 
-if TYPE_CHECKING:
-    from paddock.wrappers import vector
-    from paddock.wrappers.action import ClipAction, StickyAction, TransformAction
-    from paddock.wrappers.arrays import ArrayConversion, JaxToNumpy, JaxToTorch, NumpyToTorch, TorchToNumpy
-    from paddock.wrappers.atari import AtariPreprocessing
-    from paddock.wrappers.discretize import DiscretizeAction, DiscretizeObservation
-    from paddock.wrappers.episode import Autoreset, RecordEpisodeStatistics
-    from paddock.wrappers.guard import Guard, OrderEnforcing, PassiveEnvChecker, TimeLimit
-    from paddock.wrappers.history import DelayObservation, FrameStackObservation, TimeAwareObservation
-    from paddock.wrappers.lanes import ALL, Lanes, draw_in_lanes
-    from paddock.wrappers.logic import Logic, Memory, Wrapped
-    from paddock.wrappers.many_lanes import ManyLanes, ManyLanesAction, ManyLanesObservation, ManyLanesReward
-    from paddock.wrappers.noise import AddWhiteNoise, ObstructView
-    from paddock.wrappers.normalize import NormalizeObservation, NormalizeReward
-    from paddock.wrappers.observation import (
-        DtypeObservation,
-        FilterObservation,
-        FlattenObservation,
-        ReshapeObservation,
-        TransformObservation,
-    )
-    from paddock.wrappers.one_lane import OneLane, OneLaneAction, OneLaneObservation, OneLaneReward
-    from paddock.wrappers.pixels import AddRenderObservation, GrayscaleObservation, ResizeObservation
-    from paddock.wrappers.rendering import HumanRendering, RenderCollection
-    from paddock.wrappers.repeat import MaxAndSkipObservation, RepeatAction
-    from paddock.wrappers.rescale import RescaleAction, RescaleObservation
-    from paddock.wrappers.reward import ClipReward, TransformReward
-    from paddock.wrappers.video import RecordVideo
-
 ALIASES = {"memory": {"paddock.wrappers.logic": "Memory"}}
 add_aliases(__name__, ALIASES)
 
-__all__ = [
-    "ALL",
-    "AddRenderObservation",
-    "AddWhiteNoise",
-    "ArrayConversion",
-    "AtariPreprocessing",
-    "Autoreset",
-    "ClipAction",
-    "ClipReward",
-    "DelayObservation",
-    "DiscretizeAction",
-    "DiscretizeObservation",
-    "DtypeObservation",
-    "FilterObservation",
-    "FlattenObservation",
-    "FrameStackObservation",
-    "GrayscaleObservation",
-    "Guard",
-    "HumanRendering",
-    "JaxToNumpy",
-    "JaxToTorch",
-    "Lanes",
-    "Logic",
-    "ManyLanes",
-    "ManyLanesAction",
-    "ManyLanesObservation",
-    "ManyLanesReward",
-    "MaxAndSkipObservation",
-    "Memory",
-    "NormalizeObservation",
-    "NormalizeReward",
-    "NumpyToTorch",
-    "ObstructView",
-    "OneLane",
-    "OneLaneAction",
-    "OneLaneObservation",
-    "OneLaneReward",
-    "OrderEnforcing",
-    "PassiveEnvChecker",
-    "RecordEpisodeStatistics",
-    "RecordVideo",
-    "RenderCollection",
-    "RepeatAction",
-    "RescaleAction",
-    "RescaleObservation",
-    "ReshapeObservation",
-    "ResizeObservation",
-    "StickyAction",
-    "TimeAwareObservation",
-    "TimeLimit",
-    "TorchToNumpy",
-    "TransformAction",
-    "TransformObservation",
-    "TransformReward",
-    "Wrapped",
-    "draw_in_lanes",
-    "vector",
-]
-
 _NAMES = {
-    "action": "ClipAction StickyAction TransformAction",
     "arrays": "ArrayConversion JaxToNumpy JaxToTorch NumpyToTorch TorchToNumpy",
     "atari": "AtariPreprocessing",
     "discretize": "DiscretizeAction DiscretizeObservation",
@@ -112,16 +23,19 @@ _NAMES = {
     "many_lanes": "ManyLanes ManyLanesAction ManyLanesObservation ManyLanesReward",
     "noise": "AddWhiteNoise ObstructView",
     "normalize": "NormalizeObservation NormalizeReward",
-    "observation": "DtypeObservation FilterObservation FlattenObservation ReshapeObservation TransformObservation",
     "one_lane": "OneLane OneLaneAction OneLaneObservation OneLaneReward",
     "pixels": "AddRenderObservation GrayscaleObservation ResizeObservation",
     "rendering": "HumanRendering RenderCollection",
-    "repeat": "MaxAndSkipObservation RepeatAction",
+    "repeat": "MaxAndSkipObservation RepeatAction StickyAction",
     "rescale": "RescaleAction RescaleObservation",
-    "reward": "ClipReward TransformReward",
+    "transform": (
+        "ClipAction ClipReward DtypeObservation FilterObservation FlattenObservation ReshapeObservation "
+        "TransformAction TransformObservation TransformReward"
+    ),
     "video": "RecordVideo",
 }
 _HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
+__all__ = sorted([*_HOMES, "vector"])
 
 
 def __getattr__(name: str) -> Any:
@@ -135,3 +49,62 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
+
+
+if TYPE_CHECKING:
+    from paddock.wrappers import vector as vector
+    from paddock.wrappers.arrays import ArrayConversion as ArrayConversion
+    from paddock.wrappers.arrays import JaxToNumpy as JaxToNumpy
+    from paddock.wrappers.arrays import JaxToTorch as JaxToTorch
+    from paddock.wrappers.arrays import NumpyToTorch as NumpyToTorch
+    from paddock.wrappers.arrays import TorchToNumpy as TorchToNumpy
+    from paddock.wrappers.atari import AtariPreprocessing as AtariPreprocessing
+    from paddock.wrappers.discretize import DiscretizeAction as DiscretizeAction
+    from paddock.wrappers.discretize import DiscretizeObservation as DiscretizeObservation
+    from paddock.wrappers.episode import Autoreset as Autoreset
+    from paddock.wrappers.episode import RecordEpisodeStatistics as RecordEpisodeStatistics
+    from paddock.wrappers.guard import Guard as Guard
+    from paddock.wrappers.guard import OrderEnforcing as OrderEnforcing
+    from paddock.wrappers.guard import PassiveEnvChecker as PassiveEnvChecker
+    from paddock.wrappers.guard import TimeLimit as TimeLimit
+    from paddock.wrappers.history import DelayObservation as DelayObservation
+    from paddock.wrappers.history import FrameStackObservation as FrameStackObservation
+    from paddock.wrappers.history import TimeAwareObservation as TimeAwareObservation
+    from paddock.wrappers.lanes import ALL as ALL
+    from paddock.wrappers.lanes import Lanes as Lanes
+    from paddock.wrappers.lanes import draw_in_lanes as draw_in_lanes
+    from paddock.wrappers.logic import Logic as Logic
+    from paddock.wrappers.logic import Memory as Memory
+    from paddock.wrappers.logic import Wrapped as Wrapped
+    from paddock.wrappers.many_lanes import ManyLanes as ManyLanes
+    from paddock.wrappers.many_lanes import ManyLanesAction as ManyLanesAction
+    from paddock.wrappers.many_lanes import ManyLanesObservation as ManyLanesObservation
+    from paddock.wrappers.many_lanes import ManyLanesReward as ManyLanesReward
+    from paddock.wrappers.noise import AddWhiteNoise as AddWhiteNoise
+    from paddock.wrappers.noise import ObstructView as ObstructView
+    from paddock.wrappers.normalize import NormalizeObservation as NormalizeObservation
+    from paddock.wrappers.normalize import NormalizeReward as NormalizeReward
+    from paddock.wrappers.one_lane import OneLane as OneLane
+    from paddock.wrappers.one_lane import OneLaneAction as OneLaneAction
+    from paddock.wrappers.one_lane import OneLaneObservation as OneLaneObservation
+    from paddock.wrappers.one_lane import OneLaneReward as OneLaneReward
+    from paddock.wrappers.pixels import AddRenderObservation as AddRenderObservation
+    from paddock.wrappers.pixels import GrayscaleObservation as GrayscaleObservation
+    from paddock.wrappers.pixels import ResizeObservation as ResizeObservation
+    from paddock.wrappers.rendering import HumanRendering as HumanRendering
+    from paddock.wrappers.rendering import RenderCollection as RenderCollection
+    from paddock.wrappers.repeat import MaxAndSkipObservation as MaxAndSkipObservation
+    from paddock.wrappers.repeat import RepeatAction as RepeatAction
+    from paddock.wrappers.repeat import StickyAction as StickyAction
+    from paddock.wrappers.rescale import RescaleAction as RescaleAction
+    from paddock.wrappers.rescale import RescaleObservation as RescaleObservation
+    from paddock.wrappers.transform import ClipAction as ClipAction
+    from paddock.wrappers.transform import ClipReward as ClipReward
+    from paddock.wrappers.transform import DtypeObservation as DtypeObservation
+    from paddock.wrappers.transform import FilterObservation as FilterObservation
+    from paddock.wrappers.transform import FlattenObservation as FlattenObservation
+    from paddock.wrappers.transform import ReshapeObservation as ReshapeObservation
+    from paddock.wrappers.transform import TransformAction as TransformAction
+    from paddock.wrappers.transform import TransformObservation as TransformObservation
+    from paddock.wrappers.transform import TransformReward as TransformReward
+    from paddock.wrappers.video import RecordVideo as RecordVideo

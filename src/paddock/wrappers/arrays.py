@@ -12,7 +12,6 @@ import importlib
 import numbers
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from functools import lru_cache, singledispatch
 from types import ModuleType, NoneType
 from typing import Any, SupportsFloat, TypeAlias
@@ -117,61 +116,55 @@ def _convert(value: Any, xp: str, device: Device | None) -> Any:
     return array_conversion(value, xp, device)
 
 
-@dataclass(frozen=True)
-class Conversion:
-    """Converts between the arrays of an environment and those of its agent. Libraries are text: this is data."""
+class ConvertsArrays:
+    """What ArrayConversion of one environment and that of lanes share. Libraries are text, so that it can be copied."""
 
-    env_xp: str
-    target_xp: str
-    env_device: Device | None = None
-    target_device: Device | None = None
+    env: Any
+    metadata: dict[str, Any]
 
-    def __post_init__(self) -> None:
-        for name, device in ((self.env_xp, self.env_device), (self.target_xp, self.target_device)):
-            module_namespace(load_library(name))
-            receiver(name)(np.zeros(0, np.float32), device)  # a missing device fails now, not at a step
+    def _set_libraries(
+        self, env_xp: ModuleType | str, target_xp: ModuleType | str, env_device: Device, target_device: Device
+    ) -> None:
+        self._of_env = library_name(env_xp), env_device
+        self._of_agent = name, _ = library_name(target_xp), target_device
+        for library, device in (self._of_env, self._of_agent):
+            module_namespace(load_library(library))
+            receiver(library)(np.zeros(0, np.float32), device)  # a missing device fails now, not at a step
+        others = {key: value for key, value in self.env.metadata.items() if key not in _METADATA_KEYS.values()}
+        self.metadata = {**others, **({_METADATA_KEYS[name]: True} if name in _METADATA_KEYS else {})}
 
-    @staticmethod
-    def between(
-        env_xp: ModuleType | str, target_xp: ModuleType | str, env_device: Device | None, target_device: Device | None
-    ) -> Conversion:
-        """Take the libraries as modules or by name."""
-        return Conversion(library_name(env_xp), library_name(target_xp), env_device, target_device)
+    def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Any, Info]:
+        if options:
+            options = _options_conversion(options, *self._of_env)
+        observation, info = self.env.reset(seed=seed, options=options)
+        return self._to_agent(observation), self._info_to_agent(info)
 
-    def to_env(self, value: Any) -> Any:
-        """Convert an agent's action."""
-        return _convert(value, self.env_xp, self.env_device)
+    def _to_env(self, value: Any) -> Any:
+        return _convert(value, *self._of_env)
 
-    def to_agent(self, value: Any) -> Any:
-        """Convert what the environment returned."""
-        return _convert(value, self.target_xp, self.target_device)
+    def _to_agent(self, value: Any) -> Any:
+        return _convert(value, *self._of_agent)
 
-    def info(self, info: Info) -> Info:
-        """Convert an info for the agent."""
-        return _info_conversion(info, self.target_xp, self.target_device) if info else info
+    def _info_to_agent(self, info: Info) -> Info:
+        return _info_conversion(info, *self._of_agent) if info else info
 
-    def options(self, options: Info | None) -> Info | None:
-        """Convert the options of a reset for the environment."""
-        return _options_conversion(options, self.env_xp, self.env_device) if options else options
+    @property
+    def _env_xp(self) -> ModuleType:
+        return module_namespace(load_library(self._of_env[0]))
 
-    def metadata(self, metadata: Info) -> Info:
-        """The metadata of the converted environment, which name its array library."""
-        others = {key: value for key, value in metadata.items() if key not in _METADATA_KEYS.values()}
-        return {**others, **({_METADATA_KEYS[self.target_xp]: True} if self.target_xp in _METADATA_KEYS else {})}
-
-    def arguments(self) -> Info:
-        """The arguments for a spec: libraries and devices as text."""
-        devices = {"env_device": self.env_device, "target_device": self.target_device}
-        named = {name: None if device is None else _device_text(device) for name, device in devices.items()}
-        return {"env_xp": self.env_xp, "target_xp": self.target_xp, **named}
+    @property
+    def _target_xp(self) -> ModuleType:
+        return module_namespace(load_library(self._of_agent[0]))
 
 
-def _device_text(device: Device) -> str:
+def _device_text(device: Device) -> str | None:
     platform, number = getattr(device, "platform", None), getattr(device, "id", None)
-    return str(device) if platform is None else f"{platform}:{number}"  # a device of JAX, whose text is not its name
+    if device is None or platform is None:
+        return None if device is None else str(device)
+    return f"{platform}:{number}"  # a device of JAX, whose text is not its name
 
 
-class ArrayConversion(Wrapper[Any, Any, Any, Any]):
+class ArrayConversion(ConvertsArrays, Wrapper[Any, Any, Any, Any]):
     """``env``, whose arrays are of ``env_xp``, for an agent whose arrays are of ``target_xp``.
 
     Libraries are modules or their names: ``numpy``, ``"torch"``, ``"jax.numpy"``. Rewards and flags are plain numbers.
@@ -187,29 +180,20 @@ class ArrayConversion(Wrapper[Any, Any, Any, Any]):
         target_device: Device | None = None,
     ) -> None:
         super().__init__(env)
-        self._conversion = Conversion.between(env_xp, target_xp, env_device, target_device)
-        self._record_arguments(**self._conversion.arguments())
-        self.metadata = self._conversion.metadata(env.metadata)
+        self._set_libraries(env_xp, target_xp, env_device, target_device)
+        self._record_arguments(
+            env_xp=self._of_env[0],
+            target_xp=self._of_agent[0],
+            env_device=_device_text(env_device),
+            target_device=_device_text(target_device),
+        )
 
     def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, Info]:
-        conversion = self._conversion
-        observation, reward, terminated, truncated, info = self.env.step(conversion.to_env(action))
-        return conversion.to_agent(observation), float(reward), bool(terminated), bool(truncated), conversion.info(info)
-
-    def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Any, Info]:
-        observation, info = self.env.reset(seed=seed, options=self._conversion.options(options))
-        return self._conversion.to_agent(observation), self._conversion.info(info)
+        observation, reward, terminated, truncated, info = self.env.step(self._to_env(action))
+        return self._to_agent(observation), float(reward), bool(terminated), bool(truncated), self._info_to_agent(info)
 
     def render(self) -> Any:
-        return self._conversion.to_agent(self.env.render())
-
-    @property
-    def _env_xp(self) -> ModuleType:
-        return module_namespace(load_library(self._conversion.env_xp))
-
-    @property
-    def _target_xp(self) -> ModuleType:
-        return module_namespace(load_library(self._conversion.target_xp))
+        return self._to_agent(self.env.render())
 
 
 class JaxToNumpy(ArrayConversion):
@@ -224,7 +208,7 @@ class JaxToTorch(ArrayConversion):
     """An environment of JAX arrays for an agent of tensors. They share JAX's memory: ``clone()`` before writing."""
 
     def __init__(self, env: Env[Any, Any], device: Device | None = None) -> None:
-        self._record_arguments(device=None if device is None else _device_text(device))
+        self._record_arguments(device=_device_text(device))
         super().__init__(env, "jax.numpy", "torch", target_device=device)
         self.device = device
 
@@ -233,7 +217,7 @@ class NumpyToTorch(ArrayConversion):
     """An environment of NumPy arrays for an agent of tensors. On the CPU they share their memory."""
 
     def __init__(self, env: Env[Any, Any], device: Device | None = None) -> None:
-        self._record_arguments(device=None if device is None else _device_text(device))
+        self._record_arguments(device=_device_text(device))
         super().__init__(env, "numpy", "torch", target_device=device)
         self.device = device
 
@@ -242,7 +226,7 @@ class TorchToNumpy(ArrayConversion):
     """An environment of tensors, which live on ``device``, for an agent of NumPy arrays."""
 
     def __init__(self, env: Env[Any, Any], device: Device | None = None) -> None:
-        self._record_arguments(device=None if device is None else _device_text(device))
+        self._record_arguments(device=_device_text(device))
         super().__init__(env, "torch", "numpy", env_device=device)
         self.device = device
 
@@ -391,8 +375,4 @@ def _standard_receiver(name: str) -> Receiver:
     return receive
 
 
-_RECEIVERS: dict[str, Receiver] = {
-    "numpy": to_numpy,
-    "torch": _to_torch,
-    "jax.numpy": _to_jax,
-}
+_RECEIVERS: dict[str, Receiver] = {"numpy": to_numpy, "torch": _to_torch, "jax.numpy": _to_jax}

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from dataclasses import InitVar, dataclass, field
 from operator import index
 from typing import Any
 
@@ -16,9 +15,7 @@ import numpy as np
 from paddock.core.env import Env
 from paddock.errors import InvalidAction, InvalidSpace
 from paddock.spaces import Box, Discrete, MultiDiscrete, Space
-from paddock.wrappers.action import TransformAction
-from paddock.wrappers.logic import ActionMap, ObservationMap
-from paddock.wrappers.observation import TransformObservation
+from paddock.wrappers.transform import TransformAction, TransformObservation
 
 Array = np.ndarray[Any, Any]
 Bins = int | tuple[int, ...]
@@ -63,102 +60,45 @@ class Grid:
         return [flat // stride % count for stride, count in zip(self.strides, self.counts, strict=True)]
 
 
-@dataclass(frozen=True)
-class DiscretizeObservationLogic(ObservationMap):
-    """The bin that an observation lies in; beyond the bounds, the outermost."""
-
-    bins: Bins
-    multidiscrete: bool
-    grid: Grid = field(init=False, repr=False, compare=False)
-    # Per dimension the edges between bins, and the stride.
-    columns: list[tuple[list[float], int]] = field(init=False, repr=False, compare=False)
-    space: InitVar[Space[Any]]
-
-    def __post_init__(self, space: Space[Any]) -> None:
-        grid = Grid("observation", space, self.bins, self.multidiscrete)
-        columns = [(edges[1:-1].tolist(), stride) for edges, stride in zip(grid.edges, grid.strides, strict=True)]
-        self._set_spaces(space, grid.space, grid=grid, columns=columns)
-
-    def one(self, value: Any) -> Any:
-        # Python's bisect over Python's floats: exact, at a fraction of NumPy's price for a handful of numbers.
-        numbers = np.asarray(value).reshape(-1).tolist()
-        if self.multidiscrete:
-            bins = [bisect_right(edges, x) for (edges, _), x in zip(self.columns, numbers, strict=True)]
-            return np.array(bins, np.int64)
-        flat = 0
-        for (edges, stride), x in zip(self.columns, numbers, strict=True):
-            flat += bisect_right(edges, x) * stride
-        return flat
-
-    def rows(self, values: Any) -> Any:
-        columns = values.reshape(len(values), -1).T
-        bins = [edges[1:-1].searchsorted(x, "right") for edges, x in zip(self.grid.edges, columns, strict=True)]
-        if self.multidiscrete:
-            return np.stack(bins, axis=1).astype(np.int64, copy=False)
-        flat = np.zeros(len(values), np.int64)
-        for column, stride in zip(bins, self.grid.strides, strict=True):
-            flat += column * stride
-        return flat
-
-
-@dataclass(frozen=True)
-class DiscretizeActionLogic(ActionMap):
-    """The middle of the bin that an action names."""
-
-    bins: Bins
-    multidiscrete: bool
-    grid: Grid = field(init=False, repr=False, compare=False)
-    centers: list[Array] = field(init=False, repr=False, compare=False)
-    middles: list[list[float]] = field(init=False, repr=False, compare=False)  # the centers as Python's floats
-    space: InitVar[Space[Any]]
-
-    def __post_init__(self, space: Space[Any]) -> None:
-        grid = Grid("action", space, self.bins, self.multidiscrete)
-        centers = [0.5 * (edges[:-1] + edges[1:]) for edges in grid.edges]
-        self._set_spaces(grid.space, space, grid=grid, centers=centers, middles=[center.tolist() for center in centers])
-
-    def one(self, value: Any) -> Any:
-        try:
-            numbers = self.grid.numbers(value)
-        except (TypeError, ValueError):
-            # Not left to the environment: it would get the middle of some bin, which is valid.
-            raise InvalidAction(f"{value!r} is outside {self.source}.", action=value, space=self.source) from None
-        chosen = [middles[number] for middles, number in zip(self.middles, numbers, strict=True)]
-        return np.array(chosen, self.target.dtype).reshape(self.target.shape)
-
-    def rows(self, values: Any) -> Any:
-        grid, values = self.grid, np.asarray(values)
-        bad = (values < 0) | (values >= (grid.counts if self.multidiscrete else grid.size))
-        if bad.any():
-            lane = int(np.flatnonzero(bad.reshape(len(values), -1).any(axis=1))[0])
-            what = values[lane]
-            raise InvalidAction(
-                f"lane {lane}: {what} is outside {self.source}.", action=what, space=self.source, lane=lane
-            )
-        if self.multidiscrete:
-            columns = list(values.T)
-        else:
-            columns = [values // stride % count for stride, count in zip(grid.strides, grid.counts, strict=True)]
-        chosen = [center[column] for center, column in zip(self.centers, columns, strict=True)]
-        return np.stack(chosen, axis=1).astype(self.target.dtype).reshape(len(values), *grid.box.shape)
-
-
 class DiscretizeObservation(TransformObservation):
-    """A Box observation as the number of its bin; ``bins`` per dimension, or one number for all."""
+    """A Box observation as the number of its bin; ``bins`` per dimension, or one number for all.
 
-    _logic: DiscretizeObservationLogic
+    Beyond the bounds it is the outermost bin.
+    """
 
     def __init__(self, env: Env[Any, Any], bins: Bins, multidiscrete: bool = False) -> None:
-        logic = DiscretizeObservationLogic(bins, multidiscrete, env.observation_space)
-        self._use(env, logic)
-        grid = logic.grid
+        self._record_arguments(bins=bins, multidiscrete=multidiscrete)
+        self._grid = grid = Grid("observation", env.observation_space, bins, multidiscrete)
         self.low, self.high, self.multidiscrete = grid.low, grid.high, multidiscrete
         self.bins, self.n_dims = np.array(grid.counts), len(grid.counts)
         self.bin_edges = [edges[1:-1] for edges in grid.edges]
+        self._columns = [(edges.tolist(), stride) for edges, stride in zip(self.bin_edges, grid.strides, strict=True)]
+        super().__init__(env, self._one, grid.space)
+
+    def _one(self, value: Any) -> Any:
+        # Python's bisect over Python's floats: exact, at a fraction of NumPy's price for a handful of numbers.
+        numbers = np.asarray(value).reshape(-1).tolist()
+        if self.multidiscrete:
+            bins = [bisect_right(edges, x) for (edges, _), x in zip(self._columns, numbers, strict=True)]
+            return np.array(bins, np.int64)
+        flat = 0
+        for (edges, stride), x in zip(self._columns, numbers, strict=True):
+            flat += bisect_right(edges, x) * stride
+        return flat
+
+    def _rows(self, values: Any) -> Any:
+        columns = values.reshape(len(values), -1).T
+        bins = [edges.searchsorted(x, "right") for edges, x in zip(self.bin_edges, columns, strict=True)]
+        if self.multidiscrete:
+            return np.stack(bins, axis=1).astype(np.int64, copy=False)
+        flat = np.zeros(len(values), np.int64)
+        for column, stride in zip(bins, self._grid.strides, strict=True):
+            flat += column * stride
+        return flat
 
     def revert_observation(self, obs: Any) -> tuple[Array, Array]:
         """The bounds of the bin ``obs``: the observation was between them."""
-        grid = self._logic.grid
+        grid = self._grid
         numbers = list(zip(grid.edges, grid.numbers(obs), strict=True))
         lows, highs = [edges[n] for edges, n in numbers], [edges[n + 1] for edges, n in numbers]
         return np.array(lows, grid.box.dtype), np.array(highs, grid.box.dtype)
@@ -167,15 +107,40 @@ class DiscretizeObservation(TransformObservation):
 class DiscretizeAction(TransformAction):
     """A Box of actions as the numbers of its bins; the environment gets the middle of one."""
 
-    _logic: DiscretizeActionLogic
-
     def __init__(self, env: Env[Any, Any], bins: Bins, multidiscrete: bool = False) -> None:
-        logic = DiscretizeActionLogic(bins, multidiscrete, env.action_space)
-        self._use(env, logic)
-        grid = logic.grid
+        self._record_arguments(bins=bins, multidiscrete=multidiscrete)
+        self._grid = grid = Grid("action", env.action_space, bins, multidiscrete)
         self.low, self.high, self.multidiscrete = grid.low, grid.high, multidiscrete
         self.bins, self.n_dims = np.array(grid.counts), len(grid.counts)
-        self.bin_centers = logic.centers
+        self.bin_centers = [0.5 * (edges[:-1] + edges[1:]) for edges in grid.edges]
+        self._middles = [center.tolist() for center in self.bin_centers]  # as Python's floats
+        super().__init__(env, self._one, grid.space)
+
+    def _one(self, value: Any) -> Any:
+        grid = self._grid
+        try:
+            numbers = grid.numbers(value)
+        except (TypeError, ValueError):
+            # Not left to the environment: it would get the middle of some bin, which is valid.
+            raise InvalidAction(f"{value!r} is outside {grid.space}.", action=value, space=grid.space) from None
+        chosen = [middles[number] for middles, number in zip(self._middles, numbers, strict=True)]
+        return np.array(chosen, grid.box.dtype).reshape(grid.box.shape)
+
+    def _rows(self, values: Any) -> Any:
+        grid, values = self._grid, np.asarray(values)
+        bad = (values < 0) | (values >= (grid.counts if self.multidiscrete else grid.size))
+        if bad.any():
+            lane = int(np.flatnonzero(bad.reshape(len(values), -1).any(axis=1))[0])
+            what = values[lane]
+            raise InvalidAction(
+                f"lane {lane}: {what} is outside {grid.space}.", action=what, space=grid.space, lane=lane
+            )
+        if self.multidiscrete:
+            columns = list(values.T)
+        else:
+            columns = [values // stride % count for stride, count in zip(grid.strides, grid.counts, strict=True)]
+        chosen = [center[column] for center, column in zip(self.bin_centers, columns, strict=True)]
+        return np.stack(chosen, axis=1).astype(grid.box.dtype).reshape(len(values), *grid.box.shape)
 
     def revert_action(self, action: Any) -> Any:
         """The number of the bin whose middle is nearest to ``action``."""
@@ -183,4 +148,4 @@ class DiscretizeAction(TransformAction):
         bins = [int(np.argmin(np.abs(center - x))) for center, x in zip(self.bin_centers, numbers, strict=True)]
         if self.multidiscrete:
             return np.array(bins, dtype=int)
-        return np.int64(sum(n * stride for n, stride in zip(bins, self._logic.grid.strides, strict=True)))
+        return np.int64(sum(n * stride for n, stride in zip(bins, self._grid.strides, strict=True)))

@@ -185,9 +185,8 @@ class Guard(Wrapper[ObsType, ActType, ObsType, ActType]):
         self._begin_countdown(taken=self._elapsed_steps, left=0)
 
     def _learn_actions(self) -> None:
-        self._actions: Any = getattr(
-            self.env, "action_space", None
-        )  # missing: validate=False, and check_env reports it
+        # Without one: validate=False, and check_env reports it.
+        self._actions: Any = getattr(self.env, "action_space", None)
         space = self._actions
         self._action_types: frozenset[type] = frozenset()
         self._action_values: frozenset[Any] = frozenset()

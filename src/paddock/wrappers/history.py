@@ -171,7 +171,10 @@ class DelayRows(Memory):
 
 @dataclass(frozen=True)
 class Delay(Logic):
-    """Each observation arrives ``delay`` steps late. Until the first one arrives, the agent sees the space's zero."""
+    """Each observation arrives ``delay`` steps late. Until the first one arrives, the agent sees the space's zero.
+
+    ``begin`` and ``advance`` are for n lanes: the wrapper of one lane has its own steps, around ``send_one``.
+    """
 
     delay: int
     forgets = True
@@ -194,9 +197,7 @@ class Delay(Logic):
         return DelayRows(late=late, at=at, _zero=create_zero_array(space), _every=every)
 
     def begin(self, memory: Any, lanes: Lanes, first: First) -> First:
-        if lanes is None:
-            memory.observation_queue.clear()
-        elif type(memory) is DelayRows:
+        if type(memory) is DelayRows:
             memory.late[lanes] = memory._zero
         else:
             for queue in _queues(memory, lanes):
@@ -210,19 +211,18 @@ class Delay(Logic):
         """Send this observation on its way and return the one that arrives now."""
         if not self.delay:
             return observation
-        if lanes is None:
-            return self._send_one(memory.observation_queue, memory._space, observation)
         if type(memory) is not DelayRows:
             queues, space = _queues(memory, lanes), memory._space
             each = zip(queues, split(space, observation, len(queues)), strict=True)
-            return gather(space, [self._send_one(queue, space, one) for queue, one in each])
+            return gather(space, [self.send_one(queue, space, one) for queue, one in each])
         here, slots = memory._every[lanes], memory.at[lanes]
         arriving = memory.late[here, slots]
         memory.late[here, slots] = observation
         memory.at[lanes] = (slots + 1) % self.delay
         return arriving
 
-    def _send_one(self, queue: deque[Any], space: Space[Any], observation: Any) -> Any:
+    def send_one(self, queue: deque[Any], space: Space[Any], observation: Any) -> Any:
+        """The same for one lane."""
         # Not copied: an environment must not write to an observation that it has returned, which check_env checks.
         queue.append(observation)
         return queue.popleft() if len(queue) > self.delay else create_zero_array(space)
@@ -259,9 +259,7 @@ class DelayObservation(OneLaneObservation):
         return queue.popleft(), reward, terminated, truncated, info
 
     def observation(self, observation: Any) -> Any:
-        queue = self._memory.observation_queue
-        queue.append(observation)
-        return queue.popleft() if len(queue) > self._logic.delay else create_zero_array(self.observation_space)
+        return self._logic.send_one(self._memory.observation_queue, self.observation_space, observation)
 
 
 class ClockMemory(Memory):
@@ -280,6 +278,7 @@ class WithTime(Logic):
     """Adds the steps taken to the observation: 0 in the first one, the limit in the last of a truncated episode.
 
     A Dict gets the key ``dict_time_key``, a Tuple a last element, all else becomes a Dict of "obs" and "time".
+    ``begin`` and ``advance`` are for n lanes: the wrapper of one lane counts its own steps.
     """
 
     flatten: bool = True
@@ -317,17 +316,11 @@ class WithTime(Logic):
         return Dict(obs=space, time=clock)
 
     def begin(self, memory: Any, lanes: Lanes, first: First) -> First:
-        if lanes is None:
-            memory.timesteps = 0
-        else:
-            memory.timesteps[lanes] = 0
+        memory.timesteps[lanes] = 0
         return self.add_time(memory, lanes, first[0]), first[1]
 
     def advance(self, memory: Any, lanes: Lanes, step: Step) -> Step:
-        if lanes is None:
-            memory.timesteps += 1
-        else:
-            memory.timesteps[lanes] += 1
+        memory.timesteps[lanes] += 1
         return self.add_time(memory, lanes, step[0]), *step[1:]
 
     def add_time(self, memory: Any, lanes: Lanes, observation: Any) -> Any:

@@ -14,13 +14,14 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from paddock.core.env import Info
-from paddock.core.vector_env import VectorEnv, add_info
+from paddock.core.vector_env import AutoresetMode, VectorEnv, add_info
 from paddock.errors import InvalidLanes
 from paddock.spaces import Box, Dict, MultiBinary, MultiDiscrete, Space, Tuple
 from paddock.spaces.batch import concatenate, create_empty_array
 
 Array = np.ndarray[Any, Any]
 ALL: Final = slice(None)  # as an index it gives a view of the memory's arrays, not a copy
+NO_LANES = np.zeros(0, np.intp)
 Lanes: TypeAlias = "slice | np.ndarray[Any, Any] | None"
 _ARRAYS = (Box, MultiDiscrete, MultiBinary)
 _BOOL = np.dtype(np.bool_)  # a singleton: `is` takes a tenth of the time of ==
@@ -117,6 +118,15 @@ def gather(space: Space[Any], values: Sequence[Any]) -> Any:
     return concatenate(space, values, create_empty_array(space, n=len(values)))
 
 
+def map_rows(one: Callable[[Any], Any], source: Space[Any], target: Space[Any], values: Any) -> Any:
+    """Map rows of ``source`` to rows of ``target``, lane by lane, which is right for every space."""
+    space, rows = source, values
+    while isinstance(space, (Dict, Tuple)) and len(space.spaces):
+        key: Any = next(iter(space.spaces)) if isinstance(space, Dict) else 0
+        space, rows = space.spaces[key], rows[key]
+    return gather(target, [one(value) for value in split(source, values, len(rows))])
+
+
 class LaneInfos(dict[str, Any]):
     """The infos that a logic adds to in its form for n lanes: ``key`` has a row per lane and ``_key`` is its mask."""
 
@@ -154,6 +164,25 @@ def info_of(infos: Info, lane: int) -> Info:
             continue
         found[key] = info_of(rows, lane) if isinstance(rows, dict) else rows[lane]
     return found
+
+
+def restarted_lanes(mode: AutoresetMode, infos: Info) -> Array:
+    """The numbers of the lanes that ended and began in this step; only SAME_STEP has any."""
+    same_step = mode is AutoresetMode.SAME_STEP and "_final_obs" in infos
+    return lane_numbers(infos["_final_obs"]) if same_step else NO_LANES
+
+
+def final_rows(space: Space[Any], infos: Info, lanes: Array) -> Any:
+    """The last observations of these lanes, which a step under SAME_STEP puts into ``final_obs``."""
+    return gather(space, [infos["final_obs"][lane] for lane in lanes.tolist()])
+
+
+def with_final_rows(infos: Info, space: Space[Any], rows: Any, lanes: Array) -> Info:
+    """The infos with these rows as the last observations of these lanes."""
+    finals = np.full(len(infos["_final_obs"]), None, object)
+    for lane, member in zip(lanes.tolist(), split(space, rows, len(lanes)), strict=True):
+        finals[lane] = member
+    return {**infos, "final_obs": finals}
 
 
 def merge_infos(infos: Info, others: Info, lanes: Array) -> Info:

@@ -8,17 +8,16 @@ from __future__ import annotations
 
 from collections import deque
 from copy import copy
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
-from paddock.core.env import Env, Info
+from paddock.core.env import Info
 from paddock.core.problem import kind
-from paddock.core.vector_env import VectorEnv
 from paddock.errors import InvalidSnapshot, SnapshotUnsupported
-from paddock.spaces import Dict, Space, Tuple
-from paddock.wrappers.lanes import Lanes, gather, split
+from paddock.spaces import Space
+from paddock.wrappers.lanes import Lanes
 
 First: TypeAlias = tuple[Any, Info]  # what a reset returns
 Step: TypeAlias = tuple[Any, Any, Any, Any, Info]  # what a step returns
@@ -33,16 +32,6 @@ class Wrapped:
     action_space: Space[Any]
     lanes: int | None
     env: Any  # an Env or a VectorEnv, depending on `lanes`
-
-    @staticmethod
-    def one(env: Env[Any, Any]) -> Wrapped:
-        """Describe a single environment."""
-        return Wrapped(env.observation_space, env.action_space, None, env)
-
-    @staticmethod
-    def many(env: VectorEnv[Any, Any, Any]) -> Wrapped:
-        """Describe lanes."""
-        return Wrapped(env.single_observation_space, env.single_action_space, env.num_envs, env)
 
 
 class Logic:
@@ -109,60 +98,6 @@ class Logic:
 def overrides(logic: Logic, *parts: str) -> bool:
     """Whether the logic has one of these functions of its own."""
     return any(getattr(type(logic), part) is not getattr(Logic, part) for part in parts)
-
-
-def spec_arguments(logic: Logic) -> dict[str, Any] | None:
-    """The fields, for the wrapper's entry in a spec; None if the logic is not a dataclass."""
-    if not is_dataclass(logic):
-        return None
-    return {field.name: getattr(logic, field.name) for field in fields(logic) if field.init}
-
-
-class SpaceMap(Logic):
-    """Logic without memory that maps members of ``source`` to members of ``target``.
-
-    Write ``one`` for one lane and, where that is faster, ``rows`` for many. A frozen dataclass takes the wrapped space
-    as an ``InitVar``, so that it is not an argument in a spec, and passes what it computes of it once, its fields with
-    ``init=False``, to ``_set_spaces``.
-    """
-
-    source: Space[Any]
-    target: Space[Any]
-
-    def _set_spaces(self, source: Space[Any], target: Space[Any], **facts: Any) -> None:
-        vars(self).update(source=source, target=target, **facts)  # past the frozen dataclass's __setattr__
-
-    def one(self, value: Any) -> Any:
-        """Map one lane's value."""
-        raise NotImplementedError
-
-    def rows(self, values: Any) -> Any:
-        """Map many lanes' values; here lane by lane, which is right for every space."""
-        space, rows = self.source, values
-        while isinstance(space, (Dict, Tuple)) and len(space.spaces):
-            key: Any = next(iter(space.spaces)) if isinstance(space, Dict) else 0
-            space, rows = space.spaces[key], rows[key]
-        return gather(self.target, [self.one(value) for value in split(self.source, values, len(rows))])
-
-
-class ObservationMap(SpaceMap):
-    """Maps observations: ``target`` is what the agent sees."""
-
-    def observation_space(self, wrapped: Wrapped) -> Space[Any]:
-        return self.target
-
-    def observe(self, memory: Any, lanes: Lanes, observation: Any) -> Any:
-        return self.one(observation) if lanes is None else self.rows(observation)
-
-
-class ActionMap(SpaceMap):
-    """Maps actions: ``source`` is what the agent may do."""
-
-    def action_space(self, wrapped: Wrapped) -> Space[Any]:
-        return self.source
-
-    def act(self, memory: Any, lanes: Lanes, action: Any) -> Any:
-        return self.one(action) if lanes is None else self.rows(action)
 
 
 class Memory:
@@ -281,29 +216,3 @@ def of_logic(name: str | None = None) -> Any:
 def of_memory(name: str | None = None) -> Any:
     """Something that the wrapper remembers."""
     return Forwarded("_memory", name)
-
-
-class HookFunction:
-    """``func`` of the Transform wrappers, which their ``hook`` calls. Hot: a step calls ``_shortcut``, a frame less.
-
-    The shortcut is ``func`` itself, unless a subclass has a hook of its own: then it is that hook.
-    """
-
-    def __init__(self, hook: str) -> None:
-        self.hook = hook
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self.owner = owner
-
-    def __get__(self, wrapper: Any, owner: type | None = None) -> Any:
-        return self if wrapper is None else wrapper._func
-
-    def __set__(self, wrapper: Any, func: Any) -> None:
-        wrapper._func = func
-        hooked = getattr(type(wrapper), self.hook) is not getattr(self.owner, self.hook)
-        wrapper._shortcut = getattr(wrapper, self.hook) if hooked else func
-
-
-def func_of(hook: str) -> Any:
-    """The function that ``hook`` calls. Any: the class attribute's annotation has the type."""
-    return HookFunction(hook)

@@ -30,19 +30,21 @@ from paddock.wrappers.lanes import (
     Lanes,
     any_true,
     copy_batch,
+    final_rows,
     gather,
     lane_numbers,
     merge_infos,
     put,
+    restarted_lanes,
     split,
     take,
+    with_final_rows,
 )
 from paddock.wrappers.logic import First, Logic, Memory, Step, Wrapped, overrides, pack_memory, unpack_memory
 
 Array = np.ndarray[Any, Any]
 SomeLanes: TypeAlias = "slice | Array"
 Part: TypeAlias = "tuple[SomeLanes, Any, Any]"  # lanes, their rows from the environment, and as the agent sees them
-NO_LANES = np.zeros(0, np.intp)
 
 
 class ManyLanes(VectorWrapper[Any, Any, Any, Any, Array]):
@@ -50,8 +52,8 @@ class ManyLanes(VectorWrapper[Any, Any, Any, Any, Array]):
 
     def __init__(self, env: VectorEnv[Any, Any, Array], logic: Logic) -> None:
         super().__init__(env)
-        wrapped = Wrapped.many(env)
-        self._logic = logic if logic.batched(wrapped) else EachLane(logic)
+        wrapped = Wrapped(env.single_observation_space, env.single_action_space, env.num_envs, env)
+        self._logic = logic if logic.batched(wrapped) else EachLane(logic, wrapped)
         self._memory = self._logic.memory(wrapped)
         self._acts, self._observes, self._rewards = (overrides(logic, part) for part in ("act", "observe", "reward"))
         self._steps = overrides(logic, "begin", "advance")
@@ -138,10 +140,10 @@ class ManyLanes(VectorWrapper[Any, Any, Any, Any, Array]):
 
     def _observe_step(self, result: Step, held: Array | None) -> Step:
         observations, rewards, terminations, truncations, infos = result
-        lanes = self._lanes_restarted(infos)
+        lanes = restarted_lanes(self._mode, infos)
         if len(lanes):
-            rows = self._logic.observe(self._memory, lanes, self._final_rows(infos, lanes))
-            infos = {**infos, "final_obs": self._to_finals(rows, lanes)}
+            rows = self._logic.observe(self._memory, lanes, final_rows(self._inner_space, infos, lanes))
+            infos = with_final_rows(infos, self.single_observation_space, rows, lanes)
         moved = ALL if held is None else lane_numbers(~held)
         return self._observe_lanes(observations, moved), rewards, terminations, truncations, infos
 
@@ -173,11 +175,11 @@ class ManyLanes(VectorWrapper[Any, Any, Any, Any, Array]):
     def _advance_step(self, result: Step, begun: Array | None, held: Array | None) -> Step:
         """Advance the lanes that moved, with the last observation of those that ended; then begin episodes."""
         observations, rewards, terminations, truncations, infos = result
-        again = self._lanes_restarted(infos)
+        again = restarted_lanes(self._mode, infos)
         last = visible = observations if self._looks else None
         if len(again) and self._looks:
             space = self._inner_space
-            last = put(space, copy_batch(space, observations), again, self._final_rows(infos, again))
+            last = put(space, copy_batch(space, observations), again, final_rows(space, infos, again))
         parts: list[Part] = []
         resting = None if held is None and self._forgets else _union(begun, held)
         if resting is None:
@@ -199,7 +201,8 @@ class ManyLanes(VectorWrapper[Any, Any, Any, Any, Array]):
             infos = self._add_infos(infos, added, again)
             visible = self._place(last, parts[0]) if len(again) and part is not rows else last
         if len(again) and visible is not last:
-            infos = {**infos, "final_obs": self._to_finals(take(self.single_observation_space, visible, again), again)}
+            space = self.single_observation_space
+            infos = with_final_rows(infos, space, take(space, visible, again), again)
         beginning = again if begun is None else lane_numbers(begun)
         if len(beginning):
             rows = self._rows(observations, beginning)
@@ -232,21 +235,6 @@ class ManyLanes(VectorWrapper[Any, Any, Any, Any, Array]):
             if not isinstance(lanes, slice):
                 whole = put(space, whole, lanes, rows)
         return whole
-
-    def _lanes_restarted(self, infos: Info) -> Array:
-        """The lanes that ended and began in this step; only SAME_STEP has any."""
-        if self._mode is not AutoresetMode.SAME_STEP or "_final_obs" not in infos:
-            return NO_LANES
-        return lane_numbers(infos["_final_obs"])
-
-    def _final_rows(self, infos: Info, lanes: Array) -> Any:
-        return gather(self._inner_space, [infos["final_obs"][lane] for lane in lanes.tolist()])
-
-    def _to_finals(self, rows: Any, lanes: Array) -> Array:
-        finals = np.full(self.num_envs, None, object)
-        for lane, member in zip(lanes.tolist(), split(self.single_observation_space, rows, len(lanes)), strict=True):
-            finals[lane] = member
-        return finals
 
     def _add_infos(self, infos: Info, added: Info, again: Array) -> Info:
         """Add infos about lanes that moved; for those that began again they go into ``final_info`` as well."""
@@ -297,7 +285,7 @@ class ManyLanesObservation(ManyLanes, VectorObservationWrapper[Any, Any, Any, Ar
 
     def _observe_step(self, result: Step, held: Array | None) -> Step:
         users_hook = not type(self).observations.__module__.startswith("paddock.")
-        if self._memory is None and users_hook and len(self._lanes_restarted(result[4])):
+        if self._memory is None and users_hook and len(restarted_lanes(self._mode, result[4])):
             observations, *rest, infos = result
             infos = {**infos, "final_obs": self._changed_finals(observations, infos)}
             return self.observations(observations), *rest, infos
@@ -350,160 +338,65 @@ def autoreset_mode_of(env: VectorEnv[Any, Any, Any]) -> AutoresetMode:
     return AutoresetMode(mode.value)
 
 
-# The shells for logics without memory. Hot: they do without what ManyLanes keeps track of.
-
-
-class StatelessObservation(ManyLanesObservation):
-    """Changes the observations of all lanes alike; under SAME_STEP the last ones in ``final_obs`` too."""
-
-    def __init__(self, env: VectorEnv[Any, Any, Any], logic: Logic) -> None:
-        super().__init__(env, logic)
-        self._shortcut: Callable[[Any], Any] = self.observations  # see HookFunction
-
-    def hold(self, lanes: np.ndarray[Any, Any]) -> None:
-        self.env.hold(lanes)
-
-    def step(self, actions: Any) -> Step:
-        result = self.env.step(actions)
-        observations, rewards, terminations, truncations, infos = result
-        if "_final_obs" in infos:
-            return self._observe_step(result, None)
-        return self._shortcut(observations), rewards, terminations, truncations, infos
-
-    def send(self, actions: Any) -> None:
-        self.env.send(actions)
-
-    def recv(self) -> Step:
-        return self._observe_step(self.env.recv(), None)
-
-
-class StatelessAction(ManyLanesAction):
-    """Changes the actions of all lanes alike, including those that lanes will ignore."""
-
-    def __init__(self, env: VectorEnv[Any, Any, Any], logic: Logic) -> None:
-        super().__init__(env, logic)
-        self._shortcut: Callable[[Any], Any] = self.actions
-
-    def hold(self, lanes: np.ndarray[Any, Any]) -> None:
-        self.env.hold(lanes)
-
-    def actions(self, actions: Any) -> Any:
-        return self._logic.act(None, ALL, actions)
-
-    def step(self, actions: Any) -> Step:
-        return self.env.step(self._shortcut(actions))
-
-    def send(self, actions: Any) -> None:
-        self.env.send(self._shortcut(actions))
-
-    def recv(self) -> Step:
-        return self.env.recv()
-
-
-class StatelessReward(ManyLanesReward):
-    """Changes the rewards of all lanes but those that begin or are held: no step was taken there, and 0 stays 0."""
-
-    def __init__(self, env: VectorEnv[Any, Any, Any], logic: Logic) -> None:
-        super().__init__(env, logic)
-        self._shortcut: Callable[[Any], Any] = self.rewards
-
-    def step(self, actions: Any) -> Step:
-        result = self.env.step(actions)
-        if self._held is not None:
-            return self._on_the_way_out(result)
-        observations, rewards, terminations, truncations, infos = result
-        begun, self._ended = self._ended, None
-        if self._tracks and (any_true(terminations) or any_true(truncations)):
-            self._ended = terminations | truncations
-        changed = self._shortcut(rewards) if begun is None else self._reward_except(rewards, lane_numbers(begun))
-        return observations, changed, terminations, truncations, infos
-
-    def send(self, actions: Any) -> None:
-        self.env.send(actions)
-
-    def recv(self) -> Step:
-        return self._on_the_way_out(self.env.recv())
-
-
-class EachMemory(Memory):
-    """One memory per lane, and the spaces of one lane on both sides of the wrapper."""
-
-    each: tuple[Any, ...]
-    _wrapped: Wrapped
-    _observation_space: Any
-    _action_space: Any
-
-    def numbers(self, lanes: Lanes) -> list[int]:
-        """The numbers of these lanes."""
-        numbers: list[int] = np.arange(len(self.each))[lanes].tolist()
-        return numbers
-
-    def of(self, lanes: Lanes) -> list[Any]:
-        """The memories of these lanes."""
-        return [self.each[lane] for lane in self.numbers(lanes)]
-
-
 class EachLane(Logic):
     """Runs a logic that is written for one lane only lane by lane. Slow, and right for every space."""
 
-    def __init__(self, logic: Logic) -> None:
-        self.logic = logic
+    def __init__(self, logic: Logic, wrapped: Wrapped) -> None:
+        self.logic, self.wrapped = logic, wrapped
+        self.visible, self.offered = logic.observation_space(wrapped), logic.action_space(wrapped)
 
     def observation_space(self, wrapped: Wrapped) -> Any:
-        return self.logic.observation_space(wrapped)
+        return self.visible
 
     def action_space(self, wrapped: Wrapped) -> Any:
-        return self.logic.action_space(wrapped)
+        return self.offered
 
     def memory(self, wrapped: Wrapped) -> Any:
-        assert wrapped.lanes is not None, "one lane needs no rows"
         one = replace(wrapped, lanes=None)
-        return EachMemory(
-            each=tuple(self.logic.memory(one) for _ in range(wrapped.lanes)),
-            _wrapped=wrapped,
-            _observation_space=self.logic.observation_space(wrapped),
-            _action_space=self.logic.action_space(wrapped),
-        )
+        return Memory(each=tuple(self.logic.memory(one) for _ in range(wrapped.lanes or 0)))
 
     def act(self, memory: Any, lanes: Lanes, action: Any) -> Any:
-        return self._map(memory.of(lanes), self.logic.act, action, memory._action_space, memory._wrapped.action_space)
+        return self._map(memory, lanes, self.logic.act, action, self.offered, self.wrapped.action_space)
 
     def observe(self, memory: Any, lanes: Lanes, observation: Any) -> Any:
-        spaces = memory._wrapped.observation_space, memory._observation_space
-        return self._map(memory.of(lanes), self.logic.observe, observation, *spaces)
+        return self._map(memory, lanes, self.logic.observe, observation, self.wrapped.observation_space, self.visible)
 
     def reward(self, memory: Any, lanes: Lanes, reward: Any) -> Any:
-        changed = [self.logic.reward(one, None, reward[row]) for row, one in enumerate(memory.of(lanes))]
+        changed = [self.logic.reward(one, None, reward[row]) for row, (_, one) in enumerate(_memories(memory, lanes))]
         return np.array(changed, np.float64)
 
     def begin(self, memory: Any, lanes: Lanes, first: First) -> First:
-        memories = memory.of(lanes)
-        observations = self._split(memory, first[0], len(memories))
-        firsts = [self.logic.begin(one, None, (observations[row], {})) for row, one in enumerate(memories)]
-        for lane, (_, info) in zip(memory.numbers(lanes), firsts, strict=True):
+        memories, visible = _memories(memory, lanes), []
+        for (lane, one), observation in zip(memories, self._split(first[0], len(memories)), strict=True):
+            changed, info = self.logic.begin(one, None, (observation, {}))
+            visible.append(changed)
             add_info(first[1], info, lane, len(memory.each))
-        return self._gather(memory, [observation for observation, _ in firsts]), first[1]
+        return self._gather(visible), first[1]
 
     def advance(self, memory: Any, lanes: Lanes, step: Step) -> Step:
-        memories = memory.of(lanes)
+        memories, visible = _memories(memory, lanes), []
         observations, rewards, terminated, truncated, infos = step
-        visible = []
         gained = np.zeros(len(memories), np.float64)
-        each = self._split(memory, observations, len(memories))
-        for row, (lane, one) in enumerate(zip(memory.numbers(lanes), memories, strict=True)):
+        each = self._split(observations, len(memories))
+        for row, (lane, one) in enumerate(memories):
             single: Step = each[row], rewards[row], bool(terminated[row]), bool(truncated[row]), {}
             observation, gained[row], _, _, info = self.logic.advance(one, None, single)
             visible.append(observation)
             add_info(infos, info, lane, len(memory.each))
-        return self._gather(memory, visible), gained, terminated, truncated, infos
+        return self._gather(visible), gained, terminated, truncated, infos
 
-    def _split(self, memory: Any, observations: Any, count: int) -> list[Any]:
-        looks = self.logic.looks
-        return split(memory._wrapped.observation_space, observations, count) if looks else [None] * count
+    def _split(self, observations: Any, count: int) -> list[Any]:
+        return split(self.wrapped.observation_space, observations, count) if self.logic.looks else [None] * count
 
-    def _gather(self, memory: Any, observations: list[Any]) -> Any:
-        return gather(memory._observation_space, observations) if self.logic.looks else None
+    def _gather(self, observations: list[Any]) -> Any:
+        return gather(self.visible, observations) if self.logic.looks else None
 
-    def _map(self, memories: list[Any], change: Callable[..., Any], rows: Any, source: Any, target: Any) -> Any:
+    def _map(self, memory: Any, lanes: Lanes, change: Callable[..., Any], rows: Any, source: Any, target: Any) -> Any:
+        memories = _memories(memory, lanes)
         each = zip(memories, split(source, rows, len(memories)), strict=True)
-        return gather(target, [change(one, None, value) for one, value in each])
+        return gather(target, [change(one, None, value) for (_, one), value in each])
+
+
+def _memories(memory: Any, lanes: Lanes) -> list[tuple[int, Any]]:
+    """The numbers of these lanes, each with the lane's memory."""
+    return [(lane, memory.each[lane]) for lane in np.arange(len(memory.each))[lanes].tolist()]

@@ -5,12 +5,13 @@
 
 from __future__ import annotations
 
+from dataclasses import fields, is_dataclass
 from typing import Any, SupportsFloat
 
 from paddock.core.env import Env, Info
 from paddock.core.state import open_snapshot, seal_snapshot
 from paddock.core.wrapper import ActionWrapper, ObservationWrapper, RewardWrapper, Wrapper
-from paddock.wrappers.logic import Logic, Wrapped, overrides, pack_memory, spec_arguments, unpack_memory
+from paddock.wrappers.logic import Logic, Wrapped, overrides, pack_memory, unpack_memory
 
 
 class OneLane(Wrapper[Any, Any, Any, Any]):
@@ -18,12 +19,12 @@ class OneLane(Wrapper[Any, Any, Any, Any]):
 
     def __init__(self, env: Env[Any, Any], logic: Logic) -> None:
         super().__init__(env)
-        wrapped = Wrapped.one(env)
+        wrapped = Wrapped(env.observation_space, env.action_space, None, env)
         self._logic = logic
         self._memory = logic.memory(wrapped)
         self._advances = overrides(logic, "advance")
-        if (arguments := spec_arguments(logic)) is not None:
-            self._record_arguments(**arguments)
+        if is_dataclass(logic):  # its fields are the arguments of the wrapper's entry in a spec
+            self._record_arguments(**{one.name: getattr(logic, one.name) for one in fields(logic) if one.init})
         # Unless they differ, the spaces stay the environment's, which may change them later.
         if (seen := logic.observation_space(wrapped)) is not wrapped.observation_space:
             self.observation_space = seen

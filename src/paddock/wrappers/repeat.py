@@ -1,10 +1,12 @@
-"""One action for several steps of the environment, seen as one. A window of steps ends with its episode.
+"""One action for several steps: in a window of steps, seen as one, or now and then again (StickyAction).
 
-Lanes end at different moments: those that are done are held (``VectorEnv.hold``) while the others finish.
+A window ends with its episode. Lanes end at different moments: those that are done are held (``VectorEnv.hold``) while
+the others finish. StickyAction draws from the environment's own random stream, as in Gymnasium.
 """
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any, SupportsFloat
 
@@ -12,13 +14,26 @@ import numpy as np
 
 from paddock.core.env import Env, Info
 from paddock.core.vector_env import AutoresetMode, VectorEnv
-from paddock.errors import InvalidBound, InvalidSpace
-from paddock.wrappers.lanes import Lanes, any_true, merge_infos
-from paddock.wrappers.logic import First, Logic, Memory, Step, Wrapped, of_logic
+from paddock.errors import InvalidBound, InvalidProbability, InvalidSpace
+from paddock.spaces.batch import create_empty_array
+from paddock.wrappers.lanes import (
+    Lanes,
+    any_true,
+    copy_batch,
+    draw_in_lanes,
+    final_rows,
+    merge_infos,
+    put,
+    restarted_lanes,
+    take,
+    with_final_rows,
+)
+from paddock.wrappers.logic import First, Logic, Memory, Step, Wrapped, of_logic, of_memory
 from paddock.wrappers.many_lanes import ManyLanes
-from paddock.wrappers.one_lane import OneLane
+from paddock.wrappers.one_lane import OneLane, OneLaneAction
 
 Array = np.ndarray[Any, Any]
+Duration = int | tuple[int, int]
 
 
 class Window(Logic):
@@ -147,13 +162,13 @@ class WindowOfManyLanes(ManyLanes):
 
     def _add_frame(self, frames: _LastTwo, observations: Array, moved: Array, infos: Info) -> Info:
         """Add these observations, the last ones of episodes that ended; infos with pooled ``final_obs``."""
-        lanes = self._lanes_restarted(infos)
+        lanes = restarted_lanes(self._mode, infos)
         latest = observations.copy()
         if len(lanes):
-            latest[lanes] = self._final_rows(infos, lanes)
+            latest[lanes] = final_rows(self._inner_space, infos, lanes)
         frames.add(latest, moved)
         frames.restarted[lanes] = True
-        return {**infos, "final_obs": self._to_finals(frames.pool()[lanes], lanes)} if len(lanes) else infos
+        return with_final_rows(infos, self._inner_space, frames.pool()[lanes], lanes) if len(lanes) else infos
 
 
 class _LastTwo:
@@ -194,3 +209,118 @@ class MaxAndSkipObservation(WindowOfOneLane):
 
     def __init__(self, env: Env[Any, Any], skip: int = 4) -> None:
         super().__init__(env, MaxAndSkip(skip))
+
+
+class StickyMemory(Memory):
+    """The last action and how long it goes on; for n lanes an array of each."""
+
+
+@dataclass(frozen=True)
+class Sticky(Logic):
+    """With this probability an action is the last one, for ``repeat_action_duration`` steps (or a range, drawn)."""
+
+    repeat_action_probability: float
+    repeat_action_duration: Duration = 1
+    looks = False
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.repeat_action_probability < 1:
+            raise InvalidProbability(
+                "`repeat_action_probability` should be in the interval [0,1). "
+                f"Received {self.repeat_action_probability}"
+            )
+        span = self.repeat_action_duration_range
+        if not isinstance(span, tuple) or len(span) != 2 or not all(isinstance(n, (int, np.integer)) for n in span):
+            raise InvalidBound(f"`repeat_action_duration` should be an integer or a tuple of two. Received {span}")
+        if span[0] > span[1]:
+            raise InvalidBound(f"`repeat_action_duration` is not a valid bound. Received {span}")
+        if span[0] < 1:
+            raise InvalidBound(f"`repeat_action_duration` should be larger or equal than 1. Received {span}")
+
+    @property
+    def repeat_action_duration_range(self) -> tuple[int, int]:
+        """The shortest and the longest repetition. A list, as in JSON, is as good as a tuple."""
+        span: Any = self.repeat_action_duration
+        if isinstance(span, (int, np.integer)):
+            return int(span), int(span)
+        return tuple(span) if isinstance(span, list) else span
+
+    def memory(self, wrapped: Wrapped) -> Any:
+        lanes, space = wrapped.lanes, wrapped.action_space
+        if lanes is None:
+            return StickyMemory(
+                _env=wrapped.env, last_action=None, is_sticky_actions=False, num_repeats=0, repeats_taken=0
+            )
+        return StickyMemory(
+            _env=wrapped.env,
+            _space=space,
+            last_action=create_empty_array(space, n=lanes),
+            acted=np.zeros(lanes, np.bool_),
+            is_sticky_actions=np.zeros(lanes, np.bool_),
+            num_repeats=np.zeros(lanes, np.int64),
+            repeats_taken=np.zeros(lanes, np.int64),
+        )
+
+    def begin(self, memory: Any, lanes: Lanes, first: First) -> First:
+        if lanes is None:
+            memory.last_action = None
+            memory.is_sticky_actions, memory.num_repeats, memory.repeats_taken = False, 0, 0
+        else:
+            memory.acted[lanes] = memory.is_sticky_actions[lanes] = False
+            memory.num_repeats[lanes] = memory.repeats_taken[lanes] = 0
+        return first
+
+    def act(self, memory: Any, lanes: Lanes, action: Any) -> Any:
+        if lanes is not None:
+            return self._act_in_lanes(memory, np.arange(len(memory.acted))[lanes], action)
+        if not memory.is_sticky_actions and memory.last_action is not None:
+            memory.num_repeats = self._draw_repeats(memory._env.np_random)
+            memory.is_sticky_actions = memory.num_repeats > 0
+        if memory.is_sticky_actions:
+            action = memory.last_action
+            memory.repeats_taken += 1
+            if memory.repeats_taken >= memory.num_repeats:
+                memory.is_sticky_actions, memory.num_repeats, memory.repeats_taken = False, 0, 0
+        memory.last_action = action if isinstance(action, (int, np.generic)) else deepcopy(action)
+        return action
+
+    def _draw_repeats(self, random: np.random.Generator) -> int:
+        """Draw for how many steps the last action goes on; mostly 0."""
+        if random.random() >= self.repeat_action_probability:  # the double that uniform() gives, three times faster
+            return 0
+        low, high = self.repeat_action_duration_range
+        return int(random.integers(low, high + 1))
+
+    def _act_in_lanes(self, memory: Any, lanes: np.ndarray[Any, Any], actions: Any) -> Any:
+        free = lanes[memory.acted[lanes] & ~memory.is_sticky_actions[lanes]]
+        if len(free):
+            memory.num_repeats[free] = draw_in_lanes(memory._env, free.tolist(), self._draw_repeats)
+            memory.is_sticky_actions[free] = memory.num_repeats[free] > 0
+        space = memory._space
+        stuck = memory.is_sticky_actions[lanes]
+        if stuck.any():
+            here, places = lanes[stuck], np.flatnonzero(stuck)
+            actions = put(space, copy_batch(space, actions), places, take(space, memory.last_action, here))
+            memory.repeats_taken[here] += 1
+            done = here[memory.repeats_taken[here] >= memory.num_repeats[here]]
+            memory.is_sticky_actions[done] = False
+            memory.num_repeats[done] = memory.repeats_taken[done] = 0
+        memory.last_action = put(space, memory.last_action, lanes, actions)
+        memory.acted[lanes] = True
+        return actions
+
+
+class StickyAction(OneLaneAction):
+    """With a probability the environment gets the last action again, for a number of steps or a range of them."""
+
+    repeat_action_probability: float = of_logic()
+    repeat_action_duration_range: tuple[int, int] = of_logic()
+    last_action: Any = of_memory()
+    is_sticky_actions: bool = of_memory()
+    num_repeats: int = of_memory()
+    repeats_taken: int = of_memory()
+
+    def __init__(
+        self, env: Env[Any, Any], repeat_action_probability: float, repeat_action_duration: Duration = 1
+    ) -> None:
+        super().__init__(env, Sticky(repeat_action_probability, repeat_action_duration))

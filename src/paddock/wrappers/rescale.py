@@ -6,24 +6,15 @@ Rounding may carry a value past the bound that it should meet. It is put back th
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import InitVar, dataclass
 from typing import Any
 
 import numpy as np
-from numpy import (
-    add,  # by name: hot, and `np.` is a lookup more
-    divide,  # by name: hot, and `np.` is a lookup more
-    multiply,  # by name: hot, and `np.` is a lookup more
-    ndarray,  # by name: hot, and `np.` is a lookup more
-    subtract,  # by name: hot, and `np.` is a lookup more
-)
+from numpy import add, divide, multiply, ndarray, subtract  # by name: hot, and `np.` is a lookup more
 
 from paddock.core.env import Env
 from paddock.errors import InvalidBound
-from paddock.spaces import Box, Space
-from paddock.wrappers.action import TransformAction
-from paddock.wrappers.logic import ActionMap, ObservationMap
-from paddock.wrappers.observation import TransformObservation
+from paddock.spaces import Box
+from paddock.wrappers.transform import TransformAction, TransformObservation
 
 Array = np.ndarray[Any, Any]
 Limit = float | Array
@@ -121,51 +112,33 @@ def rescale_box(box: Box, new_min: Limit, new_max: Limit) -> tuple[Box, Callable
     return stretch.target, stretch.forward, stretch.backward
 
 
-@dataclass(frozen=True)
-class RescaleObservationLogic(ObservationMap):
-    """Observations between ``min_obs`` and ``max_obs``."""
-
-    min_obs: Limit
-    max_obs: Limit
-    space: InitVar[Space[Any]]
-
-    def __post_init__(self, space: Space[Any]) -> None:
-        if not isinstance(space, Box):
-            raise InvalidBound(f"RescaleObservation requires a Box observation space, got {type(space)}")
-        stretch = Stretch(space, self.min_obs, self.max_obs)
-        # The bound methods themselves: a method that calls them would be one more frame per step.
-        self._set_spaces(space, stretch.target, one=stretch.forward, rows=stretch.forward)
-
-
-@dataclass(frozen=True)
-class RescaleActionLogic(ActionMap):
-    """Actions between ``min_action`` and ``max_action``."""
-
-    min_action: Limit
-    max_action: Limit
-    space: InitVar[Space[Any]]
-
-    def __post_init__(self, space: Space[Any]) -> None:
-        if not isinstance(space, Box):
-            raise InvalidBound(f"RescaleAction requires a Box action space, got {type(space)}")
-        stretch = Stretch(space, self.min_action, self.max_action)
-        if np.any(stretch.gradient == 0) or np.any(stretch.target.low == stretch.target.high):
-            raise InvalidBound(
-                f"Min action ({self.min_action}) must be strictly smaller than max action ({self.max_action}), and so "
-                f"must the bounds of {space}: the rescaling has no inverse where they are equal"
-            )
-        self._set_spaces(stretch.target, space, one=stretch.backward, rows=stretch.backward)
-
-
 class RescaleObservation(TransformObservation):
     """Observations stretched from the Box's bounds to ``min_obs`` and ``max_obs``: numbers, or arrays of its shape."""
 
     def __init__(self, env: Env[Any, Any], min_obs: Limit, max_obs: Limit) -> None:
-        self._use(env, RescaleObservationLogic(min_obs, max_obs, env.observation_space))
+        self._record_arguments(min_obs=min_obs, max_obs=max_obs)
+        space = env.observation_space
+        if not isinstance(space, Box):
+            raise InvalidBound(f"RescaleObservation requires a Box observation space, got {type(space)}")
+        stretch = Stretch(space, min_obs, max_obs)
+        # The bound method itself: a method that calls it would be one more frame per step.
+        self._one = self._rows = stretch.forward
+        super().__init__(env, stretch.forward, stretch.target)
 
 
 class RescaleAction(TransformAction):
     """Actions between ``min_action`` and ``max_action``, stretched to the Box's bounds."""
 
     def __init__(self, env: Env[Any, Any], min_action: Limit, max_action: Limit) -> None:
-        self._use(env, RescaleActionLogic(min_action, max_action, env.action_space))
+        self._record_arguments(min_action=min_action, max_action=max_action)
+        space = env.action_space
+        if not isinstance(space, Box):
+            raise InvalidBound(f"RescaleAction requires a Box action space, got {type(space)}")
+        stretch = Stretch(space, min_action, max_action)
+        if np.any(stretch.gradient == 0) or np.any(stretch.target.low == stretch.target.high):
+            raise InvalidBound(
+                f"Min action ({min_action}) must be strictly smaller than max action ({max_action}), and so "
+                f"must the bounds of {space}: the rescaling has no inverse where they are equal"
+            )
+        self._one = self._rows = stretch.backward
+        super().__init__(env, stretch.backward, stretch.target)

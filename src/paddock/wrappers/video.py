@@ -68,22 +68,22 @@ class VideoRecording:
     A copy or a pickle of it does not record.
     """
 
-    episode_trigger: Trigger | None
-    step_trigger: Trigger | None
-    gc_trigger: Trigger | None
-    video_folder: str
-    name_prefix: str
-    video_length: float
-    frames_per_sec: float
-    disable_logger: bool
-    recording: bool
-    step_id: int
-    episode_id: int
     _video_name: str | None = None
     _video: VideoFile | None = None
     _gave_up: bool = False  # the recording ended by itself, so stopping it later is not an error
 
-    def _prepare(self, env: Any, video_folder: str | Path, video_length: int, name_prefix: str, fps: Any) -> None:
+    def _prepare(
+        self,
+        env: Any,
+        video_folder: str | Path,
+        episode_trigger: Trigger | None,
+        step_trigger: Trigger | None,
+        video_length: int,
+        name_prefix: str,
+        fps: Any,
+        disable_logger: bool,
+        gc_trigger: Trigger | None,
+    ) -> None:
         mode = env.render_mode
         if mode in _NO_PICTURES:
             raise UnsupportedMode(
@@ -95,10 +95,13 @@ class VideoRecording:
         real = isinstance(rate, numbers.Real) and not isinstance(rate, bool)
         if not real or not 0 < rate < math.inf:
             raise InvalidMetadata(f"A video needs a positive number of frames per second, got {rate!r}.")
-        self.frames_per_sec = rate
-        self.video_length = video_length if video_length != 0 else math.inf
+        self.frames_per_sec: float = rate
+        self.video_length: float = video_length if video_length != 0 else math.inf
         self.recording, self.step_id, self.episode_id = False, -1, -1
-        self.name_prefix = name_prefix
+        self.name_prefix, self.disable_logger = name_prefix, disable_logger
+        if episode_trigger is None and step_trigger is None:
+            episode_trigger = capped_cubic_video_schedule
+        self.episode_trigger, self.step_trigger, self.gc_trigger = episode_trigger, step_trigger, gc_trigger
         folder = Path(video_folder).absolute()
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -112,13 +115,6 @@ class VideoRecording:
                 "`RecordVideo` wrapper if this is not desired)"
             )
         self.video_folder = str(folder)
-
-    def _set_triggers(
-        self, episode_trigger: Trigger | None, step_trigger: Trigger | None, gc_trigger: Trigger | None
-    ) -> None:
-        if episode_trigger is None and step_trigger is None:
-            episode_trigger = capped_cubic_video_schedule
-        self.episode_trigger, self.step_trigger, self.gc_trigger = episode_trigger, step_trigger, gc_trigger
 
     @property
     def recorded_frames(self) -> FramesWritten:
@@ -164,12 +160,7 @@ class VideoRecording:
         try:
             for frame in rendered:
                 self._video.write(self._picture(frame))
-        except (
-            CheckFailed,
-            VideoNotWritten,
-            TypeError,
-            ValueError,
-        ) as error:  # NumPy's, for a frame that is not a picture
+        except (CheckFailed, VideoNotWritten, TypeError, ValueError) as error:  # the last two are NumPy's
             self._give_up(error)
         else:
             if self._video.frames > self.video_length:
@@ -219,7 +210,6 @@ class RecordVideo(Wrapper[ObsType, ActType, ObsType, ActType], VideoRecording):
     ) -> None:
         super().__init__(env)
         arguments: dict[str, Any] = {
-            "video_folder": str(video_folder),
             "episode_trigger": episode_trigger,
             "step_trigger": step_trigger,
             "video_length": video_length,
@@ -227,12 +217,10 @@ class RecordVideo(Wrapper[ObsType, ActType, ObsType, ActType], VideoRecording):
             "fps": fps,
             "disable_logger": disable_logger,
         }
+        self._prepare(env, video_folder, **arguments, gc_trigger=gc_trigger)
         if gc_trigger is not after_every_video:
             arguments["gc_trigger"] = gc_trigger
-        self._record_arguments(**arguments)
-        self._set_triggers(episode_trigger, step_trigger, gc_trigger)
-        self._prepare(env, video_folder, video_length, name_prefix, fps)
-        self.disable_logger = disable_logger
+        self._record_arguments(video_folder=str(video_folder), **arguments)
         self.render_history: list[Any] = []  # frames of a list mode that were taken from the agent's next `render`
         # Frames in a list are gone once rendered and gone with a reset, unless the list's maker says otherwise.
         self._keeps = not env.has_wrapper_attr("pop_frames") or env.get_wrapper_attr("pop_frames")

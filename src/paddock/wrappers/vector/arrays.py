@@ -8,13 +8,12 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
-from paddock.core.env import Info
 from paddock.core.vector_env import VectorEnv
 from paddock.core.vector_wrapper import Result, VectorWrapper
-from paddock.wrappers.arrays import Conversion, Device, load_library, module_namespace
+from paddock.wrappers.arrays import ConvertsArrays, Device
 
 
-class ArrayConversion(VectorWrapper[Any, Any, Any, Any, Any]):
+class ArrayConversion(ConvertsArrays, VectorWrapper[Any, Any, Any, Any, Any]):
     """Lanes whose arrays are of ``env_xp``, for an agent whose arrays are of ``target_xp``.
 
     Libraries are modules or their names. ``reset_mask`` and the other options are the agent's arrays too.
@@ -29,34 +28,14 @@ class ArrayConversion(VectorWrapper[Any, Any, Any, Any, Any]):
         target_device: Device | None = None,
     ) -> None:
         super().__init__(env)
-        self._conversion = Conversion.between(env_xp, target_xp, env_device, target_device)
-        self.metadata = self._conversion.metadata(env.metadata)
-
-    def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Any, Info]:
-        observations, infos = self.env.reset(seed=seed, options=self._conversion.options(options))
-        return self._conversion.to_agent(observations), self._conversion.info(infos)
+        self._set_libraries(env_xp, target_xp, env_device, target_device)
 
     def _on_the_way_in(self, actions: Any) -> Any:
-        return self._conversion.to_env(actions)
+        return self._to_env(actions)
 
     def _on_the_way_out(self, result: Result) -> Result:
-        observations, rewards, terminations, truncations, infos = result
-        to_agent = self._conversion.to_agent
-        return (
-            to_agent(observations),
-            to_agent(rewards),
-            to_agent(terminations),
-            to_agent(truncations),
-            self._conversion.info(infos),
-        )
-
-    @property
-    def _env_xp(self) -> ModuleType:
-        return module_namespace(load_library(self._conversion.env_xp))
-
-    @property
-    def _target_xp(self) -> ModuleType:
-        return module_namespace(load_library(self._conversion.target_xp))
+        observations, rewards, terminations, truncations = map(self._to_agent, result[:4])
+        return observations, rewards, terminations, truncations, self._info_to_agent(result[4])
 
 
 class JaxToNumpy(ArrayConversion):

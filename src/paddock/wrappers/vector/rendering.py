@@ -122,9 +122,8 @@ class RecordVideo(VectorWrapper[Any, Any, Any, Any, Array], VideoRecording):
                 "Vector environment's autoreset mode is same-step. Recorded episodes will not contain the last frame "
                 "of the episode."
             )
-        self._set_triggers(episode_trigger, step_trigger, gc_trigger)
-        self._prepare(env, video_folder, video_length, name_prefix, fps)
-        self.disable_logger = disable_logger
+        triggers = episode_trigger, step_trigger
+        self._prepare(env, video_folder, *triggers, video_length, name_prefix, fps, disable_logger, gc_trigger)
         self.video_aspect_ratio, self.record_first_only = video_aspect_ratio, record_first_only
         self.frame_rows = self.frame_cols = -1  # until the first frame
         self.render_history: list[Any] = []

@@ -13,12 +13,11 @@ import numpy as np
 
 from paddock.core.env import Info
 from paddock.core.vector_env import AutoresetMode, VectorEnv
-from paddock.wrappers.action import Duration, Sticky
 from paddock.wrappers.episode import EpisodeStatistics, key_exists
 from paddock.wrappers.history import Delay, FrameStack, WithTime
-from paddock.wrappers.lanes import ALL, LaneInfos, any_true, lane_numbers
+from paddock.wrappers.lanes import ALL, NO_LANES, LaneInfos, any_true, lane_numbers, restarted_lanes
 from paddock.wrappers.logic import Step, of_logic, of_memory
-from paddock.wrappers.many_lanes import NO_LANES, ManyLanes, ManyLanesAction, ManyLanesObservation
+from paddock.wrappers.many_lanes import ManyLanes, ManyLanesAction, ManyLanesObservation
 from paddock.wrappers.normalize import (
     KeepsStatistics,
     LaneStatistics,
@@ -29,7 +28,7 @@ from paddock.wrappers.normalize import (
     Standardized,
     StandardizedTogether,
 )
-from paddock.wrappers.repeat import MaxAndSkip, Repeat, WindowOfManyLanes
+from paddock.wrappers.repeat import Duration, MaxAndSkip, Repeat, Sticky, WindowOfManyLanes
 
 Array = np.ndarray[Any, Any]
 
@@ -105,7 +104,7 @@ class NormalizeReward(KeepsStatistics, ManyLanes):
         resting = begun if held is None else held if begun is None else begun | held
         logic: Any = self._logic
         rewards = logic.scale_moved(self._memory, rewards, None if resting is None else resting.nonzero()[0])
-        beginning = self._lanes_restarted(infos) if begun is None else begun
+        beginning = restarted_lanes(self._mode, infos) if begun is None else begun
         self._memory.returns[beginning] = 0.0
         return observations, rewards, terminations, truncations, infos
 
@@ -139,10 +138,7 @@ class StickyAction(ManyLanesAction):
     repeat_action_duration_range: tuple[int, int] = of_logic()
 
     def __init__(
-        self,
-        env: VectorEnv[Any, Any, Any],
-        repeat_action_probability: float,
-        repeat_action_duration: Duration = 1,
+        self, env: VectorEnv[Any, Any, Any], repeat_action_probability: float, repeat_action_duration: Duration = 1
     ) -> None:
         super().__init__(env, Sticky(repeat_action_probability, repeat_action_duration))
 

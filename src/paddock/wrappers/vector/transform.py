@@ -1,82 +1,166 @@
 """The wrappers of n lanes that remember nothing: functions of whole batches, and the single wrappers over rows.
 
-``func`` of TransformObservation, TransformAction and TransformReward gets all lanes at once. For a function of one lane
-there are VectorizeTransformObservation and its siblings.
+``func`` of TransformObservation, TransformAction and TransformReward gets all lanes at once. The Vectorize wrappers
+take a single wrapper: paddock's own run on all lanes at once; a function, or a subclass of yours, lane by lane.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from functools import partial
 from itertools import repeat
 from typing import Any
 
 import numpy as np
 
 import paddock.wrappers as single
-from paddock.core.env import Info
+from paddock.core.env import Env, Info
 from paddock.core.problem import warn_user
 from paddock.core.vector_env import AutoresetMode, VectorEnv
-from paddock.core.vector_wrapper import VectorWrapper
-from paddock.errors import InvalidLanes
+from paddock.core.vector_wrapper import VectorActionWrapper, VectorObservationWrapper, VectorWrapper
+from paddock.core.wrapper import ActionWrapper, ObservationWrapper, RewardWrapper
+from paddock.errors import InvalidLanes, WrongClass
 from paddock.spaces import Space
 from paddock.spaces.batch import batch_space
 from paddock.wrappers.discretize import Bins
-from paddock.wrappers.lanes import Lanes, take
-from paddock.wrappers.logic import Logic, Wrapped, func_of
-from paddock.wrappers.many_lanes import StatelessAction, StatelessObservation, StatelessReward
-from paddock.wrappers.pixels import AddRender
-from paddock.wrappers.rescale import Limit
-from paddock.wrappers.reward import Bound, Transform
-from paddock.wrappers.vector.vectorize import (
-    VectorizeTransformAction,
-    VectorizeTransformObservation,
-    VectorizeTransformReward,
+from paddock.wrappers.lanes import (
+    Lanes,
+    any_true,
+    copy_batch,
+    final_rows,
+    lane_numbers,
+    map_rows,
+    put,
+    restarted_lanes,
+    take,
+    with_final_rows,
 )
+from paddock.wrappers.logic import Logic, Step
+from paddock.wrappers.many_lanes import ManyLanesReward, autoreset_mode_of
+from paddock.wrappers.pixels import frame_adder
+from paddock.wrappers.rescale import Limit
+from paddock.wrappers.transform import Bound, HookFunction
 
 Array = np.ndarray[Any, Any]
 AnyLanes = VectorEnv[Any, Any, Any]
 
 
-@dataclass(frozen=True)
-class BatchObservationLogic(Logic):
-    """``func`` of all lanes' observations; ``inner`` and ``space`` are one lane's space before and after."""
+class BatchObservation(VectorObservationWrapper[Any, Any, Any, Array]):
+    """The agent sees ``func(observations)``, for each lane a member of ``space`` (None: the lanes')."""
 
-    func: Callable[[Any], Any]
-    space: Space[Any]
-    inner: Space[Any]
-    lanes: int
+    func: Callable[[Any], Any] = HookFunction("observations")  # type: ignore[assignment]
+    _shortcut: Callable[[Any], Any]
 
-    def observation_space(self, wrapped: Wrapped) -> Space[Any]:
-        return self.space
+    def __init__(self, env: AnyLanes, func: Callable[[Any], Any], space: Space[Any] | None) -> None:
+        super().__init__(env)
+        self.autoreset_mode = autoreset_mode_of(env)
+        self.func = func
+        if space is not None and space is not env.single_observation_space:
+            self.single_observation_space, self.observation_space = space, batch_space(space, env.num_envs)
 
-    def observe(self, memory: Any, lanes: Lanes, observation: Any) -> Any:
-        if not isinstance(lanes, np.ndarray):
-            return self.func(observation)
-        # `func` may depend on the lane, so it gets a row for every lane; those of other lanes are repetitions.
-        places = np.zeros(self.lanes, np.intp)
-        places[lanes] = np.arange(len(lanes))
-        return take(self.space, self.func(take(self.inner, observation, places)), lanes)
+    # Hot: each of the two ways is one frame.
+
+    def step(self, actions: Any) -> Step:
+        result = self.env.step(actions)
+        observations, rewards, terminations, truncations, infos = result
+        if "_final_obs" in infos:
+            return self._on_the_way_out(result)
+        return self._shortcut(observations), rewards, terminations, truncations, infos
+
+    def send(self, actions: Any) -> None:
+        self.env.send(actions)
+
+    def recv(self) -> Step:
+        return self._on_the_way_out(self.env.recv())
+
+    def _on_the_way_out(self, result: Step) -> Step:
+        observations, rewards, terminations, truncations, infos = result
+        if len(lanes := restarted_lanes(self.autoreset_mode, infos)):
+            finals = final_rows(self.env.single_observation_space, infos, lanes)
+            rows = self._change_finals(observations, infos["_final_obs"], finals)
+            infos = with_final_rows(infos, self.single_observation_space, rows, lanes)
+        return self._shortcut(observations), rewards, terminations, truncations, infos
+
+    def _change_finals(self, observations: Any, ended: Array, finals: Any) -> Any:
+        """The last observations of the lanes that ended, bool[n], as the agent sees them."""
+        # A batch of all lanes, though only some ended: what `func` does may depend on the lane.
+        inner, lanes = self.env.single_observation_space, lane_numbers(ended)
+        batch = put(inner, copy_batch(inner, observations), lanes, finals)
+        return take(self.single_observation_space, self.final_observations(batch, ended), lanes)
+
+    def observations(self, observations: Any) -> Any:
+        return self.func(observations)
 
 
-@dataclass(frozen=True)
-class BatchActionLogic(Logic):
-    """``func`` of all lanes' actions; ``space`` is what one lane's agent may do."""
+class BatchAction(VectorActionWrapper[Any, Any, Any, Array]):
+    """The lanes get ``func(actions)``; each lane's agent may do ``space`` (None: what the lane takes)."""
 
-    func: Callable[[Any], Any]
-    space: Space[Any]
+    func: Callable[[Any], Any] = HookFunction("actions")  # type: ignore[assignment]
+    _shortcut: Callable[[Any], Any]
 
-    def action_space(self, wrapped: Wrapped) -> Space[Any]:
-        return self.space
+    def __init__(self, env: AnyLanes, func: Callable[[Any], Any], space: Space[Any] | None) -> None:
+        super().__init__(env)
+        self.func = func
+        if space is not None and space is not env.single_action_space:
+            self.single_action_space, self.action_space = space, batch_space(space, env.num_envs)
 
-    def act(self, memory: Any, lanes: Lanes, action: Any) -> Any:
-        return self.func(action)
+    def step(self, actions: Any) -> Step:
+        return self.env.step(self._shortcut(actions))
+
+    def send(self, actions: Any) -> None:
+        self.env.send(self._shortcut(actions))
+
+    def recv(self) -> Step:
+        return self.env.recv()
+
+    def actions(self, actions: Any) -> Any:
+        return self.func(actions)
 
 
-class TransformObservation(StatelessObservation):
+class RewardLogic(Logic):
+    """``func`` of all lanes' rewards; ``layer`` is its name in snapshots."""
+
+    def __init__(self, func: Callable[[Any], Any], layer: str) -> None:
+        self.func, self.layer = func, layer  # type: ignore[misc]
+
+    def reward(self, memory: Any, lanes: Lanes, reward: Any) -> Any:
+        return self.func(reward)
+
+
+class BatchReward(ManyLanesReward):
+    """The agent sees ``func(rewards)``, except where an episode begins or a lane is held: 0 stays 0."""
+
+    func: Callable[[Any], Any] = HookFunction("rewards")  # type: ignore[assignment]
+    _shortcut: Callable[[Any], Any]
+
+    def __init__(self, env: AnyLanes, func: Callable[[Any], Any], layer: str) -> None:
+        super().__init__(env, RewardLogic(func, layer))
+        self.func = func
+
+    def step(self, actions: Any) -> Step:
+        # Hot: the way of ManyLanes without what it keeps track of for logics with a memory.
+        result = self.env.step(actions)
+        if self._held is not None:
+            return self._on_the_way_out(result)
+        observations, rewards, terminations, truncations, infos = result
+        begun, self._ended = self._ended, None
+        if self._tracks and (any_true(terminations) or any_true(truncations)):
+            self._ended = terminations | truncations
+        changed = self._shortcut(rewards) if begun is None else self._reward_except(rewards, lane_numbers(begun))
+        return observations, changed, terminations, truncations, infos
+
+    def send(self, actions: Any) -> None:
+        self.env.send(actions)
+
+    def recv(self) -> Step:
+        return self._on_the_way_out(self.env.recv())
+
+    def rewards(self, rewards: Any) -> Any:
+        return self.func(rewards)
+
+
+class TransformObservation(BatchObservation):
     """The agent sees ``func(observations)``. Of the two spaces the batched one follows from the single one."""
-
-    func: Callable[[Any], Any] = func_of("observations")
 
     def __init__(
         self,
@@ -85,23 +169,14 @@ class TransformObservation(StatelessObservation):
         observation_space: Space[Any] | None = None,
         single_observation_space: Space[Any] | None = None,
     ) -> None:
-        inner = env.single_observation_space
-        seen = inner if single_observation_space is None else single_observation_space
-        # The hook and not the function: an episode's last observations go the same way as all others.
-        super().__init__(env, BatchObservationLogic(self.observations, seen, inner, env.num_envs))
-        self.func = func
+        super().__init__(env, func, single_observation_space)
         if observation_space is not None:
             self.observation_space = observation_space
             _check_match(env, "observation", observation_space, self.single_observation_space)
 
-    def observations(self, observations: Any) -> Any:
-        return self.func(observations)
 
-
-class TransformAction(StatelessAction):
+class TransformAction(BatchAction):
     """The lanes get ``func(actions)``. Of the two spaces the batched one follows from the single one."""
-
-    func: Callable[[Any], Any] = func_of("actions")
 
     def __init__(
         self,
@@ -110,15 +185,10 @@ class TransformAction(StatelessAction):
         action_space: Space[Any] | None = None,
         single_action_space: Space[Any] | None = None,
     ) -> None:
-        offered = env.single_action_space if single_action_space is None else single_action_space
-        super().__init__(env, BatchActionLogic(func, offered))
-        self.func = func
+        super().__init__(env, func, single_action_space)
         if action_space is not None:
             self.action_space = action_space
             _check_match(env, "action", action_space, self.single_action_space)
-
-    def actions(self, actions: Any) -> Any:
-        return self.func(actions)
 
 
 def _check_match(env: Any, what: str, batched: Space[Any], single: Space[Any]) -> None:
@@ -130,20 +200,87 @@ def _check_match(env: Any, what: str, batched: Space[Any], single: Space[Any]) -
         )
 
 
-class TransformReward(StatelessReward):
+class TransformReward(BatchReward):
     """The agent sees ``func(rewards)``, a function of all lanes' rewards at once: float64[n] to float64[n].
 
     A step that begins an episode has no reward to change: its 0 stays 0.
     """
 
-    func: Callable[[Any], Any] = func_of("rewards")
-
     def __init__(self, env: AnyLanes, func: Callable[[Any], Any]) -> None:
-        super().__init__(env, Transform(func))
-        self.func = func
+        super().__init__(env, func, "Transform")
 
-    def rewards(self, rewards: Any) -> Any:
-        return self.func(rewards)
+
+class SingleLaneView(Env[Any, Any]):
+    """What a single wrapper wraps: an environment that has the spaces of one lane and nothing else."""
+
+    def __init__(self, env: AnyLanes) -> None:
+        self.observation_space = env.single_observation_space
+        self.action_space = env.single_action_space
+        self.metadata = env.metadata
+
+
+def _wrap_one(env: AnyLanes, wrapper: Callable[..., Any], kwargs: dict[str, Any], kind: type) -> Any:
+    """The single wrapper, made around one lane's spaces, whose functions its form for n lanes calls."""
+    one = wrapper(SingleLaneView(env), **kwargs)
+    name, why = getattr(wrapper, "__name__", wrapper), ""
+    if not isinstance(one, kind):
+        why = f"expected a subclass of {kind.__name__}"
+    elif getattr(one, "_memory", None) is not None:
+        why = "it remembers, and lanes would share that. Use its form in paddock.wrappers.vector"
+    if why:
+        raise WrongClass(f"{name} can't be vectorized: {why}.")
+    return one
+
+
+def _rows_of(one: Any, hook: Callable[[Any], Any], *spaces: Space[Any]) -> Callable[[Any], Any]:
+    """What the single wrapper does to many rows: lane by lane, if a subclass or caller has replaced its ``_one``."""
+    function = getattr(one, "_shortcut", hook)
+    if function == getattr(one, "_one", None):
+        return one._rows  # type: ignore[no-any-return]
+    return partial(map_rows, function, *spaces) if spaces else partial(_map_rewards, function)
+
+
+def _map_rewards(function: Callable[[Any], Any], rewards: Array) -> Array:
+    dtype = rewards.dtype if rewards.dtype.kind == "f" else np.float64
+    # Plain numbers, as single environments return them.
+    return np.fromiter(map(function, rewards.tolist()), dtype, len(rewards))
+
+
+class VectorizeTransformObservation(BatchObservation):
+    """Each lane's observation as the single ``wrapper``, made with these arguments, would show it."""
+
+    def __init__(self, env: AnyLanes, wrapper: type[Any], **kwargs: Any) -> None:
+        VectorWrapper.__init__(self, env)  # first: it refuses what is not a vector environment
+        self.wrapper = one = _wrap_one(env, wrapper, kwargs, ObservationWrapper)
+        self._rows = _rows_of(one, one.observation, env.single_observation_space, one.observation_space)
+        super().__init__(env, self._rows, one.observation_space)
+        self.same_out = self.observation_space == env.observation_space  # whether the space stays the same
+
+    def _change_finals(self, observations: Any, ended: Array, finals: Any) -> Any:
+        if self._shortcut is self._rows:  # the same for all lanes
+            return self._rows(finals)
+        return super()._change_finals(observations, ended, finals)
+
+
+class VectorizeTransformAction(BatchAction):
+    """Each lane's action as the single ``wrapper``, made with these arguments, would pass it on."""
+
+    def __init__(self, env: AnyLanes, wrapper: type[Any], **kwargs: Any) -> None:
+        VectorWrapper.__init__(self, env)
+        self.wrapper = one = _wrap_one(env, wrapper, kwargs, ActionWrapper)
+        rows = _rows_of(one, one.action, one.action_space, env.single_action_space)
+        super().__init__(env, rows, one.action_space)
+        self.same_out = self.action_space == env.action_space  # whether the space stays the same
+
+
+class VectorizeTransformReward(BatchReward):
+    """Each lane's reward as the single ``wrapper``, made with these arguments, would show it."""
+
+    def __init__(self, env: AnyLanes, wrapper: type[Any], **kwargs: Any) -> None:
+        VectorWrapper.__init__(self, env)
+        self.wrapper = one = _wrap_one(env, wrapper, kwargs, RewardWrapper)
+        rows = _rows_of(one, one.reward)
+        super().__init__(env, rows, "_Reward" if isinstance(rows, partial) else "Clip")
 
 
 class ClipReward(VectorizeTransformReward):
@@ -209,25 +346,26 @@ class DiscretizeObservation(VectorizeTransformObservation):
         super().__init__(env, single.DiscretizeObservation, bins=bins, multidiscrete=multidiscrete)
 
 
-class AddRenderObservation(StatelessObservation):
+class AddRenderObservation(BatchObservation):
     """The agent sees what each lane renders, alone or beside the observation. Resets the lanes once.
 
     Not under SAME_STEP: when such a step returns, the last frame of an episode that ended is gone.
     """
 
     def __init__(
-        self,
-        env: AnyLanes,
-        render_only: bool = True,
-        render_key: str = "pixels",
-        obs_key: str = "state",
+        self, env: AnyLanes, render_only: bool = True, render_key: str = "pixels", obs_key: str = "state"
     ) -> None:
         if env.metadata.get("autoreset_mode") == AutoresetMode.SAME_STEP:
             raise InvalidLanes(
                 "AddRenderObservation can't show an episode's last frame under SAME_STEP: the lane has begun again. "
                 "Use NEXT_STEP, or wrap each lane: make_vec(..., wrappers=[AddRenderObservation])."
             )
-        super().__init__(env, AddRender(render_only, render_key, obs_key, Wrapped.many(env)))
+        keys = (None, None) if render_only else (render_key, obs_key)
+        super().__init__(env, *frame_adder(env, env.single_observation_space, partial(_render_lanes, env), *keys))
+
+
+def _render_lanes(env: AnyLanes) -> Array:
+    return np.stack(env.render())  # type: ignore[arg-type]
 
 
 class ClipAction(VectorizeTransformAction):
