@@ -113,21 +113,18 @@ class VectorWrapper(
 
     def snapshot(self) -> bytes:
         """The wrapped environment's; a wrapper with a memory of its own adds it with :func:`seal_snapshot`."""
-        snapshot: bytes = self._lanes.snapshot()
-        return snapshot
+        return self._lanes.snapshot()  # type: ignore[no-any-return]
 
     def restore(self, snapshot: bytes) -> None:
         self._lanes.restore(snapshot)
 
     def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
         """Each lane's attribute, called with the arguments if it is callable."""
-        found: tuple[Any, ...] = self._lanes.call(name, *args, **kwargs)
-        return found
+        return self._lanes.call(name, *args, **kwargs)  # type: ignore[no-any-return]
 
     def get_attr(self, name: str) -> tuple[Any, ...]:
         """Each lane's attribute."""
-        found: tuple[Any, ...] = self._lanes.get_attr(name)
-        return found
+        return self._lanes.get_attr(name)  # type: ignore[no-any-return]
 
     def set_attr(self, name: str, values: list[Any] | tuple[Any, ...] | Any) -> None:
         """Set an attribute in every lane: one value for all, or a list or tuple with one per lane."""
