@@ -46,57 +46,15 @@ class AnyByDefault:
             return super().__class_getitem__((*types, *[Any] * (len(cls.__parameters__) - len(types))))
 
 
-class Env(AnyByDefault, Generic[ObsType, ActType]):
-    """The contract between an agent and a world.
-
-    A subclass sets ``observation_space`` and ``action_space`` and writes ``reset`` and ``step``; ``reset`` begins with
-    ``super().reset(seed=seed)``, which seeds ``self.np_random``. An environment that wants to publish some of its
-    state defines ``public_state()``; see :func:`paddock.state`.
-    """
-
-    metadata: dict[str, Any] = {"render_modes": []}
-    render_mode: str | None = None
-    spec: EnvSpec | None = None
-
-    action_space: Space[ActType]
-    observation_space: Space[ObsType]
+class Root(AnyByDefault):
+    """What one environment and n lanes share: a random stream, and ``with``."""
 
     _np_random: np.random.Generator | None = None
     _np_random_seed: int | None = None
 
-    def step(self, action: ActType) -> tuple[ObsType, SupportsFloat, bool, bool, Info]:
-        """Advance by one action: observation, reward, terminated, truncated, info."""
-        raise NotImplementedError
-
-    def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[ObsType, Info]:
-        """Begin an episode. With a seed the random stream starts from it; without one it goes on."""
-        if seed is not None:
-            self._np_random, self._np_random_seed = np_random(seed)
-        return None  # type: ignore[return-value]  # a subclass returns (observation, info); Gymnasium's base returns None
-
-    def render(self) -> Any:
-        """A frame, a list of frames, text or nothing, as ``render_mode`` says."""
-        raise NotImplementedError
-
-    def close(self) -> None:
-        """Free what the environment holds. Calling it twice is fine."""
-
-    def snapshot(self) -> bytes:
-        """The whole state of the episode, its random stream included, as bytes; ``restore`` goes on from it."""
-        raise SnapshotUnsupported(f"{type(self).__name__} can't save its state: it defines no snapshot().")
-
-    def restore(self, snapshot: bytes) -> None:
-        """Go on from a snapshot of such an environment; anything else is refused and changes nothing."""
-        raise SnapshotUnsupported(f"{type(self).__name__} can't restore a state: it defines no restore().")
-
-    @property
-    def unwrapped(self) -> Env[ObsType, ActType]:
-        """The environment under all wrappers."""
-        return self
-
     @property
     def np_random(self) -> np.random.Generator:
-        """The environment's random stream; made from the system's entropy if it was never seeded."""
+        """The random stream, made from the system's entropy if it was never seeded. Lanes have their own."""
         if self._np_random is None:
             self._np_random, self._np_random_seed = np_random()
         return self._np_random
@@ -112,6 +70,61 @@ class Env(AnyByDefault, Generic[ObsType, ActType]):
         if self._np_random_seed is None:
             self._np_random, self._np_random_seed = np_random()
         return self._np_random_seed
+
+    def close(self) -> None:
+        """Free what the environment holds. Calling it twice is fine."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> Literal[False]:
+        self.close()
+        return False
+
+
+class Env(Root, Generic[ObsType, ActType]):
+    """The contract between an agent and a world.
+
+    A subclass sets ``observation_space`` and ``action_space`` and writes ``reset`` and ``step``; ``reset`` begins with
+    ``super().reset(seed=seed)``, which seeds ``self.np_random``. An environment that wants to publish some of its
+    state defines ``public_state()``; see :func:`paddock.state`.
+    """
+
+    metadata: dict[str, Any] = {"render_modes": []}
+    render_mode: str | None = None
+    spec: EnvSpec | None = None
+
+    action_space: Space[ActType]
+    observation_space: Space[ObsType]
+
+    def step(self, action: ActType) -> tuple[ObsType, SupportsFloat, bool, bool, Info]:
+        """Advance by one action: observation, reward, terminated, truncated, info."""
+        raise NotImplementedError
+
+    def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[ObsType, Info]:
+        """Begin an episode. With a seed the random stream starts from it; without one it goes on."""
+        if seed is not None:
+            self._np_random, self._np_random_seed = np_random(seed)
+        return None  # type: ignore[return-value]  # a subclass returns (observation, info); Gymnasium's base returns None
+
+    def render(self) -> Any:
+        """A frame, a list of frames, text or nothing, as ``render_mode`` says."""
+        raise NotImplementedError
+
+    def snapshot(self) -> bytes:
+        """The whole state of the episode, its random stream included, as bytes; ``restore`` goes on from it."""
+        raise SnapshotUnsupported(f"{type(self).__name__} can't save its state: it defines no snapshot().")
+
+    def restore(self, snapshot: bytes) -> None:
+        """Go on from a snapshot of such an environment; anything else is refused and changes nothing."""
+        raise SnapshotUnsupported(f"{type(self).__name__} can't restore a state: it defines no restore().")
+
+    @property
+    def unwrapped(self) -> Env[ObsType, ActType]:
+        """The environment under all wrappers."""
+        return self
 
     def has_wrapper_attr(self, name: str) -> bool:
         """Whether this environment or one that it wraps has the attribute."""
@@ -131,15 +144,6 @@ class Env(AnyByDefault, Generic[ObsType, ActType]):
     def __str__(self) -> str:
         name = type(self).__name__
         return f"<{name} instance>" if self.spec is None else f"<{name}<{self.spec.id}>>"
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> Literal[False]:
-        self.close()
-        return False
 
 
 # ── Gymnasium's classes among the bases of ours ──

@@ -22,7 +22,7 @@ MAX_JSON_BYTES = 1 << 20
 MAX_DEPTH = 32
 MAX_KEY_LENGTH = 256
 _ARRAY, _DTYPE, _FLOAT = "$array", "$dtype", "$float"
-_NOT_FINITE = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
+NOT_FINITE = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 
 
 class _WrapperFields(msgspec.Struct, forbid_unknown_fields=True):
@@ -136,24 +136,28 @@ def _each(rule: Any, value: Any, path: str, depth: int) -> Any:
     return {key: rule(item, f"{path}.{key}", depth + 1) for key, item in value.items()}
 
 
-def _read_array(content: Any) -> np.ndarray[Any, Any]:
+def _read_array(content: Any) -> Any:
     dtype = _read_dtype(content["dtype"])
     shape, data = content["shape"], content["data"]
     if len(content) != 3 or type(data) is not list or any(type(size) is not int or size < 0 for size in shape):
         raise TypeError
     if len(data) != math.prod(shape):
         raise ValueError
+    return array_of(data, dtype).reshape(shape)
+
+
+def array_of(data: list[Any], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    """The array of numbers that stand under a tag. TypeError, KeyError or OverflowError if one is not of the dtype."""
     kinds: tuple[type, ...] = {"b": (bool,), "f": (int, float, str)}.get(dtype.kind, (int,))
     if any(type(number) not in kinds for number in data):
         raise TypeError
-    numbers = [_NOT_FINITE[number] if isinstance(number, str) else number for number in data]
+    numbers = [NOT_FINITE[number] if isinstance(number, str) else number for number in data]
     if dtype.kind in "iu" and numbers:
         limits = np.iinfo(dtype)
         if not limits.min <= min(numbers) <= max(numbers) <= limits.max:
             raise OverflowError
     with np.errstate(over="ignore"):
-        array: np.ndarray[Any, Any] = np.array(numbers, dtype).reshape(shape)
-    return array
+        return np.array(numbers, dtype)
 
 
 def _read_dtype(content: Any) -> np.dtype[Any]:
@@ -163,7 +167,7 @@ def _read_dtype(content: Any) -> np.dtype[Any]:
     return dtype
 
 
-_READERS = {_ARRAY: _read_array, _DTYPE: _read_dtype, _FLOAT: _NOT_FINITE.__getitem__}
+_READERS = {_ARRAY: _read_array, _DTYPE: _read_dtype, _FLOAT: NOT_FINITE.__getitem__}
 
 
 def same_arguments(one: Any, other: Any) -> bool:

@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias
 
 import numpy as np
 
-from paddock.core.env import ActType, AnyByDefault, Info, ObsType
+from paddock.core.env import ActType, Info, ObsType, Root
 from paddock.errors import InvalidLanes, NoAsyncCallError
 from paddock.seeding import np_random
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
-    from typing_extensions import Self, TypeVar
+    from typing_extensions import TypeVar
 
     from paddock.core.spec import EnvSpec
     from paddock.core.state import State
@@ -26,7 +24,6 @@ else:
     from typing import TypeVar
 
     ArrayType = TypeVar("ArrayType")
-import numpy as np
 
 # What happens to a lane that fails: its error is raised, it begins a new episode, or it is frozen.
 OnFault: TypeAlias = Literal["raise", "restart", "mask"]
@@ -45,7 +42,7 @@ class AutoresetMode(Enum):
     DISABLED = "Disabled"
 
 
-class VectorEnv(AnyByDefault, Generic[ObsType, ActType, ArrayType]):
+class VectorEnv(Root, Generic[ObsType, ActType, ArrayType]):
     """The contract of n lanes. ``step`` is ``send`` and then ``recv``; a subclass writes those two, or ``step``."""
 
     metadata: dict[str, Any] = {}
@@ -59,9 +56,6 @@ class VectorEnv(AnyByDefault, Generic[ObsType, ActType, ArrayType]):
     single_action_space: Space[Any]
 
     num_envs: int
-
-    _np_random: np.random.Generator | None = None
-    _np_random_seed: int | None = None
 
     def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[ObsType, Info]:
         """Begin an episode in every lane, or in those of ``options["reset_mask"]``. Lane i is seeded with seed + i."""
@@ -116,39 +110,12 @@ class VectorEnv(AnyByDefault, Generic[ObsType, ActType, ArrayType]):
         """What a subclass has to free."""
 
     @property
-    def np_random(self) -> np.random.Generator:
-        """The batch's own random stream; lanes have theirs."""
-        if self._np_random is None:
-            self._np_random, self._np_random_seed = np_random()
-        return self._np_random
-
-    @np_random.setter
-    def np_random(self, value: np.random.Generator) -> None:
-        self._np_random = value
-        self._np_random_seed = -1
-
-    @property
-    def np_random_seed(self) -> int | None:
-        """The seed of ``np_random``; -1 when a generator was assigned from outside."""
-        if self._np_random_seed is None:
-            self._np_random, self._np_random_seed = np_random()
-        return self._np_random_seed
-
-    @property
     def unwrapped(self) -> VectorEnv[Any, Any, Any]:
         """The vector environment under all wrappers."""
         return self
 
     def _add_info(self, vector_infos: Info, env_info: Info, env_num: int) -> Info:
         return add_info(vector_infos, env_info, env_num, self.num_envs)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         name = type(self).__name__

@@ -6,6 +6,7 @@ A subclass writes ``step``, or ``send`` and ``recv``; the other form follows fro
 from __future__ import annotations
 
 from copy import deepcopy
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias
 
 import numpy as np
@@ -13,14 +14,12 @@ import numpy as np
 from paddock.core.env import ActType, Info, ObsType
 from paddock.core.problem import warn_user
 from paddock.core.vector_env import ArrayType, AutoresetMode, VectorEnv
-from paddock.core.wrapper import WrapperActType, WrapperObsType
+from paddock.core.wrapper import WrapperActType, WrapperObsType, assigned_here, assigned_inside
 from paddock.errors import WrongClass
 from paddock.spaces.batch import concatenate, create_empty_array, iterate
 
 if TYPE_CHECKING:
-    from paddock.core.spec import EnvSpec
     from paddock.core.state import State
-    from paddock.spaces import Space
 
     AnyWrapper: TypeAlias = "VectorWrapper[Any, Any, Any, Any, Any]"
 
@@ -75,11 +74,8 @@ class VectorWrapper(
                 "paddock.make_vec(id, num_envs=n) makes one; a single environment takes a paddock.Wrapper."
             )
         self.env = env
-        self._observation_space: Space[WrapperObsType] | None = None
-        self._action_space: Space[WrapperActType] | None = None
-        self._single_observation_space: Space[Any] | None = None
-        self._single_action_space: Space[Any] | None = None
-        self._metadata: dict[str, Any] | None = None
+        self._observation_space = self._action_space = self._metadata = None
+        self._single_observation_space = self._single_action_space = None
 
     def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[WrapperObsType, Info]:
         return self.env.reset(seed=seed, options=options)  # type: ignore[return-value]
@@ -117,21 +113,18 @@ class VectorWrapper(
 
     def snapshot(self) -> bytes:
         """The wrapped environment's; a wrapper with a memory of its own adds it with :func:`seal_snapshot`."""
-        snapshot: bytes = self._lanes.snapshot()
-        return snapshot
+        return self._lanes.snapshot()  # type: ignore[no-any-return]
 
     def restore(self, snapshot: bytes) -> None:
         self._lanes.restore(snapshot)
 
     def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
         """Each lane's attribute, called with the arguments if it is callable."""
-        found: tuple[Any, ...] = self._lanes.call(name, *args, **kwargs)
-        return found
+        return self._lanes.call(name, *args, **kwargs)  # type: ignore[no-any-return]
 
     def get_attr(self, name: str) -> tuple[Any, ...]:
         """Each lane's attribute."""
-        found: tuple[Any, ...] = self._lanes.get_attr(name)
-        return found
+        return self._lanes.get_attr(name)  # type: ignore[no-any-return]
 
     def set_attr(self, name: str, values: list[Any] | tuple[Any, ...] | Any) -> None:
         """Set an attribute in every lane: one value for all, or a list or tuple with one per lane."""
@@ -142,82 +135,19 @@ class VectorWrapper(
         # Not every VectorEnv has lanes to ask, or a snapshot: one without says so with its own AttributeError.
         return self.env
 
-    @property
-    def unwrapped(self) -> VectorEnv[Any, Any, Any]:
-        return self.env.unwrapped
-
-    @property
-    def num_envs(self) -> int:  # type: ignore[override]
-        return self.env.num_envs
-
-    @property
-    def spec(self) -> EnvSpec | None:  # type: ignore[override]
-        return self.env.spec
-
-    @property
-    def render_mode(self) -> str | None:  # type: ignore[override]
-        return self.env.render_mode
-
-    @property
-    def closed(self) -> bool:
-        return self.env.closed
-
-    @closed.setter
-    def closed(self, value: bool) -> None:
-        self.env.closed = value
-
-    @property
-    def np_random(self) -> np.random.Generator:
-        return self.env.np_random
-
-    @np_random.setter
-    def np_random(self, value: np.random.Generator) -> None:
-        self.env.np_random = value
-
-    @property
-    def np_random_seed(self) -> int | None:
-        return self.env.np_random_seed
-
-    @property
-    def metadata(self) -> dict[str, Any]:
-        return self.env.metadata if self._metadata is None else self._metadata
-
-    @metadata.setter
-    def metadata(self, value: dict[str, Any]) -> None:
-        self._metadata = value
-
-    @property
-    def observation_space(self) -> Space[WrapperObsType]:
-        return self.env.observation_space if self._observation_space is None else self._observation_space  # type: ignore[return-value]
-
-    @observation_space.setter
-    def observation_space(self, space: Space[WrapperObsType]) -> None:
-        self._observation_space = space
-
-    @property
-    def action_space(self) -> Space[WrapperActType]:
-        return self.env.action_space if self._action_space is None else self._action_space  # type: ignore[return-value]
-
-    @action_space.setter
-    def action_space(self, space: Space[WrapperActType]) -> None:
-        self._action_space = space
-
-    @property
-    def single_observation_space(self) -> Space[Any]:
-        own = self._single_observation_space
-        return self.env.single_observation_space if own is None else own
-
-    @single_observation_space.setter
-    def single_observation_space(self, space: Space[Any]) -> None:
-        self._single_observation_space = space
-
-    @property
-    def single_action_space(self) -> Space[Any]:
-        return self.env.single_action_space if self._single_action_space is None else self._single_action_space
-
-    @single_action_space.setter
-    def single_action_space(self, space: Space[Any]) -> None:
-        self._single_action_space = space
+    if not TYPE_CHECKING:  # their types are those of VectorEnv
+        unwrapped = property(attrgetter("env.unwrapped"))
+        num_envs = property(attrgetter("env.num_envs"))
+        spec = property(attrgetter("env.spec"))
+        render_mode = property(attrgetter("env.render_mode"))
+        closed = assigned_inside("closed")
+        np_random = assigned_inside("np_random")
+        np_random_seed = property(attrgetter("env.np_random_seed"))
+        metadata = assigned_here("metadata")
+        observation_space = assigned_here("observation_space")
+        action_space = assigned_here("action_space")
+        single_observation_space = assigned_here("single_observation_space")
+        single_action_space = assigned_here("single_action_space")
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}, {self.env}>"

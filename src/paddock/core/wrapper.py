@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from copy import deepcopy
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Generic, SupportsFloat
 
 import numpy as np
@@ -14,8 +15,6 @@ from paddock.core.state import State, state
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
 
-    from paddock.spaces import Space
-
     WrapperObsType = TypeVar("WrapperObsType", default=Any)
     WrapperActType = TypeVar("WrapperActType", default=Any)
 else:
@@ -23,6 +22,22 @@ else:
 
     WrapperObsType = TypeVar("WrapperObsType")
     WrapperActType = TypeVar("WrapperActType")
+
+
+def assigned_here(name: str) -> property:
+    """A property that is the wrapped environment's until the wrapper assigns its own."""
+    own = f"_{name}"
+
+    def read(self: Any) -> Any:
+        value = getattr(self, own)
+        return getattr(self.env, name) if value is None else value
+
+    return property(read, lambda self, value: setattr(self, own, value))
+
+
+def assigned_inside(name: str) -> property:
+    """A property of the wrapped environment, which is also where it is assigned."""
+    return property(attrgetter(f"env.{name}"), lambda self, value: setattr(self.env, name, value))
 
 
 class Wrapper(Env[WrapperObsType, WrapperActType], Generic[WrapperObsType, WrapperActType, ObsType, ActType]):
@@ -43,9 +58,7 @@ class Wrapper(Env[WrapperObsType, WrapperActType], Generic[WrapperObsType, Wrapp
                 hint = ". paddock's wrappers take paddock's Env: paddock.sources.from_gymnasium(env) makes one of this"
             raise TypeError(f"Expected env to be a `gymnasium.Env` but got {type(env)}{hint}")
         self.env = env
-        self._action_space: Space[WrapperActType] | None = None
-        self._observation_space: Space[WrapperObsType] | None = None
-        self._metadata: dict[str, Any] | None = None
+        self._action_space = self._observation_space = self._metadata = None
         self._cached_spec: EnvSpec | None = None
 
     def step(self, action: WrapperActType) -> tuple[WrapperObsType, SupportsFloat, bool, bool, Info]:
@@ -72,52 +85,17 @@ class Wrapper(Env[WrapperObsType, WrapperActType], Generic[WrapperObsType, Wrapp
         self.env.restore(snapshot)
 
     @property
-    def unwrapped(self) -> Env[Any, Any]:
-        return self.env.unwrapped
-
-    @property
-    def np_random(self) -> np.random.Generator:
-        return self.env.np_random
-
-    @np_random.setter
-    def np_random(self, value: np.random.Generator) -> None:
-        self.env.np_random = value
-
-    @property
-    def np_random_seed(self) -> int:
-        return self.env.np_random_seed
-
-    @property
     def _np_random(self) -> np.random.Generator:  # type: ignore[override]
         raise AttributeError("Can't access `_np_random` of a wrapper, use `.unwrapped._np_random` or `.np_random`.")
 
-    @property
-    def render_mode(self) -> str | None:  # type: ignore[override]
-        return self.env.render_mode
-
-    @property
-    def action_space(self) -> Space[WrapperActType]:
-        return self.env.action_space if self._action_space is None else self._action_space  # type: ignore[return-value]
-
-    @action_space.setter
-    def action_space(self, space: Space[WrapperActType]) -> None:
-        self._action_space = space
-
-    @property
-    def observation_space(self) -> Space[WrapperObsType]:
-        return self.env.observation_space if self._observation_space is None else self._observation_space  # type: ignore[return-value]
-
-    @observation_space.setter
-    def observation_space(self, space: Space[WrapperObsType]) -> None:
-        self._observation_space = space
-
-    @property
-    def metadata(self) -> dict[str, Any]:
-        return self.env.metadata if self._metadata is None else self._metadata
-
-    @metadata.setter
-    def metadata(self, value: dict[str, Any]) -> None:
-        self._metadata = value
+    if not TYPE_CHECKING:  # their types are those of Env
+        unwrapped = property(attrgetter("env.unwrapped"))
+        render_mode = property(attrgetter("env.render_mode"))
+        np_random = assigned_inside("np_random")
+        np_random_seed = property(attrgetter("env.np_random_seed"))
+        action_space = assigned_here("action_space")
+        observation_space = assigned_here("observation_space")
+        metadata = assigned_here("metadata")
 
     @property
     def spec(self) -> EnvSpec | None:  # type: ignore[override]

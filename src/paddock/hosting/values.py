@@ -682,28 +682,22 @@ _READ_RULES: dict[str, Callable[[Any, Any, int], Any]] = {
 # The place of a refused value, ``info['viewer']``. Slow: only for error texts.
 
 
-def place_of(target: Any, value: Any, path: str) -> str | None:
-    """The path of ``target`` itself, not of an equal value, within ``value``."""
-    return _search(target, value, path, set())
-
-
 def kind_of(value: Any) -> str:
     """The name of the value's class, with its module unless that is builtins."""
     cls = type(value)
     return cls.__qualname__ if cls.__module__ == "builtins" else f"{cls.__module__}.{cls.__qualname__}"
 
 
-def _search(target: Any, value: Any, path: str, seen: set[int]) -> str | None:
+def place_of(target: Any, value: Any, path: str, visited: set[int] | None = None) -> str | None:
+    """The path of ``target`` itself, not of an equal value, within ``value``."""
+    visited = set() if visited is None else visited
     if value is target:
         return path
-    if id(value) in seen:
+    if id(value) in visited:
         return None
-    seen.add(id(value))
-    for place, part in _parts(value, path):
-        found = _search(target, part, place, seen)
-        if found is not None:
-            return found
-    return None
+    visited.add(id(value))
+    places = (place_of(target, part, place, visited) for place, part in _parts(value, path))
+    return next((place for place in places if place is not None), None)
 
 
 def _parts(value: Any, path: str) -> Iterator[tuple[str, Any]]:

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import hashlib
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from operator import itemgetter
 from typing import Any, SupportsFloat
@@ -143,16 +143,35 @@ def canonical_bytes(value: Any) -> bytes:
     return b"".join(_chunks(value, "value", 0))
 
 
-def _chunks(value: Any, path: str, depth: int) -> Iterator[bytes]:
+def _chunks(value: Any, path: str, depth: int) -> Iterable[bytes]:
     if depth > MAX_DEPTH:
         raise NoCanonicalForm(f"{path[:80]}… is nested deeper than {MAX_DEPTH}.")
-    if isinstance(value, np.ndarray):
-        return _array(value, path, depth)
-    if isinstance(value, np.generic):
-        return _scalar(value, path, depth)
-    for types, form in _FORMS:
-        if isinstance(value, types):
-            return form(value, path, depth)
+    match value:  # arrays and bools first: a np.float64 is a float too, and a bool an int
+        case np.ndarray():
+            return _array(value, path, depth)
+        case np.generic():
+            # By value, so that np.float32(0.5) is 0.5; datetimes and long doubles have no type in Python.
+            by_value = value.dtype.kind in "biufcSU" and value.dtype.char not in "gG"
+            return _chunks(value.item(), path, depth) if by_value else _array(np.asarray(value), path, depth)
+        case None:
+            return (b"N",)
+        case bool():
+            return (b"T" if value else b"F",)
+        case int():
+            number = int(value)
+            return (_with_size(b"i", number.to_bytes(number.bit_length() // 8 + 1, "little", signed=True)),)
+        case float():
+            return (b"f" + struct.pack("<d", value),)
+        case str():
+            return (_with_size(b"s", value.encode("utf-8", "surrogatepass")),)
+        case tuple() | list():
+            return _sequence(value, path, depth)
+        case dict():
+            return _mapping(value, path, depth)
+        case bytes() | bytearray() | memoryview():
+            return (_with_size(b"b", bytes(value)),)
+        case complex():
+            return (b"c" + struct.pack("<dd", value.real, value.imag),)
     fields = fields_of(value)
     if fields is not None:
         return _mapping(fields, path, depth)
@@ -160,31 +179,6 @@ def _chunks(value: Any, path: str, depth: int) -> Iterator[bytes]:
         f"{path} is {kind(value)}, which has no canonical bytes. "
         f"Expected None, numbers, text, bytes, arrays, tuples, lists, dicts or records."
     )
-
-
-def _constant(value: bool | None, path: str, depth: int) -> Iterator[bytes]:
-    yield {None: b"N", False: b"F", True: b"T"}[value]
-
-
-def _integer(value: int, path: str, depth: int) -> Iterator[bytes]:
-    number = int(value)
-    yield _with_size(b"i", number.to_bytes(number.bit_length() // 8 + 1, "little", signed=True))
-
-
-def _float(value: float, path: str, depth: int) -> Iterator[bytes]:
-    yield b"f" + struct.pack("<d", value)
-
-
-def _complex(value: complex, path: str, depth: int) -> Iterator[bytes]:
-    yield b"c" + struct.pack("<dd", value.real, value.imag)
-
-
-def _text(value: str, path: str, depth: int) -> Iterator[bytes]:
-    yield _with_size(b"s", value.encode("utf-8", "surrogatepass"))
-
-
-def _bytes(value: bytes | bytearray | memoryview, path: str, depth: int) -> Iterator[bytes]:
-    yield _with_size(b"b", bytes(value))
 
 
 def _sequence(value: tuple[Any, ...] | list[Any], path: str, depth: int) -> Iterator[bytes]:
@@ -203,13 +197,7 @@ def _mapping(value: dict[Any, Any], path: str, depth: int) -> Iterator[bytes]:
         yield from _chunks(value[key], f"{path}[{key!r}]", depth + 1)
 
 
-def _scalar(value: np.generic, path: str, depth: int) -> Iterator[bytes]:
-    # By value, so that np.float32(0.5) is 0.5; datetimes and long doubles have no type in Python.
-    by_value = value.dtype.kind in "biufcSU" and value.dtype.char not in "gG"
-    return _chunks(value.item(), path, depth) if by_value else _array(np.asarray(value), path, depth)
-
-
-def _array(value: np.ndarray[Any, Any], path: str, depth: int) -> Iterator[bytes]:
+def _array(value: np.ndarray[Any, Any], path: str, depth: int) -> Iterable[bytes]:
     kind = value.dtype.kind
     if value.dtype.fields is not None:
         return _record_array(value, path, depth)
@@ -219,7 +207,7 @@ def _array(value: np.ndarray[Any, Any], path: str, depth: int) -> Iterator[bytes
     if kind not in _PLAIN_KINDS or value.dtype.char in "gG":
         raise NoCanonicalForm(f"{path} is an array of {value.dtype}, which has no canonical bytes.")
     header, little = _header(value.dtype, value.shape)
-    return iter((header, (value if little is None else value.astype(little)).tobytes()))
+    return header, (value if little is None else value.astype(little)).tobytes()
 
 
 def _object_array(value: np.ndarray[Any, Any], path: str, depth: int) -> Iterator[bytes]:
@@ -253,19 +241,6 @@ def _with_size(tag: bytes, data: bytes) -> bytes:
 
 def _count(number: int) -> bytes:
     return struct.pack("<Q", number)
-
-
-# bool stands before int, of which it is a subclass.
-_FORMS: tuple[tuple[tuple[type, ...], Callable[[Any, str, int], Iterator[bytes]]], ...] = (
-    ((type(None), bool), _constant),
-    ((int,), _integer),
-    ((float,), _float),
-    ((str,), _text),
-    ((tuple, list), _sequence),
-    ((dict,), _mapping),
-    ((bytes, bytearray, memoryview), _bytes),
-    ((complex,), _complex),
-)
 
 
 def former_path(entry_point: str) -> str:

@@ -24,13 +24,19 @@ from paddock.spaces.multi_binary import MultiBinary
 from paddock.spaces.multi_discrete import MultiDiscrete
 from paddock.spaces.oneof import OneOf
 from paddock.spaces.sequence import Sequence
-from paddock.spaces.space import Space
+from paddock.spaces.space import ArraySpace, Space
 from paddock.spaces.struct import Struct
 from paddock.spaces.text import Text
 from paddock.spaces.tuple import Tuple
 
 
-def _not_a_space(function: str, space: Any) -> InvalidSpace:
+def no_rule(function: str, space: Any) -> CustomSpaceError | InvalidSpace:
+    """The error for a space without a rule, and for what is not a space."""
+    if isinstance(space, Space):
+        return CustomSpaceError(
+            f"Space of type `{type(space)}` doesn't have an registered `{function}` function. "
+            f"Register `{type(space)}` for `{function}` to support it."
+        )
     return InvalidSpace(
         f"The space provided to `{function}` is not a gymnasium Space instance, type: {type(space)}, {space}"
     )
@@ -43,7 +49,7 @@ def batch_space(space: Space[Any], n: int = 1) -> Space[Any]:
     >>> batch_space(Box(0, 1, (3,)), 5)
     Box(0.0, 1.0, (5, 3), float32)
     """
-    raise _not_a_space("batch_space", space)
+    raise no_rule("batch_space", space)
 
 
 @batch_space.register(Box)
@@ -85,10 +91,6 @@ def _batch_dict(space: Dict, n: int = 1) -> Dict:
     return Dict(parts, space._copy_np_random(), sort_keys=space.sort_keys)
 
 
-@batch_space.register(Graph)
-@batch_space.register(Text)
-@batch_space.register(Sequence)
-@batch_space.register(OneOf)
 @batch_space.register(Space)
 def _batch_any(space: Space[Any], n: int = 1) -> Tuple:
     batched = Tuple(tuple(deepcopy(space) for _ in range(n)), space._copy_np_random())
@@ -189,12 +191,7 @@ def iterate(space: Space[Any], items: Any) -> Iterator[Any]:
     >>> [position.tolist() for position in iterate(Box(0, 9, (2, 2), int), np.array([[1, 2], [3, 4]]))]
     [[1, 2], [3, 4]]
     """
-    if isinstance(space, Space):
-        raise CustomSpaceError(
-            f"Space of type `{type(space)}` doesn't have an registered `iterate` function. "
-            f"Register `{type(space)}` for `iterate` to support it."
-        )
-    raise _not_a_space("iterate", space)
+    raise no_rule("iterate", space)
 
 
 @iterate.register(Discrete)
@@ -251,13 +248,10 @@ def concatenate(
 
     Returns another object where the batch is a tuple or dict; the arrays in it are those of ``out``.
     """
-    raise _not_a_space("concatenate", space)
+    raise no_rule("concatenate", space)
 
 
-@concatenate.register(Box)
-@concatenate.register(Discrete)
-@concatenate.register(MultiDiscrete)
-@concatenate.register(MultiBinary)
+@concatenate.register(ArraySpace)
 def _concatenate_arrays(space: Space[Any], items: Iterable[Any], out: NDArray[Any]) -> NDArray[Any]:
     members = list(items)
     if not members and len(out) == 0:
@@ -277,10 +271,6 @@ def _concatenate_dicts(space: Dict, items: Iterable[Any], out: Mapping[str, Any]
     return {key: concatenate(part, [m[key] for m in members], out[key]) for key, part in space.spaces.items()}
 
 
-@concatenate.register(Graph)
-@concatenate.register(Text)
-@concatenate.register(Sequence)
-@concatenate.register(OneOf)
 @concatenate.register(Space)
 def _concatenate_any(space: Space[Any], items: Iterable[Any], out: Any) -> tuple[Any, ...]:
     return tuple(items)
@@ -294,14 +284,11 @@ def create_empty_array(
 
     The content need not be a member: zeros may lie outside a Box.
     """
-    raise _not_a_space("create_empty_array", space)
+    raise no_rule("create_empty_array", space)
 
 
-@create_empty_array.register(Box)
-@create_empty_array.register(Discrete)
-@create_empty_array.register(MultiDiscrete)
-@create_empty_array.register(MultiBinary)
-def _empty_array(space: Any, n: int = 1, fn: Callable[..., Any] = np.zeros) -> Any:
+@create_empty_array.register(ArraySpace)
+def _empty_array(space: ArraySpace[Any], n: int = 1, fn: Callable[..., Any] = np.zeros) -> Any:
     return fn((n, *space.shape), dtype=space.dtype)
 
 
@@ -355,14 +342,7 @@ def create_zero_array(space: Space[Any]) -> Any:
     >>> create_zero_array(Tuple([Box(2, 3, (1,)), Text(5, min_length=2, charset="xyz")]))
     (array([2.], dtype=float32), 'xx')
     """
-    if not isinstance(space, Space):
-        raise InvalidSpace(
-            f"The space provided to `create_zero_array` is not a gymnasium Space instance, type: {type(space)}, {space}"
-        )
-    raise CustomSpaceError(
-        f"Space of type `{type(space)}` doesn't have an registered `create_zero_array` function. "
-        f"Register `{type(space)}` for `create_zero_array` to support it."
-    )
+    raise no_rule("create_zero_array", space)
 
 
 @create_zero_array.register(Box)
@@ -433,10 +413,7 @@ def is_space_dtype_shape_equiv(space_1: Space[Any], space_2: Space[Any]) -> bool
     raise InvalidSpace(f"Expected two spaces, got {type(space_1)} and {type(space_2)}")
 
 
-@is_space_dtype_shape_equiv.register(Box)
-@is_space_dtype_shape_equiv.register(Discrete)
-@is_space_dtype_shape_equiv.register(MultiDiscrete)
-@is_space_dtype_shape_equiv.register(MultiBinary)
+@is_space_dtype_shape_equiv.register(ArraySpace)
 def _equivalent_arrays(space_1: Space[Any], space_2: Any) -> bool:
     return type(space_1) is type(space_2) and space_1.shape == space_2.shape and space_1.dtype == space_2.dtype
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from paddock.errors import InvalidBound, InvalidSpace
-from paddock.spaces.space import ScalarT_co, Space
+from paddock.spaces.space import ArraySpace, ScalarT_co
 
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
@@ -19,10 +19,7 @@ if TYPE_CHECKING:
 Side = Literal["low", "high"]
 
 # What `_bind` computes from the bounds, and so not part of a pickle.
-_DERIVED = (
-    *("_low", "_high", "_span", "_pairs", "_check_low", "_check_high"),
-    *("_sampler", "_low_repr", "_high_repr", "_hash"),
-)
+_DERIVED = ("_low", "_high", "_span", "_pairs", "_check_low", "_check_high", "_sampler")
 
 # Up to this many numbers are compared faster one by one in Python than by two calls of NumPy.
 FEW = 16
@@ -31,7 +28,7 @@ _LARGEST_DRAW = 1.0 - 2.0**-53
 _EXACT = 2**53  # integers up to here are exact in float64
 
 
-class Box(Space[NDArray[ScalarT_co]]):
+class Box(ArraySpace[NDArray[ScalarT_co]]):
     """Arrays whose elements lie between ``low`` and ``high``, both included; infinite bounds mean no bound.
 
     ``low`` and ``high`` are numbers, arrays or lists. Without ``shape`` it is that of the arrays, or ``(1,)``.
@@ -41,9 +38,6 @@ class Box(Space[NDArray[ScalarT_co]]):
     >>> Box([-1, -2], [2, 4])
     Box([-1. -2.], [2. 4.], (2,), float32)
     """
-
-    dtype: np.dtype[Any]
-    _shape: tuple[int, ...]
 
     def __init__(
         self,
@@ -88,9 +82,6 @@ class Box(Space[NDArray[ScalarT_co]]):
         few = low.values.ndim == 1 and 0 < len(low.values) <= FEW
         self._pairs = list(zip(low.values.tolist(), high.values.tolist(), strict=True)) if few else None
         self._sampler: BoxSampler | None = None
-        self._low_repr: str | None = None
-        self._high_repr: str | None = None
-        self._hash: int | None = None
 
     @property
     def low(self) -> NDArray[Any]:
@@ -115,24 +106,12 @@ class Box(Space[NDArray[ScalarT_co]]):
     @property
     def low_repr(self) -> str:
         """The lower bounds as `repr` shows them."""
-        if self._low_repr is None:
-            self._low_repr = str(first(self.low)) if self._low.uniform else array_short_repr(self.low)
-        return self._low_repr
+        return str(first(self.low)) if self._low.uniform else array_short_repr(self.low)
 
     @property
     def high_repr(self) -> str:
         """The upper bounds as `repr` shows them."""
-        if self._high_repr is None:
-            self._high_repr = str(first(self.high)) if self._high.uniform else array_short_repr(self.high)
-        return self._high_repr
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self._shape
-
-    @property
-    def is_np_flattenable(self) -> Literal[True]:
-        return True
+        return str(first(self.high)) if self._high.uniform else array_short_repr(self.high)
 
     def is_bounded(self, manner: Literal["both", "below", "above"] = "both") -> bool:
         """Whether every element has a bound on that side."""
@@ -146,12 +125,9 @@ class Box(Space[NDArray[ScalarT_co]]):
             raise InvalidSpace(f"Box.sample cannot be provided a mask, actual value: {mask}")
         if probability is not None:
             raise InvalidSpace(f"Box.sample cannot be provided a probability mask, actual value: {probability}")
-        sampler = self._sampler
-        if sampler is None:
-            uniform = self._span is not None
-            sampler = BoxSampler(self.low, self.high, self.bounded_below, self.bounded_above, uniform=uniform)
-            self._sampler = sampler
-        return sampler.draw(self._np_random or self.np_random)
+        if self._sampler is None:
+            self._sampler = BoxSampler(self)
+        return self._sampler.draw(self._np_random or self.np_random)
 
     def contains(self, x: Any) -> bool:
         """Whether ``x`` is an array of this shape, of a dtype that casts safely, within the bounds. Never raises.
@@ -221,12 +197,6 @@ class Box(Space[NDArray[ScalarT_co]]):
             low, high = int(low), int(high)
         return Box(low, high, shape, self.dtype, seed)
 
-    def to_jsonable(self, sample_n: Iterable[NDArray[Any]]) -> list[Any]:
-        return [sample.tolist() for sample in sample_n]
-
-    def from_jsonable(self, sample_n: Iterable[Any]) -> list[NDArray[Any]]:
-        return [np.asarray(sample, dtype=self.dtype) for sample in sample_n]
-
     def __repr__(self) -> str:
         return f"Box({self.low_repr}, {self.high_repr}, {self.shape}, {self.dtype})"
 
@@ -238,9 +208,7 @@ class Box(Space[NDArray[ScalarT_co]]):
         return self._low.equals(other._low) and self._high.equals(other._high)
 
     def __hash__(self) -> int:
-        if self._hash is None:
-            self._hash = hash(("Box", self._shape, self.dtype, self._low.digest(), self._high.digest()))
-        return self._hash
+        return hash(("Box", self._shape, self.dtype, self._low.digest(), self._high.digest()))
 
     def __getstate__(self) -> dict[str, Any]:
         fields = {name: value for name, value in self.__dict__.items() if name not in _DERIVED}
@@ -293,14 +261,7 @@ def _infer_shape(low: Any, high: Any) -> tuple[int, ...]:
 def _needed_checks(low: Bound, high: Bound) -> tuple[NDArray[Any] | None, NDArray[Any] | None]:
     """The bounds that `contains` has to compare with: not those that the dtype guarantees."""
     dtype = low.values.dtype
-    least: Any
-    most: Any
-    if dtype.kind == "f":
-        least, most = -np.inf, np.inf
-    elif dtype.kind == "b":
-        least, most = False, True
-    else:
-        least, most = np.iinfo(dtype).min, np.iinfo(dtype).max
+    least, most = (-np.inf, np.inf) if dtype.kind == "f" else _limits(dtype)
     need_high = high.differs_from(most)
     # One comparison must remain for floats: it is the one that refuses NaN.
     need_low = low.differs_from(least) or (dtype.kind == "f" and not need_high)
@@ -478,20 +439,13 @@ class BoxSampler:
     the uniform draw up to ``high + 1``.
     """
 
-    def __init__(
-        self,
-        low: NDArray[Any],
-        high: NDArray[Any],
-        below: NDArray[np.bool_],
-        above: NDArray[np.bool_],
-        *,
-        uniform: bool,
-    ) -> None:
-        self._shape, self._dtype = low.shape, low.dtype
+    def __init__(self, box: Box[Any]) -> None:
+        low, high, below, above = box.low, box.high, box.bounded_below, box.bounded_above
+        self._shape, self._dtype = box.shape, box.dtype
         self._is_float = low.dtype.kind == "f"
-        if uniform:  # one number stands for all elements
-            low, high, below, above = (np.asarray(array[(0,) * array.ndim]) for array in (low, high, below, above))
-        self._uniform = uniform
+        self._uniform = box._span is not None
+        if self._uniform:  # one number stands for all elements
+            low, high, below, above = (np.asarray(first(array)) for array in (low, high, below, above))
         self._limits = (low, high)
         # Adding zero turns -0.0 into 0.0: from 0.0 to -0.0 would be a negative range.
         self._low, self._top = low.astype(np.float64) + 0.0, _top_of(high) + 0.0

@@ -5,19 +5,19 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterable, Iterator, Mapping
 from copy import deepcopy
-from typing import Any, Generic, Literal
+from typing import Any, Generic
 
 import numpy as np
 
 from paddock.errors import InvalidProbability, InvalidSpace
-from paddock.spaces.space import IntegerT_co, MaskNDArray, Space, check_not_both, is_integer
+from paddock.spaces.space import ArraySpace, IntegerT_co, MaskNDArray, check_not_both, is_integer
 
 BATCH = 64
 # What a pickle leaves out; `_place` and the property of the generator bring it back.
 _DERIVED = ("_ahead", "_generator", "_first", "_end", "_scalar")
 
 
-class Discrete(Space[IntegerT_co], Generic[IntegerT_co]):
+class Discrete(ArraySpace[IntegerT_co], Generic[IntegerT_co]):
     """The integers ``start, start + 1, ..., start + n - 1``.
 
     >>> Discrete(3, start=-1, seed=42).sample()
@@ -59,10 +59,6 @@ class Discrete(Space[IntegerT_co], Generic[IntegerT_co]):
         # Plain integers: comparing NumPy scalars costs more than the rest of `contains`.
         self._first, self._end, self._scalar = int(start), int(start) + int(n), type(n)
         self._ahead: ReadAhead | None = None
-
-    @property
-    def is_np_flattenable(self) -> Literal[True]:
-        return True
 
     # The generator is reached through this property alone, so that it is never seen ahead of the samples.
     @property
@@ -132,7 +128,7 @@ class Discrete(Space[IntegerT_co], Generic[IntegerT_co]):
                 return self._first <= int.__index__(x) < self._end
             if not isinstance(x, (np.generic, np.ndarray)) or x.dtype.kind not in "iu" or x.shape != ():
                 return False
-            return self._first <= int(x) < self._end and bool(np.can_cast(x.dtype, self.dtype))  # type: ignore[arg-type]
+            return self._first <= int(x) < self._end and bool(np.can_cast(x.dtype, self.dtype))
         except Exception:
             return False
 
@@ -179,8 +175,8 @@ class Discrete(Space[IntegerT_co], Generic[IntegerT_co]):
     def to_jsonable(self, sample_n: Iterable[Any]) -> list[int]:
         return [int(x) for x in sample_n]
 
-    def from_jsonable(self, sample_n: list[int]) -> list[Any]:
-        return [self.dtype.type(x) for x in sample_n]  # type: ignore[union-attr]
+    def from_jsonable(self, sample_n: Iterable[int]) -> list[Any]:
+        return [self.dtype.type(x) for x in sample_n]
 
 
 def check_mask(mask: Any, shape: tuple[int, ...], what: str) -> np.ndarray[Any, np.dtype[np.bool_]]:

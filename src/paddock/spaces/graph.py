@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable
 from collections.abc import Sequence as AbstractSequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from paddock.errors import InvalidSpace
 from paddock.spaces.dict import Dict
 from paddock.spaces.sequence import count_members
-from paddock.spaces.space import SEED_LIMIT, Space, check_not_both, is_integer
+from paddock.spaces.space import Space, check_not_both, is_integer
 from paddock.spaces.tuple import Tuple
 
 
@@ -40,6 +40,7 @@ class Graph(Space[GraphInstance]):
 
     node_space: Space[Any]
     edge_space: Space[Any] | None
+    is_np_flattenable = False
 
     def __init__(
         self,
@@ -73,30 +74,15 @@ class Graph(Space[GraphInstance]):
             self._batched[which] = batch_space(space, 1)
         return self._batched[which]
 
-    @property
-    def is_np_flattenable(self) -> Literal[False]:
-        return False
-
-    def seed(
-        self, seed: int | tuple[int, int] | tuple[int, int, int] | None = None
-    ) -> tuple[Any, Any] | tuple[Any, Any, Any]:
+    def seed(self, seed: int | tuple[int, int] | tuple[int, int, int] | None = None) -> tuple[Any, ...]:
         """Seed this space, nodes and edges: from entropy (None), from one integer, or with one seed each."""
         parts = [self.node_space] if self.edge_space is None else [self.node_space, self.edge_space]
-        subseeds: list[Any]
-        if seed is None:
-            own, subseeds = super().seed(None), [None] * len(parts)
-        elif is_integer(seed):
-            own = super().seed(seed)  # type: ignore[arg-type]
-            subseeds = [int(subseed) for subseed in self.np_random.integers(SEED_LIMIT, size=len(parts))]
-            super().seed(own)  # so that one integer and the tuple of all seeds begin the same stream
-        elif isinstance(seed, (list, tuple)):
-            if len(seed) != len(parts) + 1:
-                wanted = "two values for Graph and" if len(parts) == 1 else "three values for Graph, node and edge"
-                raise InvalidSpace(f"Expects a tuple of {wanted} node space, actual length: {len(seed)}")
-            own, subseeds = super().seed(seed[0]), list(seed[1:])
-        else:
+        if not (seed is None or is_integer(seed) or isinstance(seed, (list, tuple))):
             raise InvalidSpace(f"Expects `None`, int or tuple of ints, actual type: {type(seed)}")
-        return (own, *(part.seed(subseed) for part, subseed in zip(parts, subseeds, strict=True)))  # type: ignore
+        if isinstance(seed, (list, tuple)) and len(seed) != len(parts) + 1:
+            wanted = "two values for Graph and" if len(parts) == 1 else "three values for Graph, node and edge"
+            raise InvalidSpace(f"Expects a tuple of {wanted} node space, actual length: {len(seed)}")
+        return self._seed_with_parts(seed, parts)
 
     def sample(
         self,

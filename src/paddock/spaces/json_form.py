@@ -47,6 +47,7 @@ INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uin
 NUMBERS = (*INTEGERS, "float16", "float32", "float64", "bool")
 
 _INFINITE = {"inf": math.inf, "-inf": -math.inf}
+_EXPECTED = {str: "a string", bool: "true or false", list: "a list"}
 _STRINGS = re.compile(r'"[^"]*"?')
 _SURROGATES = re.compile("[\ud800-\udfff]")
 _NOT_STRUCTURE = re.compile(r'[^][{}"]+')
@@ -159,7 +160,7 @@ def _write_number(value: Any, bounded: bool, infinity: str) -> Any:
 
 def _read(data: Any, path: str, budget: Budget) -> Space[Any]:
     fields = Fields(data, path)
-    kind = fields.text("type")
+    kind = fields.take("type", str)
     if kind not in _TYPES:
         raise InvalidSpace(f"{path}.type: unknown space {kind[:40]!r}, expected one of {', '.join(_TYPES)}")
     with budget.enter(path):
@@ -200,22 +201,22 @@ def _read_fields(kind: str, fields: Fields, budget: Budget) -> Space[Any]:
         case "Text":
             longest = fields.integer("max_length")
             budget.spend((longest,), fields.at("max_length"))
-            charset = budget.check_text(fields.text("charset"), fields.at("charset"))
+            charset = budget.check_text(fields.take("charset", str), fields.at("charset"))
             return Text(longest, min_length=fields.integer("min_length"), charset=charset)
         case "Tuple" | "OneOf":
-            items = enumerate(fields.list("spaces"))
+            items = enumerate(fields.take("spaces", list))
             parts = [_read(part, f"{fields.at('spaces')}[{i}]", budget) for i, part in items]
             return Tuple(parts) if kind == "Tuple" else OneOf(parts)
         case "Dict":
             return _read_dict(fields, budget)
         case "Sequence":
             feature = _read(fields.take("space"), fields.at("space"), budget)
-            return Sequence(feature, stack=fields.boolean("stack"))
+            return Sequence(feature, stack=fields.take("stack", bool))
         case "Graph":
             nodes = _read(fields.take("node_space"), fields.at("node_space"), budget)
             edges = fields.take("edge_space")
             return Graph(nodes, None if edges is None else _read(edges, fields.at("edge_space"), budget))
-    name = fields.text("name")[:NAME_LIMIT]
+    name = fields.take("name", str)[:NAME_LIMIT]
     space = Struct.from_schema(fields.take("schema"), name)
     known = known_record(name)
     typed: Struct[Any] = space if known is None else Struct(known)
@@ -224,7 +225,7 @@ def _read_fields(kind: str, fields: Fields, budget: Budget) -> Space[Any]:
 
 def _read_dict(fields: Fields, budget: Budget) -> Dict:
     spaces: dict[str, Space[Any]] = {}
-    for i, pair in enumerate(fields.list("spaces")):
+    for i, pair in enumerate(fields.take("spaces", list)):
         path = f"{fields.at('spaces')}[{i}]"
         if not (isinstance(pair, list) and len(pair) == 2 and isinstance(pair[0], str)):
             raise InvalidSpace(f"{path}: expected a pair of a key and a space")
@@ -232,7 +233,7 @@ def _read_dict(fields: Fields, budget: Budget) -> Dict:
         if key in spaces:
             raise InvalidSpace(f"{path}[0]: the key {key[:40]!r} occurs twice")
         spaces[key] = _read(pair[1], f"{path}[1]", budget)
-    return Dict(list(spaces.items()), sort_keys=fields.boolean("sort_keys"))
+    return Dict(list(spaces.items()), sort_keys=fields.take("sort_keys", bool))
 
 
 def _read_bound(fields: Fields, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
@@ -311,14 +312,16 @@ class Fields:
         self._left, self._path = dict(data), path
 
     def at(self, name: str) -> str:
-        """The path of the field."""
         return f"{self._path}.{name}"
 
-    def take(self, name: str) -> Any:
-        """The field as it is."""
+    def take(self, name: str, kind: type | None = None) -> Any:
+        """The field as it is, after checking its type where one is given."""
         if name not in self._left:
             raise InvalidSpace(f"{self.at(name)}: this field is missing")
-        return self._left.pop(name)
+        value = self._left.pop(name)
+        if kind is not None and not isinstance(value, kind):
+            raise InvalidSpace(f"{self.at(name)}: expected {_EXPECTED[kind]}, got {_kind(value)}")
+        return value
 
     def check_nothing_left(self) -> None:
         """Refuse a field that was not taken: a reader of another version may give it a meaning."""
@@ -330,43 +333,20 @@ class Fields:
         return isinstance(self._left.get(name), list)
 
     def integer(self, name: str) -> int:
-        """An integer, not true or false."""
         value = self.take(name)
         if type(value) is not int or value.bit_length() > 64:
             raise InvalidSpace(f"{self.at(name)}: expected an integer, got {_kind(value)}")
         return value
 
-    def text(self, name: str) -> str:
-        """A string."""
-        value = self.take(name)
-        if not isinstance(value, str):
-            raise InvalidSpace(f"{self.at(name)}: expected a string, got {_kind(value)}")
-        return value
-
-    def boolean(self, name: str) -> bool:
-        """A true or false."""
-        value = self.take(name)
-        if not isinstance(value, bool):
-            raise InvalidSpace(f"{self.at(name)}: expected true or false, got {_kind(value)}")
-        return value
-
-    def list(self, name: str) -> list[Any]:
-        """A list."""
-        value = self.take(name)
-        if not isinstance(value, list):
-            raise InvalidSpace(f"{self.at(name)}: expected a list, got {_kind(value)}")
-        return value
-
     def one_of(self, name: str, choices: tuple[str, ...]) -> str:
-        """One of these strings."""
-        value = self.text(name)
+        value: str = self.take(name, str)
         if value not in choices:
             raise InvalidSpace(f"{self.at(name)}: expected one of {', '.join(choices)}, got {value[:40]!r}")
         return value
 
     def shape(self, name: str) -> tuple[int, ...]:
         """The sizes of some axes."""
-        sizes = self.list(name)
+        sizes = self.take(name, list)
         if len(sizes) > AXIS_LIMIT:
             raise InvalidSpace(f"{self.at(name)}: more than {AXIS_LIMIT} axes")
         for i, size in enumerate(sizes):
@@ -376,7 +356,7 @@ class Fields:
 
     def integers(self, name: str, count: int, limits: Any) -> Any:
         """A list of exactly ``count`` integers from ``limits.min`` to ``limits.max``."""
-        numbers = self.list(name)
+        numbers = self.take(name, list)
         if len(numbers) != count:
             raise InvalidSpace(f"{self.at(name)}: expected {count} integers for the shape, got {len(numbers)}")
         for i, number in enumerate(numbers):

@@ -100,14 +100,11 @@ def _number(low: Any, high: Any) -> Schema:
         return {"enum": [value for value in (False, True) if least <= value <= most]}
     schema: Schema = {"type": "number" if kind == "f" else "integer"}
     names = []
-    if math.isfinite(least):
-        schema["minimum"] = least
-    else:
-        names.append(str(least))
-    if math.isfinite(most):
-        schema["maximum"] = most
-    else:
-        names.append(str(most))
+    for keyword, bound in (("minimum", least), ("maximum", most)):
+        if math.isfinite(bound):
+            schema[keyword] = bound
+        else:
+            names.append(str(bound))
     return {"anyOf": [schema, {"enum": sorted(set(names))}]} if names else schema
 
 

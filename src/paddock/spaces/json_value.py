@@ -7,6 +7,7 @@ stacked Sequence is the list of its elements.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import singledispatch
 from typing import Any, NoReturn
 
@@ -69,12 +70,13 @@ def _encode_box(space: Box, x: Any) -> Any:
         raise InvalidSpace(f"$: values of {space.dtype} have no exact JSON form")
     array = np.asarray(x, dtype=space.dtype)
     data = array.tolist()
-    return data if space.dtype.kind != "f" or np.isfinite(array).all() else _name_infinite(data)
+    return data if space.dtype.kind != "f" or np.isfinite(array).all() else name_infinities(data)
 
 
-def _name_infinite(data: Any) -> Any:
+def name_infinities(data: Any) -> Any:
+    """Nested lists of floats with names for those that JSON does not have."""
     if isinstance(data, list):
-        return [_name_infinite(item) for item in data]
+        return [name_infinities(item) for item in data]
     return data if math.isfinite(data) else str(data)
 
 
@@ -135,36 +137,31 @@ def _encode_struct(space: Struct, x: Any) -> dict[str, Any]:
 def _decode_box(space: Box, data: Any, path: str) -> NDArray[Any]:
     leaves = _leaves(data, space.shape, path)
     if space.dtype.kind == "f":
-        array = _floats(leaves, space, path)
-    elif space.dtype.kind == "b":
-        array = _exactly(leaves, bool, space, path)
+        array = _floats(leaves, space, path).reshape(space.shape)
     else:
-        array = _exactly(leaves, int, space, path)
-    array = array.reshape(space.shape)
-    wrong = np.argwhere(~((array >= space.low) & (array <= space.high)))
-    if len(wrong):
-        place = tuple(wrong[0])
-        _refuse(_at(path, place), f"a number from {space.low[place]} to {space.high[place]}", array[place].item())
-    return array
+        array = _exactly(leaves, bool if space.dtype.kind == "b" else int, space, path)
+    low, high = space.low, space.high
+    inside = (array >= low) & (array <= high)
+    return _check_all(array, inside, path, lambda place: f"a number from {low[place]} to {high[place]}")
 
 
 @decode.register(MultiDiscrete)
 def _decode_multi_discrete(space: MultiDiscrete, data: Any, path: str) -> NDArray[Any]:
-    array = _exactly(_leaves(data, space.shape, path), int, space, path).reshape(space.shape)
-    wrong = np.argwhere((array < space.start) | (array > space._last))
-    if len(wrong):
-        place = tuple(wrong[0])
-        expected = f"an integer from {space.start[place]} to {space._last[place]}"
-        _refuse(_at(path, place), expected, array[place].item())
-    return array
+    array, start, last = _exactly(_leaves(data, space.shape, path), int, space, path), space.start, space._last
+    inside = (array >= start) & (array <= last)
+    return _check_all(array, inside, path, lambda place: f"an integer from {start[place]} to {last[place]}")
 
 
 @decode.register(MultiBinary)
 def _decode_multi_binary(space: MultiBinary, data: Any, path: str) -> NDArray[Any]:
-    array = _exactly(_leaves(data, space.shape, path), int, space, path).reshape(space.shape)
-    wrong = np.argwhere((array != 0) & (array != 1))
-    if len(wrong):
-        _refuse(_at(path, tuple(wrong[0])), "0 or 1", array[tuple(wrong[0])].item())
+    array = _exactly(_leaves(data, space.shape, path), int, space, path)
+    return _check_all(array, (array == 0) | (array == 1), path, lambda place: "0 or 1")
+
+
+def _check_all(array: NDArray[Any], inside: Any, path: str, expected: Callable[[Any], str]) -> NDArray[Any]:
+    """``array``; the first element that is not ``inside`` is an InvalidSpace."""
+    for place in map(tuple, np.argwhere(~inside)[:1]):
+        _refuse(_at(path, place), expected(place), array[place].item())
     return array
 
 
@@ -291,7 +288,8 @@ def _exactly(leaves: list[Any], kind: type, space: Any, path: str) -> NDArray[An
         if type(leaf) is not kind or (limits is not None and not limits.min <= leaf <= limits.max):
             expected = "true or false" if limits is None else f"an integer of {space.dtype}"
             _refuse(_at(path, np.unravel_index(i, space.shape) if space.shape else ()), expected, leaf)
-    return np.array(leaves, dtype=space.dtype)
+    array: NDArray[Any] = np.array(leaves, dtype=space.dtype).reshape(space.shape)
+    return array
 
 
 def _floats(leaves: list[Any], space: Any, path: str) -> NDArray[Any]:

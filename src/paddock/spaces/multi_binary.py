@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from collections.abc import Sequence as AbstractSequence
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from paddock.errors import InvalidProbability, InvalidSpace
-from paddock.spaces.space import Space, check_not_both, is_integer
+from paddock.spaces.space import ArraySpace, check_not_both, is_integer
 
 
-class MultiBinary(Space[NDArray[np.int8]]):
+class MultiBinary(ArraySpace[NDArray[np.int8]]):
     """Arrays of 0 and 1, of ``n`` elements or of the shape ``n``.
 
     >>> MultiBinary(5, seed=42).sample()
     array([1, 0, 1, 0, 1], dtype=int8)
     """
 
-    dtype: np.dtype[Any]
     n: int | tuple[int, ...]
 
     def __init__(
@@ -38,14 +36,6 @@ class MultiBinary(Space[NDArray[np.int8]]):
         if not all(size > 0 for size in shape):
             raise InvalidSpace(f"n (counts) have to be positive, got {n}")
         super().__init__(shape, np.int8, seed)
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self._shape  # type: ignore[return-value]
-
-    @property
-    def is_np_flattenable(self) -> Literal[True]:
-        return True
 
     def sample(
         self,
@@ -102,12 +92,6 @@ class MultiBinary(Space[NDArray[np.int8]]):
             return b"\0" not in ((x == 0) | (x == 1)).astype(bool).tobytes()
         except Exception:
             return False
-
-    def to_jsonable(self, sample_n: Iterable[NDArray[np.int8]]) -> list[Any]:
-        return [np.asarray(sample).tolist() for sample in sample_n]
-
-    def from_jsonable(self, sample_n: list[Any]) -> list[NDArray[np.int8]]:
-        return [np.asarray(sample, self.dtype) for sample in sample_n]
 
     def __repr__(self) -> str:
         return f"MultiBinary({self.n})"

@@ -5,24 +5,23 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Mapping
 from collections.abc import Sequence as AbstractSequence
-from typing import Any, Generic, Literal
+from typing import Any, Generic
 
 import numpy as np
 from numpy.typing import NDArray
 
 from paddock.errors import InvalidSpace
 from paddock.spaces.discrete import Discrete, check_mask, check_probability
-from paddock.spaces.space import IntegerT_co, MaskNDArray, Space, check_not_both
+from paddock.spaces.space import ArraySpace, IntegerT_co, MaskNDArray, check_not_both
 
 
-class MultiDiscrete(Space[NDArray[IntegerT_co]], Generic[IntegerT_co]):
+class MultiDiscrete(ArraySpace[NDArray[IntegerT_co]], Generic[IntegerT_co]):
     """Arrays whose element i is one of ``start[i], ..., start[i] + nvec[i] - 1``. Any number of axes.
 
     >>> MultiDiscrete([5, 2, 2], seed=42).sample()
     array([3, 0, 1])
     """
 
-    dtype: np.dtype[Any]
     nvec: NDArray[Any]
     start: NDArray[Any]
 
@@ -56,14 +55,6 @@ class MultiDiscrete(Space[NDArray[IntegerT_co]], Generic[IntegerT_co]):
         self._last = start + (nvec - nvec.dtype.type(1))
         for array in (self.nvec, self.start):
             array.flags.writeable = False
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self._shape  # type: ignore[return-value]
-
-    @property
-    def is_np_flattenable(self) -> Literal[True]:
-        return True
 
     def sample(
         self,
@@ -123,12 +114,6 @@ class MultiDiscrete(Space[NDArray[IntegerT_co]], Generic[IntegerT_co]):
             )
         except Exception:
             return False
-
-    def to_jsonable(self, sample_n: Iterable[NDArray[Any]]) -> list[Any]:
-        return [sample.tolist() for sample in sample_n]
-
-    def from_jsonable(self, sample_n: list[Any]) -> list[NDArray[Any]]:
-        return [np.array(sample, dtype=self.dtype) for sample in sample_n]
 
     def __repr__(self) -> str:
         start = f", start={self.start}" if np.any(self.start != 0) else ""

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from paddock.errors import InvalidSpace
-from paddock.spaces.space import SEED_LIMIT, Space, T_co, is_integer
+from paddock.spaces.space import Space, T_co, is_integer
 from paddock.spaces.tuple import check_parts, check_spaces
 
 
@@ -34,22 +34,14 @@ class OneOf(Space[tuple[int, T_co]]):
 
     def seed(self, seed: int | tuple[int, ...] | None = None) -> tuple[Any, ...]:
         """Seed this space and the subspaces: from entropy (None), one integer, or a tuple of seeds, own seed first."""
-        if seed is None:
-            return (super().seed(None), *(space.seed(None) for space in self.spaces))
-        if is_integer(seed):
-            own = super().seed(seed)  # type: ignore[arg-type]
-            subseeds = self.np_random.integers(SEED_LIMIT, size=len(self.spaces))
-            super().seed(own)  # so that one integer and the tuple of all seeds begin the same stream
-            return (own, *(space.seed(int(sub)) for space, sub in zip(self.spaces, subseeds, strict=True)))
-        if not isinstance(seed, (tuple, list)):
+        if not (seed is None or is_integer(seed) or isinstance(seed, (tuple, list))):
             raise InvalidSpace(f"Expected None, int, or tuple of ints, actual type: {type(seed)}")
-        if len(seed) != len(self.spaces) + 1:
+        if isinstance(seed, (tuple, list)) and len(seed) != len(self.spaces) + 1:
             raise InvalidSpace(
                 "Expects that the subspaces of seeds equals the number of subspaces + 1. "
                 f"Actual length of seeds: {len(seed)}, length of subspaces: {len(self.spaces)}"
             )
-        own = super().seed(seed[0])
-        return (own, *(space.seed(sub) for space, sub in zip(self.spaces, seed[1:], strict=True)))
+        return self._seed_with_parts(seed, self.spaces)
 
     def sample(
         self,

@@ -7,7 +7,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from paddock.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Tuple
+from paddock.spaces import Dict, Space, Tuple
+from paddock.spaces.space import ArraySpace
 
 Layout: TypeAlias = "dict[str, Any] | None"
 
@@ -23,8 +24,7 @@ def layout(space: Space[Any]) -> Layout:
     if isinstance(space, Tuple):
         members = [layout(part) for part in space.spaces]
         return None if None in members else {"tuple": members}
-    if isinstance(space, (Box, Discrete, MultiDiscrete, MultiBinary)):
-        assert space.shape is not None
+    if isinstance(space, ArraySpace):
         return {"array": [np.dtype(space.dtype).str, list(space.shape)]}
     return None
 

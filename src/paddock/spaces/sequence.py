@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from paddock.errors import InvalidSpace
 from paddock.spaces.box import Box
 from paddock.spaces.discrete import Discrete
-from paddock.spaces.space import SEED_LIMIT, Space, check_not_both, is_integer
+from paddock.spaces.space import Space, check_not_both, is_integer
 
 
 class Sequence(Space["tuple[Any, ...] | Any"]):
@@ -24,6 +24,7 @@ class Sequence(Space["tuple[Any, ...] | Any"]):
 
     feature_space: Space[Any]
     stack: bool
+    is_np_flattenable = False
 
     def __init__(
         self,
@@ -50,26 +51,15 @@ class Sequence(Space["tuple[Any, ...] | Any"]):
             self._stacked = batch_space(self.feature_space, 1)
         return self._stacked
 
-    @property
-    def is_np_flattenable(self) -> Literal[False]:
-        return False
-
-    def seed(self, seed: int | tuple[int, int] | None = None) -> tuple[Any, Any]:
+    def seed(self, seed: int | tuple[int, int] | None = None) -> tuple[Any, ...]:
         """Seed this space and the feature space: from entropy (None), from one integer, or with one seed each."""
-        if seed is None:
-            return super().seed(None), self.feature_space.seed(None)
-        if is_integer(seed):
-            own = super().seed(seed)  # type: ignore[arg-type]
-            subseed = int(self.np_random.integers(SEED_LIMIT))
-            super().seed(own)  # so that one integer and the tuple of both seeds start the same stream
-            return own, self.feature_space.seed(subseed)
-        if not isinstance(seed, (tuple, list)):
+        if not (seed is None or is_integer(seed) or isinstance(seed, (tuple, list))):
             raise InvalidSpace(f"Expected None, int, tuple of ints, actual type: {type(seed)}")
-        if len(seed) != 2:
+        if isinstance(seed, (tuple, list)) and len(seed) != 2:
             raise InvalidSpace(
                 f"Expects the seed to have two elements for the Sequence and feature space, actual length: {len(seed)}"
             )
-        return super().seed(seed[0]), self.feature_space.seed(seed[1])
+        return self._seed_with_parts(seed, [self.feature_space])
 
     def sample(
         self,

@@ -14,34 +14,19 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from paddock.errors import CustomSpaceError, InvalidLanes, InvalidSpace
-from paddock.spaces.batch import row
-from paddock.spaces.box import Box
+from paddock.errors import InvalidLanes, InvalidSpace
+from paddock.spaces.batch import no_rule, row
 from paddock.spaces.dict import Dict
-from paddock.spaces.discrete import Discrete
 from paddock.spaces.flatten import flatten
 from paddock.spaces.graph import Graph
-from paddock.spaces.multi_binary import MultiBinary
-from paddock.spaces.multi_discrete import MultiDiscrete
 from paddock.spaces.oneof import OneOf
 from paddock.spaces.sequence import Sequence
-from paddock.spaces.space import Space
+from paddock.spaces.space import ArraySpace, Space
 from paddock.spaces.struct import Struct
 from paddock.spaces.text import Text
 from paddock.spaces.tuple import Tuple
 
 __all__ = ["create_shared_memory", "read_from_shared_memory", "write_to_shared_memory"]
-
-
-def _no_rule(function: str, space: Any) -> CustomSpaceError | InvalidSpace:
-    if isinstance(space, Space):
-        return CustomSpaceError(
-            f"Space of type `{type(space)}` doesn't have an registered `{function}` function. "
-            f"Register `{type(space)}` for `{function}` to support it."
-        )
-    return InvalidSpace(
-        f"The space provided to `{function}` is not a gymnasium Space instance, type: {type(space)}, {space}"
-    )
 
 
 @singledispatch
@@ -50,14 +35,11 @@ def create_shared_memory(space: Space[Any], n: int = 1, ctx: Any = multiprocessi
 
     ``ctx`` makes the arrays: the module `multiprocessing`, or what its ``get_context`` gives.
     """
-    raise _no_rule("create_shared_memory", space)
+    raise no_rule("create_shared_memory", space)
 
 
-@create_shared_memory.register(Box)
-@create_shared_memory.register(Discrete)
-@create_shared_memory.register(MultiDiscrete)
-@create_shared_memory.register(MultiBinary)
-def _create_array(space: Any, n: int = 1, ctx: Any = multiprocessing) -> Any:
+@create_shared_memory.register(ArraySpace)
+def _create_array(space: ArraySpace[Any], n: int = 1, ctx: Any = multiprocessing) -> Any:
     size, dtype = n * int(np.prod(space.shape)), space.dtype
     if dtype.kind == "b":
         return ctx.Array(c_bool, size)
@@ -101,14 +83,11 @@ def _create_nothing(space: Graph | Sequence | Struct, n: int = 1, ctx: Any = mul
 @singledispatch
 def read_from_shared_memory(space: Space[Any], shared_memory: Any, n: int = 1) -> Any:
     """Read the batch of ``n`` members. Arrays are views; copy what must not change."""
-    raise _no_rule("read_from_shared_memory", space)
+    raise no_rule("read_from_shared_memory", space)
 
 
-@read_from_shared_memory.register(Box)
-@read_from_shared_memory.register(Discrete)
-@read_from_shared_memory.register(MultiDiscrete)
-@read_from_shared_memory.register(MultiBinary)
-def _read_array(space: Any, shared_memory: Any, n: int = 1) -> NDArray[Any]:
+@read_from_shared_memory.register(ArraySpace)
+def _read_array(space: ArraySpace[Any], shared_memory: Any, n: int = 1) -> NDArray[Any]:
     return _numbers(shared_memory, space.dtype).reshape((n, *space.shape))
 
 
@@ -142,14 +121,11 @@ def _read_one_of(space: OneOf, shared_memory: Any, n: int = 1) -> tuple[tuple[np
 @singledispatch
 def write_to_shared_memory(space: Space[Any], index: int, value: Any, shared_memory: Any) -> None:
     """Write ``value``, a member, into lane ``index``. Takes no lock: each lane has one writer."""
-    raise _no_rule("write_to_shared_memory", space)
+    raise no_rule("write_to_shared_memory", space)
 
 
-@write_to_shared_memory.register(Box)
-@write_to_shared_memory.register(Discrete)
-@write_to_shared_memory.register(MultiDiscrete)
-@write_to_shared_memory.register(MultiBinary)
-def _write_array(space: Any, index: int, value: Any, shared_memory: Any) -> None:
+@write_to_shared_memory.register(ArraySpace)
+def _write_array(space: ArraySpace[Any], index: int, value: Any, shared_memory: Any) -> None:
     room = _room(_numbers(shared_memory, space.dtype), int(np.prod(space.shape)), index)
     np.copyto(room, np.asarray(value, dtype=space.dtype).reshape(-1))
 

@@ -114,6 +114,16 @@ class Space(_Plain, Generic[T_co]):
         self._np_random, used = seeding.np_random(seed)
         return used
 
+    def _seed_with_parts(self, seed: Any, parts: Sequence[Space[Any]]) -> tuple[Any, ...]:
+        """Seed this space and its parts: from entropy (None), one integer, or one seed each, the own first."""
+        if seed is None:
+            seed = [None] * (len(parts) + 1)
+        elif is_integer(seed):
+            own = Space.seed(self, seed)
+            seed = [own, *self.np_random.integers(SEED_LIMIT, size=len(parts)).tolist()]
+        # After one integer the own stream begins again, so that the tuple of all seeds begins the same one.
+        return (Space.seed(self, seed[0]), *(part.seed(sub) for part, sub in zip(parts, seed[1:], strict=True)))
+
     def contains(self, x: Any) -> bool:
         """Whether ``x`` is a member. Answers for any object and never raises."""
         raise NotImplementedError
@@ -173,6 +183,24 @@ class Space(_Plain, Generic[T_co]):
         from paddock.spaces.json_value import value_from_json
 
         return value_from_json(self, data)
+
+
+class ArraySpace(Space[T_co]):
+    """A space whose members are arrays of one shape and dtype. Those of Discrete have no axes."""
+
+    dtype: np.dtype[Any]
+    _shape: tuple[int, ...]
+    is_np_flattenable = True
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self._shape
+
+    def to_jsonable(self, sample_n: Iterable[Any]) -> list[Any]:
+        return [np.asarray(sample).tolist() for sample in sample_n]
+
+    def from_jsonable(self, sample_n: Iterable[Any]) -> list[Any]:
+        return [np.asarray(sample, dtype=self.dtype) for sample in sample_n]
 
 
 def check_not_both(mask: Any, probability: Any) -> None:

@@ -18,7 +18,6 @@ from paddock.spaces.space import Space, T_co
 
 if TYPE_CHECKING:
     from paddock.spaces.json_schema import Schema
-    from paddock.spaces.records.kinds import Kind
 
 
 # The class's own code may refuse what its schema allows.
@@ -79,11 +78,12 @@ class Struct(Space[T_co]):
 
     def _set_up(self, records: tuple[Any, ...], name: str = "", schema: Schema | None = None) -> None:
         """Prepare for these classes, or for a schema without a class."""
-        from paddock.spaces.records.kinds import Quick, UnionKind, Untyped, kind_of
-        from paddock.spaces.records.schema import compile_schema, tidy
+        from paddock.spaces.records.kinds import Kind, Quick, UnionKind, kind_of
+        from paddock.spaces.records.nodes import compile_schema
+        from paddock.spaces.records.schema import tidy
 
         if schema is not None:
-            self._kind: Kind = Untyped(schema)
+            self._kind = Kind(schema)
         else:
             self._kind = kind_of(records[0]) if len(records) == 1 else UnionKind(records)
             name = " | ".join(record.__name__ for record in records)

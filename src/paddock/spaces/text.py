@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,8 @@ class Text(Space[str]):
     >>> Text(10, charset="0123456789")
     Text(1, 10, charset=0123456789)
     """
+
+    is_np_flattenable = True
 
     def __init__(
         self,
@@ -81,10 +83,6 @@ class Text(Space[str]):
     def characters(self) -> str:
         """The characters, sorted, in one string."""
         return "".join(sorted(self._char_list))
-
-    @property
-    def is_np_flattenable(self) -> Literal[True]:
-        return True
 
     def sample(
         self,

@@ -66,7 +66,7 @@ class FrameStack(Logic):
                 padding_type=kind, padding_value=value, _space=space, obs_queue=deque([value] * size, size)
             )
         leading = (2 * size,) if lanes is None else (lanes, size)
-        frames = np.zeros((*leading, *space.shape), space.dtype)  # type: ignore[misc]
+        frames = np.zeros((*leading, *space.shape), space.dtype)
         frames[:] = value
         if lanes is None:
             return RingMemory(padding_type=kind, padding_value=value, ring=frames, at=0)
@@ -192,7 +192,7 @@ class Delay(Logic):
             return DelayMemory(observation_queue=deque(), _space=space)
         if not isinstance(space, _ARRAYS):
             return DelayMemory(observation_queue=tuple(deque() for _ in range(lanes)), _space=space)
-        late = np.zeros((lanes, self.delay, *space.shape), space.dtype)  # type: ignore[misc]
+        late = np.zeros((lanes, self.delay, *space.shape), space.dtype)
         every, at = np.arange(lanes), np.zeros(lanes, np.intp)
         return DelayRows(late=late, at=at, _zero=create_zero_array(space), _every=every)
 

@@ -25,10 +25,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from paddock.core.problem import kind
+from paddock.core.spec_json import NOT_FINITE, array_of
 from paddock.errors import CustomSpaceError, InvalidSpace, InvalidTrace, InvalidValue
 from paddock.record.trace.lines import LIMITS, Limits
 from paddock.spaces import Box, Dict, MultiBinary, MultiDiscrete, Space, Tuple
-from paddock.spaces.json_value import check_keys, decode, encode
+from paddock.spaces.json_value import check_keys, decode, encode, name_infinities
 from paddock.spaces.records.fields import is_record, open_up
 
 Array: TypeAlias = NDArray[Any]
@@ -38,7 +39,6 @@ Fetch: TypeAlias = Callable[[Any], Array]
 FEW = 16  # numbers that stand in the line itself
 MAX_DEPTH = 64
 _MAX_AXES = 32
-_NOT_FINITE = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 _ARRAY_SPACES = (Box, MultiDiscrete, MultiBinary)
 _INTEGERS = ("|u1", "|i1", "<i2", "<i4", "<i8")
 _NAMES = ["|b1", "|i1", "|u1", *(f"<{kind}{size}" for kind in "iu" for size in (2, 4, 8))]
@@ -178,7 +178,7 @@ def unfold(data: Any, fetch: Fetch, depth: int = 0) -> Any:
         raise ValueError(f"the tag {tag} has content that does not belong there") from None
 
 
-def _unfold_array(content: Any, fetch: Fetch, depth: int) -> Array:
+def _unfold_array(content: Any, fetch: Fetch, depth: int) -> Any:
     if isinstance(content, list):
         return fetch(content)
     dtype, shape, data = content["dtype"], content["shape"], content["data"]
@@ -186,18 +186,8 @@ def _unfold_array(content: Any, fetch: Fetch, depth: int) -> Array:
     parts = 2 if dtype[1] == "c" else 1
     if len(content) != 3 or type(data) is not list or len(data) * DTYPES[dtype].itemsize != size * parts:
         raise TypeError
-    kinds: tuple[type, ...] = {"b": (bool,), "f": (int, float, str), "c": (int, float, str)}.get(dtype[1], (int,))
-    if any(type(number) not in kinds for number in data):
-        raise TypeError
-    numbers = [_NOT_FINITE[number] if isinstance(number, str) else number for number in data]
-    flat = f"<f{DTYPES[dtype].itemsize // 2}" if parts == 2 else dtype
-    if dtype[1] in "iu" and numbers:
-        limits = np.iinfo(dtype)
-        if not limits.min <= min(numbers) <= max(numbers) <= limits.max:
-            raise OverflowError
-    with np.errstate(over="ignore"):
-        array: Array = np.array(numbers, flat).view(DTYPES[dtype]).reshape(shape)
-    return array
+    flat = np.dtype(f"<f{DTYPES[dtype].itemsize // 2}") if parts == 2 else DTYPES[dtype]
+    return array_of(data, flat).view(DTYPES[dtype]).reshape(shape)
 
 
 def _unfold_dict(content: Any, fetch: Fetch, depth: int) -> dict[Any, Any]:
@@ -216,7 +206,7 @@ def _unfold_dropped(content: Any, fetch: Fetch, depth: int) -> Dropped:
 
 _TAGS: dict[str, Callable[[Any, Fetch, int], Any]] = {
     "$array": _unfold_array,
-    "$float": lambda content, fetch, depth: _NOT_FINITE[content],
+    "$float": lambda content, fetch, depth: NOT_FINITE[content],
     "$bytes": lambda content, fetch, depth: base64.b64decode(content, validate=True),
     "$dict": _unfold_dict,
     "$outside": lambda content, fetch, depth: Outside(unfold(content, fetch, depth)),
@@ -286,18 +276,12 @@ def as_lists(data: Any) -> Any:
     """``data`` with nested lists in place of arrays, and names for infinity and NaN, as in JSON."""
     if isinstance(data, np.ndarray):
         lists = data.tolist()
-        return lists if data.dtype.kind != "f" or np.isfinite(data).all() else _name_infinities(lists)
+        return lists if data.dtype.kind != "f" or np.isfinite(data).all() else name_infinities(lists)
     if isinstance(data, list):
         return [as_lists(item) for item in data]
     if isinstance(data, dict):
         return {key: as_lists(item) for key, item in data.items()}
     return data
-
-
-def _name_infinities(data: Any) -> Any:
-    if isinstance(data, list):
-        return [_name_infinities(item) for item in data]
-    return data if math.isfinite(data) else str(data)
 
 
 def arrays_path(path: Path) -> Path:

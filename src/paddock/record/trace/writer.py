@@ -11,7 +11,7 @@ import json
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, SupportsFloat
 
@@ -76,17 +76,8 @@ class Opening:
     @staticmethod
     def like(episode: Episode, *, about: Mapping[str, Any]) -> Opening:
         """For an episode that was read, with other notes."""
-        return Opening(
-            env=episode.env,
-            spec=episode.spec,
-            digest=episode.digest,
-            observation_space=episode.observation_space,
-            action_space=episode.action_space,
-            seed=episode.seed,
-            options=episode.options,
-            task=episode.task,
-            about=about,
-        )
+        known = {field.name: getattr(episode, field.name) for field in fields(Opening)}
+        return Opening(**{**known, "about": about})
 
     def spec_form(self) -> dict[str, Any] | None:
         """The spec as JSON data; None if it contains code, which no trace carries."""

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import reduce
 from itertools import combinations
 from operator import or_
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -18,7 +18,8 @@ import numpy as np
 from paddock.errors import InvalidSpace, InvalidValue
 from paddock.spaces.json_schema import DEFINITIONS, Schema, Whole, hoist
 from paddock.spaces.records.fields import is_plain, is_pydantic, is_record, open_up
-from paddock.spaces.records.schema import SPACE, record_schema
+from paddock.spaces.records.nodes import SPACE
+from paddock.spaces.records.schema import record_schema
 
 # How much of a class's own error goes into a message.
 REASON_LIMIT = 200
@@ -26,22 +27,26 @@ REASON_LIMIT = 200
 _PLACE = re.compile(r"(?P<reason>.*?)(?: - at `(?:key in )?`?\$?\.?(?P<path>[^`]*)`)?", re.DOTALL)
 
 
-class Kind(Protocol):
-    """A kind of record. ``schema`` is what its own library says, without our changes."""
+class Kind:
+    """A kind of record; this one is of a schema from elsewhere, without a class: its records are dicts.
 
-    schema: Schema
+    ``schema`` is what the class's own library says, without our changes.
+    """
+
+    def __init__(self, schema: Schema) -> None:
+        self.schema = schema
 
     def make(self, data: Any) -> Any:
         """Make a record of data that the schema's nodes have read, or raise InvalidValue."""
-        ...
+        return data
 
     def open(self, data: Any) -> Any:
         """Turn data that may have records, dates and the like in it into data for the schema's nodes."""
-        ...
+        return open_up(data)
 
     def take_apart(self, record: Any) -> tuple[Any, list[Any] | None]:
         """Turn a record into data for the schema's nodes, and members that it refers to by number."""
-        ...
+        return open_up(record), None
 
 
 def kind_of(record: Any) -> Kind:
@@ -58,7 +63,7 @@ def kind_of(record: Any) -> Kind:
     return MsgspecKind(record)
 
 
-class MsgspecKind:
+class MsgspecKind(Kind):
     """Dataclasses and msgspec structs."""
 
     def __init__(self, record: Any) -> None:
@@ -66,7 +71,7 @@ class MsgspecKind:
         if config is not None and config.array_like:
             raise InvalidSpace(f"{record.__name__} has array_like=True, so it has no named fields in plain data")
         self._record = record
-        self.schema = record_schema(record)
+        super().__init__(record_schema(record))
 
     def make(self, data: Any) -> Any:
         try:
@@ -75,28 +80,6 @@ class MsgspecKind:
             match = _PLACE.fullmatch(str(error))
             assert match is not None  # any text matches
             raise refusal(match["path"] or "", match["reason"]) from error
-
-    def open(self, data: Any) -> Any:
-        return open_up(data)
-
-    def take_apart(self, record: Any) -> tuple[Any, list[Any] | None]:
-        return open_up(record), None
-
-
-class Untyped:
-    """A schema from elsewhere, without a class."""
-
-    def __init__(self, schema: Schema) -> None:
-        self.schema = schema
-
-    def make(self, data: Any) -> Any:
-        return data
-
-    def open(self, data: Any) -> Any:
-        return open_up(data)
-
-    def take_apart(self, record: Any) -> tuple[Any, list[Any] | None]:
-        return open_up(record), None
 
 
 def refusal(path: str, reason: str) -> InvalidValue:
@@ -121,7 +104,7 @@ def members_of(record: Any) -> tuple[Any, ...]:
     return tuple(member for part in typing.get_args(record) for member in members_of(part))
 
 
-class UnionKind:
+class UnionKind(Kind):
     """Several classes as one kind, under one schema.
 
     Plain data must say by itself which class it is, and that is checked here. It says so by a field that has other

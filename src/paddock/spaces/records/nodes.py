@@ -1,4 +1,4 @@
-"""The nodes of a compiled schema: they read data and draw samples.
+"""A tidy schema compiled to nodes, which read data and draw samples.
 
 Numbers are finite and text is Unicode, whatever the class behind the schema would take: JSON has no others. Undeclared
 fields are refused. A path is put together only when something is wrong: each container adds its part while the error
@@ -9,17 +9,26 @@ from __future__ import annotations
 
 import math
 import re
+from base64 import b64encode
 from collections.abc import Callable
-from dataclasses import dataclass
+from datetime import date, datetime, time, timedelta, timezone
+from decimal import Decimal
 from functools import cached_property
 from typing import Any, Protocol
+from uuid import UUID
 
+import msgspec
 import numpy as np
 
 from paddock.errors import InvalidSpace
 from paddock.spaces.discrete import Discrete
+from paddock.spaces.json_form import read_form
+from paddock.spaces.json_schema import DEFINITIONS, Schema
+from paddock.spaces.json_value import decode, encode
 from paddock.spaces.records.fields import order_key
 from paddock.spaces.space import SEED_LIMIT, Space
+
+SPACE = "x-paddock-space"
 
 KEPT = "x-paddock-kept"
 
@@ -43,6 +52,7 @@ _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 "
 _CANDIDATES = [chr(code) for code in range(32, 127)]
 _LENGTH_LIMIT = 1 << 16
 _KEY_LIMIT = 10**6
+_SECONDS = 2 * 10**9
 
 _NAME = re.compile(r"[^\W\d]\w{0,60}")
 _ATOM = r"\[\^?(?:\\.|[^\]\\\[])+\]|\\[dws.\\/\-+*?(){}\[\]^$|]|[^\\^$.|?*+()\[\]{}]|\."
@@ -53,9 +63,8 @@ _DIALECTS = ("--", "&&", "||", "~~")  # within brackets: sets to some, character
 class Mismatch(Exception):
     """Data that a node refuses; ``parts`` are its path, the innermost part first."""
 
-    def __init__(self, reason: str) -> None:
-        self.reason = reason
-        self.parts: list[str | int] = []
+    def __init__(self, reason: str, *parts: str | int) -> None:
+        self.reason, self.parts = reason, list(parts)
 
     @property
     def path(self) -> str:
@@ -139,7 +148,7 @@ class Draw:
 
 
 class Node(Protocol):
-    """A part of a schema."""
+    """A part of a schema. Each class reads its own keywords; parts of containers come from ``compile``."""
 
     def read(self, data: Any, walk: Walk) -> Any:
         """``data`` checked, with members for what describes members of spaces; or Mismatch."""
@@ -148,6 +157,9 @@ class Node(Protocol):
     def sample(self, draw: Draw, depth: int) -> Any:
         """Random data that `read` takes, as far as a schema can say."""
         ...
+
+
+Compile = Callable[["Schema | bool"], Node]
 
 
 class Constants:
@@ -190,17 +202,10 @@ class Boolean:
 class Number:
     """Integers, or all numbers; an integer is not made a float here, because a union may want it as it is."""
 
-    def __init__(
-        self,
-        *,
-        integer: bool,
-        least: float | None = None,
-        most: float | None = None,
-        above: float | None = None,
-        below: float | None = None,
-        step: float | None = None,
-    ) -> None:
-        self._integer = integer
+    def __init__(self, schema: Schema) -> None:
+        self._integer = integer = schema.get("type") == "integer"
+        names = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
+        least, most, above, below, step = map(schema.get, names)
         self._least, self._most, self._above, self._below, self._step = least, most, above, below, step
         bounds = [(">=", least), ("<=", most), (">", above), ("<", below), ("a multiple of", step)]
         limits = " and ".join(f"{sign} {bound}" for sign, bound in bounds if bound is not None)
@@ -261,21 +266,16 @@ def _is_multiple(number: float, step: float) -> bool:
 
 
 class Text:
-    """Strings. ``check`` raises ValueError for what its format does not allow; ``make`` gives samples of it."""
+    """Strings. Where a class has the last word (``judged``), patterns and formats only guide samples."""
 
-    def __init__(
-        self,
-        *,
-        least: int = 0,
-        most: int | None = None,
-        pattern: Pattern | None = None,
-        check: Callable[[str], Any] | None = None,
-        make: Callable[[Draw], str] | None = None,
-        judged: bool = False,
-        kind: str = "",
-    ) -> None:
-        self._least, self._most, self._pattern, self._check, self._make = least, most, pattern, check, make
-        self._judged, self._kind = judged, kind
+    def __init__(self, schema: Schema, *, judged: bool) -> None:
+        self._least, self._most = schema.get("minLength", 0), schema.get("maxLength")
+        self._pattern = safe_pattern(schema["pattern"]) if "pattern" in schema else None
+        self._format = schema.get("contentEncoding") or schema.get("format") or ""
+        self._class: type | None
+        self._make: Callable[[Draw], str] | None
+        self._class, self._make = _FORMATS.get(self._format, (None, None))
+        self._judged = judged
 
     def read(self, data: Any, walk: Walk) -> str:
         if not isinstance(data, str):
@@ -290,11 +290,11 @@ class Text:
             return text
         if self._pattern is not None and not self._pattern.matches(text):
             raise refuse(f"str that matches {brief(self._pattern.text)}", text)
-        if self._check is not None:
+        if self._class is not None:
             try:
-                self._check(text)
-            except ValueError:
-                raise refuse(f"str with a {self._kind}", text) from None
+                msgspec.convert(text, self._class)
+            except msgspec.ValidationError:
+                raise refuse(f"str with a {self._format}", text) from None
         return text
 
     def sample(self, draw: Draw, depth: int) -> str:
@@ -325,29 +325,20 @@ class Member:
         self._space = space  # our own: nothing else draws from its stream
 
     def read(self, data: Any, walk: Walk) -> Any:
-        from paddock.spaces.json_value import encode
-
         if walk.kept is not None and type(data) is dict and KEPT in data:
             data = walk.kept[data[KEPT]]
-        member = self._find(data)
+        # The JSON form first: a Box takes lists as members too, and leaves them lists.
+        try:
+            member = decode(self._space, data, "")
+        except InvalidSpace as error:
+            if not self._space.contains(data):
+                path, _, reason = str(error).partition(": ")
+                raise Mismatch(reason, Trail(path)) from None
+            member = data
         if walk.plain:
             return encode(self._space, member)
         # A record says `int` where a Discrete has NumPy's.
         return int(member) if isinstance(self._space, Discrete) else member
-
-    def _find(self, data: Any) -> Any:
-        # The JSON form first: a Box takes lists as members too, and leaves them lists.
-        from paddock.spaces.json_value import decode
-
-        try:
-            return decode(self._space, data, "")
-        except InvalidSpace as error:
-            if self._space.contains(data):
-                return data
-            path, _, reason = str(error).partition(": ")
-            mismatch = Mismatch(reason)
-            mismatch.parts = [Trail(path)]
-            raise mismatch from None
 
     def sample(self, draw: Draw, depth: int) -> Any:
         self._space.seed(draw.below(SEED_LIMIT))
@@ -369,20 +360,13 @@ class Anything:
             _check_unicode(str.__str__(data))
             return str.__str__(data)
         if isinstance(data, (list, tuple)):
-            return [self._part(item, i, walk) for i, item in enumerate(data)]
+            return [_read_part(self, item, i, walk) for i, item in enumerate(data)]
         if isinstance(data, dict):
             for key in data:
                 if type(key) is not str:
                     raise refuse("str as a key", key)
-            return {key: self._part(item, key, walk) for key, item in data.items()}
+            return {key: _read_part(self, item, key, walk) for key, item in data.items()}
         raise refuse("JSON data", data)
-
-    def _part(self, item: Any, place: str | int, walk: Walk) -> Any:
-        try:
-            return self.read(item, walk)
-        except Mismatch as mismatch:
-            mismatch.parts.append(place)
-            raise
 
     def sample(self, draw: Draw, depth: int) -> Any:
         return [None, True, False, draw.below(_REACH), float(draw.random.random()), "text"][draw.below(6)]
@@ -391,18 +375,15 @@ class Anything:
 class Object:
     """A dict. ``others`` reads the values of fields that have no node of their own; without it there are none."""
 
-    def __init__(
-        self,
-        fields: dict[str, Node],
-        required: frozenset[str],
-        *,
-        others: Node | None = None,
-        names: Node | None = None,
-        least: int = 0,
-        most: int | None = None,
-    ) -> None:
-        self._fields, self._required, self._others, self._names = fields, required, others, names
-        self._least, self._most = least, most
+    def __init__(self, schema: Schema, compile: Compile) -> None:
+        others, names = schema.get("additionalProperties", True), schema.get("propertyNames")
+        self._fields = {name: compile(item) for name, item in schema.get("properties", {}).items()}
+        self._required = frozenset(schema.get("required", ()))
+        self._others = None if others is False else compile(others)
+        self._names = (
+            None if names is None else compile({"type": "string", **names} if isinstance(names, dict) else names)
+        )
+        self._least, self._most = schema.get("minProperties", 0), schema.get("maxProperties")
 
     def read(self, data: Any, walk: Walk) -> dict[str, Any]:
         if not isinstance(data, dict):
@@ -413,9 +394,7 @@ class Object:
             if name in data:
                 found[name] = _read_part(node, data[name], name, walk)
             elif name in self._required:
-                missing = Mismatch("this field is missing")
-                missing.parts.append(name)
-                raise missing
+                raise Mismatch("this field is missing", name)
         if len(found) < len(data):
             self._read_others(data, found, walk)
         if len(data) < self._least or (self._most is not None and len(data) > self._most):
@@ -429,9 +408,7 @@ class Object:
             if type(key) is not str:
                 raise refuse("str as a key", key)
             if self._others is None:
-                unknown = Mismatch(f"unknown field, expected only {', '.join(list(self._fields)[:8])}".strip())
-                unknown.parts.append(key)
-                raise unknown
+                raise Mismatch(f"unknown field, expected only {', '.join(list(self._fields)[:8])}".strip(), key)
             if self._names is not None:
                 _read_part(self._names, key, key, walk)
             found[key] = _read_part(self._others, item, key, walk)
@@ -440,8 +417,7 @@ class Object:
         draw.enter(depth)
         drawn = {}
         for name, node in self._fields.items():
-            wanted = name in self._required or (draw.below(2) and depth < SHALLOW)
-            if wanted:
+            if name in self._required or (draw.below(2) and depth < SHALLOW):
                 drawn[name] = node.sample(draw, depth + 1)
         if self._others is not None and not self._fields:
             for _ in range(_count(draw, depth, self._least, self._most)):
@@ -457,19 +433,13 @@ class Array:
     Without an order it is a set, whose items come in one that has nothing to do with hashes.
     """
 
-    def __init__(
-        self,
-        first: list[Node],
-        rest: Node | None,
-        *,
-        least: int = 0,
-        most: int | None = None,
-        unique: bool = False,
-        ordered: bool = True,
-    ) -> None:
-        self._first, self._rest, self._unique, self._ordered = first, rest, unique, ordered
-        self._least = least
-        self._most = most if rest is not None else min(len(first), len(first) if most is None else most)
+    def __init__(self, schema: Schema, compile: Compile, *, ordered: bool) -> None:
+        rest, most = schema.get("items", True), schema.get("maxItems")
+        self._first = [compile(item) for item in schema.get("prefixItems", ())]
+        self._rest = None if rest is False else compile(rest)
+        self._unique, self._ordered = schema.get("uniqueItems", False), ordered
+        self._least = schema.get("minItems", 0)
+        self._most = most if rest is not False else min(len(self._first), len(self._first) if most is None else most)
 
     def read(self, data: Any, walk: Walk) -> list[Any]:
         if not isinstance(data, (list, tuple)):
@@ -514,9 +484,7 @@ class Union:
             branch = self._by_tag.get(tag) if isinstance(tag, str) else None
             if branch is not None:
                 return branch.read(data, walk)
-            wrong = Mismatch(f"expected one of {', '.join(map(brief, self._by_tag))}, got {brief(tag)}")
-            wrong.parts.append(self._tag)
-            raise wrong
+            raise Mismatch(f"expected one of {', '.join(map(brief, self._by_tag))}, got {brief(tag)}", self._tag)
         worst: Mismatch | None = None
         reasons = []
         for branch in self.branches:
@@ -579,11 +547,9 @@ def _count(draw: Draw, depth: int, least: int, most: int | None) -> int:
     return count
 
 
-@dataclass(frozen=True)
 class _Item:
-    atom: str
-    least: int
-    most: int | None
+    def __init__(self, atom: str, least: int, most: int | None) -> None:
+        self.atom, self.least, self.most = atom, least, most
 
     @cached_property
     def characters(self) -> list[str]:
@@ -649,3 +615,86 @@ def _repeats(text: str | None) -> tuple[int, int | None]:
     if not comma:
         return int(least), int(least)
     return int(least), int(most) if most else None
+
+
+def _sample_date(draw: Draw) -> str:
+    return datetime.fromtimestamp(draw.below(_SECONDS), timezone.utc).strftime("%Y-%m-%d")
+
+
+def _sample_time(draw: Draw) -> str:
+    return f"{draw.below(24):02}:{draw.below(60):02}:{draw.below(60):02}{'Z' * draw.below(2)}"
+
+
+# The class that text of a format can be converted to, and how it is sampled. Other formats are remarks.
+_FORMATS: dict[str, tuple[type, Callable[[Draw], str]]] = {
+    "date-time": (datetime, lambda draw: f"{_sample_date(draw)}T{_sample_time(draw)}"),
+    "date": (date, _sample_date),
+    "time": (time, _sample_time),
+    "duration": (timedelta, lambda draw: f"PT{draw.below(10**5)}S"),
+    "uuid": (UUID, lambda draw: str(UUID(bytes=draw.random.bytes(16), version=4))),
+    "decimal": (Decimal, lambda draw: f"{draw.below(10**5)}.{draw.below(100):02}"),
+    "base64": (bytes, lambda draw: b64encode(draw.random.bytes(draw.below(13))).decode()),
+}
+
+
+def compile_schema(schema: Schema, *, judged: bool) -> Node:
+    """Compile a tidy schema. ``judged``: a class has the last word, so patterns and formats only guide samples."""
+    definitions: dict[str, Node] = {}
+
+    def compile(schema: Schema | bool) -> Node:
+        if isinstance(schema, bool):
+            return Anything() if schema else Union([])
+        if SPACE in schema:
+            return Member(read_form(schema[SPACE], f"$.schema.{SPACE}"))
+        if "$ref" in schema:
+            return Reference(schema["$ref"].removeprefix(DEFINITIONS), definitions)
+        if "allOf" in schema:
+            if len(schema["allOf"]) != 1:
+                raise InvalidSpace(f"schema: allOf of {len(schema['allOf'])} schemas, expected one")
+            return compile(schema["allOf"][0])
+        if "anyOf" in schema or "oneOf" in schema:
+            branches = [compile(item) for item in schema["anyOf" if "anyOf" in schema else "oneOf"]]
+            tagged = schema.get("discriminator")
+            if tagged is None:
+                return branches[0] if len(branches) == 1 else Union(branches)
+            by_tag = {tag: compile({"$ref": reference}) for tag, reference in tagged["mapping"].items()}
+            return Union(branches, tagged["propertyName"], by_tag)
+        if "const" in schema or "enum" in schema:
+            return Constants(schema["enum"] if "enum" in schema else [schema["const"]])
+        match schema.get("type"):
+            case "object":
+                return Object(schema, compile)
+            case "array":
+                return Array(schema, compile, ordered=not judged)  # classes say "unique" of sets alone
+            case "string":
+                return Text(schema, judged=judged)
+            case "integer" | "number":
+                return Number(schema)
+            case "boolean":
+                return Boolean()
+            case "null":
+                return Constants([None])
+        return Anything()
+
+    definitions.update({name: compile(item) for name, item in schema.get("$defs", {}).items()})
+    root = compile(schema)
+    _check_ends(definitions)
+    return root
+
+
+def _check_ends(definitions: dict[str, Node]) -> None:
+    """Refuse definitions that consist of nothing but each other."""
+
+    def visit(node: Node, above: tuple[str, ...]) -> None:
+        if isinstance(node, Union):
+            for branch in node.branches:
+                visit(branch, above)
+        if isinstance(node, Reference) and node.name not in done:
+            if node.name in above:
+                raise InvalidSpace(f"schema.$defs: {node.name[:40]!r} is defined by nothing but itself")
+            visit(definitions[node.name], (*above, node.name))
+            done.add(node.name)
+
+    done: set[str] = set()
+    for name in definitions:
+        visit(Reference(name, definitions), ())

@@ -11,13 +11,13 @@ from paddock.errors import InvalidSpace, InvalidValue
 from paddock.spaces.json_schema import Schema
 from paddock.spaces.json_value import encode
 from paddock.spaces.records.fields import leaf_of_pydantic, open_up
-from paddock.spaces.records.kinds import refusal
+from paddock.spaces.records.kinds import Kind, refusal
 from paddock.spaces.records.nodes import KEPT, Member, Mismatch, Walk, join
 from paddock.spaces.records.schema import space_schema
 from paddock.spaces.space import Space
 
 
-class PydanticKind:
+class PydanticKind(Kind):
     """Models, and dataclasses of pydantic's own."""
 
     def __init__(self, record: Any) -> None:

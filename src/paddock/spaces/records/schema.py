@@ -1,4 +1,4 @@
-"""The JSON Schema of a record: written for a class, tidied to the keywords that we know, compiled to nodes.
+"""The JSON Schema of a record: written for a class, or tidied to the keywords that we know.
 
 Tidying closes every object to undeclared fields. From a class at hand (``strict=False``) unknown keywords are dropped:
 they are remarks, and the class is the judge. From a stranger (``strict=True``) they are refused: half a schema would
@@ -10,12 +10,8 @@ from __future__ import annotations
 import math
 import types
 import typing
-from base64 import b64encode
 from collections.abc import Callable
-from datetime import date, datetime, time, timedelta, timezone
-from decimal import Decimal
 from typing import Annotated, Any
-from uuid import UUID
 
 import msgspec
 
@@ -23,32 +19,15 @@ from paddock.errors import InvalidSpace
 from paddock.spaces.json_form import Repeated, write_form
 from paddock.spaces.json_schema import DEFINITIONS, Schema, describe
 from paddock.spaces.records.fields import is_pydantic
-from paddock.spaces.records.nodes import (
-    Anything,
-    Array,
-    Boolean,
-    Constants,
-    Draw,
-    Member,
-    Node,
-    Number,
-    Object,
-    Reference,
-    Text,
-    Union,
-    brief,
-    safe_pattern,
-)
+from paddock.spaces.records.nodes import SPACE, brief
 from paddock.spaces.space import Space
 
-SPACE = "x-paddock-space"
 TYPES = ("object", "array", "string", "integer", "number", "boolean", "null")
 
 REMARKS = frozenset(
     {"title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly", "$comment", "$schema"}
 )
 _HEADS = ("$ref", "anyOf", "oneOf", "allOf")
-_SECONDS = 2 * 10**9
 _UNKNOWN = "x-paddock-unknown"
 
 
@@ -126,67 +105,47 @@ class _Tidier:
             raise InvalidSpace(f"{path}: expected propertyName and mapping, got {brief(data)}")
         return {**data, "mapping": {tag: self._reference(ref, f"{path}.mapping") for tag, ref in mapping.items()}}
 
-    def _type(self, data: Any, path: str) -> str:
-        if data not in TYPES:
-            raise InvalidSpace(f"{path}: expected one of {', '.join(TYPES)}, got {brief(data)}")
-        return str(data)
 
-    def _count(self, data: Any, path: str) -> int:
-        if type(data) is not int or not 0 <= data < 1 << 53:
-            raise InvalidSpace(f"{path}: expected an integer of zero or more, got {brief(data)}")
+Rule = Callable[[_Tidier, Any, str], Any]
+
+
+def _leaf(expected: str, fits: Callable[[Any], bool]) -> Rule:
+    """The rule of a keyword whose value stays as it is."""
+
+    def rule(tidier: _Tidier, data: Any, path: str) -> Any:
+        if not fits(data):
+            raise InvalidSpace(f"{path}: expected {expected}, got {brief(data)}")
         return data
 
-    def _number(self, data: Any, path: str) -> int | float:
-        fits = (type(data) is int and data.bit_length() < 1024) or (type(data) is float and math.isfinite(data))
-        if not fits or (path.endswith(".multipleOf") and data <= 0):
-            raise InvalidSpace(f"{path}: expected a number, got {brief(data)}")
-        return data  # type: ignore[no-any-return]
-
-    def _text(self, data: Any, path: str) -> str:
-        if not isinstance(data, str):
-            raise InvalidSpace(f"{path}: expected a string, got {brief(data)}")
-        return data
-
-    def _flag(self, data: Any, path: str) -> bool:
-        if not isinstance(data, bool):
-            raise InvalidSpace(f"{path}: expected true or false, got {brief(data)}")
-        return data
-
-    def _names(self, data: Any, path: str) -> list[str]:
-        if not isinstance(data, list) or not all(isinstance(name, str) for name in data):
-            raise InvalidSpace(f"{path}: expected a list of strings, got {brief(data)}")
-        return data
-
-    def _constants(self, data: Any, path: str) -> list[Any]:
-        if not isinstance(data, list) or not is_json(data):
-            raise InvalidSpace(f"{path}: expected a list of JSON values, got {brief(data)}")
-        return data
-
-    def _constant(self, data: Any, path: str) -> Any:
-        return self._constants([data], path)[0]
+    return rule
 
 
-_RULES: dict[str, Callable[[_Tidier, Any, str], Any]] = {
-    "type": _Tidier._type,
+def _is_number(data: Any) -> bool:
+    return (type(data) is int and data.bit_length() < 1024) or (type(data) is float and math.isfinite(data))
+
+
+def _are_names(data: Any) -> bool:
+    return isinstance(data, list) and all(isinstance(name, str) for name in data)
+
+
+_COUNT = _leaf("an integer of zero or more", lambda data: type(data) is int and 0 <= data < 1 << 53)
+_NUMBER = _leaf("a number", _is_number)
+_STRING = _leaf("a string", lambda data: isinstance(data, str))
+_RULES: dict[str, Rule] = {
+    "type": _leaf(f"one of {', '.join(TYPES)}", lambda data: data in TYPES),
     "properties": _Tidier._named,
-    "required": _Tidier._names,
-    "additionalProperties": _Tidier._one,
-    "propertyNames": _Tidier._one,
-    "items": _Tidier._one,
-    "prefixItems": _Tidier._many,
-    "anyOf": _Tidier._many,
-    "oneOf": _Tidier._many,
-    "allOf": _Tidier._many,
+    "required": _leaf("a list of strings", _are_names),
+    **dict.fromkeys(("additionalProperties", "propertyNames", "items"), _Tidier._one),
+    **dict.fromkeys(("prefixItems", "anyOf", "oneOf", "allOf"), _Tidier._many),
     "discriminator": _Tidier._discriminator,
     "$ref": _Tidier._reference,
-    "enum": _Tidier._constants,
-    "const": _Tidier._constant,
-    **dict.fromkeys(
-        ("minItems", "maxItems", "minLength", "maxLength", "minProperties", "maxProperties"), _Tidier._count
-    ),
-    **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"), _Tidier._number),
-    **dict.fromkeys(("pattern", "format", "contentEncoding", "contentMediaType"), _Tidier._text),
-    "uniqueItems": _Tidier._flag,
+    "enum": _leaf("a list of JSON values", lambda data: isinstance(data, list) and is_json(data)),
+    "const": _leaf("a JSON value", lambda data: is_json(data)),
+    **dict.fromkeys(("minItems", "maxItems", "minLength", "maxLength", "minProperties", "maxProperties"), _COUNT),
+    **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), _NUMBER),
+    "multipleOf": _leaf("a number", lambda data: _is_number(data) and data > 0),
+    **dict.fromkeys(("pattern", "format", "contentEncoding", "contentMediaType"), _STRING),
+    "uniqueItems": _leaf("true or false", lambda data: isinstance(data, bool)),
 }
 
 
@@ -199,159 +158,6 @@ def is_json(data: Any) -> bool:
     if isinstance(data, dict):
         return all(isinstance(key, str) for key in data) and all(map(is_json, data.values()))
     return data is None or isinstance(data, (str, int))
-
-
-def compile_schema(schema: Schema, *, judged: bool) -> Node:
-    """Compile a tidy schema. ``judged``: a class has the last word, so patterns and formats only guide samples."""
-    compiler = _Compiler(judged)
-    for name, item in schema.get("$defs", {}).items():
-        compiler.definitions[name] = compiler.node(item)
-    root = compiler.node(schema)
-    _check_ends(compiler.definitions)
-    return root
-
-
-def _check_ends(definitions: dict[str, Node]) -> None:
-    """Refuse definitions that consist of nothing but each other."""
-
-    def visit(node: Node, above: tuple[str, ...]) -> None:
-        if isinstance(node, Union):
-            for branch in node.branches:
-                visit(branch, above)
-        if isinstance(node, Reference) and node.name not in done:
-            if node.name in above:
-                raise InvalidSpace(f"schema.$defs: {node.name[:40]!r} is defined by nothing but itself")
-            visit(definitions[node.name], (*above, node.name))
-            done.add(node.name)
-
-    done: set[str] = set()
-    for name in definitions:
-        visit(Reference(name, definitions), ())
-
-
-class _Compiler:
-    def __init__(self, judged: bool) -> None:
-        self.definitions: dict[str, Node] = {}
-        self._judged = judged
-
-    def node(self, schema: Schema | bool, otherwise: str = "") -> Node:
-        """The node of one schema; ``otherwise`` is the type where none is given."""
-        if schema is True:
-            return Anything()
-        if schema is False:
-            return Union([])
-        if SPACE in schema:
-            return _member(schema[SPACE])
-        if "$ref" in schema:
-            return Reference(schema["$ref"].removeprefix(DEFINITIONS), self.definitions)
-        if "allOf" in schema and len(schema["allOf"]) != 1:
-            raise InvalidSpace(f"schema: allOf of {len(schema['allOf'])} schemas, expected one")
-        if "allOf" in schema:
-            return self.node(schema["allOf"][0])
-        if "anyOf" in schema or "oneOf" in schema:
-            return self._union(schema)
-        if "const" in schema or "enum" in schema:
-            return Constants(schema["enum"] if "enum" in schema else [schema["const"]])
-        rule = _NODE_RULES.get(schema.get("type", otherwise))
-        return Anything() if rule is None else rule(self, schema)
-
-    def _union(self, schema: Schema) -> Node:
-        branches = [self.node(item) for item in schema["anyOf" if "anyOf" in schema else "oneOf"]]
-        tagged = schema.get("discriminator")
-        if tagged is None:
-            return branches[0] if len(branches) == 1 else Union(branches)
-        by_tag = {tag: self.node({"$ref": reference}) for tag, reference in tagged["mapping"].items()}
-        return Union(branches, tagged["propertyName"], by_tag)
-
-    def _object(self, schema: Schema) -> Node:
-        others = schema.get("additionalProperties", True)
-        return Object(
-            {name: self.node(item) for name, item in schema.get("properties", {}).items()},
-            frozenset(schema.get("required", ())),
-            others=None if others is False else self.node(others),
-            names=self.node(schema["propertyNames"], "string") if "propertyNames" in schema else None,
-            least=schema.get("minProperties", 0),
-            most=schema.get("maxProperties"),
-        )
-
-    def _array(self, schema: Schema) -> Node:
-        rest = schema.get("items", True)
-        return Array(
-            [self.node(item) for item in schema.get("prefixItems", ())],
-            None if rest is False else self.node(rest),
-            least=schema.get("minItems", 0),
-            most=schema.get("maxItems"),
-            unique=schema.get("uniqueItems", False),
-            ordered=not self._judged,  # classes say "unique" of sets alone
-        )
-
-    def _text(self, schema: Schema) -> Node:
-        pattern = schema.get("pattern")
-        kind = schema.get("contentEncoding") or schema.get("format") or ""
-        check, make = _FORMATS.get(kind, (None, None))
-        return Text(
-            least=schema.get("minLength", 0),
-            most=schema.get("maxLength"),
-            pattern=None if pattern is None else safe_pattern(pattern),
-            check=check,
-            make=make,
-            judged=self._judged,
-            kind=kind,
-        )
-
-    def _number(self, schema: Schema) -> Node:
-        return Number(
-            integer=schema.get("type") == "integer",
-            least=schema.get("minimum"),
-            most=schema.get("maximum"),
-            above=schema.get("exclusiveMinimum"),
-            below=schema.get("exclusiveMaximum"),
-            step=schema.get("multipleOf"),
-        )
-
-
-_NODE_RULES: dict[str, Callable[[_Compiler, Schema], Node]] = {
-    "object": _Compiler._object,
-    "array": _Compiler._array,
-    "string": _Compiler._text,
-    "integer": _Compiler._number,
-    "number": _Compiler._number,
-    "boolean": lambda compiler, schema: Boolean(),
-    "null": lambda compiler, schema: Constants([None]),
-}
-
-
-def _member(form: Any) -> Node:
-    from paddock.spaces.json_form import read_form
-
-    return Member(read_form(form, f"$.schema.{SPACE}"))
-
-
-def _checker(kind: type) -> Callable[[str], Any]:
-    def check(text: str) -> None:
-        msgspec.convert(text, kind)  # its ValidationError is a ValueError
-
-    return check
-
-
-def _sample_date(draw: Draw) -> str:
-    return datetime.fromtimestamp(draw.below(_SECONDS), timezone.utc).strftime("%Y-%m-%d")
-
-
-def _sample_time(draw: Draw) -> str:
-    return f"{draw.below(24):02}:{draw.below(60):02}:{draw.below(60):02}{'Z' * draw.below(2)}"
-
-
-# How text of a format is checked and sampled. Other formats are remarks.
-_FORMATS: dict[str, tuple[Callable[[str], Any], Callable[[Draw], str]]] = {
-    "date-time": (_checker(datetime), lambda draw: f"{_sample_date(draw)}T{_sample_time(draw)}"),
-    "date": (_checker(date), _sample_date),
-    "time": (_checker(time), _sample_time),
-    "duration": (_checker(timedelta), lambda draw: f"PT{draw.below(10**5)}S"),
-    "uuid": (_checker(UUID), lambda draw: str(UUID(bytes=draw.random.bytes(16), version=4))),
-    "decimal": (_checker(Decimal), lambda draw: f"{draw.below(10**5)}.{draw.below(100):02}"),
-    "base64": (_checker(bytes), lambda draw: b64encode(draw.random.bytes(draw.below(13))).decode()),
-}
 
 
 def space_schema(space: Space[Any]) -> Schema:
