@@ -219,7 +219,7 @@ def test_messages_without_values_have_no_body():
         _head(type="rows"),
     ):
         with pytest.raises(BadFrame, match="of which the values take 0"):
-            decode(_head(**fields), bytearray(8))
+            decode(head, bytearray(8))
 
 
 @pytest.mark.slow

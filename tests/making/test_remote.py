@@ -210,7 +210,7 @@ def test_a_token_is_shown_nowhere():
     assert "s3cret" not in said
     rows = dict(decided.lines())
     assert rows["target"] == "https://host.example/CartPole-v1 (url)"
-    assert rows["wire"].startswith("paddock.v1, or OpenEnv's")
+    assert rows["wire"].startswith("paddock.v2, paddock.v1 or OpenEnv's")
     assert rows["connection"] == "TLS, with a token"
     assert rows["lanes"].startswith("4, all in one worker")
 
@@ -218,14 +218,14 @@ def test_a_token_is_shown_nowhere():
 @pytest.mark.process
 def test_repr_says_where_and_by_which_wire(url, server):
     with paddock.make(url) as env:
-        assert repr(env) == f"RemoteEnv({server.url}/CartPole-v1, wire paddock.v1)"
+        assert repr(env) == f"RemoteEnv({server.url}/CartPole-v1, wire paddock.v2)"
 
 
 @pytest.mark.process
 def test_an_async_environment(url, server):
     async def play():
         async with await paddock.make_async(url, render_mode="rgb_array") as env:
-            assert repr(env) == f"AsyncHostedEnv({server.url}/CartPole-v1, wire paddock.v1)"
+            assert repr(env) == f"AsyncHostedEnv({server.url}/CartPole-v1, wire paddock.v2)"
             seen = [await env.reset(seed=7)]
             for action in (0, 1, 1):
                 seen.append(await env.step(action))

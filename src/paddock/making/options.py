@@ -111,7 +111,7 @@ class RemoteOptions:
     ``connect_s``: how long to wait for a session at first, including a place in the server's queue; ``on_wait`` is
     called with how many are ahead in it, when that is first known and as it changes; what it raises ends the wait.
     ``resume_s``: how long to try to resume a session whose connection broke.
-    ``wire``: "paddock.v2", "paddock.v1" or "openenv" to speak nothing else; "auto" speaks the first that the server can.
+    ``wire``: "paddock.v2", "paddock.v1" or "openenv" to speak nothing else; "auto": the first that the server speaks.
     """
 
     token: str | None = field(default=None, repr=False)
@@ -133,9 +133,8 @@ class RemoteOptions:
             if not optional and not (isinstance(value, (int, float)) and 0 < value < float("inf")):
                 raise PlanError(f"RemoteOptions({name}={value!r}): expected a positive number of seconds.")
         if self.wire not in get_args(Wire):
-            raise PlanError(
-                f"RemoteOptions(wire={self.wire!r}): expected 'auto', 'paddock.v2', 'paddock.v1' or 'openenv'."
-            )
+            wires = ", ".join(map(repr, get_args(Wire)))
+            raise PlanError(f"RemoteOptions(wire={self.wire!r}): expected one of {wires}.")
         if self.on_wait is not None and not callable(self.on_wait):
             raise PlanError(f"RemoteOptions(on_wait={self.on_wait!r}): expected a function of how many are ahead.")
         if self.ca is not None and self.context is not None:

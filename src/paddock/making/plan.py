@@ -38,7 +38,7 @@ _WRAPPED = (
     "wrappers for lanes that step together"
 )
 _WIRES = {
-    "auto": "paddock.v2, paddock.v1 or OpenEnv's JSON, the first that the server speaks (the environment's repr says which)",
+    "auto": "paddock.v2, paddock.v1 or OpenEnv's JSON, the first that the server speaks (see the environment's repr)",
     "paddock.v2": "paddock.v2 only",
     "paddock.v1": "paddock.v1 only",
     "openenv": "OpenEnv's JSON only",
