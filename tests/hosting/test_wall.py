@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from paddock.errors import EnvFailed, EnvironmentViolation, InvalidAction, WorkerLost
 from paddock.hosting.codec import decode_frame, encode
-from paddock.hosting.judge import Judge, WallRules, walled_error
+from paddock.hosting.failures import walled_error
+from paddock.hosting.judge import Judge, WallRules
 from paddock.hosting.messages import JSON_BYTES, Done, Failed, Outcome
 from paddock.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Sequence, Struct, Text, Tuple
 from tests.hosting.exactness import assert_same

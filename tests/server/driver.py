@@ -48,7 +48,7 @@ class Driver:
                 assert kind is remote_session.Disconnect
                 self.leave(command.attempt)
         for number in [*self.requests]:
-            if number in client._replies:
+            if number in client.replies:
                 self.answered(number, client.reply(number))
         if client.over is not None and self.error is None:
             world.say(self.name, "gives up:", repr(client.over))

@@ -61,6 +61,8 @@ _VALUE_FIELDS: dict[type, dict[str, type | tuple[type, ...]]] = {
     Failed: {"code": str, "message": str, "error_type": str, "trace": str},
     Attach: {"observations": (dict, type(None)), "actions": (dict, type(None))},
 }
+# Those whose one value may be None, which is not written.
+_VALUE_OF: dict[type, str] = {Done: "value", Rows: "notes", StepRows: "actions"}
 
 
 # These have values in fields of narrower types (a long text is a marker), so they are read as these twins.
@@ -124,11 +126,11 @@ def encode(
     named in the user's terms (``info['viewer']`` rather than ``value[0][4]['viewer']``). ``pickler`` is for requests to
     a far end that trusts this one.
     """
-    kind = type(message)
+    kind: Any = type(message)
     rows: Any = message.rows if kind is StepRows or kind is Rows else None  # type: ignore[union-attr]
     pieces: list[Piece] = [] if rows is None else [rows]
     body_bytes = 0 if rows is None else len(rows)
-    if _has_values(message):
+    if kind in _VALUE_FIELDS and (kind not in _VALUE_OF or getattr(message, _VALUE_OF[kind]) is not None):
         writer = Writer(limits, pickler)
         try:
             message = _write_values(message, writer)
@@ -137,8 +139,7 @@ def encode(
         pieces += writer.pieces
         body_bytes += writer.size
     elif rows is not None:  # hot: nearly every step
-        plain: bool = message.plain  # type: ignore[union-attr]
-        message = Rows(None, plain, body_bytes) if kind is Rows else StepRows([], None, plain, body_bytes)
+        message = kind(plain=message.plain, rows=body_bytes)  # type: ignore[union-attr]
     if body_bytes > limits.body_bytes:
         raise NotTransferable(f"This {kind.__name__} has {body_bytes} bytes, at most {limits.body_bytes} are read.")
     try:
@@ -189,11 +190,17 @@ def decode(
     except _UNREADABLE as error:
         raise BadFrame(f"the head is not a message: {str(error)[:200]}") from None
     kind = type(message)
-    if (kind is Rows or kind is StepRows) and message.rows is not None:
-        message, body = _read_rows(message, body)
+    valued = kind not in _VALUE_OF or getattr(message, _VALUE_OF[kind]) is not None
+    if (kind is Rows or kind is StepRows) and (size := message.rows) is not None:
+        if type(size) is not int or not 0 <= size <= len(body) or size & 7:
+            raise BadFrame(f"{size!r:.40} of the {len(body)} bytes of a body can't be rows")
+        if size == len(body) and not valued:  # hot: nearly every step
+            return kind(plain=message.plain, rows=body)  # type: ignore[no-any-return]
+        message = msgspec.structs.replace(message, rows=memoryview(body)[:size])
+        body = body[size:]
     if kind is not Done and kind is not Rows:
         _check_env(message)
-    if not body and not _has_values(message):
+    if not body and not valued:
         return message  # type: ignore[no-any-return]
     reader = Reader(body, limits, unpickler)
     fields = _VALUE_FIELDS.get(_CLASS_OF_TWIN.get(kind, kind))
@@ -217,17 +224,6 @@ def decode_frame(
     return number, decode(data[PREFIX_BYTES:body_at], bytearray(data[body_at:]), limits=limits, unpickler=unpickler)
 
 
-def _has_values(message: Any) -> bool:
-    kind = type(message)
-    if kind is Done:
-        return message.value is not None
-    if kind is Rows:
-        return message.notes is not None
-    if kind is StepRows:
-        return message.actions is not None
-    return kind in _VALUE_FIELDS or kind in _CLASS_OF_TWIN
-
-
 def is_step_rows(frame: bytes) -> bool:
     """Whether this is a sound frame of StepRows with nothing but rows. Hot: a server passes these on unread."""
     if len(frame) < PREFIX_BYTES:
@@ -237,17 +233,6 @@ def is_step_rows(frame: bytes) -> bool:
         return False
     head = frame[PREFIX_BYTES : PREFIX_BYTES + head_bytes]
     return any(head == _ENCODER.encode(StepRows([], None, plain, size)) for plain in (False, True))
-
-
-def _read_rows(message: Any, body: bytearray) -> tuple[Rows | StepRows, bytearray]:
-    """The message with its rows, and what of the body is left for values."""
-    size = message.rows
-    if type(size) is not int or not 0 <= size <= len(body) or size & 7:
-        raise BadFrame(f"{size!r:.40} of the {len(body)} bytes of a body can't be rows")
-    rows = body if size == len(body) else memoryview(body)[:size]
-    if type(message) is Rows:
-        return Rows(message.notes, message.plain, rows), body[size:]
-    return StepRows(message.envs, message.actions, message.plain, rows), body[size:]
 
 
 def _check_env(message: Any) -> None:

@@ -15,9 +15,12 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from paddock import errors
-from paddock.errors import EnvFailed, PaddockError, table
+import msgspec
+
+from paddock import errors as e
+from paddock.errors import EnvFailed, PaddockError, WorkerLost, table
 from paddock.hosting.messages import Failed
+from paddock.sandbox.plain_text import shorten, strip_escapes
 
 MESSAGE_LIMIT = 4_000
 TRACE_LIMIT = 16_000
@@ -148,19 +151,19 @@ def _env_failed_and(known: type[Exception]) -> type[EnvFailed]:
 _CALLERS = {
     one.code
     for one in (
-        errors.InvalidAction,
-        errors.ResetNeeded,
-        errors.InvalidSeed,
-        errors.InvalidSnapshot,
-        errors.SnapshotUnsupported,
-        errors.ClosedEnvironmentError,
-        errors.NotTransferable,
-        errors.BadFrame,
-        errors.UnsupportedMode,
-        errors.InvalidTask,
+        e.InvalidAction,
+        e.ResetNeeded,
+        e.InvalidSeed,
+        e.InvalidSnapshot,
+        e.SnapshotUnsupported,
+        e.ClosedEnvironmentError,
+        e.NotTransferable,
+        e.BadFrame,
+        e.UnsupportedMode,
+        e.InvalidTask,
         # Not the caller's mistakes, but raised in the knowledge that their texts are passed on.
-        errors.EpisodeFailed,
-        errors.GradingFailed,
+        e.EpisodeFailed,
+        e.GradingFailed,
     )
 }
 _LONGEST = 1_000
@@ -226,3 +229,120 @@ def read_reason(reason: str) -> tuple[str, str]:
     if match is None or match[1] not in _CODES:
         return "", reason
     return match[1], match[2] or ""
+
+
+# Failures that a worker behind a wall reports: plain, cut, and never with a code that only this side may use.
+
+
+# What may go wrong with making, asking and the environment itself. This side knows what became of the worker, of the
+# connection and of calls: a worker that claims to be lost, or busy, only has an error of its own.
+_THEIRS = (
+    *(
+        e.UnregisteredEnv,
+        e.DeprecatedEnv,
+        e.RegistrationError,
+        e.InvalidSpec,
+        e.PlanError,
+        e.InvalidManifest,
+    ),
+    *(
+        e.DependencyNotInstalled,
+        e.UnsupportedMode,
+        e.InvalidMetadata,
+        e.VideoNotWritten,
+        e.InvalidKeys,
+    ),
+    *(
+        e.ResetNeeded,
+        e.InvalidAction,
+        e.InvalidState,
+        e.InvalidKernel,
+        e.InvalidSnapshot,
+        e.SnapshotUnsupported,
+    ),
+    *(
+        e.InvalidSeed,
+        e.InvalidSpace,
+        e.InvalidLanes,
+        e.MissingArgument,
+        e.CustomSpaceError,
+        e.CheckFailed,
+    ),
+    *(
+        e.DeprecatedWrapper,
+        e.NoCanonicalForm,
+        e.NoArrayForm,
+        e.NotTransferable,
+        e.BadFrame,
+        e.NotPermitted,
+    ),
+    *(
+        e.ClosedEnvironmentError,
+        e.EnvFailed,
+        e.InvalidTool,
+        e.InvalidTask,
+        e.ToolFailed,
+        e.EpisodeFailed,
+    ),
+)
+_WORKER_CODES = frozenset(code for cls, code, _, _ in table() if issubclass(cls, _THEIRS))
+# What a server may report beside that, about its workers and sessions.
+_SERVERS = (
+    *(
+        e.WorkerLost,
+        e.DeadlineExceeded,
+        e.EnvironmentViolation,
+        e.SessionGone,
+        e.Superseded,
+        e.IdempotencyConflict,
+    ),
+    *(
+        e.OutOfOrder,
+        e.CapacityReached,
+        e.RateLimited,
+        e.Draining,
+        e.StorageFull,
+        e.Unauthenticated,
+        e.Forbidden,
+    ),
+)
+_SERVER_CODES = _WORKER_CODES | {code for cls, code, _, _ in table() if issubclass(cls, _SERVERS)}
+# NumPy's is a subclass with a name of its own.
+_OUT_OF_MEMORY = ("MemoryError", "_ArrayMemoryError")
+# As Python shows the file of an OSError: at the end, in quotes. One with an escape in it is left alone.
+_FILE = re.compile(r"""(?P<quote>['"])(?P<path>/[^'"\\\n]{1,1000})(?P=quote)\s*\Z""")
+_WHY = {
+    "FileNotFoundError": "It exists here, but not behind the wall",
+    "PermissionError": "The wall may hide it",
+}
+
+
+def walled_error(reply: Failed, *, lane: int | None = None, server: bool = False) -> PaddockError:
+    """The error to raise for an untrusted failure. A worker that reports that memory is used up counts as lost.
+
+    ``server``: the reply comes from a server, which speaks for its worker.
+    """
+    message = shorten(reply.message, MESSAGE_LIMIT)
+    if reply.error_type in _OUT_OF_MEMORY:
+        place = "" if lane is None else f"lane {lane}: "
+        return WorkerLost(f"{place}ran out of memory: {message or 'MemoryError'}", lane=lane, cause="memory")
+    cleaned = msgspec.structs.replace(
+        reply,
+        code=reply.code if reply.code in (_SERVER_CODES if server else _WORKER_CODES) else EnvFailed.code,
+        message=message if server else message + _advice(reply.error_type, message),
+        error_type=shorten(reply.error_type, 100),
+        trace=strip_escapes(reply.trace[-TRACE_LIMIT:]),
+    )
+    return to_error(cleaned, lane=lane)
+
+
+def _advice(error_type: str, message: str) -> str:
+    """How to permit the file that it misses, if it exists. The worker chose the text, so the file is not opened."""
+    found = _FILE.search(message) if error_type in _WHY else None
+    if found is None or not os.path.lexists(found["path"]):
+        return ""
+    grant = f"read = [{json.dumps(found['path'], ensure_ascii=False)}]"
+    return (
+        f" {_WHY[error_type]}: if it may be read, ask for it with {grant} under [permissions] in paddock.toml, "
+        f"or Policy(read=…)."
+    )

@@ -147,7 +147,10 @@ class FrameReader:
             self._start = end
             if self._start == self._end:
                 self._start = self._end = 0
-            return number, self._decode(head, body)
+            try:
+                return number, decode(head, body, limits=self._limits, unpickler=self._unpickler)
+            except BadFrame as error:
+                return number, error
         if end - self._start > _READ_BYTES:
             self._begin_large(number, bytearray(head_bytes), bytearray(body_bytes), at)
             return self._read_large()
@@ -175,13 +178,10 @@ class FrameReader:
                 raise EOFError
             got += count
         self._large = None
-        return number, self._decode(head, body)
-
-    def _decode(self, head: bytearray, body: bytearray) -> Message | BadFrame:
         try:
-            return decode(head, body, limits=self._limits, unpickler=self._unpickler)
+            return number, decode(head, body, limits=self._limits, unpickler=self._unpickler)
         except BadFrame as error:
-            return error
+            return number, error
 
 
 class FrameCutter:

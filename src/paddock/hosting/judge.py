@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
-import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -21,14 +19,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 import numpy as np
 
-from paddock import errors as e
 from paddock.core.env import Info
 from paddock.core.spec import EnvSpec
 from paddock.core.spec_json import MAX_JSON_BYTES, decode_spec
 from paddock.core.vector_env import lane_infos_from_wire
-from paddock.errors import BadFrame, EnvFailed, EnvironmentViolation, PaddockError, WorkerLost
+from paddock.errors import BadFrame, EnvironmentViolation, PaddockError, WorkerLost
 from paddock.hosting import messages as m
-from paddock.hosting.failures import MESSAGE_LIMIT, TRACE_LIMIT, to_error
+from paddock.hosting.failures import to_error, walled_error
 from paddock.hosting.layout import Block, StepLayout
 from paddock.hosting.messages import JSON_BYTES, Description, Failed, Limits, Outcome
 from paddock.hosting.untrusted import (
@@ -131,7 +128,13 @@ class Judge:
         if type(reply) is Failed:
             raise self.failure(reply)
         if type(reply) is m.Rows:
-            return self.step(self._open_rows(request, reply))
+            try:
+                if type(request) is not m.StepRows or self.layout is None or reply.rows is None:
+                    raise BadFrame("rows came that were not asked for")
+                (info,) = ({},) if reply.notes is None else read_notes(reply.notes, [0], loose=False).get(0, ({},))
+                return self.step([[*self.layout.take_result(reply.rows, plain=reply.plain), info]])
+            except BadFrame as error:
+                raise violation("step()", str(error)) from None
         kind, value = type(request), reply.value  # type: ignore[union-attr]
         if kind is m.Step or kind is m.StepRows:
             return self.step(value)
@@ -185,16 +188,6 @@ class Judge:
             if rows is not None:
                 return m.StepRows([], None, type(action) is int, rows)
         return m.Step([0], [action])
-
-    def _open_rows(self, request: m.Request, reply: m.Rows) -> list[Any]:
-        """The results in a reply of rows, as a reply without them would have them."""
-        try:
-            if type(request) is not m.StepRows or self.layout is None or reply.rows is None:
-                raise BadFrame("rows came that were not asked for")
-            (info,) = ({},) if reply.notes is None else read_notes(reply.notes, [0], loose=False).get(0, ({},))
-            return [[*self.layout.take_result(reply.rows, plain=reply.plain), info]]
-        except BadFrame as error:
-            raise violation("step()", str(error)) from None
 
     def _call(self, request: m.Call, value: Any) -> Any:
         if request.how == "has":
@@ -762,64 +755,3 @@ def _spec_text(text: str, rules: WallRules) -> str:
         raise
     except Exception as error:  # not JSON, or nested past Python's limit
         raise violation("spec", f"it is not JSON: {shorten(str(error), 200)}") from None
-
-
-# Failures that a worker behind a wall reports: plain, cut, and never with a code that only this side may use.
-
-
-# What may go wrong with making, asking and the environment itself. This side knows what became of the worker, of the
-# connection and of calls: a worker that claims to be lost, or busy, only has an error of its own.
-_THEIRS = (
-    *(e.UnregisteredEnv, e.DeprecatedEnv, e.RegistrationError, e.InvalidSpec, e.PlanError, e.InvalidManifest),
-    *(e.DependencyNotInstalled, e.UnsupportedMode, e.InvalidMetadata, e.VideoNotWritten, e.InvalidKeys),
-    *(e.ResetNeeded, e.InvalidAction, e.InvalidState, e.InvalidKernel, e.InvalidSnapshot, e.SnapshotUnsupported),
-    *(e.InvalidSeed, e.InvalidSpace, e.InvalidLanes, e.MissingArgument, e.CustomSpaceError, e.CheckFailed),
-    *(e.DeprecatedWrapper, e.NoCanonicalForm, e.NoArrayForm, e.NotTransferable, e.BadFrame, e.NotPermitted),
-    *(e.ClosedEnvironmentError, e.EnvFailed, e.InvalidTool, e.InvalidTask, e.ToolFailed, e.EpisodeFailed),
-)
-_CODES = frozenset(code for cls, code, _, _ in e.table() if issubclass(cls, _THEIRS))
-# What a server may report beside that, about its workers and sessions.
-_SERVERS = (
-    *(e.WorkerLost, e.DeadlineExceeded, e.EnvironmentViolation, e.SessionGone, e.Superseded, e.IdempotencyConflict),
-    *(e.OutOfOrder, e.CapacityReached, e.RateLimited, e.Draining, e.StorageFull, e.Unauthenticated, e.Forbidden),
-)
-_CODES_OF_SERVERS = _CODES | {code for cls, code, _, _ in e.table() if issubclass(cls, _SERVERS)}
-# NumPy's is a subclass with a name of its own.
-_OUT_OF_MEMORY = ("MemoryError", "_ArrayMemoryError")
-# As Python shows the file of an OSError: at the end, in quotes. One with an escape in it is left alone.
-_FILE = re.compile(r"""(?P<quote>['"])(?P<path>/[^'"\\\n]{1,1000})(?P=quote)\s*\Z""")
-_WHY = {
-    "FileNotFoundError": "It exists here, but not behind the wall",
-    "PermissionError": "The wall may hide it",
-}
-
-
-def walled_error(reply: Failed, *, lane: int | None = None, server: bool = False) -> PaddockError:
-    """The error to raise for an untrusted failure. A worker that reports that memory is used up counts as lost.
-
-    ``server``: the reply comes from a server, which speaks for its worker.
-    """
-    message = shorten(reply.message, MESSAGE_LIMIT)
-    if reply.error_type in _OUT_OF_MEMORY:
-        place = "" if lane is None else f"lane {lane}: "
-        return WorkerLost(f"{place}ran out of memory: {message or 'MemoryError'}", lane=lane, cause="memory")
-    cleaned = msgspec.structs.replace(
-        reply,
-        code=reply.code if reply.code in (_CODES_OF_SERVERS if server else _CODES) else EnvFailed.code,
-        message=message if server else message + _advice(reply.error_type, message),
-        error_type=shorten(reply.error_type, 100),
-        trace=strip_escapes(reply.trace[-TRACE_LIMIT:]),
-    )
-    return to_error(cleaned, lane=lane)
-
-
-def _advice(error_type: str, message: str) -> str:
-    """How to permit the file that it misses, if it exists. The worker chose the text, so the file is not opened."""
-    found = _FILE.search(message) if error_type in _WHY else None
-    if found is None or not os.path.lexists(found["path"]):
-        return ""
-    grant = f"read = [{json.dumps(found['path'], ensure_ascii=False)}]"
-    return (
-        f" {_WHY[error_type]}: if it may be read, ask for it with {grant} under [permissions] in paddock.toml, "
-        f"or Policy(read=…)."
-    )

@@ -61,6 +61,7 @@ class ProcessChannel:
         self._last_number = 0  # has 32 bits on the wire: it only has to differ from those that are still unanswered
         self._unanswered: deque[int] = deque()
         self._abandoned_through = 0  # replies up to this number are thrown away: their caller stopped waiting
+        self._makes: set[int] = set()  # requests that may take the time of a start
         self._lost: WorkerLost | None = None
         self._closed = False
         self._owner = os.getpid()
@@ -90,6 +91,8 @@ class ProcessChannel:
             self.heard_s = time.monotonic()
         self._last_number = number
         self._unanswered.append(number)
+        if type(request) is Make:
+            self._makes.add(number)
         try:
             if fd is not None:  # comes with the first byte; what the system call leaves over follows
                 sent = socket.send_fds(self._near, [pieces[0]], [fd])
@@ -105,9 +108,7 @@ class ProcessChannel:
             raise
 
     def _wait_for(self, fd: int, event: int, timeout: float | None) -> bool:
-        if event != select.POLLIN:
-            return wait_for(fd, event, timeout)
-        return bool(self._readable.poll(milliseconds(timeout)))
+        return wait_for(fd, event, timeout)
 
     def _kill_unresponsive(self) -> WorkerLost:
         return self.kill(f"was ended: it has not taken a request within {self._patience_s} s", cause="timeout")
@@ -122,19 +123,18 @@ class ProcessChannel:
         return block
 
     def recv(self, timeout: float | None = None) -> StepReply:
-        if not self.pending:
+        if not self._unanswered:
             raise NoAsyncCallError("recv() has no request to wait for. Call send(request) first.", "recv")
         ends = None if timeout is None else time.monotonic() + timeout
-        waits = self._reader.is_empty and self._lost is None  # hot: the reply is hardly ever here already
+        if ends is None and self._reader.is_empty and self._lost is None:
+            self._readable.poll()  # the common wait: nothing of the reply is here
         while True:
-            left = None if ends is None else ends - time.monotonic()
-            came = not waits or self._wait_for(self._near.fileno(), select.POLLIN, left)
             if (reply := self.poll()) is not None:
                 return reply
-            if not came:
+            left = None if ends is None else ends - time.monotonic()
+            if not self._wait_for(self._near.fileno(), select.POLLIN, left):
                 self.abandon()
                 raise DeadlineExceeded(f"No answer within {timeout} s.")
-            waits = True
 
     def poll(self) -> StepReply | None:
         """The next reply that was not abandoned, or None; never waits. WorkerLost if the far end is gone."""
@@ -150,7 +150,9 @@ class ProcessChannel:
                 self.heard_s = time.monotonic()
                 if self.child is not None:
                     self.child.answered = True
-                if self._unanswered.popleft() > self._abandoned_through:
+                answered = self._unanswered.popleft()
+                self._makes.discard(answered)
+                if answered > self._abandoned_through:
                     return reply
         except BadFrame as error:
             raise self.kill(f"broke the protocol: {error}", cause="protocol") from None
@@ -243,30 +245,25 @@ class WalledChannel(ProcessChannel):
         self.rules = rules = rules or WallRules()
         super().__init__(near, child, patience_s=rules.call_s, limits=rules.frames)
         self._drip_s = max(0.0, rules.call_s - _REST_S)
-        self._makes: set[int] = set()  # numbers of requests that have the time of a start
+        self._call_ms = milliseconds(rules.call_s)
         self._drained_s = 0.0
-        self._polled: tuple[int, int, int | None] | None = None
         self._hung_up = getattr(child, "output_fd", None) is None
+        for watched in (self.output_fd, None if child is None else child.fd):
+            if watched is not None:
+                self._readable.register(watched, select.POLLIN)
 
     @property
     def output_fd(self) -> int | None:
         return None if self._hung_up or self._lost is not None else self.child.output_fd  # type: ignore[union-attr]
 
-    def send(self, request: Request | Attach, *, fd: int | None = None) -> None:
-        super().send(request, fd=fd)
-        if type(request) is Make:
-            self._makes = {number for number in self._makes if number >= self._unanswered[0]} | {self._last_number}
-
     def recv(self, timeout: float | None = None) -> StepReply:
-        if not self.pending:
+        if not self._unanswered:
             raise NoAsyncCallError("recv() has no request to wait for. Call send(request) first.", "recv")
         began_s = since_s = time.monotonic()
         owed = self._unanswered[0]
         quiet = self._reader.is_empty and began_s >= self._drained_s + FLOOD_S
-        if timeout is None and self._lost is None and quiet:
-            # The common wait, in which nothing but the reply comes. The loop below handles everything else.
-            poller = self._poller_for(self._near.fileno(), select.POLLIN, self.output_fd)
-            poller.poll(milliseconds(self._limit_s(owed)))
+        if timeout is None and self._lost is None and quiet and owed not in self._makes:
+            self._readable.poll(self._call_ms)  # the common wait, in which nothing but the reply comes
         while True:
             reply = self.poll()
             if reply is not None:
@@ -313,7 +310,12 @@ class WalledChannel(ProcessChannel):
             output_fd = self.output_fd
             if output_fd is not None and rest_s > 0:
                 output_fd, left_s = None, rest_s if left_s is None else min(left_s, rest_s)
-            found = dict(self._poller_for(fd, event, output_fd).poll(milliseconds(left_s)))
+            poller = select.poll()
+            poller.register(fd, event)
+            for other in (output_fd, None if self.child is None else self.child.fd):
+                if other is not None:
+                    poller.register(other, select.POLLIN)
+            found = dict(poller.poll(milliseconds(left_s)))
             if fd in found:
                 return True
             if output_fd in found:
@@ -323,23 +325,13 @@ class WalledChannel(ProcessChannel):
             if ends_s is not None and time.monotonic() >= ends_s:
                 return False
 
-    def _poller_for(self, fd: int, event: int, output_fd: int | None) -> select.poll:
-        """A poll object for these and the process; reused, because most calls ask for the same."""
-        watched = fd, event, output_fd
-        if watched != self._polled:
-            self._poller = select.poll()
-            self._poller.register(fd, event)
-            for other in (output_fd, None if self.child is None else self.child.fd):
-                if other is not None:
-                    self._poller.register(other, select.POLLIN)
-            self._polled = watched
-        return self._poller
-
     def drain(self, events: int = select.POLLIN) -> None:
-        self._drained_s = time.monotonic()
-        self._hung_up = not events & select.POLLIN
+        self._drained_s, watched = time.monotonic(), self.output_fd
         with suppress(OSError, ValueError):
             self.child.drain()  # type: ignore[union-attr]
+        self._hung_up |= not events & select.POLLIN
+        if watched is not None and self.output_fd is None:
+            self._readable.unregister(watched)
 
     def worker_output(self) -> str:
         """What the worker has printed so far, within the limit that is kept."""

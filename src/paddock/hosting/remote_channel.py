@@ -173,14 +173,16 @@ class RemoteChannel(SessionChannel):
             session, limit_s = self._session, self._deadline_s if timeout is None else timeout
             ends_s = time.monotonic() + limit_s
             try:
-                while (reply := session.reply(number)) is None:
+                while number not in session.replies:
+                    if session.over is not None:
+                        session.check()
                     if time.monotonic() >= ends_s:
                         raise session.overdue(limit_s)
                     self._pump(ends_s)
+                return session.replies.pop(number)
             except BaseException:  # Ctrl-C too: its reply must not be taken for the next one
                 session.forget(number)
                 raise
-            return reply
 
     def kill(self, reason: str | None = None, *, cause: str | None = None) -> WorkerLost:
         """End the session at once, here and on the server; returns what later calls will raise."""

@@ -122,7 +122,7 @@ class RemoteSession:
         self._takes_over = saved is not None
         self.has_room = saved is None  # whether another request may be submitted before a reply comes
         self._waiting: dict[int, bytes] = {}  # the frames of requests without a reply, by count, oldest first
-        self._replies: dict[int, m.StepReply] = {}  # by number
+        self.replies: dict[int, m.StepReply] = {}  # that are here, by number
         self._unwanted: set[int] = set()  # the numbers of requests whose reply is thrown away
         self._attempt = self._failures = self._breaks = 0
         self._connected = False  # the upgrade of this attempt is through
@@ -216,18 +216,18 @@ class RemoteSession:
 
     def reply(self, number: int) -> m.StepReply | None:
         """The reply to a request, once, if it is here. Raises if there will never be one."""
-        reply = self._replies.pop(number, None)
+        reply = self.replies.pop(number, None)
         if reply is None and self.over is not None:
             raise self.over.with_traceback(None)
         return reply
 
     def is_settled(self, number: int) -> bool:
         """Whether ``reply`` would return a reply, or raise."""
-        return number in self._replies or self.over is not None
+        return number in self.replies or self.over is not None
 
     def forget(self, number: int) -> None:
         """Stop waiting for this reply: it is thrown away when it comes. The request is still sent again if need be."""
-        if self._replies.pop(number, None) is None:
+        if self.replies.pop(number, None) is None:
             self._unwanted.add(number)
 
     def check(self) -> None:
@@ -258,7 +258,7 @@ class RemoteSession:
             return self.end(e.BadFrame(f"The server sent {len(data)} bytes, which are not a frame."))
         if not self.greeted:
             return self._handshake(data, now)
-        count = number = codec.number_of(data)
+        count = number = codec.NUMBER.unpack_from(data, codec.NUMBER_AT)[0]
         if self._newest >= _FIRST_ROUND:
             count = codec.nearest_count(number, self._newest)
         if self._waiting.pop(count, None) is None:
@@ -270,7 +270,7 @@ class RemoteSession:
             self._unwanted.discard(number)
             return []
         try:
-            self._replies[number] = _decode(event)
+            self.replies[number] = _decode(event)
         except e.BadFrame as error:
             return self.end(e.BadFrame(f"The server at {self.endpoint.display_name} broke the protocol: {error}."))
         return []
@@ -392,14 +392,15 @@ class RemoteSession:
 
 def _decode(event: Binary) -> m.StepReply:
     data, rest = event.data, event.rest
+    _, head_bytes, body_bytes = codec.decode_prefix(data[: codec.PREFIX_BYTES])
+    at = codec.PREFIX_BYTES + head_bytes
     if rest is None:
-        message: m.Message = codec.decode_frame(data)[1]
-    else:
-        _, head_bytes, body_bytes = codec.decode_prefix(data[: codec.PREFIX_BYTES])
-        if len(data) != codec.PREFIX_BYTES + head_bytes or len(rest) != body_bytes:
-            raise e.BadFrame(f"a frame with a body of {body_bytes} bytes was announced, got {len(rest)}")
-        # Any writable buffer serves as a bytearray there.
-        message = codec.decode(data[codec.PREFIX_BYTES :], rest)  # type: ignore[arg-type]
+        head, body = data[codec.PREFIX_BYTES : at], bytearray(data[at:])
+    else:  # any writable buffer serves as a bytearray
+        head, body = data[codec.PREFIX_BYTES :], rest  # type: ignore[assignment]
+    if len(head) != head_bytes or len(body) != body_bytes:
+        raise e.BadFrame(f"a body of {body_bytes} bytes was announced, got {len(body)}")
+    message = codec.decode(head, body)
     if not isinstance(message, (m.Rows, m.Done, m.Failed)):
         raise e.BadFrame(f"a {type(message).__name__} is not a reply")
     return message

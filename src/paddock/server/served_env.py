@@ -24,8 +24,9 @@ from paddock.core.vector_env import AutoresetMode, OnFault
 from paddock.errors import BadFrame, DependencyNotInstalled, NotPermitted, PlanError, Unreachable, UnregisteredEnv
 from paddock.hosting import messages as m
 from paddock.hosting.codec import HANDSHAKE, PREFIX_BYTES, decode_frame, encode
+from paddock.hosting.failures import walled_error
 from paddock.hosting.frames import wait_for
-from paddock.hosting.judge import WallRules, check_description, check_spaces, walled_error
+from paddock.hosting.judge import WallRules, check_description, check_spaces
 from paddock.hosting.messages import PEER_LIMITS
 from paddock.hosting.openenv.tool_form import Tools
 from paddock.hosting.process_channel import WalledChannel

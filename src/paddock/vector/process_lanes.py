@@ -20,9 +20,9 @@ from paddock.core.env import Info
 from paddock.core.vector_env import AutoresetMode, OnFault
 from paddock.errors import BadFrame, DeadlineExceeded, EnvironmentViolation, PaddockError, WorkerLost
 from paddock.hosting import messages as m
-from paddock.hosting.failures import to_error, to_failed
+from paddock.hosting.failures import to_error, to_failed, walled_error
 from paddock.hosting.frames import milliseconds
-from paddock.hosting.judge import Breach, Judge, RowJudge, WallRules, read_notes, walled_error
+from paddock.hosting.judge import Breach, Judge, RowJudge, WallRules, read_notes
 from paddock.hosting.layout import Block, StepLayout
 from paddock.hosting.process_channel import FLOOD_S
 from paddock.spaces import Space
