@@ -333,7 +333,7 @@ def test_a_json_step_is_answered_with_the_bytes_of_a_step(action):
     for side in (plain, json_way):
         side.ask('{"type":"reset"}')
     expected = plain.translator.frame(step, carry(plain.host.handle(carry(m.Step([0], [action])))))
-    reply = carry(json_way.host.step_json(carry(m.StepJson(json.dumps(action).encode())).action))
+    reply = carry(json_way.host.handle(carry(m.StepJson(json.dumps(action).encode()))))
     if isinstance(reply, m.Outcome):
         reply = m.Done([list(Judge(json_way.observations).outcome(reply))])
     assert json_way.translator.frame(step, reply) == expected

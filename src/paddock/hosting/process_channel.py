@@ -213,7 +213,7 @@ class ProcessChannel:
         if os.getpid() != self._owner:
             self._closed = True
             self._near.close()
-        with suppress(WorkerLost, OSError):
+        with suppress(WorkerLost, ConnectionError):
             if not self._closed:
                 self.abandon()
                 self.send(Close())
