@@ -87,13 +87,13 @@ class ProcessChannel:
         number = self._last_number + 1
         # Encoded before it is counted: one that can't cross was never sent.
         pieces = encode(request, number & 0xFFFFFFFF, pickler=self._pickler)
-        if not self._unanswered:
-            self.heard_s = time.monotonic()
-        self._last_number = number
-        self._unanswered.append(number)
-        if type(request) is Make:
-            self._makes.add(number)
         try:
+            if not self._unanswered:
+                self.heard_s = time.monotonic()
+            self._last_number = number
+            self._unanswered.append(number)
+            if type(request) is Make:
+                self._makes.add(number)
             if fd is not None:  # comes with the first byte; what the system call leaves over follows
                 sent = socket.send_fds(self._near, [pieces[0]], [fd])
                 pieces[0] = memoryview(pieces[0])[sent:]
