@@ -7,7 +7,7 @@ from paddock.hosting import remote_session
 from paddock.hosting.codec import number_of
 from paddock.hosting.failures import close_number, close_reason
 from paddock.hosting.messages import Call
-from paddock.hosting.remote_address import SUBPROTOCOL, RemoteAddress
+from paddock.hosting.remote_address import SUBPROTOCOLS, RemoteAddress
 from paddock.hosting.websocket.events import Binary, Closed
 from tests.server.model import Violation, code_of
 
@@ -99,7 +99,7 @@ class Driver:
             self.world.push(self.world.latency(), self.world.server_notices, link)
 
     def connected(self, attempt):
-        self.carry(self.client.connected(attempt, SUBPROTOCOL))
+        self.carry(self.client.connected(attempt, SUBPROTOCOLS[0]))
 
     def received(self, attempt, data):
         number = number_of(data)
