@@ -115,7 +115,7 @@ class RemoteSession:
         self.patience = patience or Patience()
         self._heartbeat_s, self._on_wait = heartbeat_s, on_wait
         self._holder, self._jitter = holder or os.urandom(16).hex(), jitter
-        self.wire = wires[0]
+        self.wire, self._wires = wires[0], wires
         self._session, self._token = ("", "") if saved is None else (saved.session, saved.token)
         self._newest = 0 if saved is None else saved.last  # how many requests have a number
         self._has_reply_to = self._newest  # the highest count with a reply
@@ -194,7 +194,7 @@ class RemoteSession:
         if attempt != self._attempt or self.over is not None:
             return [Disconnect(attempt)]
         if subprotocol is None:
-            text = f"The server at {self.endpoint.display_name} speaks neither {' nor '.join(SUBPROTOCOLS)}."
+            text = f"The server at {self.endpoint.display_name} does not speak {' or '.join(self._wires)}."
             return self.end(OtherWire(text, status=101))
         self._silent_s, self._pinged, self._connected, self.wire = None, False, True, subprotocol
         self._waits_for = "The server let this client in, but did not begin a session within {} s"
