@@ -6,11 +6,11 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from copy import deepcopy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import Any, Literal
 
-from paddock.core.env import Info
 from paddock.errors import (
     BadFrame,
     ClosedEnvironmentError,
@@ -35,26 +35,19 @@ _MAKE_S = 60.0  # making may take longer than a step: imports, downloads
 
 
 @dataclass
-class Job:
-    """What a worker does next: step rows, reset rows, or send one request per row. A step resets first."""
+class Ask:
+    """What a worker is asked next: a request about these rows, none of them for "attach".
 
-    kind: Literal["reset", "step", "ask"]
-    rows: Sequence[int]
-    actions: list[Any] | None = None  # step: one per row; None if they are in the block already
-    resets: dict[int, tuple[int | None, Info | None]] = field(default_factory=dict)  # row: seed and options
-    requests: Sequence[m.Request] = ()
-
-
-@dataclass(frozen=True)
-class _Sent:
-    """A request and the rows that it is about; no request and no rows for "attach"."""
+    A step has no request until it is sent: its actions, one per row, go into shared memory then.
+    """
 
     kind: Kind
     rows: Sequence[int]
     request: m.Request | None = None
+    actions: list[Any] | None = None
 
 
-_ATTACH = _Sent("attach", ())
+_ATTACH = Ask("attach", ())
 _STEP_ALL = m.StepRows()
 
 
@@ -80,10 +73,9 @@ class LaneWorker:
         self._times_rows = wall is None
         self._layout: StepLayout | None = None
         self._awake_s = 0.0
-        self._step_of_all = _Sent("step", range(len(makes)), _STEP_ALL)
-        self._unsent: deque[_Sent] = deque()
+        self._step_of_all = Ask("step", range(len(makes)), _STEP_ALL)
+        self.asks: deque[Ask] = deque()  # what was not sent yet
         self.block: Block | None = None
-        self.jobs: deque[Job] = deque()
         self.broken: set[int] = set()  # rows whose environment must be made again before it is used
         self.lost = True
         self.start()
@@ -99,58 +91,33 @@ class LaneWorker:
         self.output_fd = self.channel.output_fd
         self.lost = False
         self.broken.clear()
-        self._unsent.clear()
         self._last = _ATTACH
-        for row in range(len(self.lanes)):
-            self._make(row)
-        if self._layout is not None:
-            self._unsent.append(_ATTACH)
+        makes = [self._make(row) for row in range(len(self.lanes))]
+        self.asks.extendleft(reversed(makes if self._layout is None else [*makes, _ATTACH]))
 
     def attach(self, layout: StepLayout, *, awake_s: float) -> None:
         """Share memory with the process, now and after each start."""
         self._layout, self._awake_s = layout, awake_s
-        self._unsent.append(_ATTACH)
+        self.asks.append(_ATTACH)
 
-    def _make(self, row: int) -> None:
-        self.broken.discard(row)
-        self._unsent.append(_Sent("make", [row], m.Make(row, self._makes[row], self._autoreset)))
+    def _make(self, row: int) -> Ask:
+        return Ask("make", [row], m.Make(row, self._makes[row], self._autoreset))
 
     @property
     def busy(self) -> bool:
-        """Whether replies are owed, abandoned ones included."""
-        return not self.lost and (self.channel.pending or bool(self._unsent))
+        """Whether replies are owed, abandoned ones included, or will be."""
+        return not self.lost and (self.channel.pending or bool(self.asks))
 
-    def run(self, job: Job) -> None:
-        """Queue a job's requests; ``send_next`` sends them."""
-        for row, (seed, options) in job.resets.items():
-            if row in self.broken:
-                self._make(row)
-            self._unsent.append(_Sent("reset", [row], m.Reset(row, seed, options)))
-        if job.kind == "step" and job.rows:
-            self._unsent.append(_Sent("step", job.rows, self._step(job)))
-        elif job.kind == "ask":
-            for row, request in zip(job.rows, job.requests, strict=True):
-                if row in self.broken and isinstance(request, m.Restore):
-                    self._make(row)
-                self._unsent.append(_Sent("ask", [row], request))
-
-    def _step(self, job: Job) -> m.StepRows:
-        assert self.block is not None
-        rows, actions, shared = job.rows, job.actions, self.block.actions
-        if actions is not None and shared is not None:
-            exact = all(put_exactly(shared, row, action) for row, action in zip(rows, actions, strict=True))
-            actions = None if exact else actions
-        return m.StepRows(list(rows), actions)
+    @property
+    def starts(self) -> bool:
+        """Whether its next request is about its start."""
+        return bool(self.asks) and self.asks[0].kind in ("make", "attach")
 
     def keep_copies(self) -> None:
         """Copy what waits to be sent: the caller may write into its arrays before its turn comes."""
-        for job in self.jobs:
-            job.actions, job.requests = copy_if_possible(job.actions), copy_if_possible(job.requests)
-            job.resets = {row: (seed, copy_if_possible(options)) for row, (seed, options) in job.resets.items()}
-        self._unsent = deque(
-            sent if sent.kind in ("make", "attach") else replace(sent, request=copy_if_possible(sent.request))
-            for sent in self._unsent
-        )
+        for ask in self.asks:
+            if ask.kind not in ("make", "attach"):
+                ask.request, ask.actions = copy_if_possible(ask.request), copy_if_possible(ask.actions)
 
     def send_next(self) -> Answer | None:
         """Send the next request, unless a reply is owed. WorkerLost if the process is gone.
@@ -158,17 +125,29 @@ class LaneWorker:
         One at a time: if both ends wrote more than a socket holds, each would wait for the other to read. A request
         that can't cross is answered here with NotTransferable and never reaches the process.
         """
-        while self._unsent and not self.channel.pending:
-            self._last = sent = self._unsent.popleft()
-            try:
-                if sent.request is None:
-                    assert self._layout is not None
-                    self.block = self.channel.share(self._layout, awake_s=self._awake_s)
-                else:
-                    self.channel.send(sent.request)
-            except (NotTransferable, BadFrame) as error:
-                return sent.kind, sent.rows, to_failed(error)
+        ask = self.asks.popleft()
+        if ask.rows and ask.rows[0] in self.broken and isinstance(ask.request, (m.Reset, m.Restore)):
+            self.asks.appendleft(ask)
+            ask = self._make(ask.rows[0])
+        self._last = ask
+        try:
+            if ask.kind == "attach":
+                assert self._layout is not None
+                self.block = self.channel.share(self._layout, awake_s=self._awake_s)
+            else:
+                self.channel.send(self._step(ask) if ask.request is None else ask.request)
+        except (NotTransferable, BadFrame) as error:
+            return ask.kind, ask.rows, to_failed(error)
+        if ask.kind == "make":
+            self.broken.discard(ask.rows[0])
         return None
+
+    def _step(self, ask: Ask) -> m.StepRows:
+        assert self.block is not None
+        assert ask.actions is not None
+        actions, shared = ask.actions, self.block.actions
+        exact = shared is not None and all(map(partial(put_exactly, shared), ask.rows, actions))
+        return m.StepRows(list(ask.rows), None if exact else actions)
 
     def fill_actions(self, batch: Any, num_envs: int) -> bool:
         """Put its part of a batch of actions into shared memory; False if that would change one."""
@@ -192,8 +171,7 @@ class LaneWorker:
 
     def abandon_pending(self) -> None:
         """Throw away the reply to what was asked when it comes, and drop what was not asked yet."""
-        self.jobs.clear()
-        self._unsent = deque(sent for sent in self._unsent if sent.kind in ("make", "attach"))
+        self.asks = deque(ask for ask in self.asks if ask.kind in ("make", "attach"))
         if self.channel.pending and self._last.kind == "make":
             self.broken.update(self._last.rows)  # its reply, which would say whether it succeeded, is thrown away
         self.channel.abandon()
@@ -230,8 +208,7 @@ class LaneWorker:
 
     def _errors(self, culprit: int | None, cause: PaddockError) -> dict[int, PaddockError]:
         self.lost, self.block = True, None
-        self.jobs.clear()
-        self._unsent.clear()
+        self.asks.clear()
         text = str(cause)
         errors: dict[int, PaddockError] = {}
         for row, lane in enumerate(self.lanes):

@@ -28,7 +28,7 @@ from paddock.hosting.process_channel import FLOOD_S
 from paddock.spaces import Space
 from paddock.spaces.rows import layout
 from paddock.vector.faults import Faults, is_collateral, is_fault
-from paddock.vector.lane_worker import Job, Kind, LaneWorker, OpenChannel, by_worker, split_lanes
+from paddock.vector.lane_worker import Ask, Kind, LaneWorker, OpenChannel, by_worker, split_lanes
 from paddock.vector.lanes import LaneObservations
 
 Array = np.ndarray[Any, Any]
@@ -171,7 +171,7 @@ class ProcessLanes:
                 )
                 self.workers.append(worker)
                 self._poll.watch(worker)
-                self._send_next(worker)
+                self._advance(worker)
         except BaseException:
             self.close(0.0)
             raise
@@ -202,7 +202,7 @@ class ProcessLanes:
             rows = StepLayout(layout(observation_space), layout(action_space), len(worker.lanes))
             self._row_judges[worker.lanes[0]] = RowJudge(rows, declared[worker.part], self._rules)
             worker.attach(rows, awake_s=awake_s)
-            self._send_next(worker)
+            self._advance(worker)
 
     # Asking
 
@@ -211,14 +211,15 @@ class ProcessLanes:
         self._read_all(0.0)  # a worker that died meanwhile is not a fault of this reset
         self._request_kind = None
         for worker, rows in by_worker(self._worker_of, lanes):
-            resets: dict[int, tuple[int | None, Info | None]] = {}
+            asks: list[Ask] = []
             for row in rows:
                 lane = worker.lanes[row]
                 self.results.infos.pop(lane, None)
                 lost = self._unreported.pop(lane, None) is not None
-                resets[row] = self.faults.choose_seed(lane, seeds[lane], lost=lost), options
+                seed = self.faults.choose_seed(lane, seeds[lane], lost=lost)
+                asks.append(Ask("reset", [row], m.Reset(row, seed, options)))
                 self.results.resetting[lane] = options
-            self._submit(worker, Job("reset", (), resets=resets))
+            self._submit(worker, asks)
 
     def begin_step_of_all(self, actions: Any) -> bool:
         """The fast way for the common case: no lane fails, is busy or is held back. False if it does not apply."""
@@ -251,7 +252,7 @@ class ProcessLanes:
         self._request_kind = None
         action_of = dict(zip(lanes, actions, strict=True))
         for worker, rows in by_worker(self._worker_of, lanes):
-            resets: dict[int, tuple[int | None, Info | None]] = {}
+            asks: list[Ask] = []
             steps: list[int] = []
             for row in rows:
                 lane = worker.lanes[row]
@@ -261,12 +262,12 @@ class ProcessLanes:
                 elif lane in self._unreported:
                     self._fault(lane, self._unreported.pop(lane))
                 elif lane in self.faults.restarting:
-                    resets[row] = self.faults.next_seed(lane), None
+                    asks.append(Ask("reset", [row], m.Reset(row, self.faults.next_seed(lane))))
                 else:
                     steps.append(row)
-            if resets or steps:
-                chosen = [action_of[worker.lanes[row]] for row in steps]
-                self._submit(worker, Job("step", steps, chosen, resets))
+            if steps:
+                asks.append(Ask("step", steps, actions=[action_of[worker.lanes[row]] for row in steps]))
+            self._submit(worker, asks)
 
     def begin_ask(self, requests: dict[int, m.Request]) -> None:
         """Send one request to each of these lanes; ``answers`` will have the values."""
@@ -275,8 +276,7 @@ class ProcessLanes:
         self.answers.clear()
         for worker, rows in by_worker(self._worker_of, list(requests)):
             wanted = [row for row in rows if not self._answer_without_env(worker.lanes[row])]
-            if wanted:
-                self._submit(worker, Job("ask", wanted, requests=[requests[worker.lanes[row]] for row in wanted]))
+            self._submit(worker, [Ask("ask", [row], requests[worker.lanes[row]]) for row in wanted])
 
     def _answer_without_env(self, lane: int) -> bool:
         """Answer for a lane that has no environment to ask: one that was lost, or has no episode to show."""
@@ -291,35 +291,32 @@ class ProcessLanes:
             return True
         return False
 
-    def _submit(self, worker: LaneWorker, job: Job) -> None:
+    def _submit(self, worker: LaneWorker, asks: Sequence[Ask]) -> None:
         try:
-            self.results.waiting.update(worker.lanes[row] for row in (*job.rows, *job.resets))
-            worker.jobs.append(job)
-            self._run_jobs(worker)
-            if worker.busy:
-                worker.keep_copies()
+            self.results.waiting.update(worker.lanes[row] for ask in asks for row in ask.rows)
+            worker.asks.extend(asks)
+            self._advance(worker)
+            worker.keep_copies()
         except BaseException as error:
             self.abandon_if_interrupted(error)
             raise
 
-    def _run_jobs(self, worker: LaneWorker) -> None:
-        limit = self._max_concurrency
-        while worker.jobs and not worker.busy and (limit is None or sum(one.busy for one in self.workers) < limit):
+    def _advance(self, worker: LaneWorker) -> None:
+        """Send the worker's next request, unless it owes a reply or enough others are busy; start it if it is gone."""
+        while worker.asks and (worker.lost or not worker.channel.pending):
+            under_way = sum(not one.lost and one.channel.pending for one in self.workers)
+            if self._max_concurrency is not None and under_way >= self._max_concurrency and not worker.starts:
+                return
             try:
                 if worker.lost:
                     worker.start()
                     self._poll.watch(worker)
-                worker.run(worker.jobs.popleft())
+                refused = worker.send_next()
             except WorkerLost as error:
                 self._report_lost(worker, error)
-            self._send_next(worker)
-
-    def _send_next(self, worker: LaneWorker) -> None:
-        try:
-            while not worker.lost and (refused := worker.send_next()) is not None:
+                return  # ``collect`` starts it again, once all that came from the old process was read
+            if refused is not None:
                 self._dispatch(worker, *refused)
-        except WorkerLost as error:
-            self._report_lost(worker, error)
 
     # Collecting
 
@@ -330,8 +327,8 @@ class ProcessLanes:
         try:
             while len(ready) < count:
                 for worker in self.workers:
-                    if worker.jobs:
-                        self._run_jobs(worker)
+                    if worker.asks:
+                        self._advance(worker)
                 if len(ready) < count and not self._wait(ends_s):
                     late = sorted(self.results.waiting)
                     self.abandon_pending()
@@ -365,9 +362,9 @@ class ProcessLanes:
         try:
             while (answer := worker.poll()) is not None:
                 self._dispatch(worker, *answer)
-                if worker.busy:
-                    self._send_next(worker)
-                if not worker.busy:  # it owes nothing, or is gone: no need to ask the system for more
+                if worker.asks and not worker.lost:
+                    self._advance(worker)
+                if worker.lost or not worker.channel.pending:  # no need to ask the system for more
                     return
         except WorkerLost as error:
             self._report_lost(worker, error)
@@ -375,7 +372,8 @@ class ProcessLanes:
             self._report(worker, worker.kill_because(breach.row, breach.error))
         except Exception as error:  # BadFrame, or a reply odder than anything expected here
             self._report_lost(worker, worker.channel.kill(f"broke the protocol: {error}", cause="protocol"))
-        self._send_next(worker)  # also after a reply that was abandoned
+        if not worker.lost:
+            self._advance(worker)  # also after a reply that was abandoned
 
     def _dispatch(self, worker: LaneWorker, kind: Kind, rows: Sequence[int], reply: m.StepReply) -> None:
         if kind == "step":
@@ -500,8 +498,8 @@ class ProcessLanes:
         info = self.faults.report(lane, error, beginning=lane in results.resetting)
         if lane in results.resetting and self.faults.tries_again(lane):
             results.infos[lane] = info
-            again = self.faults.next_seed(lane), results.resetting[lane]
-            worker.jobs.append(Job("reset", (), resets={row: again}))
+            again = m.Reset(row, self.faults.next_seed(lane), results.resetting[lane])
+            worker.asks.append(Ask("reset", [row], again))
             return
         results.untaken[lane] = error
         results.put_nothing(lane, truncated=True)
