@@ -131,7 +131,7 @@ def test_rows_of_another_size_are_refused(change):
         one.take_action(bytearray(one.actions.size + change), plain=False)
 
 
-def test_a_byte_that_is_not_a_bool_is_no_flag():
+def test_a_flag_that_is_neither_0_nor_1_stays_a_number():
     one = layout_of(Discrete(2))
     rows = bytearray(one.pack_result(1, 0.0, False, False))
     rows[8], rows[9] = 1, 7

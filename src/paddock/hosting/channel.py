@@ -22,20 +22,3 @@ class Channel(Protocol):
 
     def close(self) -> None:
         """Let the environments close, and free the far end; safe to call twice."""
-
-
-class PolledChannel(Channel, Protocol):
-    """A channel that can also be used beside others, by one thread that waits for all of them."""
-
-    @property
-    def pending(self) -> bool:
-        """Whether the far end still owes a reply, an abandoned one included."""
-
-    def fileno(self) -> int:
-        """Readable when ``poll`` may have a reply."""
-
-    def poll(self) -> StepReply | None:
-        """The next reply that was not abandoned, or None; never waits."""
-
-    def abandon(self) -> None:
-        """Throw away the replies to what was sent so far, when they come."""

@@ -118,7 +118,7 @@ class Host:
 
     def _step_row(self, request: m.StepRows) -> m.StepReply:
         """Hot: the usual step of one environment by itself."""
-        env, layout = self._envs.get(0) or self._get(0), self._layout
+        env, layout = self._get(0), self._layout
         if layout is None or request.rows is None:
             raise BadFrame("StepRows came without rows that environment 0 takes.")
         result = env.step(layout.take_action(request.rows, plain=request.plain))

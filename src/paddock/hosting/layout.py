@@ -52,9 +52,9 @@ class ValueRows:
     def _size(self, dtype: np.dtype[Any], shape: tuple[int, ...]) -> int:
         return (1 if self._count is None else self._count) * dtype.itemsize * math.prod(shape)
 
-    def arrays(self, buffer: Buffer, at: int, count: int | None = None) -> Any:
+    def arrays(self, buffer: Buffer, at: int) -> Any:
         """Views of the buffer, nested like the space, with a leading axis of all rows."""
-        count = count or self._count or 1
+        count = self._count or 1
 
         def place(dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
             nonlocal at
@@ -182,7 +182,7 @@ class Block:
     """
 
     def __init__(self, layout: StepLayout, fd: int | None = None) -> None:
-        """Map the file ``fd``, or have memory that nobody shares."""
+        """Map the file ``fd``, or use private memory."""
         self.layout = layout
         actions_at = _LINE + _padded(layout.result_bytes, _LINE)
         size = actions_at + _padded(layout.actions.size, _LINE)

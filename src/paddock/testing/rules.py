@@ -274,7 +274,7 @@ SEC015 ends-process warning
     The code ends or signals processes, or takes over signals. Its worker may hold other lanes.
     Raise an exception for what can't go on, and return `terminated` for the end of an episode.
 SEC020 no-manifest warning
-    The folder has no `paddock.toml`, so there is no telling what it needs without running it.
+    The folder has no `paddock.toml`, so only running it would show what it needs.
     Write one: name, version, environments, permissions.
 SEC021 permission-unused warning
     A permission is asked for that nothing in the source seems to use.

@@ -87,7 +87,7 @@ def task_answer(route: str, value: Any, env_name: str) -> bytes:
 
 
 def task_failure(route: str, error_type: str) -> HttpError | None:
-    """Why there is no answer, from the error's name ("NotImplementedError": no tasks); None for any other error."""
+    """Why an answer is missing, from the error's name ("NotImplementedError": no tasks); None for any other error."""
     if error_type == "NotImplementedError":
         return HttpError(501, f"{TASK_METHODS[route][0]} is not supported for this environment")
     return HttpError(400, "Invalid task index") if error_type == "IndexError" else None

@@ -115,7 +115,7 @@ def session_own(request: RpcRequest) -> Answer:
 
 
 def at_capacity(request: RpcRequest, active: int, most: int, why: str) -> Answer:
-    """For a session that there is no room for."""
+    """For a session that the server has no room for."""
     refused = wire.at_capacity(active, most, why)
     return failure(request.id, SERVER_ERROR, refused.message, refused.extra)
 
