@@ -236,7 +236,7 @@ class RemoteSession:
             raise self.over.with_traceback(None)
 
     def overdue(self, limit_s: float) -> e.DeadlineExceeded:
-        """The error for a reply that did not come within so many seconds. Says why the connection is missing, if it is."""
+        """The error for a reply that did not come within so many seconds. It explains a lost connection."""
         text = f"No answer within {limit_s} s."
         if not self.greeted:
             problem = self._last_problem
