@@ -1,6 +1,7 @@
 # Each target works in a fresh clone: scripts/setup makes .venv and installs, once per change of the files named below.
 PYTHON_IN_VENV := .venv/bin/python
-SIDE_BY_SIDE := -n 4 --dist loadfile  # most tests wait for processes: four at a time keep two cores busy
+# Most tests wait for processes: four at a time keep two cores busy. One that crashes ends the run, which would else hang.
+SIDE_BY_SIDE := -n 4 --dist loadfile --max-worker-restart 0
 PEERS := $(patsubst scripts/peers/%.txt,.peers/%/list.stamp,$(wildcard scripts/peers/*.txt))
 ONLY_FULL := $(patsubst %,.peers/%/list.stamp,arrays envpool gymnasium11 gymnasium12 gymnasium13 jax rllib)
 SOAK := kills servers disk sessions
@@ -25,7 +26,7 @@ test-full: .venv/dev.stamp $(PEERS)  ## all of these, and the long counts marked
 
 soak: .venv/dev.stamp  ## what takes longer still: all parts, or `make soak PART=kills`
 	$(if $(filter-out $(SOAK),$(PART)),$(error There is no part '$(PART)'. There are: $(SOAK)))
-	$(PYTHON_IN_VENV) -m pytest -s --durations=0 -m "soak$(if $(PART),(part='$(PART)'))"
+	$(PYTHON_IN_VENV) -m pytest -s --durations=0 -o faulthandler_timeout=0 -m "soak$(if $(PART),(part='$(PART)'))"
 
 hostile: .venv/dev.stamp  ## the whole catalogue of attacks, on every wall of this machine
 	PADDOCK_WALLS=needed $(PYTHON_IN_VENV) -m pytest $(SIDE_BY_SIDE) -m "not soak" tests/hostile

@@ -47,12 +47,11 @@ NEEDED_BY_ONE = {
     "paddock.agentic.envs.coding.families": "too long for one file with agentic.envs.python_code",
     "paddock.kernels.env": "too long for one file with kernels.vector; public as KernelEnv",
     "paddock.sandbox.cassette": "too long for one file with sandbox.proxy",
-    "paddock.sandbox.http1": "too long for one file with sandbox.proxy",
     "paddock.server.mcp": "too long for one file with server.openenv",
     "paddock.server.openenv": "too long for one file with server.http_api",
     "paddock.testing.secure.source_rules": "too long for one file with testing.secure.findings",
-    "paddock.vector.lane_worker": "too long for one file with vector.process_lanes",
     "paddock.vector.process_lanes": "too long for one file with vector.processes",
+    "paddock.wrappers.vector_rendering": "too long for one file with wrappers.vector",
     # a reader looks for it by name
     "paddock.agentic.envs.coding.workspace": "by name: how an agent's program runs behind a wall",
     "paddock.bench.hostile.attacks.kernel": "by name: one file per group of attacks",

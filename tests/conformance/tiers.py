@@ -22,7 +22,7 @@ from paddock.hosting.host import Host
 from paddock.hosting.judge import WallRules
 from paddock.hosting.launch import Child, start_by, start_fresh
 from paddock.hosting.messages import Close
-from paddock.hosting.process_channel import ProcessChannel, WalledChannel
+from paddock.hosting.process_channel import ProcessChannel
 from paddock.hosting.remote_address import parse_address
 from paddock.hosting.remote_channel import RemoteChannel
 from paddock.vector import SyncVectorEnv
@@ -193,7 +193,7 @@ def named(factory):
 
 def _sandbox(factory, spaces=None):
     rules = WallRules()
-    channel = WalledChannel(*start_sandboxed(), rules)
+    channel = ProcessChannel(*start_sandboxed(), rules)
     return HostedEnv(channel, named(factory), spaces=spaces, wall=rules)
 
 

@@ -3,6 +3,7 @@
 import struct
 import time
 import tracemalloc
+from typing import get_args
 
 import msgspec
 import numpy as np
@@ -36,9 +37,7 @@ def test_kept_frames_are_read_as_their_messages(name):
 
 
 def test_every_message_and_every_kind_of_value_has_a_kept_frame():
-    kinds = {type(message).__name__ for message in golden.MESSAGES.values()}
-    unions = messages.Message.replace(" ", "").split("|")
-    assert kinds == set(unions)
+    assert {type(message) for message in golden.MESSAGES.values()} == set(get_args(messages.Message))
     whole = b"".join(FRAMES.values())
     assert [kind for kind in KINDS if msgspec.msgpack.encode({"$": kind})[1:] not in whole] == []
 
@@ -116,7 +115,6 @@ def test_the_prefix_is_checked_before_anything_is_read():
     for bad in (
         b"",
         good[:-1],
-        good + b"\0",
         b"PDK2" + good[4:],
         struct.pack("<4sIIQ", b"PDK1", LIMITS.head_bytes + 1, 0, 0),
         struct.pack("<4sIIQ", b"PDK1", 1, 0, LIMITS.body_bytes + 8),

@@ -193,7 +193,7 @@ def test_a_block_holds_each_rows_action_and_results():
         block.put(row, {"a": np.full(2, row, np.float32), "b": row}, row / 2, row == 1, row == 2)
     copy.copy_results(block)
     assert copy.rewards.tolist() == [0.0, 0.5, 1.0]
-    assert copy.flags.tolist() == [0, 1, 0, 0, 0, 1]
+    assert copy.flags.tolist() == [[0, 1, 0], [0, 0, 1]]
     assert copy.observations["a"].tolist() == [[0, 0], [1, 1], [2, 2]]
     assert copy.observations["b"].tolist() == [0, 1, 2]
     assert copy.running() == (None, 0.0)

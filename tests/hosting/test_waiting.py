@@ -71,15 +71,15 @@ def test_one_thread_of_a_process_waits_awake_and_the_others_sleep(ends, looks):
 def test_without_another_core_nobody_waits_awake(ends, looks, monkeypatch):
     near, far = ends
     far.send(b"x")
-    monkeypatch.setattr(frames, "_CORES", 1)
+    monkeypatch.setattr(frames, "count_cores", lambda: 1)
     assert not SpinWait(near, awake_s=3.0).spin_until_readable() and looks == []
 
 
 def test_one_that_loses_its_core_while_it_waits_awake_sleeps_from_then_on(monkeypatch):
     near, far = socket.socketpair()
     with near, far:
+        monkeypatch.setattr("paddock.hosting.frames.count_cores", lambda: 2)
         waiting = SpinWait(near, 1e-3)
-        monkeypatch.setattr("paddock.hosting.frames._CORES", 2)
         monkeypatch.setattr("os.sched_yield", lambda: time.sleep(0.01))  # as if a neighbour took the core
         waiting.spin_until_readable()
         far.send(b"x")

@@ -9,7 +9,8 @@ from paddock.errors import EnvFailed, EnvironmentViolation, InvalidAction, Worke
 from paddock.hosting.codec import decode_frame, encode
 from paddock.hosting.failures import walled_error
 from paddock.hosting.judge import Judge, WallRules
-from paddock.hosting.messages import JSON_BYTES, Done, Failed, Outcome
+from paddock.hosting.messages import JSON_BYTES, Call, Done, Failed, Outcome
+from paddock.hosting.untrusted import is_open_object
 from paddock.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Sequence, Struct, Text, Tuple
 from tests.hosting.exactness import assert_same
 from tests.spaces.strategies import leaf_spaces, spaces
@@ -293,19 +294,20 @@ def test_attributes_may_be_more_than_infos_may():
     assert wall.value(np.array(["a\x07"]), "names").tolist() == ["a"]
     assert path_of(wall.value, 5, "np_random") == "np_random"
     assert path_of(wall.value, "5", "np_random_seed") == "np_random_seed"
-    assert path_of(wall.value, "x", "set_wrapper_attr('a')") == "set_wrapper_attr('a')"
-    assert wall.value(True, "set_wrapper_attr('a')") is True
+    assert path_of(wall.value, True, "np_random_seed") == "np_random_seed"
+    assert path_of(wall.read, Call(0, "a", how="set"), Done("x")) == "set_wrapper_attr('a')"
+    assert wall.read(Call(0, "a", how="set"), Done(True)) is True
     assert path_of(wall.value, [np.array([None])], "things") == "things[0]"
     assert path_of(wall.value, [Box(0, 1, (2**24,), np.float64)], "things") == "things[0]"
 
 
 def test_the_other_replies_have_one_form_each():
-    wall = Judge(POSITION)
-    assert (
-        wall.attribute_kind("callable") == "callable" and wall.attribute_kind("") == "" and wall.snapshot(b"x") == b"x"
-    )
-    assert path_of(wall.attribute_kind, True) == "has_wrapper_attr()"
-    assert path_of(wall.attribute_kind, ["callable"]) == "has_wrapper_attr()"
+    wall, has = Judge(POSITION), Call(0, "a", how="has")
+    for kind in ("callable", "value", ""):
+        assert wall.read(has, Done(kind)) == kind
+    assert wall.snapshot(b"x") == b"x"
+    for lie in (True, ["callable"], "x", b"", np.array("")):
+        assert path_of(wall.read, has, Done(lie)) == "has_wrapper_attr()"
     assert path_of(wall.snapshot, "x") == "snapshot()"
 
 
@@ -343,7 +345,7 @@ def test_no_reply_raises_anything_but_a_violation(space, value):
         wall.step,
         wall.state,
         wall.snapshot,
-        wall.attribute_kind,
+        lambda one: wall.read(Call(0, "a", how="has"), Done(one)),
         lambda one: wall.render(one, "ansi"),
     ):
         try:
@@ -395,7 +397,7 @@ def test_the_quick_test_of_an_open_object_says_what_the_space_says(value):
 
 def test_an_outcome_becomes_the_five_results():
     wall = Judge(ANY_OBJECT)
-    assert wall.takes_json and not Judge(NESTED).takes_json
+    assert is_open_object(ANY_OBJECT) and not is_open_object(NESTED)
     assert wall.outcome(Outcome(b'{"a":[1,2.5]}', 1.0, True, False)) == ({"a": [1, 2.5]}, 1.0, True, False, {})
 
 

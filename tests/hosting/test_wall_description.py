@@ -7,7 +7,7 @@ from hypothesis import assume, given, settings
 
 from paddock.core.spec import EnvSpec, WrapperSpec
 from paddock.errors import EnvironmentViolation
-from paddock.hosting.judge import WallRules, check_description, check_spec
+from paddock.hosting.judge import WallRules, read_description, read_spec
 from paddock.hosting.messages import Description
 from paddock.hosting.untrusted import check_size, read_space, value_bytes
 from paddock.sandbox.plain_text import drives_terminal
@@ -20,7 +20,7 @@ RULES = WallRules()
 
 def described(**fields):
     known = {"observation_space": None, "action_space": None, "metadata": {}}
-    return check_description({**known, **fields}, RULES)
+    return read_description({**known, **fields}, RULES)
 
 
 def read(space):
@@ -111,13 +111,13 @@ def test_a_spec_is_data_and_names_no_code():
     code = "no.such.module:Thing"
     spec = EnvSpec("ns/Thing-v0", entry_point=code, vector_entry_point=code, kwargs={"a": "\x1b[2Jb"})
     spec.additional_wrappers = (WrapperSpec("Thing", code, {}),)
-    found = check_spec(described(spec=spec.to_json()))
+    found = read_spec(described(spec=spec.to_json()), RULES)
     assert found == EnvSpec("ns/Thing-v0", kwargs={"a": "b"})
 
 
 @pytest.mark.parametrize("name", ["a_module:X-v0", "a:b/X-v0", ".folder", ".."])
 def test_an_id_that_make_would_take_for_code_gives_no_spec(name):
-    assert check_spec(described(spec=json.dumps({"id": name}))) is None
+    assert read_spec(described(spec=json.dumps({"id": name})), RULES) is None
 
 
 @pytest.mark.parametrize(
@@ -125,19 +125,19 @@ def test_an_id_that_make_would_take_for_code_gives_no_spec(name):
 )
 def test_a_text_that_is_no_spec_is_refused(text):
     with pytest.raises(EnvironmentViolation) as caught:
-        check_spec(described(spec=text))
+        read_spec(described(spec=text), RULES)
     assert caught.value.path == "spec"
 
 
 @pytest.mark.parametrize("value", [None, 5, [], {}, {"metadata": {}}, "x", Description("", "", {})])
 def test_what_is_no_description_is_refused(value):
     if isinstance(value, Description):
-        assert check_description(value, RULES).metadata == {}
+        assert read_description(value, RULES).metadata == {}
         return
     with pytest.raises(EnvironmentViolation):
-        check_description(value, RULES)
+        read_description(value, RULES)
 
 
 def test_rules_come_from_a_policy():
     rules = WallRules.of(Policy(reward_range=(0, 1), info_kb=2, call_s=3, start_s=4))
-    assert (rules.reward_range, rules.info_bytes, rules.call_s, rules.start_s) == ((0.0, 1.0), 2048, 3, 4)
+    assert (rules.reward_range, rules.info.bytes, rules.call_s, rules.start_s) == ((0.0, 1.0), 2048, 3, 4)

@@ -10,7 +10,7 @@ from paddock.errors import DeadlineExceeded, EnvFailed, EnvironmentViolation, Wo
 from paddock.hosting.client import HostedEnv
 from paddock.hosting.judge import WallRules
 from paddock.hosting.messages import Call, Failed, Make, Render
-from paddock.hosting.process_channel import WalledChannel
+from paddock.hosting.process_channel import ProcessChannel
 from paddock.spaces import Box, Discrete
 from tests.hosting import hostile_workers as hostile
 
@@ -35,7 +35,7 @@ def channel_to():
     made = []
 
     def open_channel(behaviour, rules=PATIENT):
-        made.append(WalledChannel(*hostile.start(behaviour), rules))
+        made.append(ProcessChannel(*hostile.start(behaviour), rules))
         return made[-1]
 
     yield open_channel
@@ -146,7 +146,7 @@ def test_an_output_that_was_closed_is_no_reason_to_spin(channel_to):
     channel.send(Render(0))
     with pytest.raises(DeadlineExceeded):
         channel.recv(0.2)
-    assert channel.output_fd is None and channel.child.drains < 10
+    assert channel.child.output_fd is None and channel.child.drains < 10
 
 
 def test_what_was_printed_last_ends_the_message(channel_to):

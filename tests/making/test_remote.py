@@ -320,6 +320,6 @@ print(json.dumps(sorted(sys.modules)))
     assert done.returncode == 0, done.stderr
     modules = json.loads(done.stdout)
     heavy = {"pydantic", "mcp", "fastmcp", "gradio", "starlette", "fastapi", "uvicorn", "httpx", "websockets"}
-    heavy |= {"picows", "uvloop", "httptools", "numba", "rich", "gymnasium", "openenv", "asyncio", "ssl", "cloudpickle"}
+    heavy |= {"picows", "uvloop", "numba", "rich", "gymnasium", "openenv", "asyncio", "ssl", "cloudpickle"}
     assert heavy & {name.partition(".")[0] for name in modules} == set()
     assert [name for name in modules if name.startswith(("paddock.server", "paddock.openenv", "paddock.cli"))] == []

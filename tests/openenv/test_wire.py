@@ -15,18 +15,17 @@ from paddock.hosting.judge import Judge
 from paddock.hosting.openenv import http_bodies, json_rpc, space_form, wire
 from paddock.hosting.openenv.wire import (
     NESTING_LIMIT,
-    NotJson,
     WireError,
     WireRequest,
     dump,
     entries_of,
-    parse,
     parse_bounded,
     parse_request,
     refusal_text,
 )
 from paddock.openenv import AsEnv
 from paddock.spaces import Discrete
+from paddock.spaces.json_data import NotJson, _read_strictly, read_json
 from tests.openenv import malformed, worlds
 from tests.openenv.loopback import Loopback
 from tests.openenv.walk import Walk, ask
@@ -45,7 +44,7 @@ def test_written_json_has_pydantics_bytes(data):
 
 @given(JSON)
 def test_what_was_written_is_read_back(data):
-    assert parse(dump(data)) == data
+    assert parse_bounded(dump(data)) == data
 
 
 @pytest.mark.parametrize("number", [1e16, 1e22, -1.5e300, 1e-7, 5e-324, 123456789012345680.0, 0.1])
@@ -76,16 +75,16 @@ def test_exponents_are_written_as_pydantic_does_also_beside_text_that_looks_like
 )
 def test_json_that_is_not_strict_is_refused(text):
     with pytest.raises(NotJson):
-        parse(text)
+        parse_bounded(text)
 
 
 def test_brackets_within_texts_are_no_nesting():
-    assert parse(json.dumps(["[" * 500 + '\\"' + "{" * 500])) == ["[" * 500 + '\\"' + "{" * 500]
+    assert parse_bounded(json.dumps(["[" * 500 + '\\"' + "{" * 500])) == ["[" * 500 + '\\"' + "{" * 500]
 
 
 def test_bytes_that_are_no_utf8_are_refused():
     with pytest.raises(NotJson, match="UTF-8"):
-        parse(b'"\xff"')
+        parse_bounded(b'"\xff"')
 
 
 @given(st.text() | JSON.map(json.dumps) | st.binary())
@@ -274,7 +273,7 @@ def test_malformed_messages_get_the_answers_that_they_always_got():
 
 def _read(read, text):
     try:
-        return repr(read(text))  # tells 1 from 1.0 and from True, and -0.0 from 0.0
+        return repr(read(text, wire._JSON))  # tells 1 from 1.0 and from True, and -0.0 from 0.0
     except NotJson as problem:
         return f"refused: {problem}"
 
@@ -300,7 +299,7 @@ def test_the_quick_parser_reads_and_refuses_what_the_strict_one_does(text, data)
     ]
     cut = text[:first] + data.draw(st.sampled_from(pieces)) + text[last:]
     for one in (text, cut):
-        assert _read(parse_bounded, one) == _read(parse, one)
+        assert _read(read_json, one) == _read(_read_strictly, one)
 
 
 ACTIONS = [

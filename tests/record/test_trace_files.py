@@ -370,13 +370,13 @@ HEADER, RESET, STEP, LAST, END = 0, 1, 2, 4, 5
         (STEP, setting("observation", "image", "$array", 2, to=[1 << 35]), "at most"),
         (STEP, setting("observation", "image", "$array", 3, to="0" * 64), "not the one that was recorded"),
         (STEP, setting("observation", "image", "$array", 3, to=None), "a reference"),
-        (STEP, [b'{"type":"step","type":"step"}\n'], "a key occurs twice"),
+        (STEP, [b'{"type":"step","type":"step"}\n'], "the key 'type' occurs twice"),
         (STEP, [b"{}\n"], "not a line of a trace"),
         (STEP, [b"[]\n"], "not a line of a trace"),
         (STEP, [b"\n"], "not JSON"),
         (STEP, [b'{"type": NaN}\n'], "NaN"),
         (STEP, [b'{"type": 1e999}\n'], "too large"),
-        (STEP, [b"[" * 100_000 + b"\n"], "nested too deeply|not JSON"),
+        (STEP, [b"[" * 100_000 + b"\n"], "nested deeper than"),
         (STEP, [b"9" * 10_000 + b"\n"], "line 3"),
         (STEP, [b"\xff\xfe\n"], "not UTF-8|not JSON"),
         (END, setting("return", to=7.0), "whose rewards sum to 6.0"),
@@ -401,7 +401,7 @@ def test_few_bytes_can_not_be_read_as_many_arrays(path):
     for line in text[1:]:
         line["observation"]["image"] = reference
     path.write_bytes(b"".join(json.dumps(line).encode() + b"\n" for line in text))
-    with pytest.raises(InvalidTrace, match="line 3: an array at 0, before the end"):
+    with pytest.raises(InvalidTrace, match=r"line 3: \$\.image has the tag '\$array': an array at 0, before the end"):
         list(TraceReader(path))
 
 
@@ -412,7 +412,7 @@ def test_arrays_that_are_missing_cut_or_a_link_are_refused(path, tmp_path):
     with pytest.raises(InvalidTrace, match="line 3: .* has 100"):
         list(TraceReader(path))
     arrays.unlink()
-    with pytest.raises(InvalidTrace, match="line 2: its arrays can't be read"):
+    with pytest.raises(InvalidTrace, match="line 2: .* its arrays can't be read"):
         list(TraceReader(path))
     (tmp_path / "secret").write_bytes(whole)
     arrays.symlink_to(tmp_path / "secret")

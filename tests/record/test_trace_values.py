@@ -12,10 +12,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from paddock.core.values import Dropped, Outside, canonical_bytes
 from paddock.errors import InvalidTrace
-from paddock.record.digest import canonical_bytes
 from paddock.record.trace.replay import first_difference
-from paddock.record.trace.values import Dropped, Outside, free_form, member, member_form, unfold
+from paddock.record.trace.values import free_form, member, member_form, unfold
 from paddock.spaces import Box, Dict, Discrete, Space, Struct, Text, Tuple
 from tests.case_names import case_name
 from tests.spaces.strategies import spaces

@@ -1,5 +1,6 @@
 """Where a proxy connects to: the hosts of the policy, at the address that was judged, and nowhere else."""
 
+import asyncio
 import ipaddress
 import socket
 import time
@@ -29,7 +30,8 @@ def resolver(*answers):
 def addresses(hosts, host, port=80):
     where = Destinations(hosts)
     where.permit(host, port)
-    return [str(one) for one in where.addresses(host, port, time.monotonic() + PATIENCE_S, lambda: False)]
+    found = asyncio.run(where.addresses(host, port, time.monotonic() + PATIENCE_S))
+    return [str(one) for one in found]
 
 
 @pytest.mark.parametrize(
@@ -130,7 +132,7 @@ def test_a_name_is_looked_up_once_and_connected_to_where_it_was_judged(monkeypat
     look_up = resolver([PUBLIC], ["127.0.0.1"])
     connected = []
 
-    def connect(found, port, deadline, opened):
+    async def connect(found, port, deadline):
         connected.append(([str(one) for one in found], port))
 
     with web() as server, proxied(f"rebound.example:{server.port}") as proxy:
@@ -153,20 +155,22 @@ def say_to_literal(proxy, text):
         return answer
 
 
+def connected(found, port):
+    return asyncio.run(destinations.connect(found, port, time.monotonic() + PATIENCE_S))
+
+
 def test_connect_is_to_an_address_and_never_to_a_name(monkeypatch):
     with web() as server:
-        opened = []
-        sock = destinations.connect(
-            [ipaddress.ip_address("127.0.0.1")], server.port, time.monotonic() + PATIENCE_S, opened.append
-        )
-        assert opened == [sock] and sock.getpeername() == ("127.0.0.1", server.port)
+        monkeypatch.setattr(socket, "getaddrinfo", resolver())
+        sock = connected([ipaddress.ip_address("127.0.0.1")], server.port)
+        assert sock.getpeername() == ("127.0.0.1", server.port)
         sock.close()
 
 
 def test_the_next_address_is_tried_when_one_does_not_answer():
     with web() as server:
         tried = [ipaddress.ip_address("127.0.0.2"), ipaddress.ip_address("127.0.0.1")]
-        sock = destinations.connect(tried, server.port, time.monotonic() + PATIENCE_S, lambda sock: None)
+        sock = connected(tried, server.port)
         assert sock.getpeername()[0] == "127.0.0.1"
         sock.close()
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import json
 import threading
 import time
 from contextlib import contextmanager
@@ -130,6 +131,13 @@ class Watched(ServedEnv):
         return super().start(tenant)
 
 
+def _reading_s():
+    """Seconds that Python's own reader takes for a certain text now."""
+    text, began_s = '["' + '\\"[' * 100_000 + "x" * 2_000_000 + '"]', time.thread_time()
+    json.loads(text)
+    return time.thread_time() - began_s
+
+
 class RunningServer:
     """``tokens`` by role, and "expired", "revoked", "other" (another operator) for those who may not."""
 
@@ -196,6 +204,8 @@ class RunningServer:
             took_s = self.cpu_s() - began_s
         finally:
             gc.enable()
+        if took_s > limit_s:  # by as much as this machine is slower now than the one that the limits are for
+            limit_s *= max(1.0, _reading_s() / 0.006)
         assert took_s <= limit_s, (what[:200], len(what), took_s)
 
     def cpu_s(self):

@@ -33,14 +33,6 @@ def test_rates_fill_up_again():
     assert [rates.wait_s("a", 100.0) for _ in range(4)][-1] > 0  # quiet time does not add up without end
 
 
-def test_rates_forget_who_was_quiet_longest():
-    rates = Rates(1.0, 1, most_names=2)
-    for name in ("a", "b", "c"):
-        assert rates.wait_s(name, 0.0) == 0.0
-    assert rates.wait_s("c", 0.0) > 0
-    assert rates.wait_s("a", 0.0) == 0.0
-
-
 def test_what_counts_as_one_peer():
     assert network_of("127.0.0.1:4711") == "127.0.0.1"
     assert network_of("2001:db8::1:4711") == network_of("2001:db8::ffff:1") == "2001:db8::/64"

@@ -351,7 +351,7 @@ def test_mistake_in_the_body_of_a_known_peer_is_not_charged_to_its_address(start
         while stranger.ask("GET", "/", {"host": None}).status != 429:
             pass
         chunked = {"content-length": None, "transfer-encoding": "chunked"}
-        assert {known.ask("POST", "/reset", chunked, b"no size").status for _ in range(6)} == {400}
+        assert {known.ask("POST", "/reset", chunked, b"no size\r\n").status for _ in range(6)} == {400}
 
 
 @pytest.mark.process

@@ -23,7 +23,7 @@ import pytest
 from paddock.errors import CapacityReached, PlanError, SessionGone, Unreachable
 from paddock.hosting import messages as m
 from paddock.hosting.codec import decode_frame, encode
-from paddock.server.auth import OriginCheck, Rates, SharedBuckets, Tokens
+from paddock.server.auth import Buckets, OriginCheck, Rates, Tokens
 from paddock.server.http import Request
 from paddock.server.http_api import HttpApi
 from paddock.server.processes import Processes
@@ -685,14 +685,14 @@ def test_a_flood_from_many_addresses_gets_as_many_lines_from_several_processes_a
 
 
 def test_shared_buckets_count_as_one_and_forget_the_oldest():
-    memory = memoryview(bytearray(SharedBuckets.BYTES))
+    memory = memoryview(bytearray(Buckets.BYTES))
     make = partial(Rates, 10.0, 3)
-    one, two = (make(shared=SharedBuckets(memory, "requests")) for _ in range(2))
-    other = make(shared=SharedBuckets(memory, "failures"))
+    one, two = (make(Buckets(memory, "requests")) for _ in range(2))
+    other = make(Buckets(memory, "failures"))
     assert [rates.wait_s("a", 1.0) for rates in (one, two, one)] == [0.0] * 3
     assert two.wait_s("a", 1.0) == pytest.approx(0.1)
     assert other.wait_s("a", 1.0) == 0.0 and one.wait_s("b", 1.0) == 0.0
-    for number in range(SharedBuckets.BYTES // 8):  # more than there is room for
+    for number in range(Buckets.BYTES // 8):  # more than there is room for
         assert one.wait_s(str(number), 2.0 + number * 1e-6) == 0.0
     assert one.wait_s("a", 3.0) == 0.0
     assert [two.wait_s("last", 9.0) for _ in range(4)][-1] > 0

@@ -238,7 +238,7 @@ def test_4097_spaces_are_refused_and_4096_are_not():
         return top(type="Tuple", spaces=[DISCRETE] * (count - 1))
 
     assert len(from_json(many(4096))) == 4095
-    with pytest.raises(InvalidSpace, match="more than 4096 spaces"):
+    with pytest.raises(InvalidSpace, match="more than 4096 objects"):
         from_json(many(4097))
 
 

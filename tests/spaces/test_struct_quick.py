@@ -11,7 +11,6 @@ from paddock.agentic import Action, CallTool, Observation, Say, Text, ToolError
 from paddock.errors import InvalidValue
 from paddock.spaces import Discrete, Struct
 from paddock.spaces import Text as TextSpace
-from paddock.spaces.records.kinds import Quick
 
 
 class Inner(msgspec.Struct):
@@ -36,7 +35,7 @@ class Annotated_(msgspec.Struct):
 
 def by_the_long_way(space, value):
     slow = Struct.__new__(Struct)
-    slow.__dict__.update(space.__dict__, _quick=None)
+    slow.__dict__.update(space.__dict__, _decode=None)
     return slow.contains(value)
 
 
@@ -51,7 +50,7 @@ def test_what_is_no_member_has_no_quick_way_in(value):
 
 
 def test_spaces_in_fields_leave_the_long_way_alone():
-    assert Quick.of((Annotated_,), Struct(Annotated_).schema) is None
+    assert Struct(Annotated_)._read_quickly(Annotated_()) is None
 
 
 PARTS = st.recursive(
@@ -88,7 +87,7 @@ def test_both_ways_agree(value):
 
 def made_by(space, data, *, quick):
     long = Struct.__new__(Struct)
-    long.__dict__.update(space.__dict__, **({} if quick else {"_quick": None}))
+    long.__dict__.update(space.__dict__, **({} if quick else {"_decode": None}))
     try:
         return long.validate(data)
     except InvalidValue as error:
@@ -105,3 +104,22 @@ DATA = st.dictionaries(
 def test_both_ways_make_the_same_of_data(record, data):
     space = SPACES[record]
     assert repr(made_by(space, data, quick=True)) == repr(made_by(space, data, quick=False))
+
+
+class Tagged(msgspec.Struct, tag=True):
+    x: int = 0
+
+
+@pytest.mark.parametrize("data", [{}, {"x": 1}, {"type": "Tagged"}, {"type": "Other"}, {"x": 1, "more": 1}], ids=str)
+@pytest.mark.parametrize("union", [Tagged, Tagged | msgspec.defstruct("Third", [], tag=True)], ids=str)
+def test_both_ways_ask_for_the_tag(union, data):
+    assert made_by(Struct(union), data, quick=True) == made_by(Struct(union), data, quick=False)
+
+
+def test_both_ways_refuse_what_nests_too_deep():
+    space, deep = SPACES[Outer], []
+    for _ in range(70):
+        deep = [deep]
+    assert Outer(note=deep) not in space and Outer(note=deep[0][0][0][0][0][0][0]) in space
+    many = Outer(note=[[] for _ in range(100)])
+    assert many in space and space._read_quickly(many) is not None

@@ -1,6 +1,5 @@
 """Lanes at a server: one message a step, the same numbers as lanes here, and nothing believed that is not checked."""
 
-import re
 from functools import partial
 
 import numpy as np
@@ -213,52 +212,53 @@ def _place(values):
 
 
 @pytest.mark.parametrize(
-    ("change", "says"),
+    ("change", "path"),
     [
-        (_put(0, _place(lambda rows: rows + 100)), "lane 0"),
-        (_put(0, _place(lambda rows: rows * np.nan)), "place"),
-        (_put(0, _place(lambda rows: rows[:2])), "row for each lane"),
-        (_put(0, _place(lambda rows: rows.astype(np.float64))), "float32"),
-        (_put(0, lambda seen: {**seen, "extra": 1}), "keys"),
-        (_put(0, lambda seen: {**seen, "pair": list(seen["pair"])}), "tuple"),
+        (_put(0, _place(lambda rows: rows + 100)), "observation['place'][0][0]"),
+        (_put(0, _place(lambda rows: rows * np.nan)), "observation['place'][0][0]"),
+        (_put(0, _place(lambda rows: rows[:2])), "observation['place']"),
+        (_put(0, _place(lambda rows: rows.astype(np.float64))), "observation['place']"),
+        (_put(0, lambda seen: {**seen, "extra": 1}), "observation['extra']"),
+        (_put(0, lambda seen: {**seen, "pair": list(seen["pair"])}), "observation['pair']"),
         (_put(0, None), "observation"),
         (_put(1, lambda rewards: rewards.astype(np.float32)), "reward"),
         (_put(1, lambda rewards: rewards[:-1]), "reward"),
-        (_put(1, lambda rewards: rewards + np.array([0, np.inf, 0])), "reward"),
-        (_put(1, lambda rewards: rewards + 1e12), "reward"),
+        (_put(1, lambda rewards: rewards + np.array([0, np.inf, 0])), "reward[1]"),
+        (_put(1, lambda rewards: rewards + 1e12), "reward[0]"),
         (_put(1, 1.0), "reward"),
         (_put(2, lambda flags: flags.astype(np.uint8)), "terminated"),
         (_put(3, lambda flags: flags[:1]), "truncated"),
         (_put(4, []), "info"),
-        (_put(4, {"a": "x" * (1 << 20)}), "bytes"),
-        (_put(4, {"final_obs": [None, None]}), "final_obs"),
-        (_put(4, {"final_obs": [None, None, 3], "_final_obs": np.ones(3, bool)}), "lane 2"),
-        (lambda result: result[:4], "five results"),
+        (_put(4, {"a": "x" * (1 << 20)}), "info"),
+        (_put(4, {"final_obs": [None, None]}), "info['final_obs']"),
+        (_put(4, {"final_obs": [None, None, 3], "_final_obs": np.ones(3, bool)}), "info['final_obs'][2]"),
+        (lambda result: result[:4], "step()"),
     ],
 )
-def test_a_lie_is_a_violation_and_ends_the_session(change, says):
+def test_a_lie_is_a_violation_and_ends_the_session(change, path):
     far = hosted(spoil=_step_spoiled(change))
     far.reset(seed=1)
-    with pytest.raises(EnvironmentViolation, match=says):
+    with pytest.raises(EnvironmentViolation) as caught:
         far.step(np.zeros(LANES, int))
+    assert caught.value.path == path
     with pytest.raises(ClosedEnvironmentError):
         far.step(np.zeros(LANES, int))
 
 
 @pytest.mark.parametrize(
-    ("place", "value", "says"),
+    ("place", "value", "path"),
     [
-        (0, np.float64(np.nan), "reward"),
-        (8, np.float64(1e12), "reward"),
+        (0, np.float64(np.nan), "reward[0]"),
+        (8, np.float64(1e12), "reward[1]"),
         (8 * LANES, np.uint8(2), "terminated"),
         (9 * LANES + 1, np.uint8(255), "truncated"),
-        (32, np.float32(np.nan), "lane 0: observation"),
+        (32, np.float32(np.nan), "observation['pair'][0][0]"),
         (None, b"", "step()"),
         (None, bytes(8), "step()"),
         (None, None, "step()"),
     ],
 )
-def test_a_lie_in_rows_is_a_violation_too(place, value, says):
+def test_a_lie_in_rows_is_a_violation_too(place, value, path):
     def recv(self, timeout=None):
         reply = honest(self, timeout)
         if type(reply) is not m.Rows:
@@ -274,8 +274,9 @@ def test_a_lie_in_rows_is_a_violation_too(place, value, says):
     far = hosted()
     far.reset(seed=1)
     far._channel.recv = partial(recv, far._channel)
-    with pytest.raises(EnvironmentViolation, match=re.escape(says)):
+    with pytest.raises(EnvironmentViolation) as caught:
         far.step(np.zeros(LANES, int))
+    assert caught.value.path == path
     with pytest.raises(ClosedEnvironmentError):
         far.step(np.zeros(LANES, int))
 

@@ -87,7 +87,7 @@ def test_the_list_is_met_by_send_and_recv_too():
 
 
 def test_keys_without_a_mask_are_every_lanes():
-    from paddock.wrappers.vector.transform import info_list
+    from paddock.wrappers.vector import info_list
 
     mask = np.array([False, True, True])
     deep = {"x": np.array([0, 5, 0]), "_x": np.array([False, True, False])}

@@ -21,7 +21,7 @@ from paddock.core.vector_env import AutoresetMode, VectorEnv
 from paddock.errors import InvalidLanes, WrongClass
 from paddock.sources.gymnasium_spaces import to_theirs
 from paddock.vector import SyncVectorEnv
-from paddock.wrappers.vector.transform import info_list
+from paddock.wrappers.vector import info_list
 
 Array = np.ndarray[Any, Any]
 Indices = int | Iterable[int] | None

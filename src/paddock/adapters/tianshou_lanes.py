@@ -18,7 +18,7 @@ from paddock.errors import ClosedEnvironmentError, InvalidAction, InvalidLanes, 
 from paddock.sources.gymnasium_spaces import to_theirs
 from paddock.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space
 from paddock.spaces.batch import row
-from paddock.wrappers.vector.transform import info_list
+from paddock.wrappers.vector import info_list
 
 Array = np.ndarray[Any, Any]
 Ids = int | Sequence[int] | Array | None

@@ -28,7 +28,7 @@ EXTRAS = {
     "video": Extra("recording videos", "av", ("av",), "av"),
     "resize": Extra("resizing pictures", "cv2", ("opencv-python-headless", "opencv-python"), "opencv-python-headless"),
     "render": Extra("drawing and windows", "pygame", ("pygame-ce", "pygame"), "pygame-ce"),
-    "server": Extra("serving environments", "picows", ("picows",), "'picows<2.4' uvloop httptools"),
+    "server": Extra("serving environments", "picows", ("picows",), "'picows<2.4' uvloop"),
     "openenv": Extra("environments written for OpenEnv", "pydantic", ("pydantic",), "pydantic"),
     "gymnasium": Extra("environments from and for Gymnasium", "gymnasium", ("gymnasium",), "gymnasium"),
 }

@@ -147,7 +147,7 @@ def add_info(batch: dict[str, Any], info: dict[str, Any], lane: int, num_envs: i
             if isinstance(rows, dict):  # other lanes brought dicts under this key: one object per lane from now on
                 known = _empty(num_envs, _OBJECT, ())
                 for other in np.flatnonzero(mask).tolist():
-                    known[other] = _of_lane(rows, other)
+                    known[other] = info_of(rows, other)
             rows = _widen(known, value, num_envs, whole=key == "final_obs")
             rows[lane] = value
         mask[lane] = True
@@ -193,10 +193,15 @@ def _fits(values: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> bool:
         return np.array_equal(values.astype(dtype).real.astype(values.dtype), values)
 
 
-def _of_lane(rows: dict[str, Any], lane: int) -> dict[str, Any]:
-    present = [key for key in rows if f"_{key}" in rows and rows[f"_{key}"][lane]]
-    parts = {key: rows[key] for key in present}
-    return {key: _of_lane(one, lane) if isinstance(one, dict) else one[lane] for key, one in parts.items()}
+def info_of(infos: Info, lane: int) -> Info:
+    """One lane's part of the batched infos, as its single environment would return it."""
+    found: Info = {}
+    for key, rows in infos.items():
+        mask = infos.get(f"_{key}")
+        if (mask is None and key.startswith("_")) or (mask is not None and not mask[lane]):
+            continue
+        found[key] = info_of(rows, lane) if isinstance(rows, dict) else rows[lane]
+    return found
 
 
 def _empty(num_envs: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> np.ndarray[Any, Any]:

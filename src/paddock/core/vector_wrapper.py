@@ -5,16 +5,17 @@ A subclass writes ``step``, or ``send`` and ``recv``; the other form follows fro
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import deepcopy
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 import numpy as np
 
 from paddock.core.env import ActType, Info, ObsType
 from paddock.core.problem import warn_user
 from paddock.core.vector_env import ArrayType, AutoresetMode, VectorEnv
-from paddock.core.wrapper import WrapperActType, WrapperObsType, assigned_here, assigned_inside
+from paddock.core.wrapper import WrapperActType, WrapperObsType, assigned_here, forwarded
 from paddock.errors import WrongClass
 from paddock.spaces.batch import concatenate, create_empty_array, iterate
 
@@ -23,7 +24,14 @@ if TYPE_CHECKING:
 
     AnyWrapper: TypeAlias = "VectorWrapper[Any, Any, Any, Any, Any]"
 
+StepType = TypeVar("StepType", bound=Callable[..., Any])
 Result = tuple[Any, Any, Any, Any, Info]  # observations, rewards, terminations, truncations, infos
+
+
+def shortcut(step: StepType) -> StepType:
+    """Mark a ``step`` that only does faster what ``send`` and ``recv`` do: these stay as they are."""
+    step.is_shortcut = True  # type: ignore[attr-defined]
+    return step
 
 
 def _join_step_and_halves(cls: type[AnyWrapper]) -> None:
@@ -44,6 +52,8 @@ def _join_step_and_halves(cls: type[AnyWrapper]) -> None:
     written: set[str] = set()
     for layer in cls.__mro__:  # plain classes mixed in have not passed here: they count as this class's own
         here = vars(layer).keys() & {"step", "send", "recv"}
+        if hasattr(vars(layer).get("step"), "is_shortcut"):
+            here -= {"step"}
         if "step" in here and len(here) > 1:
             break
         written |= here
@@ -140,8 +150,8 @@ class VectorWrapper(
         num_envs = property(attrgetter("env.num_envs"))
         spec = property(attrgetter("env.spec"))
         render_mode = property(attrgetter("env.render_mode"))
-        closed = assigned_inside("closed")
-        np_random = assigned_inside("np_random")
+        closed = forwarded("env", "closed")
+        np_random = forwarded("env", "np_random")
         np_random_seed = property(attrgetter("env.np_random_seed"))
         metadata = assigned_here("metadata")
         observation_space = assigned_here("observation_space")

@@ -35,9 +35,12 @@ def assigned_here(name: str) -> property:
     return property(read, lambda self, value: setattr(self, own, value))
 
 
-def assigned_inside(name: str) -> property:
-    """A property of the wrapped environment, which is also where it is assigned."""
-    return property(attrgetter(f"env.{name}"), lambda self, value: setattr(self.env, name, value))
+def forwarded(place: str, name: str) -> Any:
+    """A property that lives in something the wrapper holds: it is read and assigned there.
+
+    Any: the annotation of the class attribute has the type.
+    """
+    return property(attrgetter(f"{place}.{name}"), lambda self, value: setattr(getattr(self, place), name, value))
 
 
 class Wrapper(Env[WrapperObsType, WrapperActType], Generic[WrapperObsType, WrapperActType, ObsType, ActType]):
@@ -91,7 +94,7 @@ class Wrapper(Env[WrapperObsType, WrapperActType], Generic[WrapperObsType, Wrapp
     if not TYPE_CHECKING:  # their types are those of Env
         unwrapped = property(attrgetter("env.unwrapped"))
         render_mode = property(attrgetter("env.render_mode"))
-        np_random = assigned_inside("np_random")
+        np_random = forwarded("env", "np_random")
         np_random_seed = property(attrgetter("env.np_random_seed"))
         action_space = assigned_here("action_space")
         observation_space = assigned_here("observation_space")

@@ -19,7 +19,7 @@ from paddock.core.state import State
 from paddock.errors import ClosedEnvironmentError, PaddockError, ResetNeeded, WorkerLost
 from paddock.hosting import messages as m
 from paddock.hosting.channel import Channel
-from paddock.hosting.judge import Judge, WallRules
+from paddock.hosting.judge import Judge, WallRules, read_spec
 from paddock.hosting.messages import V2
 from paddock.seeding import to_seed
 from paddock.spaces import Space
@@ -294,7 +294,7 @@ def _adopt(
     """Give ``env`` what the reply to its Make describes."""
     rows = _wire(env._channel) == V2
     env.observation_space, env.action_space = env._judge.spaces(described, spaces, rows=rows)
-    env.spec = env._judge.spec(described)
+    env.spec = read_spec(described, env._judge.rules)
     env.metadata, env.render_mode = described.metadata, described.render_mode
 
 

@@ -12,32 +12,8 @@ from typing import Any
 import msgspec
 
 from paddock.errors import BadFrame, NotTransferable
-from paddock.hosting.messages import (
-    ENV_LIMIT,
-    LIMITS,
-    Attach,
-    Call,
-    Close,
-    Done,
-    Failed,
-    Hello,
-    Limits,
-    Make,
-    Message,
-    Outcome,
-    Refuse,
-    Render,
-    Reset,
-    Restore,
-    Rows,
-    Snapshot,
-    State,
-    Step,
-    StepJson,
-    StepRows,
-    Waiting,
-    Welcome,
-)
+from paddock.hosting import messages as m
+from paddock.hosting.messages import ENV_LIMIT, LIMITS, Done, Failed, Limits, Message, Rows, Step, StepRows
 from paddock.hosting.values import Pickler, Piece, Reader, Unpickler, Writer
 
 _MAGIC = b"PDK1"
@@ -54,60 +30,19 @@ _VALUE_FIELDS: dict[type, dict[str, type | tuple[type, ...]]] = {
     StepRows: {"actions": (list, type(None))},
     Done: {"value": object},
     Rows: {"notes": (list, type(None))},
-    Make: {"what": dict},
-    Reset: {"seed": (int, type(None)), "options": object},
-    Restore: {"snapshot": bytes},
-    Call: {"args": list, "kwargs": dict},
+    m.Make: {"what": dict},
+    m.Reset: {"seed": (int, type(None)), "options": object},
+    m.Restore: {"snapshot": bytes},
+    m.Call: {"args": list, "kwargs": dict},
     Failed: {"code": str, "message": str, "error_type": str, "trace": str},
-    Attach: {"observations": (dict, type(None)), "actions": (dict, type(None))},
+    m.Attach: {"observations": (dict, type(None)), "actions": (dict, type(None))},
 }
 # Those whose one value may be None, which is not written.
 _VALUE_OF: dict[type, str] = {Done: "value", Rows: "notes", StepRows: "actions"}
 
 
-# These have values in fields of narrower types (a long text is a marker), so they are read as these twins.
-class _Reset(msgspec.Struct, tag="reset"):
-    env: int
-    seed: Any = None
-    options: Any = None
-
-
-class _Restore(msgspec.Struct, tag="restore"):
-    env: int
-    snapshot: Any
-
-
-class _Failed(msgspec.Struct, tag="failed"):
-    code: Any
-    message: Any
-    error_type: Any = ""
-    trace: Any = ""
-
-
-_CLASS_OF_TWIN: dict[type, type] = {_Reset: Reset, _Restore: Restore, _Failed: Failed}
 _ENCODER = msgspec.msgpack.Encoder()
-_DECODER: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(
-    Make
-    | _Reset
-    | Step
-    | StepRows
-    | StepJson
-    | State
-    | Render
-    | Snapshot
-    | _Restore
-    | Call
-    | Close
-    | Refuse
-    | Done
-    | Rows
-    | _Failed
-    | Outcome
-    | Attach
-    | Hello
-    | Waiting
-    | Welcome
-)
+_DECODER: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(Message)
 # What msgspec raises for bytes that are not a message: also text that is not UTF-8, and nesting past Python's limit.
 _UNREADABLE = (msgspec.MsgspecError, ValueError, TypeError, OverflowError, RecursionError)
 
@@ -158,11 +93,13 @@ def encode(
     return [prefix + head, *pieces]
 
 
-def decode_prefix(prefix: bytes | bytearray | memoryview, *, limits: Limits = LIMITS) -> tuple[int, int, int]:
-    """The request's number, the bytes of the head and the bytes of the body, from a frame's first 20 bytes."""
-    if len(prefix) != PREFIX_BYTES:
-        raise BadFrame(f"the prefix of a frame has {PREFIX_BYTES} bytes, got {len(prefix)}")
-    magic, head_bytes, number, body_bytes = PREFIX.unpack(prefix)
+def decode_prefix(
+    data: bytes | bytearray | memoryview, at: int = 0, *, limits: Limits = LIMITS
+) -> tuple[int, int, int]:
+    """The number, the bytes of the head and the bytes of the body of a frame that begins at ``at``. Hot."""
+    if len(data) - at < PREFIX_BYTES:
+        raise BadFrame(f"the prefix of a frame has {PREFIX_BYTES} bytes, got {len(data) - at}")
+    magic, head_bytes, number, body_bytes = PREFIX.unpack_from(data, at)
     if magic != _MAGIC:
         raise BadFrame(f"a frame begins with {_MAGIC!r}, got {magic!r}")
     if head_bytes > limits.head_bytes:
@@ -203,7 +140,7 @@ def decode(
     if not body and not valued:
         return message  # type: ignore[no-any-return]
     reader = Reader(body, limits, unpickler)
-    fields = _VALUE_FIELDS.get(_CLASS_OF_TWIN.get(kind, kind))
+    fields = _VALUE_FIELDS.get(kind)
     try:
         if fields is not None:
             message = _read_values(message, fields, reader)
@@ -217,7 +154,7 @@ def decode_frame(
     data: bytes | bytearray, *, limits: Limits = LIMITS, unpickler: Unpickler | None = None
 ) -> tuple[int, Message]:
     """A whole frame in one piece, as tests and files have it."""
-    number, head_bytes, body_bytes = decode_prefix(data[:PREFIX_BYTES], limits=limits)
+    number, head_bytes, body_bytes = decode_prefix(data, limits=limits)
     body_at = PREFIX_BYTES + head_bytes
     if len(data) != body_at + body_bytes:
         raise BadFrame(f"a frame of {body_at + body_bytes} bytes was announced, got {len(data)}")
@@ -241,9 +178,9 @@ def _check_env(message: Any) -> None:
         if envs and not 0 <= min(envs) <= max(envs) < ENV_LIMIT:
             raise BadFrame(f"a Step names an environment outside 0 to {ENV_LIMIT - 1}")
         return
-    number = message.rows if type(message) is Attach else getattr(message, "env", None)
+    number = message.rows if type(message) is m.Attach else getattr(message, "env", None)
     if number is not None and not 0 <= number < ENV_LIMIT:
-        raise BadFrame(f"a {type(message).__name__.lstrip('_')} has the number {number}, outside 0 to {ENV_LIMIT - 1}")
+        raise BadFrame(f"a {type(message).__name__} has the number {number}, outside 0 to {ENV_LIMIT - 1}")
 
 
 def _write_values(message: Any, writer: Writer) -> Any:
@@ -270,9 +207,6 @@ def _read_values(message: Any, fields: dict[str, Any], reader: Reader) -> Any:
             raise BadFrame(f"{name!r} of a message has a key that is not text")
         if value is not plain:
             changed[name] = value
-    cls = _CLASS_OF_TWIN.get(type(message))
-    if cls is not None:
-        return cls(**{**msgspec.structs.asdict(message), **changed})
     return msgspec.structs.replace(message, **changed) if changed else message
 
 
@@ -282,14 +216,14 @@ _PARTS_OF_STEP = ("observation", "reward", "terminated", "truncated", "info")
 def _name_place(error: NotTransferable, answers: Message | None) -> NotTransferable:
     """The error with the place in a reply as the user knows it."""
     path = error.path
-    if isinstance(answers, (Step, StepRows, StepJson)) and (place := re.search(r"value\[(\d+)\]\[([0-4])\]", path)):
+    if isinstance(answers, (Step, StepRows, m.StepJson)) and (place := re.search(r"value\[(\d+)\]\[([0-4])\]", path)):
         shown = _PARTS_OF_STEP[int(place[2])]
     elif isinstance(answers, StepRows) and (place := re.search(r"notes\[(\d+)\]\[([12])\]", path)):
         shown = ("info", "observation")[int(place[2]) - 1]
-    elif isinstance(answers, Reset) and (place := re.search(r"value\[([01])\]", path)):
+    elif isinstance(answers, m.Reset) and (place := re.search(r"value\[([01])\]", path)):
         shown = ("observation", "info")[int(place[1])]
-    elif isinstance(answers, (Call, Render)) and (place := re.search("value", path)):
-        shown = answers.name if isinstance(answers, Call) else "render()"
+    elif isinstance(answers, (m.Call, m.Render)) and (place := re.search("value", path)):
+        shown = answers.name if isinstance(answers, m.Call) else "render()"
     else:
         return error
     renamed = path[: place.start()] + shown + path[place.end() :]

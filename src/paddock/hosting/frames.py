@@ -17,19 +17,19 @@ from paddock.hosting.messages import LIMITS, Limits, Message
 from paddock.hosting.values import Unpickler
 
 Piece: TypeAlias = "bytes | bytearray | memoryview"
-Wait = Callable[[int, int, "float | None"], bool]
+WaitToWrite = Callable[[int, "float | None"], object]
 
 _READ_BYTES = 1 << 16
 _PIECES = 512  # a system call takes 1,024
-_LONGEST_MS = 2**31 - 1
+LONGEST_MS = 2**31 - 1  # that poll can count
 
 
 def write_frame(
-    sock: socket.socket, pieces: Sequence[Piece], timeout: float | None = None, wait: Wait | None = None
+    sock: socket.socket, pieces: Sequence[Piece], timeout: float | None = None, wait: WaitToWrite | None = None
 ) -> None:
     """Send all of a frame; TimeoutError if the peer has not taken it within ``timeout`` seconds.
 
-    Pass ``wait`` in place of ``wait_for`` to do something else meanwhile.
+    Pass ``wait`` to do something else meanwhile: it may return before its time is over.
     """
     rest: list[Piece] = list(pieces)
     ends: float | None = None
@@ -41,8 +41,12 @@ def write_frame(
             if timeout is not None and ends is None:
                 ends = now + timeout
             left = None if ends is None else ends - now
-            if (left is not None and left < 0) or not (wait or wait_for)(sock.fileno(), select.POLLOUT, left):
+            if left is not None and left < 0:
                 raise TimeoutError("the peer does not read what it is sent") from None
+            if wait is None:
+                wait_for(sock.fileno(), select.POLLOUT, left)
+            else:
+                wait(sock.fileno(), left)
             continue
         while rest and sent >= len(rest[0]):
             sent -= len(rest.pop(0))
@@ -54,12 +58,7 @@ def wait_for(fd: int, event: int, timeout: float | None) -> bool:
     """Wait until ``fd`` is ready. By poll: select refuses descriptors from 1,024 on."""
     waiter = select.poll()
     waiter.register(fd, event)
-    return bool(waiter.poll(milliseconds(timeout)))
-
-
-def milliseconds(seconds: float | None) -> float | None:
-    """A time limit as poll takes it: not negative, and within what it can count."""
-    return None if seconds is None else min(max(0.0, seconds * 1000), _LONGEST_MS)
+    return bool(waiter.poll(None if timeout is None else min(max(0.0, timeout * 1000), LONGEST_MS)))
 
 
 class FrameReader:
@@ -83,86 +82,78 @@ class FrameReader:
         self._view = memoryview(self._small)
         self._start = self._end = 0
         self._large: tuple[int, bytearray, bytearray, int] | None = None  # number, head, body, bytes read of both
+        self.is_empty = True  # nothing that was received is left over
         self.began_s = 0.0  # when the first bytes of the frame came that is not complete yet (time.monotonic)
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether nothing that was received is left over."""
-        return self._start == self._end and self._large is None
-
     def next(self) -> tuple[int, Message | BadFrame] | None:
-        """The next frame's number and message, or None if not all of it is here.
+        """The next frame's number and message, or None if not all of it is here. Hot.
 
         A frame that is not a message comes as the BadFrame that says so. EOFError when the peer closed its end; raises
         BadFrame when the stream can't be followed any further.
         """
         if self._large is not None:
             return self._read_large()
-        empty = self._start == self._end
-        if not empty and (frame := self._read_small_frame()) is not None:
-            return frame
-        if self._large is not None:
-            return None
-        count = self._receive()
-        if count is None:
-            return None
-        self._end += count
-        frame = self._read_small_frame()
-        if frame is None and empty:
-            self.began_s = time.monotonic()
-        return frame
-
-    def _receive(self) -> int | None:
-        """Read what the socket has, after what is here already: how many bytes, None for none yet."""
-        if self._start:
+        was_empty = self.is_empty
+        if not was_empty:
+            if (frame := self._cut()) is not None or self._large is not None:
+                return frame
             rest = self._end - self._start
             self._small[:rest] = self._small[self._start : self._end]
             self._start, self._end = 0, rest
         try:
             if self.takes_descriptors:
-                room = socket.CMSG_SPACE(array.array("i").itemsize)
-                count, ancillary, _, _ = self._sock.recvmsg_into([self._view[self._end :]], room)
-                for level, kind, data in ancillary:
-                    if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
-                        fds = array.array("i")
-                        fds.frombytes(data[: len(data) - len(data) % fds.itemsize])
-                        self.descriptors += fds
+                count = self._receive_descriptors()
             else:
                 count = self._sock.recv_into(self._view[self._end :] if self._end else self._small)
         except BlockingIOError:
             return None
         if count == 0:
             raise EOFError
+        self._end += count
+        self.is_empty = False
+        frame = self._cut()
+        if frame is None and was_empty:
+            self.began_s = time.monotonic()
+        return frame
+
+    def _receive_descriptors(self) -> int:
+        room = socket.CMSG_SPACE(array.array("i").itemsize)
+        count, ancillary, _, _ = self._sock.recvmsg_into([self._view[self._end :]], room)
+        for level, kind, data in ancillary:
+            if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+                fds = array.array("i")
+                fds.frombytes(data[: len(data) - len(data) % fds.itemsize])
+                self.descriptors += fds
         return count
 
-    def _read_small_frame(self) -> tuple[int, Message | BadFrame] | None:
-        """A frame that is complete in the small buffer; one that can't fit there becomes the large one."""
-        at = self._start + PREFIX_BYTES
-        if at > self._end:
+    def _cut(self) -> tuple[int, Message | BadFrame] | None:
+        """The frame at the beginning of what is here, if all of it is; one that can't fit becomes the large one."""
+        head_at = self._start + PREFIX_BYTES
+        if head_at > self._end:
             return None
-        number, head_bytes, body_bytes = decode_prefix(self._view[self._start : at], limits=self._limits)
-        end = at + head_bytes + body_bytes
+        number, head_bytes, body_bytes = decode_prefix(self._view, self._start, limits=self._limits)
+        body_at = head_at + head_bytes
+        end = body_at + body_bytes
         if end <= self._end:
-            head, body = self._small[at : at + head_bytes], self._small[at + head_bytes : end]
+            head, body = self._small[head_at:body_at], self._small[body_at:end]
             self._start = end
-            if self._start == self._end:
+            if end == self._end:
                 self._start = self._end = 0
+                self.is_empty = True
             try:
                 return number, decode(head, body, limits=self._limits, unpickler=self._unpickler)
             except BadFrame as error:
                 return number, error
-        if end - self._start > _READ_BYTES:
-            self._begin_large(number, bytearray(head_bytes), bytearray(body_bytes), at)
-            return self._read_large()
-        return None
-
-    def _begin_large(self, number: int, head: bytearray, body: bytearray, at: int) -> None:
-        here = self._view[at : self._end]
-        in_head = min(len(here), len(head))
+        if end - self._start <= _READ_BYTES:
+            return None
+        head, body = bytearray(head_bytes), bytearray(body_bytes)
+        here = self._view[head_at : self._end]
+        in_head = min(len(here), head_bytes)
         head[:in_head] = here[:in_head]
         body[: len(here) - in_head] = here[in_head:]
         self._start = self._end = 0
         self._large = number, head, body, len(here)
+        return self._read_large()
 
     def _read_large(self) -> tuple[int, Message | BadFrame] | None:
         assert self._large is not None
@@ -177,7 +168,7 @@ class FrameReader:
             if count == 0:
                 raise EOFError
             got += count
-        self._large = None
+        self._large, self.is_empty = None, True
         try:
             return number, decode(head, body, limits=self._limits, unpickler=self._unpickler)
         except BadFrame as error:
@@ -216,7 +207,7 @@ class FrameCutter:
         at, end = 0, len(piece)
         while (body_at := at + PREFIX_BYTES) <= end:
             try:
-                _, head, body = decode_prefix(piece[at:body_at], limits=self._limits)
+                _, head, body = decode_prefix(piece, at, limits=self._limits)
             except BadFrame:
                 self.bad = True
                 break
@@ -233,8 +224,12 @@ class FrameCutter:
 
 _MISSES = 3  # in a row: then requests come too late to spin for them
 _ASLEEP = 200  # waits until spinning is tried again
-_CORES = os.cpu_count() or 1
 _turn = threading.Lock()  # two threads of a process that spin would wait for each other
+
+
+def count_cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class SpinWait:
@@ -251,6 +246,7 @@ class SpinWait:
         self._readable.register(sock, select.POLLIN)
         self.awake_s = awake_s
         self._misses = 0
+        self._alone = count_cores() == 1
 
     def wait(self) -> None:
         """Return when there is something to read."""
@@ -259,7 +255,7 @@ class SpinWait:
 
     def spin_until_readable(self) -> bool:
         """Spin for up to ``awake_s`` where that has paid off lately; whether there is something to read now."""
-        if not self.awake_s or _CORES == 1:
+        if not self.awake_s or self._alone:
             return False
         if self._misses >= _MISSES:
             self._misses = self._misses + 1 if self._misses < _ASLEEP else 0

@@ -26,7 +26,7 @@ Buffer: TypeAlias = "bytes | bytearray | memoryview | mmap.mmap"
 _INTEGER = struct.Struct("<q")
 _INTEGERS = range(-(1 << 63), 1 << 63)
 _NUMBERS = struct.Struct("<dBB6x")  # of one environment: reward, terminated, truncated
-_FLAGS: tuple[Any, ...] = (False, True, *range(2, 256))  # a byte that is not a bool stays what it is
+FLAGS: tuple[Any, ...] = (False, True, *range(2, 256))  # a byte that is not a bool stays what it is
 
 
 def _padded(size: int, to: int = 8) -> int:
@@ -148,7 +148,7 @@ class StepLayout:
         observation = self.observations.take(buffer, self.observations_at, plain=plain)
         if self.count is None:
             reward, terminated, truncated = _NUMBERS.unpack_from(buffer)
-            return observation, reward, _FLAGS[terminated], _FLAGS[truncated]
+            return observation, reward, FLAGS[terminated], FLAGS[truncated]
         rewards, terminations, truncations = self.numbers(buffer, 0)
         return observation, rewards, terminations.view(np.bool_), truncations.view(np.bool_)
 
@@ -193,7 +193,7 @@ class Block:
         self._running[0] = _NO_ROW
         self._results: Array = np.ndarray(layout.result_bytes, np.uint8, memory, _LINE)
         self.rewards, self.terminations, self.truncations = layout.numbers(memory, _LINE)
-        self.flags: Array = np.ndarray(2 * rows, np.uint8, memory, _LINE + 8 * rows)
+        self.flags: Array = np.ndarray((2, rows), np.uint8, memory, _LINE + 8 * rows)
         self.observations = layout.observations.arrays(memory, _LINE + layout.observations_at)
         self.actions = layout.actions.arrays(memory, actions_at)
         self._flat = self.observations if isinstance(self.observations, np.ndarray) else None

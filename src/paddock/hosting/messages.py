@@ -7,9 +7,17 @@ infos, arguments) are wire types, see ``values``: a peer never names code.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import msgspec
+
+# Long text, long bytes and large integers arrive as markers: the codec, not msgspec, checks fields of these types.
+if TYPE_CHECKING:
+    LongText: TypeAlias = str
+    LongBytes: TypeAlias = bytes
+    LargeInteger: TypeAlias = int
+else:
+    LongText = LongBytes = LargeInteger = Any
 
 
 class Make(msgspec.Struct, tag="make", frozen=True):
@@ -28,7 +36,7 @@ class Reset(msgspec.Struct, tag="reset", frozen=True):
     """Begin an episode. Done: [observation, info]."""
 
     env: int
-    seed: int | None = None
+    seed: LargeInteger | None = None
     options: Any = None
 
 
@@ -77,7 +85,7 @@ class Restore(msgspec.Struct, tag="restore", frozen=True):
     """Continue from a snapshot. Done: None."""
 
     env: int
-    snapshot: bytes
+    snapshot: LongBytes
 
 
 class Call(msgspec.Struct, tag="call", frozen=True):
@@ -109,7 +117,7 @@ class Refuse(msgspec.Struct, tag="refuse", frozen=True):
     message: str
 
 
-Request: TypeAlias = "Make | Reset | Step | StepRows | State | Render | Snapshot | Restore | Call | Close | Refuse"
+Request: TypeAlias = Make | Reset | Step | StepRows | State | Render | Snapshot | Restore | Call | Close | Refuse
 
 
 class Done(msgspec.Struct, tag="done", frozen=True):
@@ -121,10 +129,10 @@ class Done(msgspec.Struct, tag="done", frozen=True):
 class Failed(msgspec.Struct, tag="failed", frozen=True):
     """It was not. ``code`` is from the table in ``paddock.errors``; ``trace`` is never sent to a remote peer."""
 
-    code: str
-    message: str
-    error_type: str = ""
-    trace: str = ""
+    code: LongText
+    message: LongText
+    error_type: LongText = ""
+    trace: LongText = ""
 
 
 class Rows(msgspec.Struct, tag="rows", frozen=True, omit_defaults=True):
@@ -139,8 +147,8 @@ class Rows(msgspec.Struct, tag="rows", frozen=True, omit_defaults=True):
     rows: Any = None  # bytes; on the wire their number, and the body begins with them
 
 
-Reply: TypeAlias = "Done | Failed"
-StepReply: TypeAlias = "Done | Failed | Rows"
+Reply: TypeAlias = Done | Failed
+StepReply: TypeAlias = Done | Failed | Rows
 
 
 class StepJson(msgspec.Struct, tag="step json", frozen=True):
@@ -217,10 +225,7 @@ class Welcome(msgspec.Struct, tag="welcome", frozen=True):
     grace_s: float
 
 
-Message: TypeAlias = (
-    "Make | Reset | Step | StepRows | StepJson | State | Render | Snapshot | Restore | Call | Close | Refuse | "
-    "Done | Failed | Rows | Outcome | Attach | Hello | Waiting | Welcome"
-)
+Message: TypeAlias = Request | StepReply | StepJson | Outcome | Attach | Hello | Waiting | Welcome
 
 
 class Description(msgspec.Struct, frozen=True):

@@ -9,12 +9,12 @@ from __future__ import annotations
 import os
 import threading
 import time
+import weakref
 from collections import deque
 from contextlib import suppress
 from functools import partial
 from math import inf
 from typing import TYPE_CHECKING
-from weakref import WeakSet
 
 from paddock.errors import ClosedEnvironmentError, NoAsyncCallError, PaddockError, WorkerLost
 from paddock.hosting.messages import Close, Request, Resume, StepReply
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from paddock.hosting.websocket.asynchronous import AsyncConnection
 
 _KEEP_S = 1.0  # for an attempt to connect that no call waits for
-_KEEPER_S = 5.0  # how often the keeper looks after channels
+_KEEPER_S = 5.0  # how often to look after a channel that is not used
 _GOODBYE_S = 0.5  # for the server to close a connection, too, when the session is killed
 
 
@@ -146,7 +146,9 @@ class RemoteChannel(SessionChannel):
             except BaseException:
                 self._drop()
                 raise
-        _look_after(self)
+        ended = threading.Event()
+        self._end_keeper = weakref.finalize(self, _end_keeper, ended, self._owner)
+        threading.Thread(target=_keep, args=(weakref.ref(self), ended), name="paddock-keeper", daemon=True).start()
 
     def _plan(self, connect: Connect) -> None:
         self._next = connect
@@ -198,6 +200,7 @@ class RemoteChannel(SessionChannel):
         if self._closed:
             return
         self._closed = True
+        self._end_keeper()
         if os.getpid() != self._owner:  # only a copy, in a forked process
             self._drop()
             return
@@ -287,52 +290,19 @@ class RemoteChannel(SessionChannel):
         self._do(session.connected(planned.attempt, connection.subprotocol))
 
 
-# The keeper: one thread that looks after remote channels while they are not used, because an agent may think for
-# minutes between steps. Without it pings would go unanswered, and the server would drop the session. It ends when no
-# channel is left.
+def _keep(channel_ref: weakref.ref[RemoteChannel], ended: threading.Event) -> None:
+    """Look after a channel while it is not used, in a thread: an agent may think for minutes between steps.
 
-
-_lock = threading.Lock()
-_channels: WeakSet[RemoteChannel] = WeakSet()
-_keeper: threading.Thread | None = None
-
-
-def _look_after(channel: RemoteChannel) -> None:
-    """Keep a channel from now on, as long as it is referenced elsewhere."""
-    global _keeper
-    with _lock:
-        _channels.add(channel)
-        if _keeper is None or not _keeper.is_alive():  # a forked process has none
-            _keeper = threading.Thread(target=_run, name="paddock-remote-keeper", daemon=True)
-            _keeper.start()
-
-
-def _run() -> None:
-    global _keeper
-    while True:
-        time.sleep(_KEEPER_S)
-        _keep_all()
-        with _lock:
-            if not _channels:
-                _keeper = None
+    Without this pings would go unanswered, and the server would drop the session.
+    """
+    while not ended.wait(_KEEPER_S):
+        channel = channel_ref()
+        with suppress(Exception):  # its user's next call raises it
+            if channel is None or not channel.keep():
                 return
+        del channel  # else it would never be collected
 
 
-def _keep_all() -> None:
-    with _lock:
-        channels = list(_channels)
-    for channel in channels:
-        with suppress(Exception):  # its user's next call raises it; the other channels go on
-            if not channel.keep():
-                with _lock:
-                    _channels.discard(channel)
-
-
-def _reset_keeper() -> None:
-    """In a forked process: the thread is not there, and may have held the lock."""
-    global _lock, _channels, _keeper
-    _lock, _channels, _keeper = threading.Lock(), WeakSet(), None
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_reset_keeper)
+def _end_keeper(ended: threading.Event, owner: int) -> None:
+    if os.getpid() == owner:  # in a forked process the thread is not there, and may have held the event's lock
+        ended.set()

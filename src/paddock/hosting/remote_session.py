@@ -79,7 +79,7 @@ def frame_of(message: m.Message, number: int) -> bytes:
 def split_frame(beginning: memoryview) -> int:
     """Where the body of a frame begins, so that it gets memory of its own. For ``MessageReader``."""
     try:
-        _, head_bytes, _ = codec.decode_prefix(beginning[: codec.PREFIX_BYTES])
+        _, head_bytes, _ = codec.decode_prefix(beginning)
     except e.BadFrame:
         return 0
     return codec.PREFIX_BYTES + head_bytes
@@ -392,7 +392,7 @@ class RemoteSession:
 
 def _decode(event: Binary) -> m.StepReply:
     data, rest = event.data, event.rest
-    _, head_bytes, body_bytes = codec.decode_prefix(data[: codec.PREFIX_BYTES])
+    _, head_bytes, body_bytes = codec.decode_prefix(data)
     at = codec.PREFIX_BYTES + head_bytes
     if rest is None:
         head, body = data[codec.PREFIX_BYTES : at], bytearray(data[at:])

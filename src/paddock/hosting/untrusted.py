@@ -7,8 +7,10 @@ that was declared. An honest value comes back as the same object, bit for bit.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any
+from collections import Counter
+from collections.abc import Callable, Iterable
+from operator import is_
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -38,12 +40,19 @@ Test = Callable[[Any], bool]
 _ANY_OBJECT = {"type": "object", "additionalProperties": True}
 _JSON_ATOMS = frozenset({type(None), bool, int, str})
 _DEPTH = 24  # levels that are looked at quickly
+_FEW = 16  # up to this many numbers, Python's own compare faster than NumPy's arrays
 _KNOWN = frozenset({Box, Dict, Discrete, Graph, MultiBinary, MultiDiscrete, OneOf, Sequence, Text, Tuple})
 
 
 def violation(path: str, problem: str, *, rule: str = "") -> EnvironmentViolation:
     """The error for a lie. The code that catches it kills the worker, as the text says."""
     return EnvironmentViolation(f"{path}: {problem}. The environment has been stopped.", path=path, rule=rule)
+
+
+def demand(fine: bool, path: str, value: Any, expected: str) -> None:
+    """Raise EnvironmentViolation unless the value is ``fine``."""
+    if not fine:
+        raise violation(path, f"{describe_value(value)} came back, expected {expected}")
 
 
 def member_test(space: Space[Any]) -> Test:
@@ -63,12 +72,7 @@ def member_test(space: Space[Any]) -> Test:
     if isinstance(space, Text):
         return lambda value: type(value) is str and space.contains(value)
     if isinstance(space, Dict):
-        by_key = {key: member_test(part) for key, part in space.spaces.items()}
-        return lambda value: (
-            type(value) is dict
-            and len(value) == len(by_key)
-            and all(key in value and test(value[key]) for key, test in by_key.items())
-        )
+        return _dict_test({key: member_test(part) for key, part in space.spaces.items()})
     if isinstance(space, Sequence):
         if space.stack:
             return lambda value: _is_batch(space.feature_space, value) and space.contains(value)
@@ -130,12 +134,43 @@ def _is_json(value: Any, depth: int = _DEPTH) -> bool:
     return kind is list and depth > 0 and all(_is_json(one, depth - 1) for one in value)
 
 
+def _dict_test(tests: dict[str, Test]) -> Test:
+    def all_fit(value: Any) -> bool:
+        if type(value) is not dict or len(value) != len(tests):
+            return False
+        for key, fits in tests.items():  # noqa: SIM110 - faster than all() over a generator
+            if key not in value or not fits(value[key]):
+                return False
+        return True
+
+    return all_fit
+
+
 def _box_test(space: Box) -> Test:
-    dtype, shape, few = space.dtype, space.shape, space._few_within
+    dtype, shape = space.dtype, space.shape
     kinds = (np.ndarray,) if shape else (np.ndarray, np.dtype(dtype).type)
-    if space._pairs is not None:
-        return lambda value: type(value) is np.ndarray and value.dtype == dtype and value.shape == shape and few(value)
-    return lambda value: type(value) in kinds and value.dtype == dtype and value.shape == shape and space._within(value)
+    within = space._within if dtype != np.bool_ else lambda value: are_bits(value) and space._within(value)
+    if space.low.size > _FEW or dtype == np.bool_:
+        return lambda value: type(value) in kinds and value.dtype == dtype and value.shape == shape and within(value)
+    pairs, vector = list(zip(space.low.ravel().tolist(), space.high.ravel().tolist(), strict=True)), len(shape) == 1
+
+    def few_fit(value: Any) -> bool:
+        if type(value) not in kinds or value.dtype != dtype or value.shape != shape:
+            return False
+        i = 0
+        for number in value.tolist() if vector else value.ravel().tolist():
+            low, high = pairs[i]
+            if not low <= number <= high:
+                return False
+            i += 1  # noqa: SIM113 - a hot loop: enumerate and zip are slower
+        return True
+
+    return few_fit
+
+
+def are_bits(values: Any) -> bool:
+    """Whether each byte is 0 or 1, as a bool's is."""
+    return not values.tobytes().translate(None, b"\0\1")
 
 
 def _is_batch(space: Space[Any], value: Any) -> bool:
@@ -153,60 +188,47 @@ def _is_batch(space: Space[Any], value: Any) -> bool:
     return all(map(member_test(space), value))
 
 
-def wrong_place(space: Space[Any], value: Any, path: str) -> tuple[str, str]:
-    """Where a value that is not a member is wrong, and how. Slow: only for a value that failed the test."""
-    found = _in_parts(space, value, path)
-    if found is not None:
-        return found
-    if isinstance(space, (Box, MultiDiscrete, MultiBinary)):
-        return _in_array(space, value, path)
-    return path, f"{describe_value(value)} is not in {_space_text(space)}"
-
-
-def _in_parts(space: Space[Any], value: Any, path: str) -> tuple[str, str] | None:
-    """The innermost wrong part, if the value is built as the space says and only a part is wrong."""
+def not_a_member(space: Space[Any], value: Any, path: str) -> EnvironmentViolation:
+    """The error for a value that failed the test of its space, with the innermost place that is wrong. Slow."""
     if isinstance(space, Dict) and type(value) is dict:
-        for key in space.spaces:
-            if key not in value:
-                return f"{path}[{quote_key(key)}]", "it is missing"
-        for key in value:
-            if key not in space.spaces:
-                return f"{path}[{quote_key(key)}]", "the space has no such key"
+        for key in [*space.spaces, *value]:
+            if key not in value or key not in space.spaces:
+                problem = "it is missing" if key not in value else "the space has no such key"
+                return violation(f"{path}[{quote_key(key)}]", problem)
         places = [(part, value[key], f"{path}[{quote_key(key)}]") for key, part in space.spaces.items()]
     elif isinstance(space, Tuple) and type(value) is tuple and len(value) == len(space.spaces):
         places = [(part, value[i], f"{path}[{i}]") for i, part in enumerate(space.spaces)]
     elif isinstance(space, Sequence) and type(value) is tuple and not space.stack:
         places = [(space.feature_space, part, f"{path}[{i}]") for i, part in enumerate(value)]
-    elif isinstance(space, OneOf) and type(value) is tuple and len(value) == 2:
-        if type(value[0]) not in (int, np.int64) or not 0 <= value[0] < len(space.spaces):
-            return None
-        places = [(space.spaces[value[0]], value[1], f"{path}[1]")]
+    elif isinstance(space, (Box, MultiDiscrete, MultiBinary)):
+        return _wrong_array(space, value, path)
     else:
-        return None
+        places = []
     for part, item, place in places:
         if not member_test(part)(item):
-            return wrong_place(part, item, place)
-    return None
+            return not_a_member(part, item, place)
+    return violation(path, f"{describe_value(value)} is not in {_space_text(space)}")
 
 
-def _in_array(space: Any, value: Any, path: str) -> tuple[str, str]:
+def _wrong_array(space: Any, value: Any, path: str) -> EnvironmentViolation:
+    expected = f"{_space_text(space)} expects"
     if not isinstance(value, (np.ndarray, np.generic)):
-        return path, f"{describe_value(value)} is not an array, {_space_text(space)} expects one of {space.dtype}"
+        return violation(path, f"{describe_value(value)} is not an array, {expected} one of {space.dtype}")
     if value.dtype != space.dtype:
-        return path, f"its dtype is {value.dtype}, {_space_text(space)} expects {space.dtype}"
+        return violation(path, f"its dtype is {value.dtype}, {expected} {space.dtype}")
     if value.shape != space.shape:
-        return path, f"its shape is {value.shape}, {_space_text(space)} expects {space.shape}"
+        return violation(path, f"its shape is {value.shape}, {expected} {space.shape}")
     if isinstance(space, Box):
         low, high = space.low, space.high
     else:
         low, high = (space.start, space._last) if isinstance(space, MultiDiscrete) else (np.int8(0), np.int8(1))
     outside = np.argwhere(~((value >= low) & (value <= high)))
     if not len(outside):
-        return path, f"it is not in {_space_text(space)}"
+        return violation(path, f"it is not in {_space_text(space)}")
     place = tuple(int(index) for index in outside[0])
-    number = np.asarray(value)[place]
     low, high = (np.broadcast_to(bound, space.shape)[place] for bound in (low, high))
-    return path + "".join(f"[{index}]" for index in place), f"{number} is not within {low} and {high}"
+    problem = f"{np.asarray(value)[place]} is not within {low} and {high}"
+    return violation(path + "".join(f"[{index}]" for index in place), problem)
 
 
 def _space_text(space: Space[Any]) -> str:
@@ -242,6 +264,14 @@ _SMALL = frozenset({type(None), bool, float})
 _NUMERIC = "biufc"
 
 
+class Bounds(NamedTuple):
+    """How much one value may be: all of its bytes, levels of nesting, entries of all containers."""
+
+    bytes: int
+    depth: int
+    entries: int
+
+
 class ValueCheck:
     """One walk through a value, with a budget for all of it: few types, bounded, text made plain.
 
@@ -249,131 +279,109 @@ class ValueCheck:
     text, spaces, random generators. ``colours`` leaves the colours in text.
     """
 
-    __slots__ = ("_allowed", "_bytes_left", "_colours", "_depth", "_entries_left", "_path", "_places", "_wide")
+    __slots__ = ("_bounds", "_bytes_left", "_colours", "_depth_left", "_entries_left", "_path", "_places", "_wide")
 
-    def __init__(
-        self, path: str, *, max_bytes: int, depth: int, entries: int, wide: bool = False, colours: bool = False
-    ) -> None:
-        self._path, self._wide, self._colours = path, wide, colours
-        self._allowed = max_bytes
-        self._bytes_left, self._depth, self._entries_left = max_bytes, depth, entries
+    def __init__(self, path: str, bounds: Bounds, *, wide: bool = False, colours: bool = False) -> None:
+        self._path, self._bounds, self._wide, self._colours = path, bounds, wide, colours
+        self._bytes_left, self._depth_left, self._entries_left = bounds
         self._places: list[Any] = []  # keys and indices that lead to where the walk is
 
     def read(self, value: Any) -> Any:
         """The value with its text made plain, or EnvironmentViolation. Copies a container only if that changes it."""
         kind = type(value)
-        if kind in _SMALL:
-            self._count(_ENTRY_BYTES)
-            return value
-        if kind is int:
-            self._count(_ENTRY_BYTES + (value.bit_length() >> 3))
-            return value
         if kind is str:
             return self._text(value)
         if kind is dict:
             return self._dict(value)
         if kind is list or kind is tuple:
-            return self._items(value)
-        if kind is np.ndarray and value.dtype.kind in _NUMERIC:
-            self._count(_ENTRY_BYTES + value.nbytes)
-            return value
-        if kind is bytes:
-            self._count(_ENTRY_BYTES + len(value))
-            return value
-        if isinstance(value, np.generic) and value.dtype.kind in _NUMERIC:
-            self._count(_ENTRY_BYTES)
-            return value
-        if self._wide:
+            self._enter(len(value))
+            found = self._items(range(len(value)), value)
+            return value if all(map(is_, found, value)) else kind(found)
+        if kind in _SMALL:
+            self._count(0)
+        elif kind is int:
+            self._count(value.bit_length() >> 3)
+        elif kind is bytes:
+            self._count(len(value))
+        elif (kind is np.ndarray or isinstance(value, np.generic)) and value.dtype.kind in _NUMERIC:
+            self._count(value.nbytes)
+        elif self._wide:
             return self._wider(value)
-        raise self.refusal(
-            f"{describe_value(value)} may not cross the wall: only None, bools, numbers, text, bytes, lists, tuples, "
-            "dicts and arrays of numbers may"
-        )
+        else:
+            raise self._refusal(
+                f"{describe_value(value)} may not cross the wall: only None, bools, numbers, text, bytes, lists, "
+                "tuples, dicts and arrays of numbers may"
+            )
+        return value
 
-    def refusal(self, problem: str) -> EnvironmentViolation:
-        """The error for the place where the walk is."""
+    def _dict(self, value: dict[Any, Any]) -> dict[Any, Any]:
+        self._enter(len(value))
+        keys = [self._key(key) for key in value]
+        found = self._items(keys, value.values())
+        if all(map(is_, keys, value)) and all(map(is_, found, value.values())):
+            return value
+        plain = dict(zip(keys, found, strict=True))
+        if len(plain) < len(value):
+            self._places.append(Counter(keys).most_common(1)[0][0])
+            raise self._refusal("the key occurs twice once it is plain text")
+        return plain
+
+    def _key(self, key: Any) -> Any:
+        if type(key) is str or (self._wide and type(key) in (int, bool, float, bytes, type(None))):
+            return self.read(key)
+        raise self._refusal(f"the key {describe_value(key)} is not text")
+
+    def _items(self, keys: Iterable[Any], items: Iterable[Any]) -> list[Any]:
+        found = []
+        for key, item in zip(keys, items, strict=True):
+            self._places.append(key)
+            found.append(self.read(item))
+            self._places.pop()
+        self._depth_left += 1
+        return found
+
+    def _enter(self, entries: int) -> None:
+        self._count(0)
+        self._entries_left -= entries
+        if self._entries_left < 0:
+            self._places.clear()
+            raise self._refusal("it has too many entries")
+        self._depth_left -= 1
+        if self._depth_left < 0:
+            raise self._refusal("it is nested too deeply")
+
+    def _text(self, text: str) -> str:
+        # One rare letter makes every letter of a text take four bytes.
+        self._count(len(text) if text.isascii() else 4 * len(text))
+        return strip_escapes(text, colours=self._colours)
+
+    def _count(self, size: int) -> None:
+        self._bytes_left -= _ENTRY_BYTES + size
+        if self._bytes_left < 0:
+            self._places.clear()  # all of it is too much, not the part that came last
+            raise self._refusal(f"it has more than {self._bounds.bytes} bytes, counting {_ENTRY_BYTES} for each entry")
+
+    def _refusal(self, problem: str) -> EnvironmentViolation:
         return violation(self._place(), problem)
 
     def _place(self) -> str:
         return self._path + "".join(f"[{quote_key(key)}]" for key in self._places)
-
-    def _count(self, size: int) -> None:
-        self._bytes_left -= size
-        if self._bytes_left < 0:
-            self._places.clear()  # all of it is too much, not the part that came last
-            raise self.refusal(f"it has more than {self._allowed} bytes, counting {_ENTRY_BYTES} for each entry")
-
-    def _text(self, text: str) -> str:
-        # One rare letter makes every letter of a text take four bytes.
-        self._count(_ENTRY_BYTES + (len(text) if text.isascii() else 4 * len(text)))
-        return strip_escapes(text, colours=self._colours)
-
-    def _enter(self, count: int) -> None:
-        self._entries_left -= count
-        if self._entries_left < 0:
-            self._places.clear()
-            raise self.refusal("it has too many entries")
-        self._depth -= 1
-        if self._depth < 0:
-            raise self.refusal("it is nested too deeply")
-
-    def _dict(self, value: dict[Any, Any]) -> dict[Any, Any]:
-        self._count(_ENTRY_BYTES)
-        self._enter(len(value))
-        changed = False
-        found: dict[Any, Any] = {}
-        for key, item in value.items():
-            new_key = self._key(key)
-            self._places.append(new_key)
-            new_item = item if item is None else self.read(item)
-            if new_key is not key and new_key in found:
-                raise self.refusal("the key occurs twice once it is plain text")
-            changed |= new_key is not key or new_item is not item
-            found[new_key] = new_item
-            self._places.pop()
-        self._depth += 1
-        return found if changed else value
-
-    def _key(self, key: Any) -> Any:
-        if type(key) is str:
-            return self._text(key)
-        if self._wide and type(key) in (int, bool, float, bytes, type(None)):
-            return self.read(key)
-        raise self.refusal(f"the key {describe_value(key)} is not text")
-
-    def _items(self, value: list[Any] | tuple[Any, ...]) -> Any:
-        self._count(_ENTRY_BYTES)
-        self._enter(len(value))
-        found: list[Any] = []
-        changed = False
-        for index, item in enumerate(value):
-            self._places.append(index)
-            new_item = self.read(item)
-            changed |= new_item is not item
-            found.append(new_item)
-            self._places.pop()
-        self._depth += 1
-        return value if not changed else found if type(value) is list else tuple(found)
 
     def _wider(self, value: Any) -> Any:
         kind = type(value)
         if kind is complex or isinstance(value, (Space, np.random.Generator)):
             self._count(_OBJECT_BYTES)
             if isinstance(value, Space):
-                check_space(value, self._place(), limit=self._allowed)
+                check_space(value, self._place(), limit=self._bounds.bytes)
             return value
-        if kind is np.str_:
-            text = self._text(str(value))
-            return value if text == value else np.str_(text)
-        if kind is np.ndarray and value.dtype.kind == "U":
-            self._count(_ENTRY_BYTES + value.nbytes)
-            clean = np.array([strip_escapes(text) for text in value.reshape(-1).tolist()], value.dtype).reshape(
-                value.shape
-            )
-            return value if (clean == value).all() else clean
+        if kind is np.str_ or (kind is np.ndarray and value.dtype.kind == "U"):
+            self._count(value.nbytes)
+            texts = [strip_escapes(text) for text in value.reshape(-1).tolist()]
+            clean = np.array(texts, value.dtype).reshape(value.shape)[()]
+            return value if np.array_equal(clean, value) else clean
         if kind is GraphInstance:
-            return GraphInstance(*self._items(tuple(value)))
-        raise self.refusal(f"{describe_value(value)} may not cross the wall")
+            return GraphInstance(*self.read(tuple(value)))
+        raise self._refusal(f"{describe_value(value)} may not cross the wall")
 
 
 # Spaces: a short text can describe one too large to allocate. ``from_json`` bounds what rebuilding a space takes; this

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from paddock.core.spec import EnvSpec
 from paddock.core.spec_json import decode_spec, encode_spec
+from paddock.core.values import DTYPES, kind_of
 from paddock.errors import BadFrame, InvalidValue, NotTransferable, PaddockError
 from paddock.hosting.messages import INTEGER_DIGITS, LIMITS, LONG_BYTES, Failed, Limits
 from paddock.spaces.graph import GraphInstance
@@ -41,12 +42,7 @@ FIXED = frozenset({type(None), bool, float})
 # These need no reading.
 ATOMS = frozenset({type(None), bool, float, int, str, bytes})
 
-_NAMES = ["|b1", "|i1", "|u1"]
-_NAMES += [f"{order}{kind}" for order in "<>" for kind in ("i2", "i4", "i8", "u2", "u4", "u8")]
-_NAMES += [f"{order}{kind}" for order in "<>" for kind in ("f2", "f4", "f8", "c8", "c16")]
-
-DTYPE_OF_NAME: dict[str, np.dtype[Any]] = {name: np.dtype(name) for name in _NAMES}
-NAME_OF_DTYPE: dict[np.dtype[Any], str] = {dtype: name for name, dtype in DTYPE_OF_NAME.items()}
+NAME_OF_DTYPE: dict[np.dtype[Any], str] = {dtype: name for name, dtype in DTYPES.items()}
 # `longlong` and its like arrive as the other types that they equal on this machine.
 NAME_OF_SCALAR: dict[type, str] = {
     kind: NAME_OF_DTYPE[np.dtype(kind)] for kind in set(np.sctypeDict.values()) if np.dtype(kind) in NAME_OF_DTYPE
@@ -135,9 +131,9 @@ class Writer:
             return self.write(value, 1)
         except _Refused as refused:
             path = place_of(refused.value, value, name) or name
-            raise NotTransferable(f"{path} {refused.reason}", path=path, kind=kind_of(refused.value)) from None
+            raise NotTransferable(f"{path} {refused.reason}", path=path, kind=class_name(refused.value)) from None
         except _TooLarge as error:
-            raise NotTransferable(f"{name} {error}.", path=name, kind=kind_of(value)) from None
+            raise NotTransferable(f"{name} {error}.", path=name, kind=class_name(value)) from None
 
     def write(self, value: Any, depth: int) -> Any:
         """``value`` as plain data; raises _Refused or _TooLarge."""
@@ -291,11 +287,9 @@ class Writer:
         """What is not in the table: subclasses, and what is seldom sent."""
         if self._pickler is None and known_name(type(value)) is not None:
             return self._struct(value, depth)
-        if isinstance(value, (np.generic, np.ndarray)):
-            return self._refuse(value, f"is a {kind_of(value)}")
-        for base, unchanged, rule in _BASES:
-            if isinstance(value, base):
-                return rule(self, unchanged(value), depth)
+        rule = _BASE_RULES.get(kind_of(type(value)))
+        if rule is not None:
+            return rule(self, value, depth)
         if isinstance(value, Space):
             return self._json("space", value, to_json)
         if isinstance(value, EnvSpec):
@@ -306,7 +300,7 @@ class Writer:
         # With a pickler, as the object it is; without, as its fields: the far end need not know the class.
         if self._pickler is None and is_record(type(value)):
             return self._struct(value, depth)
-        return self._refuse(value, f"is a {kind_of(value)}")
+        return self._refuse(value, f"is a {class_name(value)}")
 
     def _struct(self, value: Any, depth: int) -> dict[str, Any]:
         """A record as its fields in plain form, arrays as they are; with its name where the far end knows it."""
@@ -315,13 +309,13 @@ class Writer:
             # Both give the same; the first is faster.
             fields = to_builtins(value) if name is not None and is_plain(value) else open_up(value, depth)
         except InvalidValue as error:
-            raise _TooLarge(f"has a {kind_of(value)} in it that can't be taken apart: {error}") from None
+            raise _TooLarge(f"has a {class_name(value)} in it that can't be taken apart: {error}") from None
         named = {} if name is None else {"name": name}
         try:
             return {"$": "struct", **named, "fields": self._dict(fields, depth)}
         except _Refused as refused:
             place = place_of(refused.value, fields, "") or ""
-            raise _Refused(value, f"is a {kind_of(value)} whose {place} {refused.reason}") from None
+            raise _Refused(value, f"is a {class_name(value)} whose {place} {refused.reason}") from None
 
     def _json(self, kind: str, value: Any, to_text: Callable[[Any], str]) -> dict[str, Any]:
         try:
@@ -336,7 +330,7 @@ class Writer:
     def _generator(self, value: np.random.Generator) -> dict[str, Any]:
         bits = value.bit_generator
         if type(value) is not np.random.Generator or type(bits) is not np.random.PCG64:
-            return self._refuse(value, f"is a {kind_of(value)} over {kind_of(bits)}")
+            return self._refuse(value, f"is a {class_name(value)} over {class_name(bits)}")
         state: Any = bits.state
         return {
             "$": "generator",
@@ -372,15 +366,15 @@ _WRITE_RULES: dict[type, Rule] = {
 }
 
 # Subclasses (enums, OrderedDict) cross as their base. Not tuples: a namedtuple without its names is another value.
-_BASES: list[tuple[type, Callable[[Any], Any], Rule]] = [
-    (int, int.__int__, Writer._int),
-    (float, float.__float__, Writer.write),
-    (str, str.__str__, Writer._str),
-    (bytes, lambda value: bytes.__getitem__(value, slice(None)), Writer._bytes),
-    (complex, complex.__pos__, Writer._complex),
-    (dict, dict, Writer._dict),
-    (list, list, Writer._list),
-]
+_BASE_RULES: dict[str, Rule] = {
+    "int": lambda writer, value, depth: writer._int(int.__int__(value), depth),
+    "float": lambda writer, value, depth: float.__float__(value),
+    "text": lambda writer, value, depth: writer._str(str.__str__(value), depth),
+    "bytes": lambda writer, value, depth: writer._bytes(bytes.__getitem__(value, slice(None)), depth),
+    "complex": lambda writer, value, depth: writer._complex(complex.__pos__(value), depth),
+    "dict": lambda writer, value, depth: writer._dict(dict(value), depth),
+    "list": lambda writer, value, depth: writer._list(list(value), depth),
+}
 
 
 # Reading
@@ -480,7 +474,7 @@ class Reader:
         name, shape = plain["dtype"], plain["shape"]
         if type(name) is not str:
             raise BadFrame(f"the dtype of an array is a {type(name).__name__}, expected a str")
-        dtype = DTYPE_OF_NAME.get(name)
+        dtype = DTYPES.get(name)
         if dtype is None:
             match = _TEXT_DTYPE.fullmatch(name)
             if match is None or int(match[2]) * 4 > self._limits.body_bytes:
@@ -529,7 +523,7 @@ class Reader:
             raise BadFrame("a NumPy scalar has a dtype and bytes, or text with the dtype 'U'")
         if name == "S":
             return np.bytes_(data)
-        dtype = DTYPE_OF_NAME.get(name)
+        dtype = DTYPES.get(name)
         if dtype is None or len(data) != dtype.itemsize or (name == "|b1" and data > b"\x01"):
             raise BadFrame(f"{len(data)} bytes are not a NumPy scalar of dtype {name[:40]!r}")
         return np.frombuffer(data, dtype)[0]
@@ -682,7 +676,7 @@ _READ_RULES: dict[str, Callable[[Any, Any, int], Any]] = {
 # The place of a refused value, ``info['viewer']``. Slow: only for error texts.
 
 
-def kind_of(value: Any) -> str:
+def class_name(value: Any) -> str:
     """The name of the value's class, with its module unless that is builtins."""
     cls = type(value)
     return cls.__qualname__ if cls.__module__ == "builtins" else f"{cls.__module__}.{cls.__qualname__}"
@@ -704,7 +698,7 @@ def _parts(value: Any, path: str) -> Iterator[tuple[str, Any]]:
     if isinstance(value, dict):
         for key, item in value.items():
             yield f"a key of {path}", key
-            text = repr(key) if isinstance(key, (str, int, float, bytes, tuple)) else f"a {kind_of(key)}"
+            text = repr(key) if isinstance(key, (str, int, float, bytes, tuple)) else f"a {class_name(key)}"
             yield f"{path}[{text if len(text) <= 60 else text[:60] + '…'}]", item
     elif isinstance(value, GraphInstance):
         for name, item in value._asdict().items():

@@ -79,10 +79,10 @@ class WalledAgent:
     def __call__(self, observation: Any) -> Any:
         action = self._env.call("act", observation)
         if not self._space.contains(action):
-            from paddock.hosting.untrusted import violation, wrong_place
+            from paddock.hosting.untrusted import not_a_member
 
             self.close()
-            raise violation(*wrong_place(self._space, action, "action"))
+            raise not_a_member(self._space, action, "action")
         return action
 
     def close(self) -> None:

@@ -19,7 +19,7 @@ from paddock.errors import PlanError, SandboxUnavailable, WorkerLost
 from paddock.hosting.client import HostedEnv
 from paddock.hosting.judge import WallRules
 from paddock.hosting.launch import PRINTS_TO, Launcher
-from paddock.hosting.process_channel import WalledChannel
+from paddock.hosting.process_channel import ProcessChannel
 from paddock.making.payload import WORKER, Payload, with_folder
 from paddock.sandbox.launching import launch
 from paddock.sandbox.plan import Call
@@ -40,7 +40,7 @@ def walled_env(payload: Payload, policy: Policy, *, ordered: bool = True) -> Hos
     rules = msgspec.structs.replace(WallRules.of(policy), ordered=ordered)
     near, child = walled_launcher(payload, policy)()
     try:
-        return HostedEnv(WalledChannel(near, child, rules), payload.what, wall=rules)
+        return HostedEnv(ProcessChannel(near, child, rules), payload.what, wall=rules)
     except WorkerLost:
         if (failure := getattr(child, "wall_failure", None)) is not None:
             raise SandboxUnavailable(f"The wall could not be put up: {failure} See: paddock doctor.") from None

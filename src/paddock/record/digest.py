@@ -1,45 +1,21 @@
-"""Digests: of a trajectory, and of an environment; and the canonical bytes that they are over.
+"""Digests: of a trajectory, and of an environment, over the canonical bytes of values (``core/values.py``).
 
 Equal trajectory digests mean equal numbers, bit for bit. Infos and rendered frames are not in it: they may hold clocks
 and names, and no agent is graded by them.
-
-A value has the same canonical bytes on every machine and at every distance. It may arrive as another type of the same
-kind, so an int and an ``np.int64``, or a tuple and a list, have the same bytes; two values that differ in any number,
-dtype, shape or nesting never do. The form, little-endian throughout, every count and length a uint64::
-
-    None N    False F    True T
-    integer   i length two's-complement-bytes
-    float     f float64                 complex   c float64 float64
-    text      s length utf-8            bytes     b length bytes
-    sequence  l count item…             mapping   d count (key value)…   ordered by the keys' bytes
-    record    the mapping of its fields, with its tag if it has one
-    array     a dtype ndim dim… bytes   in C order; the dtype as text, such as <f4
-              o ndim dim… item…         of objects or variable-length text
-              r ndim dim… count (name array)…   with fields, which leaves out the padding
-
-Floats count by their bits: 0.0 and -0.0 differ, and so do two NaNs with different payloads.
 """
 
 from __future__ import annotations
 
 import hashlib
 import struct
-from collections.abc import Callable, Iterable, Iterator
-from functools import lru_cache
-from operator import itemgetter
+from collections.abc import Callable
 from typing import Any, SupportsFloat
 
-import numpy as np
-
-from paddock.core.problem import kind
 from paddock.core.spec import EnvSpec, entry_point_text, public_path
-from paddock.core.spec_json import to_plain
+from paddock.core.spec_json import SPEC_JSON
+from paddock.core.values import canonical_bytes
 from paddock.errors import InvalidSpec, NoCanonicalForm
-from paddock.spaces.records.fields import fields_of
 
-MAX_DEPTH = 64
-_PLAIN_KINDS = "biufcSUMmV"
-_BY_ELEMENT = "OT"
 _FORMAT = b"paddock trajectory 1\n"
 _OF_LANES = ("num_envs", "vectorization_mode")
 _FIELDS = ("id", "max_episode_steps", "order_enforce", "disable_env_checker")
@@ -125,122 +101,9 @@ def _plain(arguments: dict[str, Any] | None, path: str) -> Any:
     if arguments is None:
         raise NoCanonicalForm(f"{path} were not recorded, so the environment can't be identified.")
     try:
-        return to_plain(arguments, path)
+        return SPEC_JSON.write(arguments, path)
     except InvalidSpec as error:
         raise NoCanonicalForm(f"{error} Without it the environment can't be identified.") from error
-
-
-def canonical_bytes(value: Any) -> bytes:
-    """The bytes of a value made of None, numbers, text, bytes, arrays, tuples, lists, dicts and records.
-
-    Anything else, and nesting deeper than ``MAX_DEPTH``, is a NoCanonicalForm that names the place.
-
-    >>> canonical_bytes((1, "a")) == canonical_bytes([np.int64(1), "a"])
-    True
-    """
-    if type(value) is np.ndarray:  # the usual observation
-        return b"".join(_array(value, "value", 0))
-    return b"".join(_chunks(value, "value", 0))
-
-
-def _chunks(value: Any, path: str, depth: int) -> Iterable[bytes]:
-    if depth > MAX_DEPTH:
-        raise NoCanonicalForm(f"{path[:80]}… is nested deeper than {MAX_DEPTH}.")
-    match value:  # arrays and bools first: a np.float64 is a float too, and a bool an int
-        case np.ndarray():
-            return _array(value, path, depth)
-        case np.generic():
-            # By value, so that np.float32(0.5) is 0.5; datetimes and long doubles have no type in Python.
-            by_value = value.dtype.kind in "biufcSU" and value.dtype.char not in "gG"
-            return _chunks(value.item(), path, depth) if by_value else _array(np.asarray(value), path, depth)
-        case None:
-            return (b"N",)
-        case bool():
-            return (b"T" if value else b"F",)
-        case int():
-            number = int(value)
-            return (_with_size(b"i", number.to_bytes(number.bit_length() // 8 + 1, "little", signed=True)),)
-        case float():
-            return (b"f" + struct.pack("<d", value),)
-        case str():
-            return (_with_size(b"s", value.encode("utf-8", "surrogatepass")),)
-        case tuple() | list():
-            return _sequence(value, path, depth)
-        case dict():
-            return _mapping(value, path, depth)
-        case bytes() | bytearray() | memoryview():
-            return (_with_size(b"b", bytes(value)),)
-        case complex():
-            return (b"c" + struct.pack("<dd", value.real, value.imag),)
-    fields = fields_of(value)
-    if fields is not None:
-        return _mapping(fields, path, depth)
-    raise NoCanonicalForm(
-        f"{path} is {kind(value)}, which has no canonical bytes. "
-        f"Expected None, numbers, text, bytes, arrays, tuples, lists, dicts or records."
-    )
-
-
-def _sequence(value: tuple[Any, ...] | list[Any], path: str, depth: int) -> Iterator[bytes]:
-    yield b"l" + _count(len(value))
-    for at, item in enumerate(value):
-        yield from _chunks(item, f"{path}[{at}]", depth + 1)
-
-
-def _mapping(value: dict[Any, Any], path: str, depth: int) -> Iterator[bytes]:
-    yield b"d" + _count(len(value))
-    # By the keys' bytes: insertion order is not part of a mapping, and keys of several types do not compare.
-    pairs = ((b"".join(_chunks(key, f"{path} key", depth + 1)), key) for key in value)
-    keyed = sorted(pairs, key=itemgetter(0))
-    for key_bytes, key in keyed:
-        yield key_bytes
-        yield from _chunks(value[key], f"{path}[{key!r}]", depth + 1)
-
-
-def _array(value: np.ndarray[Any, Any], path: str, depth: int) -> Iterable[bytes]:
-    kind = value.dtype.kind
-    if value.dtype.fields is not None:
-        return _record_array(value, path, depth)
-    if kind in _BY_ELEMENT:
-        return _object_array(value, path, depth)
-    # A long double is 8, 10 or 16 bytes of number by platform, the rest padding of no certain value.
-    if kind not in _PLAIN_KINDS or value.dtype.char in "gG":
-        raise NoCanonicalForm(f"{path} is an array of {value.dtype}, which has no canonical bytes.")
-    header, little = _header(value.dtype, value.shape)
-    return header, (value if little is None else value.astype(little)).tobytes()
-
-
-def _object_array(value: np.ndarray[Any, Any], path: str, depth: int) -> Iterator[bytes]:
-    yield b"o" + _shape(value.shape)
-    for at, item in enumerate(value.ravel().tolist()):
-        yield from _chunks(item, f"{path}.flat[{at}]", depth + 1)
-
-
-def _record_array(value: np.ndarray[Any, Any], path: str, depth: int) -> Iterator[bytes]:
-    names = value.dtype.names or ()
-    yield b"r" + _shape(value.shape) + _count(len(names))
-    for name in names:
-        yield _with_size(b"s", name.encode("utf-8", "surrogatepass"))
-        yield from _chunks(value[name], f"{path}[{name!r}]", depth + 1)
-
-
-@lru_cache(maxsize=256)
-def _header(dtype: np.dtype[Any], shape: tuple[int, ...]) -> tuple[bytes, np.dtype[Any] | None]:
-    """What stands before an array's bytes, and the dtype to convert to if its bytes are in the other order."""
-    little = dtype.newbyteorder("<")
-    return _with_size(b"a", little.str.encode()) + _shape(shape), (None if little.str == dtype.str else little)
-
-
-def _shape(shape: tuple[int, ...]) -> bytes:
-    return _count(len(shape)) + b"".join(map(_count, shape))
-
-
-def _with_size(tag: bytes, data: bytes) -> bytes:
-    return tag + _count(len(data)) + data
-
-
-def _count(number: int) -> bytes:
-    return struct.pack("<Q", number)
 
 
 def former_path(entry_point: str) -> str:

@@ -11,7 +11,8 @@
     removal             removes what it left on the disk
     promises            what each tier promises on this machine, and whether it holds: attacks from behind the wall
     workspaces          for the inside: programs beside it, which workspace_server starts
-    proxy, http1        the only way to hosts
+    proxy               the only way to hosts
+    http1               HTTP/1, read strictly, here and in the server
     cassette            a record of what the hosts answered
     fetching            fetch(): calls the proxy from inside
     plain_text          a stranger's text without what controls a terminal

@@ -9,6 +9,7 @@ import json
 import os
 import re
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urldefrag, urlsplit
@@ -45,17 +46,27 @@ def fetch(
 
     Without an answer: NotPermitted if the policy's ``hosts`` does not name the host, TimeoutError, or ConnectionError.
     """
-    from http.client import HTTPException  # here: with all it needs it takes as long as the rest of a worker's start
+    import http.client  # here: with all it needs it takes as long as the rest of a worker's start
 
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname or not _PLAIN.fullmatch(url) or "@" in parts.netloc:
         raise ValueError(f"fetch({url!r}): expected http://host/path or https://host/path, quoted, without a user.")
     proxy = os.environ.get("PADDOCK_PROXY")
+    near = urlsplit(proxy) if proxy else parts
+    kind = http.client.HTTPSConnection if near.scheme == "https" else http.client.HTTPConnection
+    target = urldefrag(url).url if proxy else (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     try:
-        response = _ask(urldefrag(url).url, proxy, method, dict(headers or {}), body, timeout_s)
+        with closing(kind(near.netloc, timeout=timeout_s)) as connection:
+            # A text is sent as UTF-8; http.client would take Latin-1.
+            connection.request(method, target, body.encode() if isinstance(body, str) else body, dict(headers or {}))
+            answer = connection.getresponse()
+            fields: dict[str, str] = {}
+            for name, value in answer.getheaders():
+                fields[name.lower()] = f"{fields[name.lower()]}, {value}" if name.lower() in fields else value
+            response = Response(answer.status, fields, answer.read())
     except TimeoutError:
         raise TimeoutError(f"fetch: {parts.netloc} did not answer within {timeout_s:g} s.") from None
-    except (HTTPException, OSError) as error:
+    except (http.client.HTTPException, OSError) as error:
         raise ConnectionError(f"fetch: no answer from {parts.netloc}: {error}.") from error
     verdict = response.headers.get("paddock-proxy") if proxy else None
     if verdict is None:
@@ -64,30 +75,3 @@ def fetch(
     if verdict == "refused":
         raise NotPermitted(text)
     raise TimeoutError(text) if verdict == "timeout" else ConnectionError(text)
-
-
-def _ask(
-    url: str, proxy: str | None, method: str, headers: dict[str, str], body: bytes | str | None, timeout_s: float
-) -> Response:
-    import http.client
-
-    parts = urlsplit(url)
-    connection: http.client.HTTPConnection
-    if proxy:
-        near = urlsplit(proxy)
-        connection = http.client.HTTPConnection(near.hostname or "127.0.0.1", near.port, timeout=timeout_s)
-        target = url
-    else:
-        kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
-        connection = kind(parts.netloc, timeout=timeout_s)
-        target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-    try:
-        # A text is sent as UTF-8; http.client would take Latin-1.
-        connection.request(method, target, body.encode() if isinstance(body, str) else body, headers)
-        answer = connection.getresponse()
-        fields: dict[str, str] = {}
-        for name, value in answer.getheaders():
-            fields[name.lower()] = f"{fields[name.lower()]}, {value}" if name.lower() in fields else value
-        return Response(answer.status, fields, answer.read())
-    finally:
-        connection.close()

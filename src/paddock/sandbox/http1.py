@@ -1,20 +1,24 @@
-"""Read HTTP/1 strictly, from both sides. What two parsers could read in two ways is refused, so nothing hides in it."""
+"""HTTP/1 for the proxy of a sandbox and for the server, read strictly, from both sides.
+
+Two readers of the same bytes that disagree about where a message ends let one peer's request be taken for another's. So
+what could be read in two ways is refused, and nothing after it is read.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import re
-import socket
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeVar
 
 HEAD_BYTES = 64 * 1024
-_HEADERS = 200
-_TRAILER_LINES = 64
+_HEADERS = 100
 _CHUNK_LINE = 512
 _PIECE = 64 * 1024
 
+_T = TypeVar("_T")
 Headers = tuple[tuple[str, str], ...]
 # Bytes of a body; None: there is none. "until close" is for answers alone.
 Length = int | Literal["chunked", "until close"] | None
@@ -88,107 +92,155 @@ class Answer:
     length: Length = None
 
 
+class Reader(asyncio.StreamReader):
+    """Gives all that came before the connection broke; then ``broke`` tells this end from an ordinary one."""
+
+    broke = False
+
+    def __init__(self) -> None:
+        super().__init__(limit=HEAD_BYTES)
+
+    def set_exception(self, exc: Exception) -> None:
+        self.broke = True
+        self.feed_eof()
+
+
 class Stream:
     """A connection whose reads and writes end by ``deadline``. ``whom`` names the far side; "" is the one that asks."""
 
-    def __init__(self, sock: socket.socket, deadline: float, whom: str = "") -> None:
-        self.sock, self.deadline, self.whom = sock, deadline, whom
+    def __init__(
+        self, reader: Reader, writer: asyncio.StreamWriter, deadline: float | None = None, whom: str = ""
+    ) -> None:
+        self.reader, self.writer, self.deadline, self.whom = reader, writer, deadline, whom
         self.began = False  # whether something was written: then it is too late for another answer
-        self._buffer = bytearray()
 
-    def late(self) -> Refused:
-        if self.whom:
-            return Refused(504, f"{self.whom} did not answer in time.", "timeout")
-        return Refused(408, "The request did not arrive in time.", "timeout")
+    async def _within(self, work: Awaitable[_T]) -> _T:
+        try:
+            if self.deadline is None:
+                return await work
+            # The whole exchange has one deadline: a byte now and then does not keep it alive.
+            return await asyncio.wait_for(work, self.deadline - time.monotonic())
+        except asyncio.TimeoutError:
+            if self.whom:
+                raise Refused(504, f"{self.whom} did not answer in time.", "timeout") from None
+            raise Refused(408, "The request did not arrive in time.", "timeout") from None
+        except (OSError, EOFError, RuntimeError):  # RuntimeError: uvloop can't go on reading what it has closed
+            raise self.broken_error() from None
 
     def broken_error(self) -> Refused:
         if self.whom:
             return Refused(502, f"The connection to {self.whom} broke.", "unreachable")
         return Refused(400, "The request ended too soon.")
 
-    def send(self, data: bytes) -> None:
+    def too_large_error(self, limit: int) -> Refused:
+        if self.whom:
+            text = f"The answer of {self.whom} is longer than the {limit} bytes that may pass."
+            return Refused(502, text, "too large")
+        return Refused(413, f"The body is longer than the {limit} bytes that may pass.", "too large")
+
+    async def send(self, data: bytes) -> None:
         self.began = True
-        self._arm()
-        try:
-            self.sock.sendall(data)
-        except TimeoutError:
-            raise self.late() from None
-        except OSError:
-            raise self.broken_error() from None
+        self.writer.write(data)
+        await self._within(self.writer.drain())
 
-    def receive(self, most: int = _PIECE) -> bytes:
+    async def receive(self, most: int = _PIECE) -> bytes:
         """Some bytes as soon as there are any; b"" at the end."""
-        if self._buffer:
-            piece = bytes(self._buffer[:most])
-            del self._buffer[:most]
-            return piece
-        return self._more(most)
+        return await self._within(self.reader.read(most))
 
-    def head(self) -> bytes | None:
-        """What comes before the first empty line; None if the other side closed without sending anything."""
-        data = self._until(b"\r\n\r\n", HEAD_BYTES)
-        if data is None and self._buffer:
-            raise self.broken_error()
-        return data
-
-    def line(self, most: int) -> bytes:
-        data = self._until(b"\r\n", most)
-        if data is None:
-            raise self.broken_error()
-        return data
-
-    def early(self) -> bytes:
-        """What was read past the head."""
-        data = bytes(self._buffer)
-        self._buffer.clear()
-        return data
-
-    def _until(self, mark: bytes, most: int) -> bytes | None:
-        searched = 0
-        while True:
-            end = self._buffer.find(mark, searched)
-            if end > most or (end < 0 and len(self._buffer) > most + len(mark)):
-                if self.whom:
-                    raise Refused(502, f"The head of {self.whom}'s answer is too long.", "unreachable")
-                raise Refused(431, f"The head of the request is too long: more than {HEAD_BYTES} bytes.")
-            if end >= 0:
-                data = bytes(self._buffer[:end])
-                del self._buffer[: end + len(mark)]
-                return data
-            searched = max(0, len(self._buffer) - len(mark) + 1)
-            more = self._more(_PIECE)
-            if not more:
-                return None
-            self._buffer += more
-
-    def _more(self, most: int) -> bytes:
-        self._arm()
+    async def line(self, too_long: int = 431) -> bytes:
+        """The next line, without its end; refused with the status ``too_long`` if it is."""
         try:
-            return self.sock.recv(most)
-        except TimeoutError:
-            raise self.late() from None
-        except OSError:
-            raise self.broken_error() from None
+            line = await self._within(self.reader.readuntil(b"\n"))
+        except asyncio.LimitOverrunError:
+            raise Refused(too_long, f"A line is longer than {HEAD_BYTES} bytes.") from None
+        if not line.endswith(b"\r\n"):
+            raise Refused(400, "A line does not end with CR LF.")
+        return line[:-2]
 
-    def _arm(self) -> None:
-        # The whole exchange has one deadline: a byte now and then does not keep it alive.
-        left = self.deadline - time.monotonic()
-        if left <= 0:
-            raise self.late()
-        self.sock.settimeout(left)
+    async def head(self, begins: Callable[[], object] = lambda: None) -> list[bytes] | None:
+        """The lines before the first empty one; None if the other side closed without sending anything.
+
+        ``begins`` is called when the first byte has come.
+        """
+        first = await self.receive(1)
+        if not first:
+            return None
+        begins()
+        lines = [first + await self.line(too_long=414)]
+        size = len(lines[0])
+        while line := await self.line():
+            lines.append(line)
+            size += len(line)
+            if size > HEAD_BYTES or len(lines) > _HEADERS + 1:
+                raise Refused(431, f"There are more than {_HEADERS} headers, or more than {HEAD_BYTES} bytes of them.")
+        return lines
+
+    async def body(self, length: Length, limit: int) -> AsyncIterator[bytes]:
+        """The pieces of a body as they come: exactly ``length``, at most ``limit`` bytes, or Refused."""
+        left = limit
+        if length == "until close":
+            while piece := await self.receive():
+                left -= len(piece)
+                if left < 0:
+                    raise self.too_large_error(limit)
+                yield piece
+            if self.reader.broke:
+                raise self.broken_error()
+            return
+        size = await self._chunk_size() if length == "chunked" else length
+        while size:
+            left -= size
+            if left < 0:
+                raise self.too_large_error(limit)
+            while size:
+                piece = await self.receive(min(size, _PIECE))
+                if not piece:
+                    raise self.broken_error()
+                size -= len(piece)
+                yield piece
+            if length == "chunked":
+                if await self.line():
+                    raise Refused(400, "A chunk is longer than it says.")
+                size = await self._chunk_size()
+
+    async def _chunk_size(self) -> int:
+        """The size of the next chunk; 0 once the last one and the trailers were read."""
+        line = await self.line(too_long=413)
+        match = _CHUNK.fullmatch(line)
+        if match is None:
+            raise Refused(400, "A chunk's size is malformed.")
+        if len(line) > _CHUNK_LINE:
+            raise Refused(413, f"The line with a chunk's size is longer than {_CHUNK_LINE} bytes.", "too large")
+        size = int(match["size"], 16)
+        if not size:
+            for _ in range(_HEADERS):
+                if not await self.line():
+                    return 0
+            raise Refused(431, "There are too many trailers.")
+        return size
+
+    async def write_body(self, pieces: AsyncIterator[bytes], length: Length) -> None:
+        """Send a body with framing of our own: that of the other connection does not pass."""
+        async for piece in pieces:
+            await self.send(b"%x\r\n%b\r\n" % (len(piece), piece) if length == "chunked" else piece)
+        if length == "chunked":
+            await self.send(b"0\r\n\r\n")
 
 
-def parse_request(head: bytes) -> Request:
-    """Parse the head of a request; Refused if it is malformed."""
-    first, *rest = head.split(b"\r\n")
-    line = _REQUEST_LINE.fullmatch(first)
+def parse_request_head(lines: Sequence[bytes]) -> tuple[str, str, int, Headers, Length]:
+    """Method, target, minor version, headers and the body's length of a request; Refused if it is malformed."""
+    line = _REQUEST_LINE.fullmatch(lines[0])
     if line is None:
         raise Refused(400, "The first line is not a request line of HTTP/1.0 or 1.1.")
-    method, target, minor = line["method"].decode(), line["target"].decode(), int(line["minor"])
-    headers = _headers(rest)
+    headers, minor = _headers(lines[1:]), int(line["minor"])
     if len(values(headers, "host")) > 1:
         raise Refused(400, "There is more than one Host.")
-    length = _length(headers, minor)
+    return line["method"].decode(), line["target"].decode(), minor, headers, _length(headers, minor)
+
+
+def parse_request(lines: Sequence[bytes]) -> Request:
+    """Parse the head of a request to a proxy; Refused if it is malformed."""
+    method, target, minor, headers, length = parse_request_head(lines)
     if method == "CONNECT":
         match = _CONNECT.fullmatch(target)
         if match is None or match["port"] is None or length:
@@ -204,13 +256,12 @@ def parse_request(head: bytes) -> Request:
     return Request(method, scheme, _host(match["host"]), port, path, headers, minor, length)
 
 
-def parse_answer(head: bytes, method: str) -> Answer:
+def parse_answer(lines: Sequence[bytes], method: str) -> Answer:
     """Parse the head of the answer to a request by ``method``; Refused if it is malformed."""
-    first, *rest = head.split(b"\r\n")
-    line = _STATUS_LINE.fullmatch(first)
+    line = _STATUS_LINE.fullmatch(lines[0])
     if line is None:
         raise Refused(502, "The answer's first line is not a status line of HTTP/1.", "unreachable")
-    headers, status = _headers(rest), int(line["status"])
+    headers, status = _headers(lines[1:]), int(line["status"])
     length: Length
     if method == "HEAD" or status < 200 or status in (204, 304):
         length = None
@@ -237,29 +288,6 @@ def end_to_end(headers: Headers) -> Headers:
     return tuple(one for one in headers if one[0].lower() not in dropped and not one[0].lower().startswith("proxy-"))
 
 
-def body(stream: Stream, length: Length, limit: int) -> Iterator[bytes]:
-    """The pieces of a body as they come: exactly ``length``, at most ``limit`` bytes, or Refused."""
-    if isinstance(length, int):
-        if length > limit:
-            raise _too_large(stream, limit)
-        yield from _exactly(stream, length)
-    elif length is not None:
-        left = limit
-        for piece in _chunks(stream, limit) if length == "chunked" else iter(stream.receive, b""):
-            left -= len(piece)
-            if left < 0:
-                raise _too_large(stream, limit)
-            yield piece
-
-
-def write_body(stream: Stream, pieces: Iterable[bytes], length: Length) -> None:
-    """Send a body with framing of our own: that of the other connection does not pass."""
-    for piece in pieces:
-        stream.send(b"%x\r\n%b\r\n" % (len(piece), piece) if length == "chunked" else piece)
-    if length == "chunked":
-        stream.send(b"0\r\n\r\n")
-
-
 def framing(length: Length) -> Headers:
     """The header that says how long a body is."""
     if length == "chunked":
@@ -272,9 +300,7 @@ def head_bytes(first: str, headers: Iterable[tuple[str, str]]) -> bytes:
     return "\r\n".join([first, *(f"{name}: {value}" for name, value in headers), "", ""]).encode("latin-1")
 
 
-def _headers(lines: list[bytes]) -> Headers:
-    if len(lines) > _HEADERS:
-        raise Refused(431, f"There are more than {_HEADERS} headers.")
+def _headers(lines: Sequence[bytes]) -> Headers:
     headers = []
     for line in lines:
         # Folded lines, blanks before the colon, bare CR or LF, NUL: all fail to match.
@@ -296,40 +322,6 @@ def _length(headers: Headers, minor: int) -> Length:
     if len(lengths) > 1 or not _DIGITS.fullmatch(lengths[0]):
         raise Refused(400, "Content-Length is not one whole number.")
     return int(lengths[0])
-
-
-def _chunks(stream: Stream, limit: int) -> Iterator[bytes]:
-    while True:
-        match = _CHUNK.fullmatch(stream.line(_CHUNK_LINE))
-        if match is None:
-            raise Refused(400, "A chunk's size is malformed.")
-        size = int(match["size"], 16)
-        if size > limit:
-            raise _too_large(stream, limit)
-        if not size:
-            break
-        yield from _exactly(stream, size)
-        if stream.line(0) != b"":
-            raise Refused(400, "A chunk is longer than it says.")
-    for _ in range(_TRAILER_LINES):
-        if not stream.line(HEAD_BYTES // _TRAILER_LINES):
-            return
-    raise Refused(400, "There are too many trailers.")
-
-
-def _exactly(stream: Stream, count: int) -> Iterator[bytes]:
-    while count:
-        piece = stream.receive(min(count, _PIECE))
-        if not piece:
-            raise stream.broken_error()
-        count -= len(piece)
-        yield piece
-
-
-def _too_large(stream: Stream, limit: int) -> Refused:
-    if stream.whom:
-        return Refused(502, f"The answer of {stream.whom} is longer than the {limit} bytes that may pass.", "too large")
-    return Refused(413, f"The body is longer than the {limit} bytes that may pass.", "too large")
 
 
 def _host(text: str) -> str:

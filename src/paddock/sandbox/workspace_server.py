@@ -17,7 +17,6 @@ from paddock.sandbox.launching import launch
 from paddock.sandbox.mounts import check_paths, find_escapes, writable_paths
 from paddock.sandbox.plan import Exec
 from paddock.sandbox.policy import Policy, find_excess
-from paddock.sandbox.proxy import start_proxy
 from paddock.sandbox.workspaces import NONE_GRANTED, PACKET_BYTES
 
 _JOIN_S = 20.0  # for one that is just being started, and the end of all
@@ -46,6 +45,8 @@ class Workspaces:
         finally:
             far.close()
         if policy.hosts:
+            from paddock.sandbox.proxy import start_proxy  # here: few need it, and asyncio with it
+
             # The listener is the first thing to come, before the program runs: it must not reach the environment.
             try:
                 child.companions += start_proxy(near, policy)

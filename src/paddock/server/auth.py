@@ -13,7 +13,6 @@ import logging
 import re
 import secrets
 import socket
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -202,7 +201,12 @@ def _read_entries(file: Path) -> list[_Entry]:
                 f"{file}, line {number}: {wrong}. Expected 'role token' or 'token', then at most an ISO time at which "
                 f"it expires. Roles are {', '.join(get_args(Role))}; a token has at least {_LEAST_LENGTH} characters."
             )
-        entries.append(_entry(role, words[0], _time(words[1], file, number) if len(words) == 2 else None))
+        ends = _read_time(words[1]) if len(words) == 2 else None
+        if len(words) == 2 and ends is None:
+            # Not repeated: it may be a token, and this goes to a log.
+            text = "the token's expiry is not an ISO time such as 2027-01-31T00:00:00Z"
+            raise PlanError(f"{file}, line {number}: {text}.")
+        entries.append(_entry(role, words[0], ends))
     if not entries:
         raise PlanError(f"{file} has no token. Write a line such as 'operator xxx…', with at least 16 characters.")
     return entries
@@ -213,7 +217,7 @@ def _line_error(words: list[str]) -> str:
     if words[0] in get_args(Role):
         return "there is a role without a token"
     if len(words[0]) < _LEAST_LENGTH:
-        if len(words) > 1 and len(words[1]) >= _LEAST_LENGTH and _as_time(words[1]) is None:
+        if len(words) > 1 and len(words[1]) >= _LEAST_LENGTH and _read_time(words[1]) is None:
             return "its first word is not a role, and too short for a token"
         return f"the token has only {len(words[0])} characters"
     if len(words) > 2:
@@ -221,17 +225,11 @@ def _line_error(words: list[str]) -> str:
     return ""
 
 
-def _as_time(text: str) -> datetime | None:
+def _read_time(text: str) -> datetime | None:
     try:
-        return datetime.fromisoformat(text.replace("Z", "+00:00"))
+        time = datetime.fromisoformat(text.replace("Z", "+00:00"))
     except ValueError:
         return None
-
-
-def _time(text: str, file: Path, number: int) -> datetime:
-    if (time := _as_time(text)) is None:
-        # Not repeated: it may be a token, and this goes to a log.
-        raise PlanError(f"{file}, line {number}: the token's expiry is not an ISO time such as 2027-01-31T00:00:00Z.")
     return time if time.tzinfo is not None else time.replace(tzinfo=timezone.utc)
 
 
@@ -306,22 +304,8 @@ class Passes:
 _Bucket = tuple[float, float]  # how many requests were left, and when
 
 
-class _Buckets(OrderedDict[str, _Bucket]):
-    """Those of this process; the names that were quiet longest are forgotten."""
-
-    def __init__(self, most: int) -> None:
-        super().__init__()
-        self._most = most
-
-    def __setitem__(self, name: str, bucket: _Bucket) -> None:
-        super().__setitem__(name, bucket)
-        self.move_to_end(name)
-        if len(self) > self._most:
-            self.popitem(last=False)
-
-
-class SharedBuckets:
-    """Buckets in memory that several processes have; ``kind`` keeps rates apart. Of names that are many, old ones go.
+class Buckets:
+    """A table by name in memory that several processes may have; ``kind`` keeps rates apart. Of many names old ones go.
 
     Nothing is locked, since that would cost a system call per request: if two processes charge one name within the same
     microsecond, one of the two charges (at most a lot, see ``Toll``) may be lost, and nothing else.
@@ -357,14 +341,12 @@ class SharedBuckets:
 class Rates:
     """Allow each name ``per_s`` requests per second, and ``burst`` at once. Quiet names are forgotten.
 
-    Time is an argument, so that a test needs no clock. ``shared``: the buckets, if other processes count with this one.
+    Time is an argument, so that a test needs no clock.
     """
 
-    def __init__(
-        self, per_s: float, burst: int, *, most_names: int = 10_000, shared: SharedBuckets | None = None
-    ) -> None:
+    def __init__(self, per_s: float, burst: int, buckets: Buckets | None = None) -> None:
         self._per_s, self._burst = per_s, float(burst)
-        self._buckets: _Buckets | SharedBuckets = shared or _Buckets(most_names)
+        self._buckets = buckets or Buckets(memoryview(bytearray(Buckets.BYTES)), "")
 
     def wait_s(self, name: str, now_s: float) -> float:
         """Return 0 and count the request if ``name`` may send it now; otherwise in how many seconds it may."""
@@ -388,9 +370,9 @@ class Rates:
 class AddressRates:
     """Allow each address ``per_s`` requests per second and ``burst`` at once, and all together ten times as many."""
 
-    def __init__(self, per_s: float, burst: int, *, shared: SharedBuckets | None = None) -> None:
-        self._each = Rates(per_s, burst, shared=shared)
-        self._all = Rates(10 * per_s, 10 * burst, shared=shared)  # under a name that no address has
+    def __init__(self, per_s: float, burst: int, buckets: Buckets | None = None) -> None:
+        self._each = Rates(per_s, burst, buckets)
+        self._all = Rates(10 * per_s, 10 * burst, buckets)  # under a name that no address has
 
     def wait_s(self, peer: str, now_s: float) -> float:
         return self._each.wait_s(network_of(peer), now_s) or self._all.wait_s("", now_s)

@@ -62,16 +62,14 @@ class Request:
         return f"{self.method} {ascii(self.path[:200])[1:-1]}"
 
 
-def read_target(text: bytes) -> tuple[str, str, str | None] | None:
+def read_target(text: str) -> tuple[str, str, str | None] | None:
     """Read path, query and host of a request's target: a path, or a whole URL as proxies send it; else None.
 
     A host that is named there counts, not the header.
     """
-    if not text.isascii() or any(byte <= 0x20 or byte == 0x7F for byte in text):
-        return None
-    if text == b"*":
+    if text == "*":
         return "*", "", None
-    found = _TARGET.fullmatch(text.decode("ascii"))
+    found = _TARGET.fullmatch(text)
     if found is None or (found["host"] is None and found["path"] is None):
         return None
     return found["path"] or "/", found["query"] or "", found["host"]

@@ -93,10 +93,10 @@ class HttpApi:
         self._passes = Passes(processes.new_pass, partial(processes.publish, "passes"))
         self._handover = Handover(self._openenv.sessions, self._passes)
         per_s = service.settings.failures_per_s
-        self._failures = AddressRates(per_s, max(1, int(10 * per_s)), shared=processes.buckets("failures"))
+        self._failures = AddressRates(per_s, max(1, int(10 * per_s)), processes.buckets("failures"))
         open_per_s = max(_OPEN_PER_S, per_s)
         # Beyond that the answer is delayed, or a 429.
-        self._open_asks = AddressRates(open_per_s, int(open_per_s), shared=processes.buckets("open"))
+        self._open_asks = AddressRates(open_per_s, int(open_per_s), processes.buckets("open"))
         self._refusals: Counter[tuple[str, str]] = Counter()  # of this second, by reason and address
         self._most_refusals = processes.share(_ADDRESSES_A_SECOND)
         self._open: WeakKeyDictionary[Out, Principal] = WeakKeyDictionary()

@@ -1,32 +1,21 @@
-"""HTTP connections: read requests, answer them one at a time, drop peers that are slow, too long or malformed.
-
-Two readers of the same bytes that disagree about where a request ends let one peer's request
-be taken for another's. So anything that could be read in two ways is refused, and nothing after it is read.
-"""
+"""HTTP connections: read requests, answer them one at a time, drop peers that are slow, too long or malformed."""
 
 from __future__ import annotations
 
 import asyncio
 import socket
-from collections import Counter, deque
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
-from paddock.errors import DependencyNotInstalled
+from paddock.sandbox.http1 import Length, Reader, Refused, Stream, parse_request_head
 from paddock.server.auth import network_of
 from paddock.server.http import BodyBudget, Request, Response, read_target
 
 if TYPE_CHECKING:
     from paddock.server.http_api import HttpApi
-
-try:
-    import httptools
-except ImportError as error:
-    raise DependencyNotInstalled(
-        "The server needs httptools. Run: pip install 'picows<2.4' uvloop httptools"
-    ) from error
 
 HEAD_S = 10.0  # from the first byte of a head to its end
 _BODY_S, _BODY_BYTES_PER_S = 30.0, 1 << 16  # for a whole body: this time, plus its size at this speed
@@ -35,25 +24,18 @@ _WRITE_S = 30.0  # for a peer that reads slower than we answer
 _TOO_OFTEN_S = 0.05  # before a 429, so that a client that keeps asking is slowed down
 STALLED_S = 30.0  # for a peer, of a websocket too, that takes nothing of what is sent to it
 _LINGER_S = 2.0  # after a refusal, for bytes that are still on their way: closing at once would cut off the answer
-HEAD_BYTES = 1 << 16
 _URL_BYTES = 1 << 13
-_HEADERS = 100
-_PIECE_BYTES = 1 << 10  # parsed at a time: no more requests than it holds are read ahead
+_METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "TRACE", "PATCH"))
 # Allowed once: an attacker hopes that two readers pick different ones of two.
 _ONCE = frozenset(
-    {
-        *("host", "content-length", "transfer-encoding", "authorization", "origin", "sec-fetch-site", "expect"),
-        *("content-type", "upgrade", "x-paddock-session"),
-    }
+    ("authorization", "origin", "sec-fetch-site", "expect", "content-type", "upgrade", "x-paddock-session")
 )
-
-Where = Literal["between", "head", "body"]
 
 
 _answering: set[asyncio.Task[None]] = set()  # kept here: a task whose peer has left might be all that refers to itself
 
 
-class HttpConnection(asyncio.Protocol):
+class HttpConnection(asyncio.StreamReaderProtocol):
     """Answers requests with ``handler``, in order; a body may have ``max_body`` bytes.
 
     ``caller`` learns when a known peer keeps it busy, and when it is gone. One request is answered per turn of the
@@ -61,134 +43,120 @@ class HttpConnection(asyncio.Protocol):
     """
 
     def __init__(self, handler: HttpApi, *, max_body: int, peer: str, caller: Caller) -> None:
-        self._handler, self._caller = handler, caller
+        reader = Reader()
+        super().__init__(reader, lambda _, writer: self._begin(reader, writer))
+        self._handler, self._caller, self._max_body, self._peer = handler, caller, max_body, peer
         self._loop = asyncio.get_running_loop()
-        self._reader = RequestReader(
-            max_body=max_body, peer=peer, relayed=caller.relayed, knows=handler.knows, bodies=handler.bodies
-        )
-        self._due: deque[tuple[Request, bool]] = deque()
-        self._where: Where = "between"
         self._timer: asyncio.TimerHandle | None = None
-        self._task: asyncio.Task[None] | None = None
-        self._writable = asyncio.Event()
-        self._writable.set()
         self._closing = False
 
     def connection_made(self, transport: Any) -> None:
-        self._transport = transport
+        self._wire = transport
         sock = transport.get_extra_info("socket")
         if getattr(sock, "family", None) in (socket.AF_INET, socket.AF_INET6) and hasattr(socket, "TCP_USER_TIMEOUT"):
             # The kernel ends it: it alone sees whether the peer takes bytes that were sent already.
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, round(STALLED_S * 1000))
-        self._allow(_IDLE_S)
+        super().connection_made(transport)
 
     def connection_lost(self, error: Exception | None) -> None:
         # A request in progress goes on: it may be a step, which can't be undone. Nobody gets the answer.
         self._closing = True
-        self._due.clear()
-        self._writable.set()
         self._allow(None)
-        if self._task is None:
-            self._reader.release()
+        super().connection_lost(error)
         self._caller.gone()
 
     def pause_writing(self) -> None:
-        self._writable.clear()
+        super().pause_writing()
         self._allow(_WRITE_S)
 
     def resume_writing(self) -> None:
-        self._writable.set()
+        super().resume_writing()
         self._allow(None)
 
     def data_received(self, data: bytes) -> None:
-        if self._closing:
-            return
-        if self._task is not None:  # the next request waits, and so does its sender
-            self._reader.unread += data
-            self._pause()
-            return
-        self._due.extend(self._reader.feed(data))
-        if self._reader.continues and not self._reader.problem:
-            self._reader.continues = False
-            self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-        if self._due:
-            self._allow(None)
-            self._task = self._loop.create_task(self._respond())
-            _answering.add(self._task)
-            self._task.add_done_callback(_answering.discard)
-        elif self._reader.problem:
-            self._refuse()
-        else:
-            self._wait()
+        if not self._closing:
+            super().data_received(data)
 
-    def _wait(self) -> None:
-        """Give each part of a request its own time limit, which slow bytes do not extend."""
-        where = self._reader.where
-        if where != self._where or self._timer is None:
-            self._where = where
-            body_s = _BODY_S + self._reader.announced_bytes / _BODY_BYTES_PER_S
-            self._allow({"between": _IDLE_S, "head": HEAD_S, "body": body_s}[where])
+    def eof_received(self) -> bool | None:
+        return super().eof_received() and not self._closing  # whether it stays open for the answer that is due
 
-    async def _respond(self) -> None:
+    def _begin(self, reader: Reader, writer: asyncio.StreamWriter) -> None:
+        self._requests = RequestReader(
+            Stream(reader, writer),
+            max_body=self._max_body,
+            peer=self._peer,
+            relayed=self._caller.relayed,
+            knows=self._handler.knows,
+            bodies=self._handler.bodies,
+            allow=self._allow,
+        )
+        task = self._loop.create_task(self._serve(writer))
+        _answering.add(task)
+        task.add_done_callback(_answering.discard)
+
+    async def _serve(self, writer: asyncio.StreamWriter) -> None:
         try:
-            while self._due:
-                request, stays = self._due.popleft()
-                if request.known:
-                    self._caller.busy(True)
-                response = await self._handler.handle(request)
-                await asyncio.sleep(_TOO_OFTEN_S if response.status == 429 else 0)
-                stays = stays and (request.known or response.status < 400)
-                self._answer(response, close=not stays, head_only=request.method == "HEAD")
-                await self._writable.wait()
+            while (found := await self._requests.next()) is not None and not self._closing:
+                request, stays = found
+                self._allow(None)
+                try:
+                    if request.known:
+                        self._caller.busy(True)
+                    response = await self._handler.handle(request)
+                    await asyncio.sleep(_TOO_OFTEN_S if response.status == 429 else 0)
+                    stays = stays and (request.known or response.status < 400)
+                    self._answer(response, close=not stays, head_only=request.method == "HEAD")
+                    await writer.drain()
+                finally:
+                    self._requests.release()
+                    self._caller.busy(False)
+                if self._closing:
+                    return
+            self._wire.close()
+        except Refused as refusal:
+            self._refuse(refusal.status)
+        except ConnectionError:  # the peer left before its answer was written
+            pass
         finally:
-            self._task = None
-            self._reader.release()
-            self._caller.busy(False)
-        if self._closing:
-            return
-        if self._reader.problem:
-            self._refuse()
-            return
-        self._resume()
-        self.data_received(b"")
+            self._requests.release()
 
     def refuse(self, response: Response) -> None:
+        self._closing = True  # whatever else comes meanwhile is ignored
         if response.status == 429:
-            self._pause()  # whatever else comes meanwhile is ignored
-            self._loop.call_later(_TOO_OFTEN_S, lambda: self._answer(response, close=True))
+            self._loop.call_later(_TOO_OFTEN_S, self._write, response, True)
         else:
-            self._answer(response, close=True)
+            self._write(response, True)
 
-    def _refuse(self) -> None:
-        problem, late = self._reader.problem, None
-        if self._reader.where != "body":  # bodies are read only from peers with a valid token
+    def _refuse(self, status: int) -> None:
+        if self._closing or self._requests.at_end:  # the peer is gone, or will be
+            self._wire.close()
+            return
+        late = None
+        if not self._requests.in_body:  # bodies are read only from peers with a valid token
             late = self._handler.too_often(Request("-", "-", "", {}, peer=self._caller.peer))
-        self.refuse(late or Response.of({"detail": _DETAILS[problem]}, problem))
+        self.refuse(late or Response.of({"detail": _DETAILS[status]}, status))
 
     def _answer(self, response: Response, *, close: bool, head_only: bool = False) -> None:
-        if self._closing:
+        if not self._closing:
+            self._closing = close
+            self._write(response, close, head_only=head_only)
+
+    def _write(self, response: Response, close: bool, *, head_only: bool = False) -> None:
+        if self._wire.is_closing():
             return
-        self._transport.write(response.head(close=close) + (b"" if head_only else response.body))
-        if close:
-            self._closing = True
-            self._due.clear()
-            self._resume()
-            if self._transport.can_write_eof():
-                self._transport.write_eof()
-            self._timer = self._loop.call_later(_LINGER_S, self._transport.close)
-
-    def _pause(self) -> None:
-        with suppress(RuntimeError):  # it may be closing
-            self._transport.pause_reading()
-
-    def _resume(self) -> None:
-        with suppress(RuntimeError):
-            self._transport.resume_reading()
+        self._wire.write(response.head(close=close) + (b"" if head_only else response.body))
+        if close and self._requests.at_end:
+            self._wire.close()
+        elif close:
+            if self._wire.can_write_eof():
+                self._wire.write_eof()
+            self._allow(None)
+            self._timer = self._loop.call_later(_LINGER_S, self._wire.close)
 
     def _allow(self, within_s: float | None) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = None if within_s is None else self._loop.call_later(within_s, self._transport.abort)
+        self._timer = None if within_s is None else self._loop.call_later(within_s, self._wire.abort)
 
 
 _DETAILS = {
@@ -289,154 +257,97 @@ class Callers:
             longest.drop()
 
 
-class _Refused(Exception):
-    """Raised in the parser's callbacks to stop it at once."""
-
-
 class RequestReader:
-    """Turns a connection's bytes into whole requests, without sockets or time.
+    """The requests of a connection, each read whole. ``max_body`` limits a body, ``bodies`` all of them together.
 
-    ``problem`` is the status to answer with once something is wrong; ``where`` says what comes next. ``max_body``
-    limits a body, ``bodies`` those of all readers. ``continues`` is true once, when a peer waits for a 100 before it
-    sends its body. ``knows`` is asked about each head: a request without a valid token is complete without its body,
-    and the last one that is read. ``unread`` bytes came after a complete request; the next ``feed`` continues with
-    them.
+    ``knows`` is asked about each head: a request without a valid token is complete without its body, and the last one.
+    ``allow`` is called with the seconds that each part may take, which slow bytes do not extend.
     """
 
     def __init__(
         self,
+        stream: Stream,
         *,
         max_body: int,
         peer: str = "",
         relayed: bool = False,
         knows: Callable[[Request], bool] = lambda _: True,
         bodies: BodyBudget | None = None,
+        allow: Callable[[float], None] = lambda _: None,
     ) -> None:
-        self._max_body, self._peer, self._relayed, self._knows = max_body, peer, relayed, knows
-        self._bodies, self._held = bodies or BodyBudget(), 0
-        self._last = False  # nothing is read after the request that came last
-        self.unread = bytearray()
-        self._parser: Any = httptools.HttpRequestParser(self)
-        self._whole: list[tuple[Request, bool]] = []
-        self.problem = 0
-        self.continues = False
-        self.where: Where = "between"
-        self._begin()
+        self._stream, self._max_body, self._peer, self._relayed = stream, max_body, peer, relayed
+        self._knows, self._bodies, self._allow = knows, bodies or BodyBudget(), allow
+        self._held = 0
+        self.in_body = False
 
-    def _begin(self) -> None:
-        self._url, self._body = b"", bytearray()
-        self._headers: dict[str, str] = {}
-        self._lines, self._head_bytes, self._bytes = 0, 0, 0
-        self._request: Request | None = None
+    async def next(self) -> tuple[Request, bool] | None:
+        """Return the next request, and whether the connection stays open after it; None at the end of the connection.
 
-    def feed(self, data: bytes = b"") -> list[tuple[Request, bool]]:
-        """Return the next complete requests in order, each with whether the connection stays open after it."""
-        self._whole = []
-        self.unread += data
-        while self.unread and not (self._whole or self._last or self.problem):
-            piece = bytes(self.unread[:_PIECE_BYTES])
-            del self.unread[:_PIECE_BYTES]
-            self._bytes += len(piece)
-            try:
-                self._parser.feed_data(piece)
-                # Limits what the parser keeps to itself too, such as a header that does not end.
-                if self.where == "head" and self._bytes > HEAD_BYTES + _PIECE_BYTES:
-                    self._refuse(431)
-                if self.where == "body" and self._bytes > 2 * self._max_body + HEAD_BYTES:
-                    self._refuse(413)
-            except httptools.HttpParserUpgrade:
-                # Answered as if no upgrade was requested, and closed: where the next request begins is not certain.
-                if self._whole and self._whole[-1][0].method != "CONNECT" and not self._whole[-1][0].body:
-                    self._whole[-1] = (self._whole[-1][0], False)
-                    self._last = True
-                else:
-                    self.problem = 400
-            except (_Refused, httptools.HttpParserError):
-                self.problem = self.problem or (0 if self._last else 400)
-        if self._last or self.problem:
-            self.unread.clear()
-        return self._whole
+        Refused, with the status to answer with, if it can't be read.
+        """
+        self.in_body = False
+        self._allow(_IDLE_S)
+        lines = await self._stream.head(lambda: self._allow(HEAD_S))
+        if lines is None:
+            return None
+        request, length, stays = read_request_head(lines, self._peer, relayed=self._relayed)
+        expects = "expect" in request.headers
+        if isinstance(length, int) and length > self._max_body:
+            raise Refused(413, "The body is too large.")
+        request = replace(request, known=self._knows(request))
+        if not request.known and (length or expects):
+            return request, False
+        if not length:
+            return request, stays
+        if expects:
+            self._stream.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        self.in_body = True
+        size = length if isinstance(length, int) else self._max_body
+        self._allow(_BODY_S + size / _BODY_BYTES_PER_S)
+        body = bytearray()
+        async for piece in self._stream.body(length, self._max_body):
+            body += piece
+            self._held += len(piece)
+            self._bodies.left -= len(piece)
+            if self._bodies.left < 0:
+                raise Refused(503, "There is no room for the body.")
+        return replace(request, body=bytes(body)), stays
+
+    @property
+    def at_end(self) -> bool:
+        """Whether the peer sends nothing more."""
+        return self._stream.reader.at_eof()
 
     def release(self) -> None:
         """Give back the budget of bodies that were read and are done with."""
         self._bodies.left += self._held
         self._held = 0
 
-    def _refuse(self, status: int) -> None:
-        self.problem = self.problem or status
-        raise _Refused
 
-    # httptools calls these.
-
-    def on_message_begin(self) -> None:
-        self._begin()
-        self.where = "head"
-
-    def on_url(self, url: bytes) -> None:
-        self._url += url
-        if len(self._url) > _URL_BYTES:
-            self._refuse(414)
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        self._lines += 1
-        self._head_bytes += len(name) + len(value)
-        if self._lines > _HEADERS or self._head_bytes > HEAD_BYTES:
-            self._refuse(431)
-        if self.where == "body":
-            return  # after a chunked body: too late for credentials
-        key, text = name.decode("latin-1").lower(), value.decode("latin-1").strip()
-        if key in self._headers and key in _ONCE:
-            self._refuse(400)
-        self._headers[key] = f"{self._headers[key]}, {text}" if key in self._headers else text
-
-    def on_headers_complete(self) -> None:
-        target = read_target(self._url)
-        version, headers = self._parser.get_http_version(), self._headers
-        if target is None or version not in ("1.0", "1.1") or (version == "1.1" and "host" not in headers):
-            self._refuse(400)
-        path, query, host = target or ("", "", None)
-        if host is not None:
-            headers["host"] = host
-        length, coding = headers.get("content-length"), headers.get("transfer-encoding")
-        if coding is not None and (coding.lower() != "chunked" or length is not None or version != "1.1"):
-            self._refuse(400)
-        if length is not None and not (length.isascii() and length.isdigit() and len(length) < 20):
-            self._refuse(400)
-        if int(length or 0) > self._max_body:
-            self._refuse(413)
-        if "upgrade" in headers and (coding is not None or int(length or 0)):
-            self._refuse(400)
-        expected = headers.get("expect")
-        if expected is not None and expected.lower() != "100-continue":
-            self._refuse(417)
-        method = self._parser.get_method().decode("ascii")
-        self._request = Request(method, path, query, headers, b"", self._peer, relayed=self._relayed)
-        self._request = replace(self._request, known=self._knows(self._request))
-        if not self._request.known and (self.announced_bytes or "expect" in headers):
-            self._whole.append((self._request, False))
-            self._last = True
-            raise _Refused
-        self.continues = expected is not None and version == "1.1"
-        self.where = "body"
-
-    def on_body(self, body: bytes) -> None:
-        self._body += body
-        self._held += len(body)
-        self._bodies.left -= len(body)
-        if len(self._body) > self._max_body:
-            self._refuse(413)
-        if self._bodies.left < 0:
-            self._refuse(503)
-
-    def on_message_complete(self) -> None:
-        assert self._request is not None
-        self._whole.append((replace(self._request, body=bytes(self._body)), self._parser.should_keep_alive()))
-        self.where, self.continues = "between", False
-        self._begin()
-
-    @property
-    def announced_bytes(self) -> int:
-        """How many bytes of the body may still come, at most."""
-        if "transfer-encoding" in self._headers:
-            return self._max_body
-        return int(self._headers.get("content-length", 0))
+def read_request_head(lines: Sequence[bytes], peer: str, *, relayed: bool = False) -> tuple[Request, Length, bool]:
+    """Return a request without its body, the length of that, and whether another may follow; Refused if malformed."""
+    method, target, minor, found, length = parse_request_head(lines)
+    if len(target) > _URL_BYTES:
+        raise Refused(414, "The URL is too long.")
+    headers: dict[str, str] = {}
+    for name, value in found:
+        key = name.lower()
+        if key in headers and key in _ONCE:
+            raise Refused(400, f"There is more than one {name}.")
+        headers[key] = f"{headers[key]}, {value}" if key in headers else value
+    place = read_target(target)
+    if place is None or method not in _METHODS or (minor == 1 and "host" not in headers):
+        raise Refused(400, "The method, the target or the Host is not valid.")
+    path, query, host = place
+    if host is not None:
+        headers["host"] = host
+    if "upgrade" in headers and length:
+        raise Refused(400, "A request for an upgrade has no body.")
+    if minor == 0:
+        headers.pop("expect", None)  # such a client does not wait
+    if headers.get("expect", "100-continue").lower() != "100-continue":
+        raise Refused(417, "The only supported expectation is 100-continue.")
+    options = [one.strip().lower() for one in headers.get("connection", "").split(",")]
+    stays = "close" not in options if minor == 1 else "keep-alive" in options
+    # Answered as if no upgrade was requested, and closed: where the next request begins is not certain.
+    return Request(method, path, query, headers, peer=peer, relayed=relayed), length, stays and "upgrade" not in headers

@@ -20,6 +20,7 @@ from paddock.hosting import messages as m
 from paddock.hosting.codec import decode_frame, encode, number_on_wire
 from paddock.hosting.judge import Judge
 from paddock.hosting.openenv.http_bodies import openenv_metadata
+from paddock.hosting.untrusted import is_open_object
 from paddock.server.auth import Passes, Principal
 from paddock.server.http import Request, Response
 from paddock.server.live_session import LiveSession
@@ -184,7 +185,7 @@ class LocalClient:
         about = live.served.described
         self._wall = Judge(about.observation_space, live.served.rules)
         # Written for OpenEnv: its actions and observations are JSON objects, and stay JSON on their way.
-        self._json = openenv_metadata(about.metadata) is not None and self._wall.takes_json
+        self._json = openenv_metadata(about.metadata) is not None and is_open_object(about.observation_space)
         self._count = 0
         self._pending: tuple[m.Request, Take] | None = None
         self._waiting: deque[tuple[m.Request, Take]] = deque()

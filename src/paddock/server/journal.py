@@ -234,14 +234,9 @@ class JournalFile:
     def create(cls, path: Path, header: Header, sync: Sync = "reply") -> JournalFile:
         """Create a journal that only this user can read. FileExistsError if there is one."""
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
+        journal: JournalFile | None = None
         try:
-            fd = os.open(path, flags, 0o600)
-        except FileExistsError:
-            raise
-        except OSError as error:
-            raise _full(path, error) from error
-        journal = cls(path, fd, sync, 0, 0)
-        try:
+            journal = cls(path, os.open(path, flags, 0o600), sync, 0, 0)
             first, crc = pack_entry(header, 0)
             journal._write(MAGIC + first, crc, synced=sync != "never")
             if sync != "never":  # the folder too, or the new file's name may be lost
@@ -251,8 +246,11 @@ class JournalFile:
                 finally:
                     os.close(folder)
         except (StorageFull, OSError) as error:
-            journal.remove()
-            raise error if isinstance(error, StorageFull) else _full(path, error) from error
+            if journal is not None:
+                journal.remove()
+            if isinstance(error, (StorageFull, FileExistsError)):
+                raise
+            raise _full(path, error) from error
         return journal
 
     @classmethod

@@ -21,11 +21,12 @@ from typing import Any
 
 from paddock.errors import PlanError
 from paddock.hosting.websocket.connection import FrameWriter
+from paddock.sandbox.http1 import HEAD_BYTES
 from paddock.server import telemetry
 from paddock.server.auth import OriginCheck, Tokens
 from paddock.server.http import Request, Response
 from paddock.server.http_api import HttpApi
-from paddock.server.http_connection import HEAD_BYTES, HEAD_S, Caller, Callers, HttpConnection
+from paddock.server.http_connection import HEAD_S, Caller, Callers, HttpConnection
 from paddock.server.journal import lock_folder
 from paddock.server.processes import Parent, Processes
 from paddock.server.served_env import ServedEnv
@@ -151,6 +152,7 @@ def notify(state: str) -> None:
 
 _END = b"\r\n\r\n"
 _BINARY = 2  # the opcode of a websocket frame
+_PIECE_BYTES = 1 << 16
 _BACKLOG = 4096  # connections that wait to be accepted; the kernel may allow fewer
 _ACCEPT_S, _ACCEPT_AGAIN_S = 0.005, 0.1  # per turn of the loop; and after running out of descriptors
 _ENTER_A_TURN = 16
@@ -225,39 +227,47 @@ class NewConnection(asyncio.Protocol):
         self._transport.pause_reading()
 
         def relay() -> None:
-            if self._transport.is_closing():
-                return
-            listener.on_lost = lambda: None
-            self._websocket.connection_lost(None)  # ends its timers
-            self._relay(process, head + bytes(FrameWriter().frame(_BINARY, hello)), upgraded=True)
+            if not self._transport.is_closing():
+                listener.on_lost = lambda: None
+                self._websocket.connection_lost(None)  # ends its timers
+                self._relay(process, head + bytes(FrameWriter().frame(_BINARY, hello)), upgraded=True)
 
         asyncio.get_running_loop().call_soon(relay)  # picows is still at work
 
     def _relay(self, process: int, came: bytes, *, upgraded: bool = False) -> None:
         """Let another process have this connection. It gets the same bytes, and the peer the bytes of its answers."""
-        self._transport.pause_reading()
         self._caller.release()
-        near = Relay(self._api, self._caller.gone)
-        far = Relay(self._api, lambda: None, skips=_END if upgraded else b"")
-        near.other, far.other = far, near
-        self._transport.set_protocol(near)
-        near.connection_made(self._transport)
-
-        async def connect() -> None:
-            loop = asyncio.get_running_loop()
-            try:
-                sock = self._api.processes.connect(process, self._peer)
-                await loop.create_unix_connection(lambda: far, sock=sock)
-            except OSError:
-                self._transport.abort()
-                return
-            if self._transport.is_closing():
-                far.transport.close()
-                return
-            far.transport.write(came)
+        reader = asyncio.StreamReader()
+        protocol = asyncio.StreamReaderProtocol(reader)
+        self._transport.set_protocol(protocol)
+        protocol.connection_made(self._transport)
+        writer = asyncio.StreamWriter(self._transport, protocol, reader, asyncio.get_running_loop())
+        with suppress(RuntimeError):  # it may be closing
             self._transport.resume_reading()
 
-        self._connecting = asyncio.ensure_future(connect())
+        self._api.relays += 1
+        self._relaying = asyncio.ensure_future(self._carry(reader, writer, process, came, upgraded=upgraded))
+
+    async def _carry(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, process: int, came: bytes, *, upgraded: bool
+    ) -> None:
+        ends = [writer]
+        try:
+            sock = self._api.processes.connect(process, self._peer)
+            far_reader, far_writer = await asyncio.open_unix_connection(sock=sock)
+            ends.append(far_writer)
+            far_writer.write(came)
+            if upgraded and b" 101 " not in (await far_reader.readuntil(_END)).partition(b"\r\n")[0]:
+                raise ConnectionAbortedError("it was refused: the client finds its connection closed")
+            ways = [asyncio.ensure_future(_copy(*way)) for way in ((reader, far_writer), (far_reader, writer))]
+            await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+        except (OSError, EOFError):
+            self._transport.abort()
+        finally:
+            self._api.relays -= 1
+            for end in ends:
+                end.close()
+            self._caller.gone()
 
     def _http(self) -> HttpConnection:
         return HttpConnection(self._api, max_body=self._settings.max_body, peer=self._peer, caller=self._caller)
@@ -268,51 +278,11 @@ class NewConnection(asyncio.Protocol):
         return protocol
 
 
-class Relay(asyncio.Protocol):
-    """One end of a connection that another process of this server has: what comes here leaves at the ``other`` end.
-
-    ``skips``: nothing leaves before this has come.
-    """
-
-    other: Relay
-    transport: Any = None
-
-    def __init__(self, api: HttpApi, on_lost: Callable[[], None], *, skips: bytes = b"") -> None:
-        self._api, self._on_lost, self._skips = api, on_lost, skips
-        self._skipped = b""
-
-    def connection_made(self, transport: Any) -> None:
-        self.transport = transport
-        self._api.relays += 1
-
-    def data_received(self, data: bytes) -> None:
-        if self._skips:
-            self._skipped += data
-            head, found, data = self._skipped.partition(self._skips)
-            if not found:
-                return
-            if b" 101 " not in head[: head.find(b"\r\n")]:  # refused: the client finds its connection closed
-                self.transport.abort()
-                return
-            self._skips = b""
-        self.other.transport.write(data)
-
-    def pause_writing(self) -> None:
-        self._set_reading("pause_reading")
-
-    def resume_writing(self) -> None:
-        self._set_reading("resume_reading")
-
-    def _set_reading(self, action: str) -> None:
-        if self.other.transport is not None:
-            with suppress(RuntimeError):  # it may be closing
-                getattr(self.other.transport, action)()
-
-    def connection_lost(self, error: Exception | None) -> None:
-        self._api.relays -= 1
-        self._on_lost()
-        if self.other.transport is not None:
-            self.other.transport.close()
+async def _copy(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+    with suppress(OSError):
+        while data := await source.read(_PIECE_BYTES):
+            sink.write(data)
+            await sink.drain()
 
 
 class _PlainHttp(HttpConnection):

@@ -102,7 +102,7 @@ class NativeSocket:
 
     def _require_hello(self) -> None:
         if self._live is None and self._opening is None:
-            self._close(BadFrame.code, f"No Hello came within {_HELLO_S:g} s.")
+            self.end(BadFrame.code, f"No Hello came within {_HELLO_S:g} s.")
 
     def message(self, data: bytes | str) -> None:
         """Take a message of the peer. Hot: once per step."""
@@ -179,7 +179,7 @@ class NativeSocket:
             )
         except PaddockError as error:
             self.send(b"".join(encode(m.Failed(error.code, str(error)), HANDSHAKE)))
-            self._close(error.code, str(error))
+            self.end(error.code, str(error))
             return
         if self._over:  # the peer did not wait
             live.close(SessionGone.code, "The client disconnected before the session was ready.")
@@ -196,8 +196,5 @@ class NativeSocket:
         elif self._opening is not None:
             self._opening.cancel()  # frees its place in the queue
 
-    def _close(self, code: str, text: str) -> None:
-        self._out.close(close_number(code), close_reason(code, text))
-
     def end(self, code: str, reason: str) -> None:
-        self._close(code, reason)
+        self._out.close(close_number(code), close_reason(code, reason))

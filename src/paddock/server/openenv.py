@@ -37,6 +37,7 @@ from paddock.server.native_socket import NORMAL, POLICY_VIOLATION, Out, Toll
 from paddock.server.served_env import ServedEnv, no_episode_advice
 from paddock.server.service import Service
 from paddock.spaces import Space
+from paddock.spaces.json_data import NotJson
 
 _SEND_BACK = "Send back the X-Paddock-Session header that /reset returned."
 _AHEAD = 64  # requests that a client may send ahead; further ones are refused
@@ -127,7 +128,7 @@ class OpenEnvHttp:
             return self._mcp.delete(served, principal, request)
         try:
             data = wire.parse_bounded(request.body)
-        except wire.NotJson:
+        except NotJson:
             wrong = json_rpc.failure(None, json_rpc.PARSE_ERROR, "Parse error")
             refused = not request.body or (tools is not None and is_mcp(None, request.headers))
             return Response(400 if refused else 200, dump(wrong))

@@ -34,7 +34,7 @@ import msgspec
 from paddock.errors import PaddockError, PlanError, Unreachable
 from paddock.hosting.failures import to_error
 from paddock.hosting.messages import Failed
-from paddock.server.auth import SharedBuckets
+from paddock.server.auth import Buckets
 from paddock.server.http import Request, Response
 from paddock.server.settings import MOST_PROCESSES
 
@@ -64,8 +64,8 @@ class Processes:
         self._key = secrets.token_bytes(32)
         self._counts: dict[str, dict[str, int]] = {}
         self._exclusive = False
+        self._memory = mmap.mmap(-1, count * _SLOT_BYTES + Buckets.BYTES)
         if count > 1:
-            self._memory = mmap.mmap(-1, count * _SLOT_BYTES + SharedBuckets.BYTES)
             self._loads = memoryview(mmap.mmap(-1, mmap.PAGESIZE * (1 + 8 * _LOADS * count // mmap.PAGESIZE))).cast("d")
             self._lock = tempfile.TemporaryFile()  # noqa: SIM115  # open as long as this
 
@@ -104,9 +104,9 @@ class Processes:
 
     # Counts, in memory that all processes have
 
-    def buckets(self, kind: str) -> SharedBuckets | None:
-        """Return the place for rates that hold over all processes; None if there is only one."""
-        return SharedBuckets(memoryview(self._memory)[-SharedBuckets.BYTES :], kind) if self.count > 1 else None
+    def buckets(self, kind: str) -> Buckets:
+        """Return the place for rates that hold over all processes."""
+        return Buckets(memoryview(self._memory)[-Buckets.BYTES :], kind)
 
     @contextmanager
     def exclusively(self) -> Iterator[None]:

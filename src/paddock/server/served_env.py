@@ -26,10 +26,10 @@ from paddock.hosting import messages as m
 from paddock.hosting.codec import HANDSHAKE, PREFIX_BYTES, decode_frame, encode
 from paddock.hosting.failures import walled_error
 from paddock.hosting.frames import wait_for
-from paddock.hosting.judge import WallRules, check_description, check_spaces
+from paddock.hosting.judge import WallRules, read_description, read_spaces
 from paddock.hosting.messages import PEER_LIMITS
 from paddock.hosting.openenv.tool_form import Tools
-from paddock.hosting.process_channel import WalledChannel
+from paddock.hosting.process_channel import ProcessChannel
 from paddock.hosting.remote_session import frame_of
 from paddock.making.payload import Payload, find_loaded_beside, pack
 from paddock.making.plan import Isolation, plan
@@ -187,7 +187,7 @@ class ServedEnv:
         if self._described is None:
             # Whoever starts the server sees what went wrong; peers do not, because workers redact errors.
             near, child = walled_launcher(self._payload, self.policy)()
-            channel = WalledChannel(near, child, self.rules)
+            channel = ProcessChannel(near, child, self.rules)
             try:
                 channel.send(m.Make(0, self.what({})))
                 reply = channel.recv()
@@ -199,10 +199,10 @@ class ServedEnv:
                     raise error  # it says what to write or install
                 kind = getattr(error, "error_type", "") or type(error).__name__
                 raise PlanError(f"{self.text}: the environment can't be made: {kind}: {error}") from error
-            described = check_description(reply.value if isinstance(reply, m.Done) else None, self.rules)
+            described = read_description(reply.value if isinstance(reply, m.Done) else None, self.rules)
             spec = None if described.spec is None else decode_spec(described.spec)
             self._described = Description(
-                *check_spaces(described, self.rules),
+                *read_spaces(described, self.rules),
                 described.metadata,
                 described.render_mode,
                 frozenset() if spec is None else frozenset(spec.kwargs),

@@ -61,8 +61,8 @@ class Service:
         cores = os.cpu_count() or 1
         starting = max(cores, 2 * cores // self.processes.count)  # the first process has most of a small burst
         self._threads = WorkerThreads(starting, alone=self.processes.others_are_idle)
-        shared = self.processes.buckets("requests")
-        self.rates = Rates(settings.rate_per_s, max(1, int(settings.rate_per_s)), shared=shared)
+        buckets = self.processes.buckets("requests")
+        self.rates = Rates(settings.rate_per_s, max(1, int(settings.rate_per_s)), buckets)
         self.next_connection: Callable[[], int] = itertools.count(1).__next__
         self._ticker: asyncio.Task[None] | None = None
         self._lag_s = 0.0

@@ -17,8 +17,9 @@ from typing import Any
 
 from paddock.errors import DependencyNotInstalled, RateLimited
 from paddock.hosting.failures import close_reason
+from paddock.sandbox.http1 import Refused
 from paddock.server.http import Request, Response
-from paddock.server.http_connection import HEAD_S, RequestReader
+from paddock.server.http_connection import HEAD_S, read_request_head
 from paddock.server.native_socket import NORMAL, POLICY_VIOLATION, TOO_MANY_FRAMES
 from paddock.server.settings import Settings
 
@@ -26,9 +27,7 @@ try:
     import picows
     from picows.picows import WSProtocol  # type: ignore[attr-defined]  # not in its stubs
 except ImportError as error:
-    raise DependencyNotInstalled(
-        f"The server needs {error.name}. Run: pip install 'picows<2.4' uvloop httptools"
-    ) from error
+    raise DependencyNotInstalled(f"The server needs {error.name}. Run: pip install 'picows<2.4' uvloop") from error
 
 _logger = logging.getLogger("paddock.server.websocket")
 
@@ -67,11 +66,10 @@ def read_upgrade(head: bytes, peer: str, *, relayed: bool = False) -> Request | 
     """
     if b"\nupgrade:" not in head.lower():
         return None
-    reader = RequestReader(max_body=0, peer=peer, relayed=relayed)
-    whole = reader.feed(head)
-    if reader.problem or len(whole) != 1:
+    try:
+        request, _, _ = read_request_head(head[:-4].split(b"\r\n"), peer, relayed=relayed)
+    except Refused:
         return None
-    request = whole[0][0]
     headers = request.headers
     options = [one.strip().lower() for one in headers.get("connection", "").split(",")]
     asks = headers.get("upgrade", "").lower() == "websocket" and "upgrade" in options

@@ -156,11 +156,7 @@ class OpenEnvServerEnv(Env[Record, Any]):
         except (PaddockError, OSError):
             self._line = None
             raise
-        rules = self._rules
-        check = ValueCheck(
-            kind, max_bytes=rules.value_bytes, depth=rules.value_depth, entries=rules.value_entries, wide=True
-        )
-        return check.read(found)  # type: ignore[no-any-return]
+        return ValueCheck(kind, self._rules.value, wide=True).read(found)  # type: ignore[no-any-return]
 
     def _check_open(self) -> None:
         if self._closed:

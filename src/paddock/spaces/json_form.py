@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +21,7 @@ from paddock.spaces.box import Bound, Box, first
 from paddock.spaces.dict import Dict
 from paddock.spaces.discrete import Discrete
 from paddock.spaces.graph import Graph
+from paddock.spaces.json_data import INFINITE, JsonLimits, NotJson, read_json
 from paddock.spaces.multi_binary import MultiBinary
 from paddock.spaces.multi_discrete import MultiDiscrete
 from paddock.spaces.oneof import OneOf
@@ -38,20 +38,14 @@ NODE_LIMIT = 4096
 ELEMENT_LIMIT = 2**26
 CHARACTER_LIMIT = 2**20
 AXIS_LIMIT = 32
-TEXT_LIMIT_BYTES = 16 * 2**20
-# A space of the largest allowed number of nodes needs fewer brackets than this, and nests less deep.
-BRACKET_LIMIT = 40_000
-NESTING_LIMIT = 128
+# A space of the largest allowed number of nodes needs fewer brackets than this, and nests less deep. Surrogates are
+# refused later, with their path.
+_JSON = JsonLimits(16 << 20, nesting=128, brackets=40_000, objects=NODE_LIMIT, surrogates=True)
 
 INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 NUMBERS = (*INTEGERS, "float16", "float32", "float64", "bool")
 
-_INFINITE = {"inf": math.inf, "-inf": -math.inf}
 _EXPECTED = {str: "a string", bool: "true or false", list: "a list"}
-_STRINGS = re.compile(r'"[^"]*"?')
-_SURROGATES = re.compile("[\ud800-\udfff]")
-_NOT_STRUCTURE = re.compile(r'[^][{}"]+')
-_DROPPED = {code: None for code in range(128) if chr(code) not in '[]{}"'}
 _TYPES = {
     kind.__name__: kind
     for kind in (Box, Discrete, MultiDiscrete, MultiBinary, Text, Tuple, Dict, Sequence, Graph, OneOf, Struct)
@@ -61,14 +55,19 @@ _TYPES = {
 def to_json(space: Space[Any]) -> str:
     """``space`` as text that `from_json` reads. A space that could not be read back is an error already here."""
     text = json.dumps({"paddock": VERSION, **_write(space, "$", Budget())}, allow_nan=False, separators=(",", ":"))
-    if len(text) > TEXT_LIMIT_BYTES:
-        raise InvalidSpace(f"$: the JSON form of this space is longer than {TEXT_LIMIT_BYTES} bytes")
+    if len(text) > _JSON.text:
+        raise InvalidSpace(f"$: the JSON form of this space is longer than {_JSON.text} bytes")
     return text
 
 
 def from_json(text: str | bytes) -> Space[Any]:
     """The space that ``text`` describes, or InvalidSpace with the path of the field that is wrong."""
-    data = parse(text, object_limit=NODE_LIMIT)
+    if not isinstance(text, (str, bytes, bytearray)):
+        raise InvalidSpace(f"$: the JSON form of a space is str or bytes, got {type(text).__name__}")
+    try:
+        data = read_json(text, _JSON)
+    except NotJson as error:
+        raise InvalidSpace(f"{error.path}: {error}") from None
     if isinstance(data, dict):
         version = data.pop("paddock", None)
         if type(version) is not int or version != VERSION:
@@ -305,8 +304,6 @@ class Fields:
     """
 
     def __init__(self, data: Any, path: str) -> None:
-        if isinstance(data, Repeated):
-            raise InvalidSpace(f"{path}: the key {data.key[:40]!r} occurs twice")
         if not isinstance(data, dict):
             raise InvalidSpace(f"{path}: expected an object that describes a space, got {_kind(data)}")
         self._left, self._path = dict(data), path
@@ -366,8 +363,8 @@ class Fields:
 
     def number(self, value: Any, name: str, *, integer: bool) -> int | float:
         """``value`` as a bound: a number (with ``integer`` only whole ones), or infinity by name."""
-        if isinstance(value, str) and value in _INFINITE:
-            return _INFINITE[value]
+        if isinstance(value, str) and value in INFINITE:
+            return INFINITE[value]
         if (type(value) is int and value.bit_length() <= 1024) or (type(value) is float and not integer):
             return value
         expected = "an integer" if integer else "a number"
@@ -383,93 +380,3 @@ def _kind(value: Any) -> str:
     if isinstance(value, str):
         return repr(value[:40])
     return "a list" if isinstance(value, list) else "an object"
-
-
-class Repeated(dict[str, Any]):
-    """An object in which a key occurs twice. Not refused at once, so that the reader can say where it is."""
-
-    key = ""
-
-
-def parse(text: str | bytes, *, object_limit: int) -> Any:
-    """Parse JSON text from strangers, or raise InvalidSpace.
-
-    Sizes are checked before anything is built, so refusing costs little time and memory. Stricter than ``json.loads``:
-    NaN and Infinity, numbers too large for a float, and repeated keys are refused.
-    """
-    if not isinstance(text, (str, bytes, bytearray)):
-        raise InvalidSpace(f"$: the JSON form of a space is str or bytes, got {type(text).__name__}")
-    if len(text) > TEXT_LIMIT_BYTES:
-        raise InvalidSpace(f"$: the text is longer than {TEXT_LIMIT_BYTES} bytes")
-    opening = ("[", "{") if isinstance(text, str) else (b"[", b"{")
-    if sum(map(text.count, opening)) > BRACKET_LIMIT:  # type: ignore[arg-type]
-        raise InvalidSpace(f"$: the text has more than {BRACKET_LIMIT} lists and objects")
-    plain = _decode(text)
-    _check_nesting(plain)
-    try:
-        return json.loads(
-            plain, object_pairs_hook=_Objects(object_limit).read, parse_float=_float, parse_constant=_constant
-        )
-    except InvalidSpace:
-        raise
-    except json.JSONDecodeError as error:
-        raise InvalidSpace(f"$: the text is not JSON: {error.msg} at character {error.pos}") from None
-    except (ValueError, RecursionError) as error:  # an integer of thousands of digits
-        raise InvalidSpace(f"$: the text is not acceptable JSON: {error}") from None
-
-
-def _decode(text: str | bytes | bytearray) -> str:
-    if isinstance(text, str):
-        lone = None if text.isascii() else _SURROGATES.search(text)
-        if lone is None:
-            return text
-        raise InvalidSpace(f"$: the text is not UTF-8: a lone surrogate at character {lone.start()}")
-    try:
-        return str(text, "utf-8")
-    except UnicodeDecodeError as error:
-        raise InvalidSpace(f"$: the text is not UTF-8: {error.reason} at byte {error.start}") from None
-
-
-def _check_nesting(text: str) -> None:
-    """Refuse deep nesting before the parser, which calls itself for every level, sees it."""
-    # Escapes go first, so that every quote left begins or ends a string.
-    plain = text.replace("\\\\", "").replace('\\"', "") if "\\" in text else text
-    structure = plain.translate(_DROPPED) if plain.isascii() else _NOT_STRUCTURE.sub("", plain)
-    # Two quotes side by side are an empty string, or two strings with no bracket between: gone, nothing else changes.
-    depth = 0
-    for bracket in _STRINGS.sub("", structure.replace('""', "")):
-        depth += 1 if bracket in "[{" else -1
-        if depth > NESTING_LIMIT:
-            raise InvalidSpace(f"$: the text is nested deeper than {NESTING_LIMIT} levels")
-        if depth < 0:
-            return  # not JSON, as the parser will say
-
-
-class _Objects:
-    """Makes the objects of one text and counts them, so that too many are refused before more is built."""
-
-    def __init__(self, limit: int) -> None:
-        self._left = self._limit = limit
-
-    def read(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        self._left -= 1
-        if self._left < 0:
-            raise InvalidSpace(f"$: more than {self._limit} spaces")
-        found = dict(pairs)
-        if len(found) == len(pairs):
-            return found
-        repeated = Repeated(found)
-        met: set[str] = set()
-        repeated.key = next(key for key, _ in pairs if key in met or met.add(key))  # type: ignore[func-returns-value]
-        return repeated
-
-
-def _float(digits: str) -> float:
-    value = float(digits)
-    if not math.isfinite(value):
-        raise InvalidSpace(f'$: the number {digits[:40]} is too large for a float; infinity is the string "inf"')
-    return value
-
-
-def _constant(name: str) -> NoReturn:
-    raise InvalidSpace(f'$: {name} is not JSON; infinity is the string "inf" or "-inf"')

@@ -6,8 +6,6 @@ stacked Sequence is the list of its elements.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
 from functools import singledispatch
 from typing import Any, NoReturn
 
@@ -20,6 +18,7 @@ from paddock.spaces.box import Box
 from paddock.spaces.dict import Dict
 from paddock.spaces.discrete import Discrete
 from paddock.spaces.graph import Graph, GraphInstance
+from paddock.spaces.json_data import INFINITE, NotANumber, from_numbers, to_numbers
 from paddock.spaces.multi_binary import MultiBinary
 from paddock.spaces.multi_discrete import MultiDiscrete
 from paddock.spaces.oneof import OneOf
@@ -28,8 +27,6 @@ from paddock.spaces.space import Space
 from paddock.spaces.struct import Struct
 from paddock.spaces.text import Text
 from paddock.spaces.tuple import Tuple
-
-_INFINITE = {"inf": math.inf, "-inf": -math.inf}
 
 
 def value_to_json(space: Space[Any], x: Any) -> Any:
@@ -68,16 +65,7 @@ def decode(space: Space[Any], data: Any, path: str) -> Any:
 def _encode_box(space: Box, x: Any) -> Any:
     if space.dtype.itemsize > 8:
         raise InvalidSpace(f"$: values of {space.dtype} have no exact JSON form")
-    array = np.asarray(x, dtype=space.dtype)
-    data = array.tolist()
-    return data if space.dtype.kind != "f" or np.isfinite(array).all() else name_infinities(data)
-
-
-def name_infinities(data: Any) -> Any:
-    """Nested lists of floats with names for those that JSON does not have."""
-    if isinstance(data, list):
-        return [name_infinities(item) for item in data]
-    return data if math.isfinite(data) else str(data)
+    return to_numbers(np.asarray(x, dtype=space.dtype))
 
 
 @encode.register(Discrete)
@@ -134,34 +122,22 @@ def _encode_struct(space: Struct, x: Any) -> dict[str, Any]:
 
 
 @decode.register(Box)
-def _decode_box(space: Box, data: Any, path: str) -> NDArray[Any]:
-    leaves = _leaves(data, space.shape, path)
-    if space.dtype.kind == "f":
-        array = _floats(leaves, space, path).reshape(space.shape)
-    else:
-        array = _exactly(leaves, bool if space.dtype.kind == "b" else int, space, path)
-    low, high = space.low, space.high
-    inside = (array >= low) & (array <= high)
-    return _check_all(array, inside, path, lambda place: f"a number from {low[place]} to {high[place]}")
-
-
 @decode.register(MultiDiscrete)
-def _decode_multi_discrete(space: MultiDiscrete, data: Any, path: str) -> NDArray[Any]:
-    array, start, last = _exactly(_leaves(data, space.shape, path), int, space, path), space.start, space._last
-    inside = (array >= start) & (array <= last)
-    return _check_all(array, inside, path, lambda place: f"an integer from {start[place]} to {last[place]}")
-
-
 @decode.register(MultiBinary)
-def _decode_multi_binary(space: MultiBinary, data: Any, path: str) -> NDArray[Any]:
-    array = _exactly(_leaves(data, space.shape, path), int, space, path)
-    return _check_all(array, (array == 0) | (array == 1), path, lambda place: "0 or 1")
-
-
-def _check_all(array: NDArray[Any], inside: Any, path: str, expected: Callable[[Any], str]) -> NDArray[Any]:
-    """``array``; the first element that is not ``inside`` is an InvalidSpace."""
-    for place in map(tuple, np.argwhere(~inside)[:1]):
-        _refuse(_at(path, place), expected(place), array[place].item())
+def _decode_array(space: Box | MultiDiscrete | MultiBinary, data: Any, path: str) -> NDArray[Any]:
+    leaves = _leaves(data, space.shape, path)
+    try:
+        array = from_numbers(leaves, space.dtype, INFINITE).reshape(space.shape)
+    except NotANumber as error:
+        place = np.unravel_index(error.index, space.shape) if space.shape else ()
+        _refuse(_at(path, place), error.expected, leaves[error.index])
+    if isinstance(space, MultiBinary):
+        low, high = np.zeros(space.shape, int), np.ones(space.shape, int)
+    else:
+        low, high = (space.low, space.high) if isinstance(space, Box) else (space.start, space._last)
+    for place in map(tuple, np.argwhere(~((array >= low) & (array <= high)))[:1]):
+        between = f"{'a number' if isinstance(space, Box) else 'an integer'} from {low[place]} to {high[place]}"
+        _refuse(_at(path, place), "0 or 1" if isinstance(space, MultiBinary) else between, array[place].item())
     return array
 
 
@@ -279,40 +255,6 @@ def _leaves(data: Any, shape: tuple[int, ...], path: str) -> list[Any]:
                 _refuse(_at(path, np.unravel_index(i, shape[:axis]) if axis else ()), f"a list of {size}", item)
         level = [leaf for item in level for leaf in item]
     return level
-
-
-def _exactly(leaves: list[Any], kind: type, space: Any, path: str) -> NDArray[Any]:
-    """An array of the space's dtype from leaves of exactly that Python type."""
-    limits: Any = None if kind is bool else np.iinfo(space.dtype)
-    for i, leaf in enumerate(leaves):
-        if type(leaf) is not kind or (limits is not None and not limits.min <= leaf <= limits.max):
-            expected = "true or false" if limits is None else f"an integer of {space.dtype}"
-            _refuse(_at(path, np.unravel_index(i, space.shape) if space.shape else ()), expected, leaf)
-    array: NDArray[Any] = np.array(leaves, dtype=space.dtype).reshape(space.shape)
-    return array
-
-
-def _floats(leaves: list[Any], space: Any, path: str) -> NDArray[Any]:
-    numbers = leaves
-    if not set(map(type, leaves)) <= {float, int}:
-        numbers = [_INFINITE.get(leaf, leaf) if isinstance(leaf, str) else leaf for leaf in leaves]
-    for i, (leaf, number) in enumerate(zip(leaves, numbers, strict=True)):
-        # Infinity has a name in JSON; a float that is infinite came from somewhere else, and NaN is never a member.
-        try:
-            fits = type(number) in (int, float) and (number is not leaf or math.isfinite(number))
-        except OverflowError:  # an integer beyond the floats
-            fits = False
-        if not fits:
-            place = np.unravel_index(i, space.shape) if space.shape else ()
-            _refuse(_at(path, place), 'a number, "inf" or "-inf"', leaf)
-    wide = np.array(numbers, dtype=np.float64)
-    with np.errstate(over="ignore"):
-        cast = wide.astype(space.dtype)
-    grown = np.flatnonzero(np.isinf(cast) & ~np.isinf(wide))
-    if len(grown):
-        place = np.unravel_index(grown[0], space.shape) if space.shape else ()
-        _refuse(_at(path, place), f"a number of {space.dtype}", wide[grown[0]].item())
-    return cast
 
 
 def _at(path: str, place: Any) -> str:

@@ -11,9 +11,11 @@ from importlib import import_module
 from operator import or_
 from typing import TYPE_CHECKING, Any, Literal, overload
 
+import msgspec
 import numpy as np
 
 from paddock.errors import InvalidSpace, InvalidValue
+from paddock.spaces.records.fields import DEPTH_LIMIT, difference, is_plain, open_up
 from paddock.spaces.space import Space, T_co
 
 if TYPE_CHECKING:
@@ -71,26 +73,24 @@ class Struct(Space[T_co]):
     @overload  # a union has no type that a checker could say here
     def __init__(self: Struct[Any], record: Any, seed: int | np.random.Generator | None = None) -> None: ...
     def __init__(self, record: Any, seed: int | np.random.Generator | None = None) -> None:
-        from paddock.spaces.records.kinds import members_of
+        from paddock.spaces.records.kinds import split_union
 
-        self._set_up(members_of(record))
+        self._set_up(split_union(record))
         super().__init__(None, None, seed)
 
     def _set_up(self, records: tuple[Any, ...], name: str = "", schema: Schema | None = None) -> None:
         """Prepare for these classes, or for a schema without a class."""
-        from paddock.spaces.records.kinds import Kind, Quick, UnionKind, kind_of
+        from paddock.spaces.records.kinds import Kind, Record, json_decoder, kind_of, union_node, union_schema
         from paddock.spaces.records.nodes import compile_schema
         from paddock.spaces.records.schema import tidy
 
-        if schema is not None:
-            self._kind = Kind(schema)
-        else:
-            self._kind = kind_of(records[0]) if len(records) == 1 else UnionKind(records)
-            name = " | ".join(record.__name__ for record in records)
-        self.records, self.name = records, name
-        self._schema = tidy(self._kind.schema, strict=not records)
-        self._node = compile_schema(self._schema, judged=bool(records))
-        self._quick = Quick.of(records, self._schema)
+        kinds = [Kind(schema)] if schema is not None else [kind_of(record) for record in records]
+        self.records, self.name = records, " | ".join(record.__name__ for record in records) or name
+        self._described = kinds[0].schema if len(kinds) == 1 else union_schema(records, kinds)
+        self._schema = tidy(self._described, strict=not records)
+        root: Any = compile_schema(self._schema, judged=bool(records))
+        self._node = Record(kinds[0], root) if len(kinds) == 1 else union_node(root, kinds)
+        self._decode = json_decoder(records, self._schema)
 
     @property
     def record(self) -> type[T_co] | None:
@@ -123,14 +123,14 @@ class Struct(Space[T_co]):
 
         An instance of the class comes back as the same object.
         """
-        made = None if self._quick is None else self._quick.make(value)
-        if type(value) not in self.records:
-            return self._make(self._kind.open(value), None) if made is None else made  # type: ignore[no-any-return]
+        is_instance = type(value) in self.records
+        made = self._read_quickly(value)
         if made is not None:
-            return value  # type: ignore[no-any-return]
-        from paddock.spaces.records.fields import difference
-
-        place = difference(self._make(*self._kind.take_apart(value)), value)
+            return value if is_instance else made  # type: ignore[no-any-return]
+        made = self._read(value, plain=False)
+        if not is_instance:
+            return made  # type: ignore[no-any-return]
+        place = difference(made, value)
         if place is not None:
             raise InvalidValue(
                 f"{place or self.name}: not what {self.name} makes of its own plain form; "
@@ -141,27 +141,47 @@ class Struct(Space[T_co]):
 
     def to_plain(self, value: Any) -> dict[str, Any]:
         """A member as JSON data: a dict of its fields. `validate` gives the member back."""
-        return self._read(*self._kind.take_apart(self.validate(value)), plain=True)  # type: ignore[no-any-return]
+        made = self._read_quickly(value)
+        if made is None:
+            return self._read(self.validate(value), plain=True)  # type: ignore[no-any-return]
+        return msgspec.to_builtins(value if type(value) in self.records else made)  # type: ignore[no-any-return]
 
-    def _make(self, data: Any, kept: list[Any] | None) -> Any:
-        return self._kind.make(self._read(data, kept, plain=False))
-
-    def _read(self, data: Any, kept: list[Any] | None, *, plain: bool) -> Any:
+    def _read(self, value: Any, *, plain: bool) -> Any:
         from paddock.spaces.records.nodes import Mismatch, Walk
 
+        if len(self.records) > 1 and type(value) in self.records:
+            value = open_up(value)  # fields that say which of them it is
         try:
-            return self._node.read(data, Walk(plain=plain, kept=kept))
+            return self._node.read(value, Walk(plain=plain))
         except Mismatch as mismatch:
             path = mismatch.path
             raise InvalidValue(f"{path or self.name or 'value'}: {mismatch.reason}", path=path) from None
+
+    def _read_quickly(self, value: Any) -> Any:
+        """The record that ``value`` is or describes, if msgspec can tell by itself: it reads what it writes.
+
+        None is not a no: it goes the long way. Hot: each step with typed records asks this at both ends.
+        """
+        if self._decode is None:
+            return None
+        try:
+            written = msgspec.json.encode(value)
+            made = self._decode(written)
+            if type(value) in self.records:
+                same = made == value
+            else:  # fields with defaults may be missing
+                same = value.items() <= msgspec.to_builtins(made).items()
+        except Exception:  # the class may raise anything
+            return None
+        # Text with few brackets can't nest deeper than the long way allows.
+        shallow = written.count(b"{") + written.count(b"[") <= DEPTH_LIMIT or is_plain(value)
+        return made if same is True and shallow else None
 
     def contains(self, x: Any) -> bool:
         """Whether ``x`` is an instance of the class itself, not of a subclass, with valid fields. Never raises."""
         try:
             if self.records:
                 return type(x) in self.records and self.validate(x) is x
-            from paddock.spaces.records.fields import difference
-
             return isinstance(x, dict) and difference(self.validate(x), x) is None
         except Exception:
             return False
@@ -195,7 +215,7 @@ class Struct(Space[T_co]):
     @property
     def described(self) -> dict[str, Any]:
         """The JSON Schema as the class's own library writes it."""
-        return self._kind.schema
+        return self._described
 
     @property
     def schema(self) -> dict[str, Any]:

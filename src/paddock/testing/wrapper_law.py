@@ -12,10 +12,10 @@ import numpy as np
 
 from paddock.core.env import Env, Info
 from paddock.core.lane import Lane
-from paddock.core.vector_env import AutoresetMode, VectorEnv
+from paddock.core.vector_env import AutoresetMode, VectorEnv, info_of
 from paddock.errors import CheckFailed
 from paddock.spaces.batch import concatenate, create_empty_array
-from paddock.wrappers.lanes import info_of, split
+from paddock.wrappers.many_lanes import split
 
 Array = np.ndarray[Any, Any]
 

@@ -9,14 +9,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from enum import Enum
-from functools import partial
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 
 from paddock.core.env import ActType, Env, Info, ObsType
 from paddock.core.lane import lane_seeds, masked_lanes, reset_mask, reset_needed, value_per_lane
-from paddock.core.spec_json import decode_spec
 from paddock.core.state import State, open_snapshot
 from paddock.core.vector_env import AutoresetMode, OnFault, VectorEnv, add_info
 from paddock.errors import (
@@ -29,9 +27,9 @@ from paddock.errors import (
 )
 from paddock.hosting import messages as m
 from paddock.hosting.factories import dumps
-from paddock.hosting.judge import WallRules, check_spaces, check_spec, read_spaces
+from paddock.hosting.judge import WallRules, read_spaces, read_spec
 from paddock.hosting.launch import Launcher, start_by, start_fresh
-from paddock.hosting.process_channel import CLOSE_GRACE_S, CLOSE_S, ProcessChannel, WalledChannel
+from paddock.hosting.process_channel import CLOSE_GRACE_S, ProcessChannel
 from paddock.hosting.untrusted import check_size
 from paddock.spaces import Space
 from paddock.vector.lanes import lane_actions, lane_spaces, open_lanes, seal_lanes
@@ -86,7 +84,9 @@ class ProcessVectorEnv(VectorEnv[ObsType, ActType, Array], Generic[ObsType, ActT
         self._lanes = ProcessLanes(
             _makes(env_fns, plain=wall is not None),
             workers=_at_least_one("workers", workers) or os.cpu_count() or 1,
-            open_channel=partial(_open, launcher, wall, deadline_s),
+            open_channel=lambda: ProcessChannel(
+                *launcher(), wall, pickler=dumps if wall is None else None, patience_s=deadline_s
+            ),
             autoreset=self.autoreset_mode.value,
             on_fault=on_fault,
             deadline_s=deadline_s,
@@ -110,21 +110,17 @@ class ProcessVectorEnv(VectorEnv[ObsType, ActType, Array], Generic[ObsType, ActT
         self.metadata = {**described[0].metadata, "autoreset_mode": self.autoreset_mode}
         self.render_mode = described[0].render_mode
         # What makes one lane again. Not `spec`: that makes all of them, and only the code that made them knows it.
+        self.lane_spec = read_spec(described[0], self._rules)
         if self._rules is not None:
-            self.lane_spec = check_spec(described[0])
             for name in ("observation_space", "action_space"):
                 single = getattr(self, f"single_{name}")
                 check_size(single, name, limit=self._rules.lanes_bytes, count=self.num_envs)
-        else:
-            self.lane_spec = None if described[0].spec is None else decode_spec(described[0].spec)
         declared = [one for one, _ in spaces]
         self._lanes.adopt(self.single_observation_space, self.single_action_space, declared=declared, copy=self.copy)
 
     def _spaces_of(self, lane: int, described: m.Description) -> tuple[Space[Any], Space[Any]]:
-        if self._rules is not None:
-            return check_spaces(described, self._rules)
-        if described.observation_space is not None and described.action_space is not None:
-            return read_spaces(described)
+        if self._rules is not None or (described.observation_space and described.action_space):
+            return read_spaces(described, self._rules)
         # A space of the user's own class has no form on the wire. The factory is trusted, so make an environment here.
         make = self.env_fns[lane]
         assert callable(make)
@@ -135,27 +131,30 @@ class ProcessVectorEnv(VectorEnv[ObsType, ActType, Array], Generic[ObsType, ActT
             env.close()
 
     def reset(self, *, seed: int | Sequence[int | None] | None = None, options: Info | None = None) -> tuple[Any, Info]:
-        try:
+        with self._lanes:
             self._begin_reset(seed, options)
             return self._end_reset(None)
-        except BaseException as error:
-            self._lanes.abandon_if_interrupted(error)
-            raise
 
     def async_reset(self, *, seed: int | Sequence[int | None] | None = None, options: Info | None = None) -> None:
         """Begin an episode in every lane; ``recv`` brings the lanes as they are ready, ``batch_size`` at a time."""
-        self._begin_reset(seed, options)
+        with self._lanes:
+            self._begin_reset(seed, options)
 
     def step(self, actions: Any, *, env_id: Any = None) -> Result:
-        try:
-            self.send(actions, env_id)
-            return self.recv()
-        except BaseException as error:
-            self._lanes.abandon_if_interrupted(error)
-            raise
+        with self._lanes:
+            self._begin_step(actions, env_id)
+            return self._end_step(None)
 
     def send(self, actions: Any, env_id: Any = None) -> None:
         """Begin a step of all lanes, or of those in ``env_id`` with one action each."""
+        with self._lanes:
+            self._begin_step(actions, env_id)
+
+    def recv(self) -> Result:
+        with self._lanes:
+            return self._end_step(None)
+
+    def _begin_step(self, actions: Any, env_id: Any) -> None:
         self._check_free("step", other_steps=True)
         if not self._begun:
             raise ResetNeeded("Cannot step lanes before reset(): call reset() first.")
@@ -178,9 +177,6 @@ class ProcessVectorEnv(VectorEnv[ObsType, ActType, Array], Generic[ObsType, ActT
 
     def hold(self, lanes: Array) -> None:
         self._held = masked_lanes(lanes, self.num_envs)
-
-    def recv(self) -> Result:
-        return self._end_step(None)
 
     def _begin_reset(self, seed: Any, options: Info | None) -> None:
         seeds = lane_seeds(seed, self.num_envs)
@@ -307,12 +303,9 @@ class ProcessVectorEnv(VectorEnv[ObsType, ActType, Array], Generic[ObsType, ActT
         return [row for worker in self._lanes.workers for row in range(len(worker.lanes))]
 
     def _ask(self, requests: Sequence[m.Request]) -> tuple[Any, ...]:
-        try:
+        with self._lanes:
             self._begin_ask(requests)
             return self._end_ask(None)
-        except BaseException as error:
-            self._lanes.abandon_if_interrupted(error)
-            raise
 
     def _begin_ask(self, requests: Sequence[m.Request]) -> None:
         self._check_free("call")
@@ -344,8 +337,7 @@ class ProcessVectorEnv(VectorEnv[ObsType, ActType, Array], Generic[ObsType, ActT
         """Let the environments close, within ``timeout`` seconds (5 by default, 1 behind a wall); then kill every
         process.
         """
-        usual = CLOSE_GRACE_S if self._rules is None else CLOSE_S
-        self._lanes.close(0.0 if terminate else usual if timeout is None else timeout)
+        self._lanes.close(0.0 if terminate else CLOSE_GRACE_S if timeout is None else timeout)
 
 
 def _makes(env_fns: Sequence[Factory | dict[str, Any]], *, plain: bool) -> list[dict[str, Any]]:
@@ -356,12 +348,6 @@ def _makes(env_fns: Sequence[Factory | dict[str, Any]], *, plain: bool) -> list[
         if not isinstance(what, dict):
             raise InvalidLanes(f"lane {lane}: behind a wall an environment is made from plain data, got {what!r:.80}.")
     return list(env_fns)  # type: ignore[arg-type]
-
-
-def _open(launcher: Launcher, wall: WallRules | None, deadline_s: float | None) -> ProcessChannel:
-    if wall is not None:
-        return WalledChannel(*launcher(), wall)
-    return ProcessChannel(*launcher(), pickler=dumps, patience_s=deadline_s)
 
 
 def _lane_numbers(env_id: Any, num_envs: int) -> list[int]:
@@ -456,7 +442,7 @@ class AsyncVectorEnv(ProcessVectorEnv[ObsType, ActType]):
 
     def reset_async(self, seed: int | Sequence[int | None] | None = None, options: Info | None = None) -> None:
         """Begin a reset; ``reset_wait`` returns its result."""
-        self._begin_reset(seed, options)
+        self.async_reset(seed=seed, options=options)
         self._pending = "reset"
 
     def reset_wait(self, timeout: int | float | None = None) -> tuple[Any, Info]:
@@ -476,8 +462,9 @@ class AsyncVectorEnv(ProcessVectorEnv[ObsType, ActType]):
 
     def call_async(self, name: str, /, *args: Any, **kwargs: Any) -> None:
         """Begin a call of each lane's attribute; ``call_wait`` returns the results."""
-        self._begin_ask([m.Call(row, name, list(args), kwargs) for row in self._rows()])
-        self._pending = "call"
+        with self._lanes:
+            self._begin_ask([m.Call(row, name, list(args), kwargs) for row in self._rows()])
+            self._pending = "call"
 
     def call_wait(self, timeout: int | float | None = None) -> tuple[Any, ...]:
         """The results of ``call_async``. multiprocessing.TimeoutError after ``timeout`` seconds."""
@@ -491,7 +478,8 @@ class AsyncVectorEnv(ProcessVectorEnv[ObsType, ActType]):
 
     def _in_time(self, receive: Callable[[float | None], T], timeout: float | None, what: str) -> T:
         try:
-            return receive(timeout)
+            with self._lanes:
+                return receive(timeout)
         except TimedOut as error:
             text = f"The call to `{what}_wait` has timed out after {timeout} seconds: {error}"
             raise TimedOut(text, lane=error.lane) from None

@@ -19,9 +19,9 @@ from paddock.errors import AlreadyPendingCallError, ClosedEnvironmentError, NoAs
 from paddock.hosting import messages as m
 from paddock.hosting.channel import Channel
 from paddock.hosting.client import kill_because
-from paddock.hosting.judge import LanesJudge, WallRules
+from paddock.hosting.judge import Judge, WallRules, read_spec
 from paddock.hosting.messages import V2
-from paddock.hosting.untrusted import check_size, describe_value, violation
+from paddock.hosting.untrusted import describe_value, violation
 from paddock.seeding import to_seed
 from paddock.spaces.batch import batch_space
 
@@ -42,23 +42,18 @@ class RemoteVectorEnv(VectorEnv[Any, Any, Array]):
         self._begun = False
         self._pending: m.Request | None = None  # a step that is under way
         try:
-            self._judge = LanesJudge(what["num_envs"], rules)
+            self._judge = Judge(rules=rules, count=what["num_envs"])
             self._wire = getattr(channel, "wire", V2)
-            self._ask(m.Make(_NUMBER, what), partial(self._adopt, rules=rules, num_envs=what["num_envs"]))
+            self._ask(m.Make(_NUMBER, what), partial(self._adopt, num_envs=what["num_envs"]))
         except BaseException:
             channel.close()
             raise
 
-    def _adopt(self, described: m.Description, *, rules: WallRules, num_envs: int) -> None:
+    def _adopt(self, described: m.Description, *, num_envs: int) -> None:
         if described.num_envs != num_envs:
             raise violation("num_envs", f"{describe_value(described.num_envs)} lanes were made, expected {num_envs}")
         self.num_envs = num_envs
         self.single_observation_space, self.single_action_space = self._judge.spaces(described, rows=self._wire == V2)
-        for space, path in (
-            (self.single_observation_space, "observation_space"),
-            (self.single_action_space, "action_space"),
-        ):
-            check_size(space, path, limit=rules.lanes_bytes, count=num_envs)
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
         mode = described.metadata.get("autoreset_mode")
@@ -69,7 +64,7 @@ class RemoteVectorEnv(VectorEnv[Any, Any, Array]):
             raise violation("metadata['autoreset_mode']", problem) from None
         self.metadata = {**described.metadata, "autoreset_mode": self.autoreset_mode}
         self.render_mode = described.render_mode
-        self.lane_spec = self._judge.spec(described)
+        self.lane_spec = read_spec(described, self._judge.rules)
 
     def reset(self, *, seed: int | Sequence[int | None] | None = None, options: Info | None = None) -> tuple[Any, Info]:
         reset_mask(options, self.num_envs, begun=self._begun)  # raises here for a mistake in it

@@ -18,12 +18,10 @@ _NAMES = {
     "episode": "Autoreset RecordEpisodeStatistics",
     "guard": "Guard OrderEnforcing PassiveEnvChecker TimeLimit",
     "history": "DelayObservation FrameStackObservation TimeAwareObservation",
-    "lanes": "ALL Lanes draw_in_lanes",
-    "logic": "Logic Memory Wrapped",
-    "many_lanes": "ManyLanes ManyLanesAction ManyLanesObservation ManyLanesReward",
+    "logic": "ALL Lanes Logic Memory OneLane OneLaneAction OneLaneObservation OneLaneReward Wrapped",
+    "many_lanes": "ManyLanes ManyLanesAction ManyLanesObservation ManyLanesReward draw_in_lanes",
     "noise": "AddWhiteNoise ObstructView",
     "normalize": "NormalizeObservation NormalizeReward",
-    "one_lane": "OneLane OneLaneAction OneLaneObservation OneLaneReward",
     "pixels": "AddRenderObservation GrayscaleObservation ResizeObservation",
     "rendering": "HumanRendering RenderCollection",
     "repeat": "MaxAndSkipObservation RepeatAction StickyAction",
@@ -51,60 +49,21 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
 
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # a star is a re-export to type checkers
     from paddock.wrappers import vector as vector
-    from paddock.wrappers.arrays import ArrayConversion as ArrayConversion
-    from paddock.wrappers.arrays import JaxToNumpy as JaxToNumpy
-    from paddock.wrappers.arrays import JaxToTorch as JaxToTorch
-    from paddock.wrappers.arrays import NumpyToTorch as NumpyToTorch
-    from paddock.wrappers.arrays import TorchToNumpy as TorchToNumpy
-    from paddock.wrappers.atari import AtariPreprocessing as AtariPreprocessing
-    from paddock.wrappers.discretize import DiscretizeAction as DiscretizeAction
-    from paddock.wrappers.discretize import DiscretizeObservation as DiscretizeObservation
-    from paddock.wrappers.episode import Autoreset as Autoreset
-    from paddock.wrappers.episode import RecordEpisodeStatistics as RecordEpisodeStatistics
-    from paddock.wrappers.guard import Guard as Guard
-    from paddock.wrappers.guard import OrderEnforcing as OrderEnforcing
-    from paddock.wrappers.guard import PassiveEnvChecker as PassiveEnvChecker
-    from paddock.wrappers.guard import TimeLimit as TimeLimit
-    from paddock.wrappers.history import DelayObservation as DelayObservation
-    from paddock.wrappers.history import FrameStackObservation as FrameStackObservation
-    from paddock.wrappers.history import TimeAwareObservation as TimeAwareObservation
-    from paddock.wrappers.lanes import ALL as ALL
-    from paddock.wrappers.lanes import Lanes as Lanes
-    from paddock.wrappers.lanes import draw_in_lanes as draw_in_lanes
-    from paddock.wrappers.logic import Logic as Logic
-    from paddock.wrappers.logic import Memory as Memory
-    from paddock.wrappers.logic import Wrapped as Wrapped
-    from paddock.wrappers.many_lanes import ManyLanes as ManyLanes
-    from paddock.wrappers.many_lanes import ManyLanesAction as ManyLanesAction
-    from paddock.wrappers.many_lanes import ManyLanesObservation as ManyLanesObservation
-    from paddock.wrappers.many_lanes import ManyLanesReward as ManyLanesReward
-    from paddock.wrappers.noise import AddWhiteNoise as AddWhiteNoise
-    from paddock.wrappers.noise import ObstructView as ObstructView
-    from paddock.wrappers.normalize import NormalizeObservation as NormalizeObservation
-    from paddock.wrappers.normalize import NormalizeReward as NormalizeReward
-    from paddock.wrappers.one_lane import OneLane as OneLane
-    from paddock.wrappers.one_lane import OneLaneAction as OneLaneAction
-    from paddock.wrappers.one_lane import OneLaneObservation as OneLaneObservation
-    from paddock.wrappers.one_lane import OneLaneReward as OneLaneReward
-    from paddock.wrappers.pixels import AddRenderObservation as AddRenderObservation
-    from paddock.wrappers.pixels import GrayscaleObservation as GrayscaleObservation
-    from paddock.wrappers.pixels import ResizeObservation as ResizeObservation
-    from paddock.wrappers.rendering import HumanRendering as HumanRendering
-    from paddock.wrappers.rendering import RenderCollection as RenderCollection
-    from paddock.wrappers.repeat import MaxAndSkipObservation as MaxAndSkipObservation
-    from paddock.wrappers.repeat import RepeatAction as RepeatAction
-    from paddock.wrappers.repeat import StickyAction as StickyAction
-    from paddock.wrappers.rescale import RescaleAction as RescaleAction
-    from paddock.wrappers.rescale import RescaleObservation as RescaleObservation
-    from paddock.wrappers.transform import ClipAction as ClipAction
-    from paddock.wrappers.transform import ClipReward as ClipReward
-    from paddock.wrappers.transform import DtypeObservation as DtypeObservation
-    from paddock.wrappers.transform import FilterObservation as FilterObservation
-    from paddock.wrappers.transform import FlattenObservation as FlattenObservation
-    from paddock.wrappers.transform import ReshapeObservation as ReshapeObservation
-    from paddock.wrappers.transform import TransformAction as TransformAction
-    from paddock.wrappers.transform import TransformObservation as TransformObservation
-    from paddock.wrappers.transform import TransformReward as TransformReward
-    from paddock.wrappers.video import RecordVideo as RecordVideo
+    from paddock.wrappers.arrays import *  # noqa: F403
+    from paddock.wrappers.atari import *  # noqa: F403
+    from paddock.wrappers.discretize import *  # noqa: F403
+    from paddock.wrappers.episode import *  # noqa: F403
+    from paddock.wrappers.guard import *  # noqa: F403
+    from paddock.wrappers.history import *  # noqa: F403
+    from paddock.wrappers.logic import *  # noqa: F403
+    from paddock.wrappers.many_lanes import *  # noqa: F403
+    from paddock.wrappers.noise import *  # noqa: F403
+    from paddock.wrappers.normalize import *  # noqa: F403
+    from paddock.wrappers.pixels import *  # noqa: F403
+    from paddock.wrappers.rendering import *  # noqa: F403
+    from paddock.wrappers.repeat import *  # noqa: F403
+    from paddock.wrappers.rescale import *  # noqa: F403
+    from paddock.wrappers.transform import *  # noqa: F403
+    from paddock.wrappers.video import *  # noqa: F403

@@ -158,7 +158,7 @@ class AtariPreprocessing(Wrapper[Any, Any, Any, Any]):
         data, inner = open_snapshot("atari_preprocessing", snapshot, dict[str, Any])
         values = unpack_memory(self._memory, data)
         self.env.restore(inner)
-        vars(self._memory).update(values)
+        self._memory._assign(values)
 
 
 def _check_arguments(env: Env[Any, Any], frame_skip: int, noop_max: int) -> None:

@@ -14,11 +14,10 @@ import numpy as np
 
 from paddock.core.env import ActType, Env, Info, ObsType
 from paddock.core.state import open_snapshot, seal_snapshot
-from paddock.core.wrapper import Wrapper
+from paddock.core.wrapper import Wrapper, forwarded
 from paddock.errors import InvalidSpec
-from paddock.wrappers.lanes import Lanes, add_rows, any_true, lane_numbers
-from paddock.wrappers.logic import First, Logic, Memory, Step, Wrapped, of_logic, of_memory
-from paddock.wrappers.one_lane import OneLane
+from paddock.wrappers.logic import First, Lanes, Logic, Memory, OneLane, Step, Wrapped
+from paddock.wrappers.many_lanes import add_rows, any_true, lane_numbers
 
 
 class Autoreset(Wrapper[ObsType, ActType, ObsType, ActType]):
@@ -132,14 +131,14 @@ def key_exists(key: str, info: Info) -> InvalidSpec:
 class RecordEpisodeStatistics(OneLane):
     """Adds return, length and seconds of an episode to the info of its last step, and keeps the latest of each."""
 
-    episode_count: int = of_memory()
-    episode_returns: float = of_memory()
-    episode_lengths: int = of_memory()
-    episode_start_time: float = of_memory("_started")
-    return_queue: deque[float] = of_memory()
-    length_queue: deque[int] = of_memory()
-    time_queue: deque[float] = of_memory()
-    _stats_key: str = of_logic("stats_key")
+    episode_count: int = forwarded("_memory", "episode_count")
+    episode_returns: float = forwarded("_memory", "episode_returns")
+    episode_lengths: int = forwarded("_memory", "episode_lengths")
+    episode_start_time: float = forwarded("_memory", "_started")
+    return_queue: deque[float] = forwarded("_memory", "return_queue")
+    length_queue: deque[int] = forwarded("_memory", "length_queue")
+    time_queue: deque[float] = forwarded("_memory", "time_queue")
+    _stats_key: str = forwarded("_logic", "stats_key")
 
     def __init__(self, env: Env[Any, Any], buffer_length: int = 100, stats_key: str = "episode") -> None:
         super().__init__(env, EpisodeStatistics(buffer_length, stats_key))

@@ -14,15 +14,14 @@ from typing import Any, SupportsFloat
 import numpy as np
 
 from paddock.core.env import Env, Info
-from paddock.core.wrapper import Wrapper
+from paddock.core.wrapper import Wrapper, forwarded
 from paddock.errors import InvalidBound, InvalidLanes, InvalidSpace, InvalidSpec
 from paddock.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Tuple
 from paddock.spaces.batch import batch_space, concatenate, create_empty_array, create_zero_array
 from paddock.spaces.flatten import flatten, flatten_space
 from paddock.wrappers.guard import TimeLimit
-from paddock.wrappers.lanes import Lanes, gather, split
-from paddock.wrappers.logic import First, Logic, Memory, Step, Wrapped, of_logic, of_memory
-from paddock.wrappers.one_lane import OneLane, OneLaneObservation
+from paddock.wrappers.logic import First, Lanes, Logic, Memory, OneLane, OneLaneObservation, Step, Wrapped
+from paddock.wrappers.many_lanes import gather, split
 
 _ARRAYS = (Box, Discrete, MultiDiscrete, MultiBinary)
 
@@ -141,10 +140,10 @@ class QueueMemory(Memory):
 class FrameStackObservation(OneLane):
     """The last ``stack_size`` observations as one; ``padding_type`` says what comes before the first."""
 
-    stack_size: int = of_logic()
-    padding_type: str = of_memory()
-    padding_value: Any = of_memory()
-    obs_queue: deque[Any] = of_memory()
+    stack_size: int = forwarded("_logic", "stack_size")
+    padding_type: str = forwarded("_memory", "padding_type")
+    padding_value: Any = forwarded("_memory", "padding_value")
+    obs_queue: deque[Any] = forwarded("_memory", "obs_queue")
 
     def __init__(self, env: Env[Any, Any], stack_size: int, *, padding_type: Any = "reset") -> None:
         super().__init__(env, FrameStack(stack_size, padding_type))
@@ -236,8 +235,8 @@ def _queues(memory: Any, lanes: Any) -> tuple[deque[Any], ...]:
 class DelayObservation(OneLaneObservation):
     """The agent sees each observation ``delay`` steps late, and zeros before the first."""
 
-    delay: int = of_logic()
-    observation_queue: deque[Any] = of_memory()
+    delay: int = forwarded("_logic", "delay")
+    observation_queue: deque[Any] = forwarded("_memory", "observation_queue")
 
     _logic: Delay
 
@@ -399,10 +398,10 @@ def _limit_of(env: Env[Any, Any]) -> int | None:
 class TimeAwareObservation(OneLaneObservation):
     """Observations with the number of steps taken, as is or as a share of ``max_timesteps``; flat by default."""
 
-    flatten: bool = of_logic()
-    normalize_time: bool = of_logic()
-    max_timesteps: int = of_memory("_limit")
-    timesteps: int = of_memory()
+    flatten: bool = forwarded("_logic", "flatten")
+    normalize_time: bool = forwarded("_logic", "normalize_time")
+    max_timesteps: int = forwarded("_memory", "_limit")
+    timesteps: int = forwarded("_memory", "timesteps")
 
     _logic: WithTime
 

@@ -1,24 +1,28 @@
-"""Logic: what a wrapper does, written once for one lane and for n lanes. It need not know autoreset or info masks.
+"""Logic: what a wrapper does, written once for one lane and for n; OneLane: the shells that run it around one Env.
 
-``lanes`` is None for one environment with plain values. Otherwise it is ``ALL`` or an array of lane numbers, and every
-value has a row for each of these lanes and no others: a logic must not assume that row i is lane i.
+A logic need not know autoreset or info masks. ``lanes`` is None for one environment with plain values. Otherwise it is
+``ALL`` or an array of lane numbers, and every value has a row for each of these lanes and no others: a logic must not
+assume that row i is lane i. The shells for n lanes are in ``many_lanes``.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from copy import copy
-from dataclasses import dataclass
-from typing import Any, ClassVar, TypeAlias
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any, ClassVar, Final, SupportsFloat, TypeAlias
 
 import numpy as np
 
-from paddock.core.env import Info
+from paddock.core.env import Env, Info
 from paddock.core.problem import kind
+from paddock.core.state import open_snapshot, seal_snapshot
+from paddock.core.wrapper import ActionWrapper, ObservationWrapper, RewardWrapper, Wrapper
 from paddock.errors import InvalidSnapshot, SnapshotUnsupported
 from paddock.spaces import Space
-from paddock.wrappers.lanes import Lanes
 
+ALL: Final = slice(None)  # as an index it gives a view of the memory's arrays, not a copy
+Lanes: TypeAlias = "slice | np.ndarray[Any, Any] | None"
 First: TypeAlias = tuple[Any, Info]  # what a reset returns
 Step: TypeAlias = tuple[Any, Any, Any, Any, Info]  # what a step returns
 _PLAIN = (type(None), bool, int, float, str)
@@ -100,6 +104,75 @@ def overrides(logic: Logic, *parts: str) -> bool:
     return any(getattr(type(logic), part) is not getattr(Logic, part) for part in parts)
 
 
+class OneLane(Wrapper[Any, Any, Any, Any]):
+    """Runs the ``begin`` and ``advance`` of ``logic`` around ``env``. Hot: one frame per step."""
+
+    def __init__(self, env: Env[Any, Any], logic: Logic) -> None:
+        super().__init__(env)
+        wrapped = Wrapped(env.observation_space, env.action_space, None, env)
+        self._logic = logic
+        self._memory = logic.memory(wrapped)
+        self._advances = overrides(logic, "advance")
+        if is_dataclass(logic):  # its fields are the arguments of the wrapper's entry in a spec
+            self._record_arguments(**{one.name: getattr(logic, one.name) for one in fields(logic) if one.init})
+        # Unless they differ, the spaces stay the environment's, which may change them later.
+        if (seen := logic.observation_space(wrapped)) is not wrapped.observation_space:
+            self.observation_space = seen
+        if (offered := logic.action_space(wrapped)) is not wrapped.action_space:
+            self.action_space = offered
+
+    def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Any, Info]:
+        return self._logic.begin(self._memory, None, self.env.reset(seed=seed, options=options))
+
+    def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, Info]:
+        return self._logic.advance(self._memory, None, self.env.step(action))
+
+    def snapshot(self) -> bytes:
+        if self._memory is None:
+            return self.env.snapshot()
+        return seal_snapshot(self._logic.layer, pack_memory(self._memory), self.env.snapshot())
+
+    def restore(self, snapshot: bytes) -> None:
+        if self._memory is None:
+            return self.env.restore(snapshot)
+        data, inner = open_snapshot(self._logic.layer, snapshot, dict[str, Any])
+        values = unpack_memory(self._memory, data)
+        self.env.restore(inner)
+        self._memory._assign(values)
+        return None
+
+
+# The base class named first gives these their reset and step, which call the hook.
+
+
+class OneLaneObservation(ObservationWrapper[Any, Any, Any], OneLane):
+    """For a logic that writes ``observe``; users may override ``observation``."""
+
+    def observation(self, observation: Any) -> Any:
+        """The observation that the agent sees instead of ``observation``."""
+        return self._logic.observe(self._memory, None, observation)
+
+
+class OneLaneAction(ActionWrapper[Any, Any, Any], OneLane):
+    """For a logic that writes ``act``, perhaps with ``begin`` and ``advance``; users may override ``action``."""
+
+    def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, Info]:
+        result = self.env.step(self.action(action))
+        return self._logic.advance(self._memory, None, result) if self._advances else result
+
+    def action(self, action: Any) -> Any:
+        """The action that the environment gets instead of ``action``."""
+        return self._logic.act(self._memory, None, action)
+
+
+class OneLaneReward(RewardWrapper[Any, Any], OneLane):
+    """For a logic that writes ``reward``; users may override ``reward``."""
+
+    def reward(self, reward: SupportsFloat) -> SupportsFloat:
+        """The reward that the agent sees instead of ``reward``."""
+        return self._logic.reward(self._memory, None, reward)  # type: ignore[no-any-return]
+
+
 class Memory:
     """What a logic remembers, as attributes; write one subclass per logic.
 
@@ -112,25 +185,29 @@ class Memory:
         for name, value in attributes.items():
             setattr(self, name, value)
 
+    def _values(self) -> dict[str, Any]:
+        """What a snapshot holds."""
+        return {name: value for name, value in vars(self).items() if name[0] != "_"}
 
-def pack_memory(memory: Any) -> dict[str, Any]:
-    """The attributes without an underscore, each as plain data."""
-    return {name: _pack(name, value) for name, value in _public(memory).items()}
+    def _assign(self, values: dict[str, Any]) -> None:
+        """Go on from what a snapshot held."""
+        vars(self).update(values)
 
 
-def unpack_memory(memory: Any, data: dict[str, Any]) -> dict[str, Any]:
-    """New values for the attributes of a memory, which itself is not changed.
+def pack_memory(memory: Memory | None) -> dict[str, Any]:
+    """What a snapshot holds of a memory, as plain data."""
+    return {} if memory is None else {name: _pack(name, value) for name, value in memory._values().items()}
+
+
+def unpack_memory(memory: Memory | None, data: dict[str, Any]) -> dict[str, Any]:
+    """New values for what a memory holds; the memory itself is not changed.
 
     Snapshots may come from anywhere, so a value must be of the same kind as the one that the memory has.
     """
-    public = _public(memory)
-    if public.keys() != data.keys():
-        raise InvalidSnapshot(f"This snapshot remembers {sorted(data)}, expected {sorted(public)}.")
-    return {name: _unpack(name, public[name], data[name]) for name in public}
-
-
-def _public(memory: Any) -> dict[str, Any]:
-    return {} if memory is None else {name: value for name, value in vars(memory).items() if name[0] != "_"}
+    held = {} if memory is None else memory._values()
+    if held.keys() != data.keys():
+        raise InvalidSnapshot(f"This snapshot remembers {sorted(data)}, expected {sorted(held)}.")
+    return {name: _unpack(name, held[name], data[name]) for name in held}
 
 
 def _pack(name: str, value: Any) -> Any:
@@ -180,7 +257,7 @@ def _value(old: Any, data: Any) -> Any:
         return {str(key): _value(None, one) for key, one in parts.items()}
     if "memory" in data:
         restored = copy(old)
-        vars(restored).update(unpack_memory(old, data["memory"]))
+        restored._assign(unpack_memory(old, data["memory"]))
         return restored
     if "tuple" in data:
         parts = old if isinstance(old, tuple) else (None,) * len(data["tuple"])
@@ -190,29 +267,3 @@ def _value(old: Any, data: Any) -> Any:
         raise TypeError
     array = np.frombuffer(data["bytes"], dtype).reshape(data["shape"]).copy()
     return array if array.ndim else array[()]
-
-
-class Forwarded:
-    """An attribute of a wrapper that lives in its logic or its memory, by default under the same name."""
-
-    def __init__(self, place: str, name: str | None) -> None:
-        self.place, self.name = place, name
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self.name = self.name or name
-
-    def __get__(self, wrapper: Any, owner: type | None = None) -> Any:
-        return self if wrapper is None else getattr(getattr(wrapper, self.place), self.name or "")
-
-    def __set__(self, wrapper: Any, value: Any) -> None:
-        setattr(getattr(wrapper, self.place), self.name or "", value)
-
-
-def of_logic(name: str | None = None) -> Any:
-    """An argument of the wrapper. Any: the class attribute's annotation has the type."""
-    return Forwarded("_logic", name)
-
-
-def of_memory(name: str | None = None) -> Any:
-    """Something that the wrapper remembers."""
-    return Forwarded("_memory", name)

@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 
 from paddock.core.env import ActType, Env, ObsType
-from paddock.core.wrapper import Wrapper
+from paddock.core.wrapper import Wrapper, forwarded
 from paddock.errors import CheckFailed, InvalidBound, InvalidProbability
-from paddock.wrappers.logic import of_logic
 
 Array = np.ndarray[Any, Any]
 _COLOURS = 3
@@ -147,8 +146,8 @@ class AddWhiteNoise(_NoisyRender[ObsType, ActType]):
     Observations have it too where AddRenderObservation makes them.
     """
 
-    probability_of_noise_per_pixel: float = of_logic()
-    is_noise_grayscale: bool = of_logic()
+    probability_of_noise_per_pixel: float = forwarded("_logic", "probability_of_noise_per_pixel")
+    is_noise_grayscale: bool = forwarded("_logic", "is_noise_grayscale")
 
     def __init__(
         self, env: Env[ObsType, ActType], probability_of_noise_per_pixel: float, is_noise_grayscale: bool = False
@@ -159,9 +158,9 @@ class AddWhiteNoise(_NoisyRender[ObsType, ActType]):
 class ObstructView(_NoisyRender[ObsType, ActType]):
     """Hides patches of what is rendered behind noise: ``obstructed_pixels_ratio`` of it, in squares of a width."""
 
-    obstruction_centers_ratio: float = of_logic()
-    obstruction_width: int = of_logic()
-    is_noise_grayscale: bool = of_logic()
+    obstruction_centers_ratio: float = forwarded("_logic", "obstruction_centers_ratio")
+    obstruction_width: int = forwarded("_logic", "obstruction_width")
+    is_noise_grayscale: bool = forwarded("_logic", "is_noise_grayscale")
 
     def __init__(
         self,

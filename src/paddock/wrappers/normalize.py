@@ -13,11 +13,10 @@ from typing import Any
 import numpy as np
 
 from paddock.core.env import Env
+from paddock.core.wrapper import forwarded
 from paddock.errors import InvalidBound, InvalidSpace
 from paddock.spaces import Box, Space
-from paddock.wrappers.lanes import Lanes
-from paddock.wrappers.logic import First, Logic, Memory, Step, Wrapped, of_logic, of_memory
-from paddock.wrappers.one_lane import OneLane, OneLaneObservation
+from paddock.wrappers.logic import First, Lanes, Logic, Memory, OneLane, OneLaneObservation, Step, Wrapped
 
 Array = np.ndarray[Any, Any]
 Moments = tuple[Any, Any, Any]  # mean, variance, count
@@ -161,35 +160,20 @@ def moments(values: Array, axis: int) -> tuple[Array, Array]:
 
 
 class StatisticsMemory(Memory):
-    """Statistics that users may read, replace, share and freeze. ``moments`` is their plain form, for snapshots."""
+    """Statistics that users may read, replace, share and freeze; a snapshot holds mean, variance and count."""
 
     _statistics: Any  # anything with mean, var and count: users assign another wrapper's to share it
     _updating = True
 
-    def pack(self) -> None:
-        """Write the plain form."""
+    def _values(self) -> dict[str, Any]:
         known = self._statistics
-        self.moments = {name: np.asarray(getattr(known, name), np.float64)[()] for name in ("mean", "var", "count")}
+        moments = {name: np.asarray(getattr(known, name), np.float64)[()] for name in ("mean", "var", "count")}
+        return {**super()._values(), "moments": moments}
 
-    def unpack(self) -> None:
-        """Restore the statistics from the plain form."""
-        for name, value in self.moments.items():
+    def _assign(self, values: dict[str, Any]) -> None:
+        for name, value in values.pop("moments").items():
             setattr(self._statistics, name, value)
-
-
-class KeepsStatistics:
-    """For a shell whose memory is a StatisticsMemory: snapshots hold mean, variance and count."""
-
-    _memory: StatisticsMemory
-
-    def snapshot(self) -> bytes:
-        self._memory.pack()
-        return super().snapshot()  # type: ignore[misc,no-any-return]
-
-    def restore(self, snapshot: bytes) -> None:
-        self._memory.pack()
-        super().restore(snapshot)  # type: ignore[misc]
-        self._memory.unpack()
+        super()._assign(values)
 
 
 @dataclass(frozen=True)
@@ -267,15 +251,15 @@ def _shape(space: Space[Any]) -> tuple[int, ...]:
     return space.shape
 
 
-class NormalizeObservation(KeepsStatistics, OneLaneObservation):
+class NormalizeObservation(OneLaneObservation):
     """Observations centred and scaled by running statistics, as float32; ``update_running_mean = False`` freezes them.
 
     ``obs_rms`` holds mean, var and count, in float64. To share them: ``test.obs_rms = train.obs_rms``.
     """
 
-    obs_rms: RunningMeanStd = of_memory("_statistics")
-    update_running_mean: bool = of_memory("_updating")
-    epsilon: float = of_logic()
+    obs_rms: RunningMeanStd = forwarded("_memory", "_statistics")
+    update_running_mean: bool = forwarded("_memory", "_updating")
+    epsilon: float = forwarded("_logic", "epsilon")
 
     def __init__(self, env: Env[Any, Any], epsilon: float = 1e-8) -> None:
         super().__init__(env, Standardized(epsilon))
@@ -381,16 +365,16 @@ class ScaledTogether(ScaledReward):
         )
 
 
-class NormalizeReward(KeepsStatistics, OneLane):
+class NormalizeReward(OneLane):
     """Rewards scaled so that discounted returns have about unit variance.
 
     ``update_running_mean = False`` freezes the scale. ``return_rms`` holds mean, var and count of the returns.
     """
 
-    return_rms: RunningMeanStd = of_memory("_statistics")
-    update_running_mean: bool = of_memory("_updating")
-    gamma: float = of_logic()
-    epsilon: float = of_logic()
+    return_rms: RunningMeanStd = forwarded("_memory", "_statistics")
+    update_running_mean: bool = forwarded("_memory", "_updating")
+    gamma: float = forwarded("_logic", "gamma")
+    epsilon: float = forwarded("_logic", "epsilon")
 
     _memory: ReturnsMemory
 

@@ -14,10 +14,12 @@ import numpy as np
 
 from paddock.core.env import Env, Info
 from paddock.core.vector_env import AutoresetMode, VectorEnv
+from paddock.core.wrapper import forwarded
 from paddock.errors import InvalidBound, InvalidProbability, InvalidSpace
 from paddock.spaces.batch import create_empty_array
-from paddock.wrappers.lanes import (
-    Lanes,
+from paddock.wrappers.logic import First, Lanes, Logic, Memory, OneLane, OneLaneAction, Step, Wrapped
+from paddock.wrappers.many_lanes import (
+    ManyLanes,
     any_true,
     copy_batch,
     draw_in_lanes,
@@ -28,26 +30,13 @@ from paddock.wrappers.lanes import (
     take,
     with_final_rows,
 )
-from paddock.wrappers.logic import First, Logic, Memory, Step, Wrapped, of_logic, of_memory
-from paddock.wrappers.many_lanes import ManyLanes
-from paddock.wrappers.one_lane import OneLane, OneLaneAction
 
 Array = np.ndarray[Any, Any]
 Duration = int | tuple[int, int]
 
 
-class Window(Logic):
-    """``times`` steps with one action: rewards add up, all else is the last step's.
-
-    With ``pools`` the observation is, element by element, the larger of the last two.
-    """
-
-    times: int
-    pools = False
-
-
 @dataclass(frozen=True)
-class Repeat(Window):
+class Repeat(Logic):
     """``num_repeats`` steps; the observation is the last one."""
 
     num_repeats: int
@@ -55,26 +44,15 @@ class Repeat(Window):
     def __post_init__(self) -> None:
         _check_count("num_repeats", self.num_repeats, "one", 1)
 
-    @property
-    def times(self) -> int:  # type: ignore[override]
-        """Steps in a window."""
-        return self.num_repeats
-
 
 @dataclass(frozen=True)
-class MaxAndSkip(Window):
+class MaxAndSkip(Logic):
     """``skip`` steps; the observation is, element by element, the larger of the window's last two (or only) ones."""
 
     skip: int = 4
-    pools = True
 
     def __post_init__(self) -> None:
         _check_count("skip", self.skip, "two", 2)
-
-    @property
-    def times(self) -> int:  # type: ignore[override]
-        """Steps in a window."""
-        return self.skip
 
     def memory(self, wrapped: Wrapped) -> Any:
         if wrapped.observation_space.shape is None:
@@ -94,11 +72,14 @@ def _check_count(name: str, value: Any, least_name: str, least: int) -> None:
 
 
 class WindowOfOneLane(OneLane):
-    """A window of steps of one environment."""
+    """``times`` steps with one action: rewards add up, all else is the last step's.
 
-    def __init__(self, env: Env[Any, Any], window: Window) -> None:
-        super().__init__(env, window)
-        self._others, self._pools = range(window.times - 1), window.pools
+    With ``pools`` the observation is, element by element, the larger of the last two.
+    """
+
+    def __init__(self, env: Env[Any, Any], logic: Logic, times: int, pools: bool = False) -> None:
+        super().__init__(env, logic)
+        self._others, self._pools = range(times - 1), pools
 
     def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, Info]:
         step = self.env.step
@@ -116,12 +97,11 @@ class WindowOfOneLane(OneLane):
 
 
 class WindowOfManyLanes(ManyLanes):
-    """A window of steps of n lanes, in each until its episode ends."""
+    """The same for n lanes, in each until its episode ends."""
 
-    _logic: Window
-
-    def __init__(self, env: VectorEnv[Any, Any, Array], window: Window) -> None:
-        super().__init__(env, window)
+    def __init__(self, env: VectorEnv[Any, Any, Array], logic: Logic, times: int, pools: bool = False) -> None:
+        super().__init__(env, logic)
+        self._times, self._pools = times, pools
         self._no_lanes = np.zeros(self.num_envs, np.bool_)
         self._tracks = self._mode is AutoresetMode.NEXT_STEP
 
@@ -131,7 +111,7 @@ class WindowOfManyLanes(ManyLanes):
         done, terminations, truncations = held, self._no_lanes, self._no_lanes
         total, frames = np.zeros(self.num_envs), _LastTwo()
         infos: Info = {}
-        for time in range(1, self._logic.times + 1):
+        for time in range(1, self._times + 1):
             if time > 1 and any_true(done):
                 if done.all():
                     break
@@ -140,13 +120,13 @@ class WindowOfManyLanes(ManyLanes):
             moved = ~done
             total = total + rewards
             terminations, truncations = terminations | terminated, truncations | truncated
-            if self._logic.pools:
+            if self._pools:
                 latest = self._add_frame(frames, observations, moved, latest)
             done = done | terminated | truncated | begun
-            leaving = moved if time == self._logic.times else moved & done
+            leaving = moved if time == self._times else moved & done
             if any_true(leaving):
                 infos = latest if leaving.all() else merge_infos(infos, latest, leaving)
-        if self._logic.pools:
+        if self._pools:
             # A first observation is shown as it is, that of a held lane as it was shown before.
             pooled, first = frames.pool(), frames.restarted | begun
             pooled[first] = observations[first]
@@ -196,19 +176,19 @@ class _LastTwo:
 class RepeatAction(WindowOfOneLane):
     """Each action is taken ``num_repeats`` times, or until the episode ends; rewards add up."""
 
-    num_repeats: int = of_logic()
+    num_repeats: int = forwarded("_logic", "num_repeats")
 
     def __init__(self, env: Env[Any, Any], num_repeats: int) -> None:
-        super().__init__(env, Repeat(num_repeats))
+        super().__init__(env, Repeat(num_repeats), num_repeats)
 
 
 class MaxAndSkipObservation(WindowOfOneLane):
     """Each action is taken ``skip`` times; the observation is the element-wise maximum of the last two."""
 
-    _skip: int = of_logic("skip")
+    _skip: int = forwarded("_logic", "skip")
 
     def __init__(self, env: Env[Any, Any], skip: int = 4) -> None:
-        super().__init__(env, MaxAndSkip(skip))
+        super().__init__(env, MaxAndSkip(skip), skip, pools=True)
 
 
 class StickyMemory(Memory):
@@ -313,12 +293,12 @@ class Sticky(Logic):
 class StickyAction(OneLaneAction):
     """With a probability the environment gets the last action again, for a number of steps or a range of them."""
 
-    repeat_action_probability: float = of_logic()
-    repeat_action_duration_range: tuple[int, int] = of_logic()
-    last_action: Any = of_memory()
-    is_sticky_actions: bool = of_memory()
-    num_repeats: int = of_memory()
-    repeats_taken: int = of_memory()
+    repeat_action_probability: float = forwarded("_logic", "repeat_action_probability")
+    repeat_action_duration_range: tuple[int, int] = forwarded("_logic", "repeat_action_duration_range")
+    last_action: Any = forwarded("_memory", "last_action")
+    is_sticky_actions: bool = forwarded("_memory", "is_sticky_actions")
+    num_repeats: int = forwarded("_memory", "num_repeats")
+    repeats_taken: int = forwarded("_memory", "repeats_taken")
 
     def __init__(
         self, env: Env[Any, Any], repeat_action_probability: float, repeat_action_duration: Duration = 1

@@ -13,12 +13,12 @@ from typing import Any, SupportsFloat
 
 import numpy as np
 
-from paddock.core.env import Env, Info
+from paddock.core.env import Env
 from paddock.core.wrapper import ActionWrapper, ObservationWrapper, RewardWrapper
 from paddock.errors import InvalidBound, InvalidSpace
 from paddock.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Tuple
 from paddock.spaces.flatten import flatten, flatten_space, parts
-from paddock.wrappers.lanes import map_rows
+from paddock.wrappers.many_lanes import map_rows
 
 Array = np.ndarray[Any, Any]
 Bound = float | Array | None
@@ -26,9 +26,9 @@ _WITH_COLUMNS = (Box, MultiBinary, Discrete, MultiDiscrete)
 
 
 class HookFunction:
-    """``func`` of the Transform wrappers, which their ``hook`` calls. Hot: a step calls ``_shortcut``, a frame less.
+    """``func`` of the Transform wrappers, which their ``hook`` calls.
 
-    The shortcut is ``func`` itself, unless a subclass has a hook of its own: then it is that hook.
+    Hot: the hook of a wrapper is ``func`` itself, a frame less, unless a subclass has a hook of its own.
     """
 
     def __init__(self, hook: str) -> None:
@@ -42,8 +42,8 @@ class HookFunction:
 
     def __set__(self, wrapper: Any, func: Any) -> None:
         wrapper._func = func
-        hooked = getattr(type(wrapper), self.hook) is not getattr(self.owner, self.hook)
-        wrapper._shortcut = getattr(wrapper, self.hook) if hooked else func
+        if getattr(type(wrapper), self.hook) is getattr(self.owner, self.hook):
+            setattr(wrapper, self.hook, func)
 
 
 class TransformObservation(ObservationWrapper[Any, Any, Any]):
@@ -53,7 +53,6 @@ class TransformObservation(ObservationWrapper[Any, Any, Any]):
     """
 
     func: Callable[[Any], Any] = HookFunction("observation")  # type: ignore[assignment]
-    _shortcut: Callable[[Any], Any]
 
     def __init__(self, env: Env[Any, Any], func: Callable[[Any], Any], observation_space: Space[Any] | None) -> None:
         self._record_arguments(func=func, observation_space=observation_space)
@@ -61,10 +60,6 @@ class TransformObservation(ObservationWrapper[Any, Any, Any]):
         self.func = func
         if observation_space is not None:
             self.observation_space = observation_space
-
-    def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, Info]:
-        observation, reward, terminated, truncated, info = self.env.step(action)
-        return self._shortcut(observation), reward, terminated, truncated, info
 
     def observation(self, observation: Any) -> Any:
         return self.func(observation)
@@ -258,7 +253,6 @@ class TransformAction(ActionWrapper[Any, Any, Any]):
     """The environment gets ``func(action)``; the agent may do ``action_space`` (None: the environment's)."""
 
     func: Callable[[Any], Any] = HookFunction("action")  # type: ignore[assignment]
-    _shortcut: Callable[[Any], Any]
 
     def __init__(self, env: Env[Any, Any], func: Callable[[Any], Any], action_space: Space[Any] | None) -> None:
         self._record_arguments(func=func, action_space=action_space)
@@ -266,9 +260,6 @@ class TransformAction(ActionWrapper[Any, Any, Any]):
         self.func = func
         if action_space is not None:
             self.action_space = action_space
-
-    def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, Info]:
-        return self.env.step(self._shortcut(action))
 
     def action(self, action: Any) -> Any:
         return self.func(action)
@@ -295,16 +286,11 @@ class TransformReward(RewardWrapper[Any, Any]):
     """The agent sees ``func(reward)``. A step that begins an episode has no reward to change: its 0 stays 0."""
 
     func: Callable[[Any], Any] = HookFunction("reward")  # type: ignore[assignment]
-    _shortcut: Callable[[Any], Any]
 
     def __init__(self, env: Env[Any, Any], func: Callable[[SupportsFloat], SupportsFloat]) -> None:
         self._record_arguments(func=func)
         super().__init__(env)
         self.func = func
-
-    def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, Info]:
-        observation, reward, terminated, truncated, info = self.env.step(action)
-        return observation, self._shortcut(reward), terminated, truncated, info
 
     def reward(self, reward: SupportsFloat) -> SupportsFloat:
         return self.func(reward)  # type: ignore[no-any-return]

@@ -9,8 +9,9 @@ from typing import Any
 from paddock.hosting.messages import read_schema
 from paddock.hosting.openenv import tool_form
 from paddock.hosting.openenv.space_form import STATE_SCHEMA, action_schema, observation_schema
-from paddock.hosting.openenv.wire import Entry, Form, NotJson, dump, entry, extras, parse_bounded
+from paddock.hosting.openenv.wire import Entry, Form, dump, entry, extras, parse_bounded
 from paddock.spaces import Space
+from paddock.spaces.json_data import NotJson
 
 _NAME_LIMIT = 255
 _POSITION = re.compile(r"(.*): line \d+ column \d+ \(char (\d+)\)", re.DOTALL)

@@ -13,7 +13,8 @@ from typing import Any
 from paddock.hosting import messages as m
 from paddock.hosting.openenv import wire
 from paddock.hosting.openenv.tool_form import Tool, ToolObservation, Tools, call, call_result, ending
-from paddock.hosting.openenv.wire import Entry, NotJson, entry, extras, parse_bounded, text_of
+from paddock.hosting.openenv.wire import Entry, entry, extras, parse_bounded, text_of
+from paddock.spaces.json_data import NotJson
 
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600

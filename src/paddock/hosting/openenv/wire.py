@@ -6,15 +6,15 @@ only refuses the frame.
 
 from __future__ import annotations
 
-import json
-import math
 import re
 from collections.abc import Container
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any, Literal, NoReturn, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import msgspec
+
+from paddock.spaces.json_data import JsonLimits, NotJson, read_json
 
 INVALID_JSON = "INVALID_JSON"
 UNKNOWN_TYPE = "UNKNOWN_TYPE"
@@ -237,164 +237,32 @@ def _input(sent: _Sent, data: Any) -> Any:
     return found
 
 
-# Untrusted JSON, read strictly: unlike ``json.loads``, this refuses NaN, numbers beyond a float, repeated keys, deep
-# nesting and lone surrogates. JSON for OpenEnv's clients is written in the very bytes that pydantic writes.
+# JSON, in the bounds of a server: reading that much takes about 0.1 s, in which it does nothing else. The wire to the
+# worker carries 64 levels, some of which are the message's own; a float holds about 300 digits.
 
 
-NESTING_LIMIT = 60  # the wire to the worker carries 64, some of which are the message's own
-INTEGER_DIGITS = 300  # about as many as a float can hold
+NESTING_LIMIT = 60
+_JSON = JsonLimits(32 << 20, nesting=NESTING_LIMIT, escapes=1 << 20, pieces=1 << 16, digits=300)
 
-# Limits of a text for a server: reading that much takes about 0.1 s, in which it does nothing else.
-TEXT_LIMIT = 32 << 20
-PIECES_LIMIT = 1 << 16  # brackets, commas and colons, not those in strings
-ESCAPES_LIMIT = 1 << 20
-
-_SHORT = 1 << 14  # characters
-_INTEGER_BITS = 900  # fewer than INTEGER_DIGITS
-_UNUSUAL: Any = object()
-_NOT_STRUCTURE = bytes(set(range(256)) - set(b'[]{},:"'))
-_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 _EXPONENT = re.compile(rb"[0-9]e[0-9]")
 _EXPONENT_OR_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"|([0-9])e([0-9])')
 
 
-class NotJson(ValueError):
-    """Text that is not JSON, or not accepted; the message may be sent to a peer."""
-
-
-def parse(text: str | bytes) -> Any:
-    """The data in ``text``, or NotJson. Syntax errors have the text of Python's parser, as in OpenEnv."""
-    text = _decode_text(text)
-    if text.count("[") + text.count("{") > NESTING_LIMIT:
-        _check_nesting(_structure(text))
-    return _parse(text)
-
-
 def parse_bounded(text: str | bytes) -> Any:
-    """As ``parse``, for a server: refuses a text that would keep it busy for long, and all clients waiting."""
-    if len(text) > TEXT_LIMIT:
-        raise NotJson(f"longer than {TEXT_LIMIT} bytes")
-    text = _decode_text(text)
-    if len(text) <= _SHORT and (found := _parse_quickly(text)) is not _UNUSUAL:
-        return found
-    if text.count("\\") > ESCAPES_LIMIT:
-        raise NotJson(f"more than {ESCAPES_LIMIT} backslashes")
-    if sum(map(text.count, "[{,:")) <= PIECES_LIMIT:
-        return parse(text)
-    structure = _structure(text, PIECES_LIMIT)
-    if len(structure) > PIECES_LIMIT:
-        raise NotJson(f"more than {PIECES_LIMIT} brackets, commas and colons")
-    _check_nesting(structure)
-    return _parse(text)
-
-
-def _parse_quickly(text: str) -> Any:
-    """The data in a text that ``parse`` takes too, by a parser that is not as strict; _UNUSUAL for any other."""
-    if "\\u" in text:  # may be a lone surrogate
-        return _UNUSUAL
+    """The data in ``text``, or NotJson. Syntax errors have the text of Python's parser, as in OpenEnv."""
     try:
-        found = msgspec.json.decode(text)
-        # Each pair has one colon, so as many pairs as colons leave no room for a key that occurs twice.
-        return found if _count_pairs(found, NESTING_LIMIT) == text.count(":") else _UNUSUAL
-    except (msgspec.MsgspecError, ValueError, RecursionError):
-        return _UNUSUAL  # it is for the other parser to say why
-
-
-def _count_pairs(data: Any, levels: int) -> int:
-    """How many pairs the objects in it have; ValueError where ``parse`` might refuse it."""
-    kind = type(data)
-    if kind is int and data.bit_length() > _INTEGER_BITS:
-        raise ValueError
-    if kind is not dict and kind is not list:
-        return 0
-    if not levels:
-        raise ValueError
-    if kind is list:
-        return sum(_count_pairs(one, levels - 1) for one in data)
-    return len(data) + sum(_count_pairs(one, levels - 1) for one in data.values())
-
-
-def _decode_text(text: str | bytes) -> str:
-    if isinstance(text, str):
-        return text
-    try:
-        return text.decode()
-    except UnicodeDecodeError:
-        raise NotJson("the text is not UTF-8") from None
-
-
-def _parse(text: str) -> Any:
-    try:
-        data = json.loads(
-            text, object_pairs_hook=_object, parse_float=_float, parse_int=_integer, parse_constant=_constant
-        )
-    except json.JSONDecodeError as error:
-        raise NotJson(str(error)) from None
-    if not text.isascii():
-        _check_unicode(text)
-    if "\\u" in text and _SURROGATE.search(text) is not None:
-        _check_unicode(json.dumps(data, ensure_ascii=False))
-    return data
+        return read_json(text, _JSON)
+    except NotJson as problem:
+        raise NotJson(str(problem).removeprefix("not JSON: ")) from None
 
 
 def dump(data: Any) -> bytes:
-    """Compact JSON; NaN and infinities are null. What JSON has no form for is a TypeError."""
+    """Compact JSON in the very bytes that pydantic writes; NaN and infinities are null.
+
+    What JSON has no form for is a TypeError.
+    """
     text = msgspec.json.encode(data)
     if _EXPONENT.search(text) is None:
         return text
     # Above 1e16 pydantic has a plus in the exponent. Strings may hold something similar, and stay as they are.
     return _EXPONENT_OR_STRING.sub(lambda found: found[0] if found[1] is None else b"%se+%s" % found.groups(), text)
-
-
-def _structure(text: str, most_strings: int | None = None) -> bytes:
-    """The brackets, commas and colons outside of strings. With more than ``most_strings``: also their quotes."""
-    # Escapes go first, so that every quote left begins or ends a string.
-    plain = text.replace("\\\\", "").replace('\\"', "") if "\\" in text else text
-    marks = plain.encode(errors="surrogatepass").translate(None, _NOT_STRUCTURE)
-    if most_strings is not None and marks.count(b'"') > 2 * most_strings:
-        return marks
-    return b"".join(marks.split(b'"')[::2])
-
-
-def _check_nesting(structure: bytes) -> None:
-    """Refuse deep nesting before the parser, which recurses for every level, sees it."""
-    depth = 0
-    for bracket in structure.translate(None, b",:"):
-        depth += 1 if bracket in b"[{" else -1
-        if depth > NESTING_LIMIT:
-            raise NotJson(f"nested deeper than {NESTING_LIMIT} levels")
-
-
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        met: set[str] = set()
-        for key, _ in pairs:
-            if key in met:
-                raise NotJson(f"the key {ascii(key)[:60]} occurs twice")
-            met.add(key)
-    return found
-
-
-def _float(digits: str) -> float:
-    value = float(digits)
-    if not math.isfinite(value):
-        raise NotJson(f"the number {digits[:40]} is too large")
-    return value
-
-
-def _integer(digits: str) -> int:
-    if len(digits) > INTEGER_DIGITS:
-        raise NotJson(f"an integer of {len(digits)} digits is too large")
-    return int(digits)
-
-
-def _constant(name: str) -> NoReturn:
-    raise NotJson(f"{name} is not JSON")
-
-
-def _check_unicode(text: str) -> None:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise NotJson("a text has a lone surrogate") from None

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-import math
+import sys
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any
 
 import msgspec
 
 from paddock.errors import InvalidTrace
+from paddock.spaces.json_data import JsonLimits, read_json
 
 FORMAT = "paddock.trace.v1"
 MESSAGE_LIMIT = 2000
@@ -27,6 +28,8 @@ class Limits:
 
 
 LIMITS = Limits()
+# The reader of the file counts bytes and pieces. A key that begins with $ makes three levels of one.
+_JSON = JsonLimits(sys.maxsize, nesting=256, surrogates=True)
 
 
 class _Line(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, tag_field="type"):
@@ -108,15 +111,8 @@ def from_text(text: bytes, limits: Limits = LIMITS) -> Line | Seal:
     if pieces(text) > limits.line_pieces:
         raise ValueError(f"more than {limits.line_pieces} brackets and commas")
     try:
-        data = json.loads(text, object_pairs_hook=_object, parse_float=_float, parse_constant=_constant)
-        line: Line | Seal = msgspec.convert(data, Line | Seal)
+        line: Line | Seal = msgspec.convert(read_json(text, _JSON), Line | Seal)
         return line
-    except json.JSONDecodeError as error:
-        raise ValueError(f"not JSON: {error.msg} at character {error.pos}") from None
-    except UnicodeDecodeError:
-        raise ValueError("not UTF-8") from None
-    except RecursionError:
-        raise ValueError("nested too deeply") from None
     except msgspec.ValidationError as error:
         raise ValueError(f"not a line of a trace: {error}") from None
 
@@ -124,21 +120,3 @@ def from_text(text: bytes, limits: Limits = LIMITS) -> Line | Seal:
 def pieces(text: bytes) -> int:
     """Count brackets and commas, those in strings too."""
     return text.count(b"[") + text.count(b"{") + text.count(b",")
-
-
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):  # two readers might take two different ones
-        raise ValueError("a key occurs twice in one object")
-    return found
-
-
-def _float(digits: str) -> float:
-    value = float(digits)
-    if not math.isfinite(value):
-        raise ValueError(f"the number {digits[:40]} is too large")
-    return value
-
-
-def _constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not JSON")

@@ -15,10 +15,11 @@ from typing import Any
 import numpy as np
 
 from paddock.core.env import Env
+from paddock.core.values import Dropped, Outside, canonical_bytes
 from paddock.errors import InvalidTrace, NoCanonicalForm
-from paddock.record.digest import canonical_bytes, known_digests
+from paddock.record.digest import known_digests
 from paddock.record.trace.reader import Episode, Forms, TraceReader
-from paddock.record.trace.values import Dropped, Outside, as_lists, free_form, member, member_form, unfold
+from paddock.record.trace.values import as_lists, free_form, member, member_form, unfold
 from paddock.record.trace.writer import describe_error
 from paddock.spaces import Space
 

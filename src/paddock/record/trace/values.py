@@ -10,54 +10,30 @@ many arrays.
 
 from __future__ import annotations
 
-import base64
-import binascii
 import hashlib
 import math
 import os
 import stat
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from paddock.core.problem import kind
-from paddock.core.spec_json import NOT_FINITE, array_of
-from paddock.errors import CustomSpaceError, InvalidSpace, InvalidTrace, InvalidValue
+from paddock.core.values import FEW, LITTLE_DTYPES, TRACE, Outside, TaggedJson, size_of
+from paddock.errors import CustomSpaceError, InvalidSpace
 from paddock.record.trace.lines import LIMITS, Limits
 from paddock.spaces import Box, Dict, MultiBinary, MultiDiscrete, Space, Tuple
-from paddock.spaces.json_value import check_keys, decode, encode, name_infinities
-from paddock.spaces.records.fields import is_record, open_up
+from paddock.spaces.json_data import to_numbers
+from paddock.spaces.json_value import check_keys, decode, encode
 
 Array: TypeAlias = NDArray[Any]
 Keep: TypeAlias = Callable[[Array], Any]  # puts an array aside and returns what stands in the line for it
 Fetch: TypeAlias = Callable[[Any], Array]
 
-FEW = 16  # numbers that stand in the line itself
-MAX_DEPTH = 64
-_MAX_AXES = 32
 _ARRAY_SPACES = (Box, MultiDiscrete, MultiBinary)
 _INTEGERS = ("|u1", "|i1", "<i2", "<i4", "<i8")
-_NAMES = ["|b1", "|i1", "|u1", *(f"<{kind}{size}" for kind in "iu" for size in (2, 4, 8))]
-_NAMES += ["<f2", "<f4", "<f8", "<c8", "<c16"]
-DTYPES: dict[str, np.dtype[Any]] = {name: np.dtype(name) for name in _NAMES}
-
-
-@dataclass(frozen=True)
-class Outside:
-    """A value that is not in the space that the environment declares for it."""
-
-    value: Any
-
-
-@dataclass(frozen=True)
-class Dropped:
-    """An info that has no form in a trace: ``kind`` is its type."""
-
-    kind: str
 
 
 def member_form(space: Space[Any] | None, value: Any, keep: Keep, name: str) -> Any:
@@ -99,119 +75,14 @@ def _object(items: dict[str, Any]) -> dict[str, Any]:
     return {"$dict": [[key, item] for key, item in items.items()]} if any(k[:1] == "$" for k in items) else items
 
 
-def free_form(value: Any, keep: Keep, name: str, *, drop: bool = False, depth: int = 0) -> Any:
+def free_form(value: Any, keep: Keep, name: str, *, drop: bool = False) -> Any:
     """Any value as data: a tuple as a list, a record as its fields. Without a form: dropped, or InvalidTrace."""
-    if value is None or isinstance(value, (bool, str)):
-        return str.__str__(value) if isinstance(value, str) else value
-    if isinstance(value, int):
-        return int(value)
-    if isinstance(value, float):
-        return float(value) if math.isfinite(value) else {"$float": str(float(value))}
-    if isinstance(value, (bytes, bytearray)):
-        return {"$bytes": base64.b64encode(value).decode("ascii")}
-    if depth > MAX_DEPTH:
-        return _no_form(value, f"{name[:80]} is nested deeper than {MAX_DEPTH}", drop)
-    if isinstance(value, dict):
-        items = [
-            (key, free_form(item, keep, f"{name}[{key!r:.40}]", drop=drop, depth=depth + 1))
-            for key, item in value.items()
-        ]
-        if all(isinstance(key, str) and key[:1] != "$" for key, _ in items):
-            return {str.__str__(key): item for key, item in items}
-        return {
-            "$dict": [
-                [free_form(key, keep, f"a key of {name}", drop=drop, depth=depth + 1), item] for key, item in items
-            ]
-        }
-    if isinstance(value, (list, tuple)):
-        return [free_form(item, keep, f"{name}[{i}]", drop=drop, depth=depth + 1) for i, item in enumerate(value)]
-    return _rarer_form(value, keep, name, drop=drop, depth=depth)
+    return TaggedJson(TRACE, keep=keep, drop=drop).write(value, name)
 
 
-def _rarer_form(value: Any, keep: Keep, name: str, *, drop: bool, depth: int) -> Any:
-    if isinstance(value, np.generic) and value.dtype.kind in "biufU" and value.dtype.char != "g":
-        return free_form(value.item(), keep, name, drop=drop, depth=depth + 1)
-    if isinstance(value, (np.ndarray, np.generic)):
-        array = to_storable(np.asarray(value))
-        if array is not None:
-            if array.size > FEW:
-                return keep(array)
-            flat = array.reshape(-1)
-            if array.dtype.kind == "c":
-                flat = flat.view(f"<f{array.dtype.itemsize // 2}")
-            data = [item if not isinstance(item, float) or math.isfinite(item) else str(item) for item in flat.tolist()]
-            return {"$array": {"dtype": array.dtype.str, "shape": list(array.shape), "data": data}}
-        if value.dtype.kind == "U":
-            return value.tolist()
-    elif isinstance(value, Dropped):  # from a trace that is written again
-        return {"$dropped": value.kind}
-    elif is_record(type(value)):
-        try:
-            return free_form(open_up(value), keep, name, drop=drop, depth=depth + 1)
-        except InvalidValue:
-            pass
-    return _no_form(value, f"{name} is {kind(value)}, which has no form in a trace", drop)
-
-
-def _no_form(value: Any, why: str, drop: bool) -> dict[str, Any]:
-    if not drop:
-        raise InvalidTrace(f"{why}. Expected numbers, text, bytes, arrays, records, lists and dicts.")
-    return {"$dropped": f"{type(value).__module__}.{type(value).__qualname__}"[:200]}
-
-
-def unfold(data: Any, fetch: Fetch, depth: int = 0) -> Any:
+def unfold(data: Any, fetch: Fetch) -> Any:
     """The data of a line with values in place of tags. A malformed tag is a ValueError."""
-    if depth > 2 * MAX_DEPTH:
-        raise ValueError(f"nested deeper than {2 * MAX_DEPTH}")
-    if isinstance(data, list):
-        return [unfold(item, fetch, depth + 1) for item in data]
-    if not isinstance(data, dict):
-        return data
-    tag = next((key for key in data if key[:1] == "$"), None)
-    if tag is None:
-        return {key: unfold(item, fetch, depth + 1) for key, item in data.items()}
-    if len(data) != 1 or tag not in _TAGS:
-        raise ValueError(f"{tag[:40]!r} is not a tag of a trace")
-    try:
-        return _TAGS[tag](data[tag], fetch, depth + 1)
-    except (TypeError, KeyError, OverflowError, binascii.Error):
-        raise ValueError(f"the tag {tag} has content that does not belong there") from None
-
-
-def _unfold_array(content: Any, fetch: Fetch, depth: int) -> Any:
-    if isinstance(content, list):
-        return fetch(content)
-    dtype, shape, data = content["dtype"], content["shape"], content["data"]
-    size = size_of(dtype, shape)
-    parts = 2 if dtype[1] == "c" else 1
-    if len(content) != 3 or type(data) is not list or len(data) * DTYPES[dtype].itemsize != size * parts:
-        raise TypeError
-    flat = np.dtype(f"<f{DTYPES[dtype].itemsize // 2}") if parts == 2 else DTYPES[dtype]
-    return array_of(data, flat).view(DTYPES[dtype]).reshape(shape)
-
-
-def _unfold_dict(content: Any, fetch: Fetch, depth: int) -> dict[Any, Any]:
-    pairs = [(unfold(key, fetch, depth), unfold(item, fetch, depth)) for key, item in content]
-    found = {tuple(key) if isinstance(key, list) else key: item for key, item in pairs}
-    if len(found) != len(pairs):
-        raise ValueError("a key occurs twice in one $dict")
-    return found
-
-
-def _unfold_dropped(content: Any, fetch: Fetch, depth: int) -> Dropped:
-    if not isinstance(content, str):
-        raise TypeError
-    return Dropped(content)
-
-
-_TAGS: dict[str, Callable[[Any, Fetch, int], Any]] = {
-    "$array": _unfold_array,
-    "$float": lambda content, fetch, depth: NOT_FINITE[content],
-    "$bytes": lambda content, fetch, depth: base64.b64decode(content, validate=True),
-    "$dict": _unfold_dict,
-    "$outside": lambda content, fetch, depth: Outside(unfold(content, fetch, depth)),
-    "$dropped": _unfold_dropped,
-}
+    return TaggedJson(TRACE, fetch=fetch).read(data, "$")
 
 
 def member(space: Space[Any] | None, data: Any) -> Any:
@@ -266,7 +137,7 @@ def _narrow_array(leaves: list[Any], kind: type) -> Array | None:
         return narrow if narrow.astype(np.float64).tobytes() == wide.tobytes() else wide
     low, high = min(leaves), max(leaves)
     for name in _INTEGERS:
-        limits = np.iinfo(DTYPES[name])
+        limits = np.iinfo(name)
         if limits.min <= low and high <= limits.max:
             return np.array(leaves, name)
     return None
@@ -275,8 +146,7 @@ def _narrow_array(leaves: list[Any], kind: type) -> Array | None:
 def as_lists(data: Any) -> Any:
     """``data`` with nested lists in place of arrays, and names for infinity and NaN, as in JSON."""
     if isinstance(data, np.ndarray):
-        lists = data.tolist()
-        return lists if data.dtype.kind != "f" or np.isfinite(data).all() else name_infinities(lists)
+        return to_numbers(data)
     if isinstance(data, list):
         return [as_lists(item) for item in data]
     if isinstance(data, dict):
@@ -292,20 +162,7 @@ def arrays_path(path: Path) -> Path:
 def to_storable(array: Array) -> Array | None:
     """``array`` in C order and little-endian; None for one whose bytes mean nothing on another machine."""
     little = array.dtype.newbyteorder("<")
-    if little.str not in DTYPES:
-        return None
-    return np.ascontiguousarray(array, little).reshape(array.shape)  # a 0-d array would come back with one axis
-
-
-def size_of(dtype: Any, shape: Any) -> int:
-    """How many bytes such an array has. ValueError if there can't be one."""
-    if type(dtype) is not str or dtype not in DTYPES:
-        raise ValueError(f"an array of {dtype!r:.40}, expected one of {', '.join(DTYPES)}")
-    if type(shape) is not list or len(shape) > _MAX_AXES or any(type(n) is not int or n < 0 for n in shape):
-        raise ValueError(f"an array of the shape {shape!r:.80}")
-    if math.prod(n or 1 for n in shape) > 1 << 40:  # not more even where one axis is empty: NumPy has its own limits
-        raise ValueError(f"an array of the shape {shape!r:.80} is too large")
-    return math.prod(shape) * DTYPES[dtype].itemsize
+    return array.astype(little, "C", copy=False) if little.str in LITTLE_DTYPES else None
 
 
 class ArrayFile:
@@ -356,7 +213,7 @@ class ArraySource:
         if len(reference) != 4 or type(reference[0]) is not int or type(reference[3]) is not str:
             raise ValueError("a reference to an array is [offset, dtype, shape, sha256]")
         offset, dtype, shape, digest = reference
-        size = size_of(dtype, shape)
+        size = size_of(dtype, shape, LITTLE_DTYPES)
         if size > self._limits.array_bytes:
             raise ValueError(f"an array of {size} bytes; at most {self._limits.array_bytes} are read")
         if offset < self._end:
@@ -364,7 +221,7 @@ class ArraySource:
         self._open()
         if offset + size > self._size:
             raise ValueError(f"an array at {offset} of {size} bytes, and {self._path.name} has {self._size}")
-        array: Array = np.empty(shape, DTYPES[dtype])
+        array: Array = np.empty(shape, LITTLE_DTYPES[dtype])
         self._read(offset, array)
         self._end, self.bytes_read = offset + size, self.bytes_read + size
         if hashlib.sha256(_bytes_of(array)).hexdigest() != digest:

@@ -1,4 +1,4 @@
-"""How records of each kind are described, made and taken apart. The values of a schema without a class are dicts."""
+"""What stands behind a Struct: classes of records, and how data becomes one of them."""
 
 from __future__ import annotations
 
@@ -10,57 +10,37 @@ from collections.abc import Callable
 from functools import reduce
 from itertools import combinations
 from operator import or_
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 import numpy as np
 
-from paddock.errors import InvalidSpace, InvalidValue
+from paddock.errors import InvalidSpace
 from paddock.spaces.json_schema import DEFINITIONS, Schema, Whole, hoist
-from paddock.spaces.records.fields import is_plain, is_pydantic, is_record, open_up
-from paddock.spaces.records.nodes import SPACE
+from paddock.spaces.records.fields import is_pydantic, is_record, leaf_of_msgspec, open_up
+from paddock.spaces.records.nodes import SPACE, Draw, Mismatch, Node, Union, Walk
 from paddock.spaces.records.schema import record_schema
 
 # How much of a class's own error goes into a message.
 REASON_LIMIT = 200
 
-_PLACE = re.compile(r"(?P<reason>.*?)(?: - at `(?:key in )?`?\$?\.?(?P<path>[^`]*)`)?", re.DOTALL)
+_PLACE = re.compile(r"(?P<reason>.*?)(?: - at `(?:key in )?`?\$?(?P<path>[^`]*)`)?", re.DOTALL)
 
 
 class Kind:
     """A kind of record; this one is of a schema from elsewhere, without a class: its records are dicts.
 
-    ``schema`` is what the class's own library says, without our changes.
+    ``schema`` is what the class's own library says, without our changes; ``leaf`` writes dates and the like as it does.
     """
+
+    leaf = staticmethod(leaf_of_msgspec)
 
     def __init__(self, schema: Schema) -> None:
         self.schema = schema
 
     def make(self, data: Any) -> Any:
-        """Make a record of data that the schema's nodes have read, or raise InvalidValue."""
+        """Make a record of data that the schema's nodes have read, or raise Mismatch."""
         return data
-
-    def open(self, data: Any) -> Any:
-        """Turn data that may have records, dates and the like in it into data for the schema's nodes."""
-        return open_up(data)
-
-    def take_apart(self, record: Any) -> tuple[Any, list[Any] | None]:
-        """Turn a record into data for the schema's nodes, and members that it refers to by number."""
-        return open_up(record), None
-
-
-def kind_of(record: Any) -> Kind:
-    """The kind of the class ``record``."""
-    if not is_record(record):
-        raise InvalidSpace(
-            f"Struct takes a dataclass, a pydantic model or a msgspec Struct, got {record!r:.100}; "
-            "the class itself, not an instance"
-        )
-    if is_pydantic(record):
-        from paddock.spaces.records.pydantic import PydanticKind
-
-        return PydanticKind(record)
-    return MsgspecKind(record)
 
 
 class MsgspecKind(Kind):
@@ -79,14 +59,13 @@ class MsgspecKind(Kind):
         except msgspec.ValidationError as error:
             match = _PLACE.fullmatch(str(error))
             assert match is not None  # any text matches
-            raise refusal(match["path"] or "", match["reason"]) from error
+            raise refuse_record(match["reason"], match["path"] or "") from error
 
 
-def refusal(path: str, reason: str) -> InvalidValue:
+def refuse_record(reason: str, path: str) -> Mismatch:
     """The error of a class that refuses data, cut to a length that can't carry much of the data."""
     reason = " ".join(reason.split())
-    reason = reason if len(reason) <= REASON_LIMIT else reason[:REASON_LIMIT] + "…"
-    return InvalidValue(f"{path}: {reason}" if path else reason, path=path)
+    return Mismatch(reason if len(reason) <= REASON_LIMIT else reason[:REASON_LIMIT] + "…", path)
 
 
 def _decode(cls: Any, data: Any) -> Any:
@@ -95,102 +74,74 @@ def _decode(cls: Any, data: Any) -> Any:
     return origin(data) if issubclass(origin, np.generic) and not isinstance(data, origin) else data
 
 
-def members_of(record: Any) -> tuple[Any, ...]:
+def kind_of(record: Any) -> Kind:
+    """The kind of the class ``record``."""
+    if not is_record(record):
+        raise InvalidSpace(
+            f"Struct takes a dataclass, a pydantic model or a msgspec Struct, got {record!r:.100}; "
+            "the class itself, not an instance"
+        )
+    if is_pydantic(record):
+        from paddock.spaces.records.pydantic import PydanticKind
+
+        return PydanticKind(record)
+    return MsgspecKind(record)
+
+
+class Record:
+    """A node that makes a record of what another node has read."""
+
+    def __init__(self, kind: Kind, node: Node) -> None:
+        self._kind, self._node = kind, node
+
+    def read(self, data: Any, walk: Walk) -> Any:
+        read = self._node.read(open_up(data, leaf=self._kind.leaf), walk)
+        return read if walk.plain else self._kind.make(read)
+
+    def sample(self, draw: Draw, depth: int) -> Any:
+        return self._node.sample(draw, depth)
+
+
+def split_union(record: Any) -> tuple[Any, ...]:
     """The classes of a union, or the one class that ``record`` is."""
     while typing.get_origin(record) is typing.Annotated or hasattr(record, "__value__"):  # `type A = …` has a value
         record = record.__origin__ if typing.get_origin(record) is typing.Annotated else record.__value__
     if typing.get_origin(record) not in (typing.Union, types.UnionType):
         return (record,)
-    return tuple(member for part in typing.get_args(record) for member in members_of(part))
+    return tuple(member for part in typing.get_args(record) for member in split_union(part))
 
 
-class UnionKind(Kind):
-    """Several classes as one kind, under one schema.
+def union_schema(records: tuple[Any, ...], kinds: list[Kind]) -> Schema:
+    """One schema for several classes; InvalidSpace unless plain data says by itself which of them it is.
 
-    Plain data must say by itself which class it is, and that is checked here. It says so by a field that has other
-    constants in each class (the tag of msgspec structs, a ``Literal`` in others), which becomes the discriminator, or
-    by the names of its fields: of each two classes one needs a field that the other does not have.
+    It says so by a field that has other constants in each class (the tag of msgspec structs, a ``Literal`` in others),
+    which becomes the discriminator, or by the names of its fields: of each two classes one needs a field that the other
+    does not have.
     """
-
-    def __init__(self, records: tuple[Any, ...]) -> None:
-        self._kinds: dict[type, Kind] = {record: kind_of(record) for record in records}
-        whole = hoist({"anyOf": [Whole(kind.schema) for kind in self._kinds.values()]})
-        definitions = whole.setdefault("$defs", {})
-        names = [_define(*branch, definitions) for branch in zip(records, whole["anyOf"], strict=True)]
-        self._branches = [
-            _Branch(kind, definitions[name]) for kind, name in zip(self._kinds.values(), names, strict=True)
-        ]
-        self._tag, self._by_tag = _find_tag(self._branches)
-        self.schema: Schema = {"anyOf": [{"$ref": DEFINITIONS + name} for name in names], "$defs": definitions}
-        if self._tag:
-            mapping = {tag: DEFINITIONS + names[self._branches.index(branch)] for tag, branch in self._by_tag.items()}
-            self.schema["discriminator"] = {"propertyName": self._tag, "mapping": mapping}
-            for name in names:  # a default does not help to tell them apart
-                required = definitions[name].get("required", [])
-                if self._tag not in required:
-                    definitions[name] = {**definitions[name], "required": [self._tag, *required]}
-            return
-        for (one, first), (other, second) in combinations(zip(self._branches, records, strict=True), 2):
-            if not (one.lacks(other.required) or other.lacks(one.required)):
+    whole = hoist({"anyOf": [Whole(kind.schema) for kind in kinds]})
+    definitions = whole.setdefault("$defs", {})
+    names = [_define(*branch, definitions) for branch in zip(records, whole["anyOf"], strict=True)]
+    schema: Schema = {"anyOf": [{"$ref": DEFINITIONS + name} for name in names], "$defs": definitions}
+    branches = [definitions[name] for name in names]
+    for tag in branches[0].get("properties", {}):
+        constants = [_constants(branch, tag) for branch in branches]
+        if all(constants) and len(set().union(*constants)) == sum(map(len, constants)):
+            break
+    else:
+        for (one, first), (other, second) in combinations(zip(branches, records, strict=True), 2):
+            if not (_lacks_fields(one, other) or _lacks_fields(other, one)):
                 raise InvalidSpace(
                     f"plain data can't say whether it is {first.__name__} or {second.__name__}: give both a field like "
                     f'`kind: Literal["{first.__name__.lower()}"]`, or one of them a field without a default that the '
                     "other does not have"
                 )
-
-    def make(self, data: Any) -> Any:
-        kind = self._kind_of(data)
-        assert kind is not None  # the schema's nodes have read it
-        return kind.make(data)
-
-    def open(self, data: Any) -> Any:
-        kind = self._kinds.get(type(data)) or self._kind_of(data)
-        return open_up(data) if kind is None else kind.open(data)
-
-    def take_apart(self, record: Any) -> tuple[Any, list[Any] | None]:
-        return self._kinds[type(record)].take_apart(record)
-
-    def _kind_of(self, data: Any) -> Kind | None:
-        """The kind that plain data says it is; None if it says nothing."""
-        if not isinstance(data, dict):
-            return None
-        if self._tag:
-            tag = data.get(self._tag)
-            branch = self._by_tag.get(tag) if isinstance(tag, str) else None
-        else:
-            branch = next((branch for branch in self._branches if branch.has_names_of(data)), None)
-        return None if branch is None else branch.kind
-
-
-class _Branch(NamedTuple):
-    kind: Kind
-    definition: Schema
-
-    @property
-    def fields(self) -> dict[str, Any]:
-        found: dict[str, Any] = self.definition.get("properties", {})
-        return found
-
-    @property
-    def required(self) -> set[str]:
-        return set(self.definition.get("required", ()))
-
-    @property
-    def open(self) -> bool:
-        return bool(self.definition.get("additionalProperties", False))
-
-    def lacks(self, names: set[str]) -> bool:
-        """Whether data with these fields can't be of this branch."""
-        return not self.open and not names <= self.fields.keys()
-
-    def has_names_of(self, data: dict[Any, Any]) -> bool:
-        return self.required <= data.keys() and not self.lacks(set(data))
-
-    def constants(self, name: str) -> list[str]:
-        """The values of a field that has no others; empty where it may be something else than text."""
-        schema = self.fields.get(name, {})
-        values = schema.get("enum", [schema["const"]] if "const" in schema else [])
-        return values if all(isinstance(value, str) for value in values) else []
+        return schema
+    mapping = {value: DEFINITIONS + name for name, values in zip(names, constants, strict=True) for value in values}
+    schema["discriminator"] = {"propertyName": tag, "mapping": mapping}
+    for name, branch in zip(names, branches, strict=True):  # a default does not help to tell them apart
+        required = branch.get("required", [])
+        definitions[name] = branch if tag in required else {**branch, "required": [tag, *required]}
+    return schema
 
 
 def _define(record: type, branch: Schema, definitions: Schema) -> str:
@@ -204,47 +155,34 @@ def _define(record: type, branch: Schema, definitions: Schema) -> str:
     return name
 
 
-def _find_tag(branches: list[_Branch]) -> tuple[str, dict[str, _Branch]]:
-    """The first field whose constants tell all branches apart, and the branch of each constant."""
-    for name in branches[0].fields:
-        found = [(tag, branch) for branch in branches for tag in branch.constants(name)]
-        by_tag = dict(found)
-        if len(by_tag) == len(found) and all(branch.constants(name) for branch in branches):
-            return name, by_tag
-    return "", {}
+def _constants(branch: Schema, name: str) -> list[str]:
+    """The values of a field that has no others; empty where it may be something else than text."""
+    schema = branch.get("properties", {}).get(name, {})
+    values = schema.get("enum", [schema["const"]] if "const" in schema else [])
+    return values if all(isinstance(value, str) for value in values) else []
 
 
-class Quick:
-    """A quick yes to whether a msgspec struct is a member of its own Struct. Never a no: all else goes the long way.
+def _lacks_fields(branch: Schema, other: Schema) -> bool:
+    """Whether no data can be of both, because ``branch`` does not allow a field that ``other`` requires."""
+    closed = not branch.get("additionalProperties", False)
+    return closed and not set(other.get("required", ())) <= branch.get("properties", {}).keys()
 
-    Hot: each step of an environment with typed records asks this at both ends. The long way reads the schema; here the
-    class's own library does, and only values of the very types that plain data has pass.
-    """
 
-    def __init__(self, decode: Callable[[bytes], Any]) -> None:
-        self._decode = decode
+def union_node(root: Union, kinds: list[Kind]) -> Union:
+    """The node of a union's schema, with branches that make records."""
+    nodes = {branch.name: Record(kind, branch) for kind, branch in zip(kinds, root.branches, strict=True)}
+    return Union([*nodes.values()], root.tag, {tag: nodes[branch.name] for tag, branch in root.by_tag.items()})
 
-    @classmethod
-    def of(cls, records: tuple[Any, ...], schema: Schema) -> Quick | None:
-        """For these records, or None if they are not msgspec structs or ``schema`` has members of spaces in it."""
-        if not records or not all(isinstance(one, type) and issubclass(one, msgspec.Struct) for one in records):
-            return None
-        if SPACE in json.dumps(schema):
-            return None
-        try:
-            return cls(msgspec.msgpack.Decoder(reduce(or_, records)).decode)
-        except (TypeError, ValueError):  # a field that it does not know, or a union that it can't tell apart
-            return None
 
-    def make(self, value: Any) -> Any:
-        """The record that ``value`` is, or that plain data with all its fields in order is; None for anything else."""
-        if not is_plain(value):
-            return None
-        try:
-            written = msgspec.msgpack.encode(value)
-            made = self._decode(written)
-            same = msgspec.msgpack.encode(made) == written
-            # A record in it may be of another class that writes the same.
-            return made if same and (type(value) is dict or made == value) else None
-        except (msgspec.MsgspecError, TypeError, ValueError, OverflowError, RecursionError):
-            return None
+def json_decoder(records: tuple[Any, ...], schema: Schema) -> Callable[[bytes], Any] | None:
+    """Decode JSON text of these records by msgspec, which knows all that ``schema`` says; None if it does not."""
+    # Members of spaces are unknown to it, and it writes a set in another order each time.
+    text = json.dumps(schema)
+    if not records or any(map(is_pydantic, records)) or SPACE in text or "uniqueItems" in text:
+        return None
+    if len(records) == 1 and getattr(getattr(records[0], "__struct_config__", None), "tag", None) is not None:
+        return None  # it does not ask for the tag of the only class
+    try:
+        return msgspec.json.Decoder(reduce(or_, records)).decode
+    except (TypeError, ValueError):  # a union that it can't tell apart
+        return None

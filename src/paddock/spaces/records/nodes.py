@@ -8,13 +8,14 @@ passes through.
 from __future__ import annotations
 
 import math
+import operator
 import re
 from base64 import b64encode
 from collections.abc import Callable
 from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
-from functools import cached_property
-from typing import Any, Protocol
+from functools import cache
+from typing import Any, NamedTuple, Protocol
 from uuid import UUID
 
 import msgspec
@@ -29,9 +30,6 @@ from paddock.spaces.records.fields import order_key
 from paddock.spaces.space import SEED_LIMIT, Space
 
 SPACE = "x-paddock-space"
-
-KEPT = "x-paddock-kept"
-
 # Branches of unions that may fail in one reading, about a second: a stranger's schema could double them per level.
 TRY_LIMIT = 1 << 17
 # A pattern takes at most (length of the text) ** VARYING_LIMIT, and a longer text is not matched.
@@ -48,8 +46,8 @@ SHALLOW = 6
 _REACH = 1000
 # How many more entries, characters and repeats than needed a sample has at most.
 _EXTRA_ENTRIES, _EXTRA_LETTERS, _EXTRA_REPEATS = 3, 12, 8
+_ATOMS = (str, int, float, bool, type(None))
 _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 "
-_CANDIDATES = [chr(code) for code in range(32, 127)]
 _LENGTH_LIMIT = 1 << 16
 _KEY_LIMIT = 10**6
 _SECONDS = 2 * 10**9
@@ -63,30 +61,20 @@ _DIALECTS = ("--", "&&", "||", "~~")  # within brackets: sets to some, character
 class Mismatch(Exception):
     """Data that a node refuses; ``parts`` are its path, the innermost part first."""
 
-    def __init__(self, reason: str, *parts: str | int) -> None:
+    def __init__(self, reason: str, *parts: str) -> None:
         self.reason, self.parts = reason, list(parts)
 
     @property
     def path(self) -> str:
         """Where it is: ``moves[2].to``."""
-        return join(reversed(self.parts))
+        return "".join(reversed(self.parts)).removeprefix(".")
 
 
-class Trail(str):
-    """A piece of a path as text: ``.a[1]``, or nothing."""
-
-
-def join(parts: Any) -> str:
-    """Names and indices as one path."""
-    text = ""
-    for part in parts:
-        if isinstance(part, Trail):
-            text += part if text else part.removeprefix(".")
-        elif isinstance(part, str) and _NAME.fullmatch(part):
-            text += f".{part}" if text else part
-        else:
-            text += f"[{part}]" if isinstance(part, int) else f"[{part[:40]!r}]"
-    return text
+def format_part(part: str | int) -> str:
+    """A name or an index as it stands in a path."""
+    if isinstance(part, int):
+        return f"[{part}]"
+    return f".{part}" if _NAME.fullmatch(part) else f"[{part[:40]!r}]"
 
 
 def brief(value: Any) -> str:
@@ -107,15 +95,12 @@ def refuse(expected: str, data: Any) -> Mismatch:
 
 
 class Walk:
-    """The state of one reading. ``plain``: read members of spaces as their JSON form.
+    """The state of one reading. ``plain``: read members of spaces as their JSON form."""
 
-    ``kept`` are members that pydantic must not turn into lists: data refers to them by number.
-    """
+    __slots__ = ("plain", "tries_left")
 
-    __slots__ = ("kept", "plain", "tries_left")
-
-    def __init__(self, *, plain: bool, kept: list[Any] | None = None) -> None:
-        self.plain, self.kept, self.tries_left = plain, kept, TRY_LIMIT
+    def __init__(self, *, plain: bool) -> None:
+        self.plain, self.tries_left = plain, TRY_LIMIT
 
     def count_failure(self) -> None:
         """Count a branch of a union that refused the data."""
@@ -165,21 +150,21 @@ Compile = Callable[["Schema | bool"], Node]
 class Constants:
     """One of some values: null, a bool, an enum or a literal. 1, 1.0 and true are three different ones."""
 
-    def __init__(self, values: list[Any]) -> None:
+    def __init__(self, values: list[Any], expected: str = "") -> None:
+        names = [brief(value) for value in values[:8]] + ["…"] * (len(values) > 8)
+        self._expected = expected or (names[0] if len(names) == 1 else f"one of {', '.join(names)}")
         self._values = values
-        self._known = {(type(value), value) for value in values if type(value) in (str, int, float, bool, type(None))}
+        self._known = {(type(value), value) for value in values if type(value) in _ATOMS}
 
     def read(self, data: Any, walk: Walk) -> Any:
         if isinstance(data, str) and type(data) is not str:
             data = str.__str__(data)
-        kind = type(data)
-        if kind in (str, int, float, bool, type(None)):
-            if (kind, data) in self._known:
+        if type(data) in _ATOMS:
+            if (type(data), data) in self._known:
                 return data
         elif isinstance(data, (list, tuple)) and list(data) in [value for value in self._values if type(value) is list]:
             return data
-        names = [brief(value) for value in self._values[:8]] + ["…"] * (len(self._values) > 8)
-        raise refuse(names[0] if len(names) == 1 else f"one of {', '.join(names)}", data)
+        raise refuse(self._expected, data)
 
     def sample(self, draw: Draw, depth: int) -> Any:
         if not self._values:
@@ -187,69 +172,43 @@ class Constants:
         return self._values[draw.below(len(self._values))]
 
 
-class Boolean:
-    """True or false; 0 and 1 are neither."""
-
-    def read(self, data: Any, walk: Walk) -> bool:
-        if type(data) is not bool:
-            raise refuse("bool", data)
-        return data
-
-    def sample(self, draw: Draw, depth: int) -> bool:
-        return bool(draw.below(2))
-
-
 class Number:
     """Integers, or all numbers; an integer is not made a float here, because a union may want it as it is."""
 
     def __init__(self, schema: Schema) -> None:
-        self._integer = integer = schema.get("type") == "integer"
-        names = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
-        least, most, above, below, step = map(schema.get, names)
-        self._least, self._most, self._above, self._below, self._step = least, most, above, below, step
-        bounds = [(">=", least), ("<=", most), (">", above), ("<", below), ("a multiple of", step)]
-        limits = " and ".join(f"{sign} {bound}" for sign, bound in bounds if bound is not None)
-        self._expected = f"{'int' if integer else 'float'} {limits}".strip()
+        self._integer = schema.get("type") == "integer"
+        self._bounds = {name: schema[name] for name in _BOUNDS if name in schema}
+        limits = " and ".join(f"{_BOUNDS[name][0]} {bound}" for name, bound in self._bounds.items())
+        self._expected = f"{'int' if self._integer else 'float'} {limits}".strip()
 
     def read(self, data: Any, walk: Walk) -> int | float:
-        kind = type(data)
-        if kind is not int and (kind is not float or self._integer):
-            # The plain number of a subclass, which may compare in its own way.
-            if isinstance(data, int) and not isinstance(data, bool):
-                data = int.__int__(data)
-            elif isinstance(data, float) and not self._integer:
-                data = float.__float__(data)
-            else:
-                raise refuse(self._expected, data)
-        if not self._fits(data):
+        # The plain number of a subclass, which may compare in its own way.
+        number: int | float
+        if isinstance(data, int) and not isinstance(data, bool):
+            number = int.__int__(data)
+        elif isinstance(data, float) and not self._integer:
+            number = float.__float__(data)
+        else:
             raise refuse(self._expected, data)
-        return data  # type: ignore[no-any-return]
-
-    def _fits(self, number: Any) -> bool:
-        try:
-            if not self._integer and not math.isfinite(number):
-                return False
-        except OverflowError:  # an integer beyond the floats
-            return False
-        return (
-            (self._least is None or number >= self._least)
-            and (self._most is None or number <= self._most)
-            and (self._above is None or number > self._above)
-            and (self._below is None or number < self._below)
-            and (self._step is None or _is_multiple(number, self._step))
-        )
+        if not self._integer and not _is_finite(number):
+            raise refuse(self._expected, data)
+        for name, bound in self._bounds.items():
+            if not _BOUNDS[name][1](number, bound):
+                raise refuse(self._expected, data)
+        return number
 
     def sample(self, draw: Draw, depth: int) -> int | float:
-        low = max((bound for bound in (self._least, self._above) if bound is not None), default=None)
-        high = min((bound for bound in (self._most, self._below) if bound is not None), default=None)
+        least, most, above, below, step = map(self._bounds.get, _BOUNDS)
+        low = max((bound for bound in (least, above) if bound is not None), default=None)
+        high = min((bound for bound in (most, below) if bound is not None), default=None)
         if low is None:
             low = -_REACH if high is None else high - _REACH
         if high is None:
             high = low + _REACH
-        if self._integer or self._step is not None:
-            unit = self._step or 1
+        if self._integer or step is not None:
+            unit = step or 1
             first, last = int(-(-low // unit)), int(high // unit)  # exact for large integers too
-            first, last = first + (first * unit == self._above), last - (last * unit == self._below)
+            first, last = first + (first * unit == above), last - (last * unit == below)
             if last < first:
                 raise InvalidSpace(f"no number is {self._expected}")
             drawn = (first + draw.below(last - first + 1)) * unit
@@ -258,11 +217,27 @@ class Number:
         return min(max(low * (1 - share) + high * share, low), high)
 
 
+def _is_finite(number: float) -> bool:
+    try:
+        return math.isfinite(number)
+    except OverflowError:  # an integer beyond the floats
+        return False
+
+
 def _is_multiple(number: float, step: float) -> bool:
     if isinstance(number, int) and isinstance(step, int):
         return number % step == 0
     rest, tolerance = abs(math.fmod(number, step)), abs(number) / 1e9
     return rest <= tolerance or abs(rest - abs(step)) <= tolerance
+
+
+_BOUNDS: dict[str, tuple[str, Callable[[Any, Any], bool]]] = {
+    "minimum": (">=", operator.ge),
+    "maximum": ("<=", operator.le),
+    "exclusiveMinimum": (">", operator.gt),
+    "exclusiveMaximum": ("<", operator.lt),
+    "multipleOf": ("a multiple of", _is_multiple),
+}
 
 
 class Text:
@@ -325,15 +300,13 @@ class Member:
         self._space = space  # our own: nothing else draws from its stream
 
     def read(self, data: Any, walk: Walk) -> Any:
-        if walk.kept is not None and type(data) is dict and KEPT in data:
-            data = walk.kept[data[KEPT]]
         # The JSON form first: a Box takes lists as members too, and leaves them lists.
         try:
             member = decode(self._space, data, "")
         except InvalidSpace as error:
             if not self._space.contains(data):
                 path, _, reason = str(error).partition(": ")
-                raise Mismatch(reason, Trail(path)) from None
+                raise Mismatch(reason, path) from None
             member = data
         if walk.plain:
             return encode(self._space, member)
@@ -394,7 +367,7 @@ class Object:
             if name in data:
                 found[name] = _read_part(node, data[name], name, walk)
             elif name in self._required:
-                raise Mismatch("this field is missing", name)
+                raise Mismatch("this field is missing", format_part(name))
         if len(found) < len(data):
             self._read_others(data, found, walk)
         if len(data) < self._least or (self._most is not None and len(data) > self._most):
@@ -408,7 +381,9 @@ class Object:
             if type(key) is not str:
                 raise refuse("str as a key", key)
             if self._others is None:
-                raise Mismatch(f"unknown field, expected only {', '.join(list(self._fields)[:8])}".strip(), key)
+                raise Mismatch(
+                    f"unknown field, expected only {', '.join(list(self._fields)[:8])}".strip(), format_part(key)
+                )
             if self._names is not None:
                 _read_part(self._names, key, key, walk)
             found[key] = _read_part(self._others, item, key, walk)
@@ -428,16 +403,13 @@ class Object:
 
 
 class Array:
-    """A list or tuple: ``first`` have nodes of their own, ``rest`` reads the others.
+    """A list or tuple: ``first`` have nodes of their own, ``rest`` reads the others."""
 
-    Without an order it is a set, whose items come in one that has nothing to do with hashes.
-    """
-
-    def __init__(self, schema: Schema, compile: Compile, *, ordered: bool) -> None:
+    def __init__(self, schema: Schema, compile: Compile) -> None:
         rest, most = schema.get("items", True), schema.get("maxItems")
         self._first = [compile(item) for item in schema.get("prefixItems", ())]
         self._rest = None if rest is False else compile(rest)
-        self._unique, self._ordered = schema.get("uniqueItems", False), ordered
+        self._unique = schema.get("uniqueItems", False)
         self._least = schema.get("minItems", 0)
         self._most = most if rest is not False else min(len(self._first), len(self._first) if most is None else most)
 
@@ -451,12 +423,8 @@ class Array:
             node = self._first[i] if i < len(self._first) else self._rest
             assert node is not None  # the length was checked
             found.append(_read_part(node, item, i, walk))
-        if self._unique:
-            keys = [order_key(item) for item in found]
-            if len(set(keys)) < len(keys):
-                raise Mismatch("expected no item twice")
-            if not self._ordered:
-                found = [found[i] for i in sorted(range(len(keys)), key=keys.__getitem__)]
+        if self._unique and len(set(map(order_key, found))) < len(found):
+            raise Mismatch("expected no item twice")
         return found
 
     def sample(self, draw: Draw, depth: int) -> list[Any]:
@@ -475,16 +443,18 @@ class Array:
 class Union:
     """One of several. With ``tag``, a field whose value names the branch."""
 
-    def __init__(self, branches: list[Node], tag: str | None = None, by_tag: dict[str, Node] | None = None) -> None:
-        self.branches, self._tag, self._by_tag = branches, tag, by_tag or {}
+    def __init__(self, branches: list[Any], tag: str | None = None, by_tag: dict[str, Any] | None = None) -> None:
+        self.branches, self.tag, self.by_tag = branches, tag, by_tag or {}
 
     def read(self, data: Any, walk: Walk) -> Any:
-        if self._tag is not None and isinstance(data, dict):
-            tag = data.get(self._tag)
-            branch = self._by_tag.get(tag) if isinstance(tag, str) else None
+        if self.tag is not None and isinstance(data, dict):
+            tag = data.get(self.tag)
+            branch = self.by_tag.get(tag) if isinstance(tag, str) else None
             if branch is not None:
                 return branch.read(data, walk)
-            raise Mismatch(f"expected one of {', '.join(map(brief, self._by_tag))}, got {brief(tag)}", self._tag)
+            raise Mismatch(
+                f"expected one of {', '.join(map(brief, self.by_tag))}, got {brief(tag)}", format_part(self.tag)
+            )
         worst: Mismatch | None = None
         reasons = []
         for branch in self.branches:
@@ -529,7 +499,7 @@ def _read_part(node: Node, data: Any, place: str | int, walk: Walk) -> Any:
     try:
         return node.read(data, walk)
     except Mismatch as mismatch:
-        mismatch.parts.append(place)
+        mismatch.parts.append(format_part(place))
         raise
 
 
@@ -547,13 +517,17 @@ def _count(draw: Draw, depth: int, least: int, most: int | None) -> int:
     return count
 
 
-class _Item:
-    def __init__(self, atom: str, least: int, most: int | None) -> None:
-        self.atom, self.least, self.most = atom, least, most
+class _Item(NamedTuple):
+    """A character or class in a pattern, and how often it may stand there."""
 
-    @cached_property
-    def characters(self) -> list[str]:
-        return [char for char in _CANDIDATES if re.fullmatch(self.atom, char)]
+    atom: str
+    least: int
+    most: int | None
+
+
+@cache
+def _characters(atom: str) -> list[str]:
+    return [char for char in map(chr, range(32, 127)) if re.fullmatch(atom, char)]
 
 
 class Pattern:
@@ -577,10 +551,11 @@ class Pattern:
         for item in self._items:
             most = item.least + _EXTRA_REPEATS if item.most is None else min(item.most, item.least + _EXTRA_REPEATS)
             count = item.least + draw.below(most - item.least + 1)
-            if count and not item.characters:
+            characters = _characters(item.atom)
+            if count and not characters:
                 return None
             draw.enter(0, count)
-            found += [item.characters[draw.below(len(item.characters))] for _ in range(count)]
+            found += [characters[draw.below(len(characters))] for _ in range(count)]
         return "".join(found)
 
 
@@ -665,13 +640,13 @@ def compile_schema(schema: Schema, *, judged: bool) -> Node:
             case "object":
                 return Object(schema, compile)
             case "array":
-                return Array(schema, compile, ordered=not judged)  # classes say "unique" of sets alone
+                return Array(schema, compile)
             case "string":
                 return Text(schema, judged=judged)
             case "integer" | "number":
                 return Number(schema)
             case "boolean":
-                return Boolean()
+                return Constants([False, True], "bool")
             case "null":
                 return Constants([None])
         return Anything()

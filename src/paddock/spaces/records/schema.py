@@ -16,7 +16,7 @@ from typing import Annotated, Any
 import msgspec
 
 from paddock.errors import InvalidSpace
-from paddock.spaces.json_form import Repeated, write_form
+from paddock.spaces.json_form import write_form
 from paddock.spaces.json_schema import DEFINITIONS, Schema, describe
 from paddock.spaces.records.fields import is_pydantic
 from paddock.spaces.records.nodes import SPACE, brief
@@ -46,8 +46,6 @@ class _Tidier:
         self._references: dict[str, tuple[str, str]] = {}
 
     def schema(self, data: Any, path: str, root: bool = False) -> Schema:
-        if isinstance(data, Repeated):
-            raise InvalidSpace(f"{path}: the key {data.key[:40]!r} occurs twice")
         if not isinstance(data, dict):
             raise InvalidSpace(f"{path}: expected an object that is a JSON Schema, got {brief(data)}")
         if SPACE in data:  # the other keywords say the same for readers who do not know this one
@@ -80,7 +78,7 @@ class _Tidier:
         return found
 
     def _named(self, data: Any, path: str) -> Schema:
-        if not isinstance(data, dict) or isinstance(data, Repeated):
+        if not isinstance(data, dict):
             raise InvalidSpace(f"{path}: expected an object of schemas, each name once, got {brief(data)}")
         return {name: self.schema(item, f"{path}.{name[:40]}") for name, item in data.items()}
 

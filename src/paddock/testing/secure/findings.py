@@ -236,9 +236,8 @@ def _find_broken(env: Env[Any, Any], policy: Policy, steps: int) -> Iterator[tup
 
 
 def _info(info: Any, rules: WallRules, when: str) -> Iterator[tuple[str, str]]:
-    check = ValueCheck("info", max_bytes=rules.info_bytes, depth=rules.info_depth, entries=rules.info_entries)
     try:
-        check.read(info)
+        ValueCheck("info", rules.info).read(info)
     except EnvironmentViolation as error:
         yield "info-refused", f"{error} ({when})"
     for path in answers_in(info):

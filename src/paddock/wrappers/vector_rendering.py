@@ -11,12 +11,11 @@ import paddock.wrappers.rendering as rendering
 from paddock.core.env import Info
 from paddock.core.problem import warn_user
 from paddock.core.vector_env import AutoresetMode, VectorEnv
-from paddock.core.vector_wrapper import VectorWrapper
+from paddock.core.vector_wrapper import VectorWrapper, shortcut
 from paddock.core.window import load_pygame
+from paddock.core.wrapper import forwarded
 from paddock.errors import CheckFailed, InvalidBound
-from paddock.wrappers.lanes import draw_in_lanes
-from paddock.wrappers.logic import of_logic
-from paddock.wrappers.many_lanes import autoreset_mode_of
+from paddock.wrappers.many_lanes import autoreset_mode_of, draw_in_lanes
 from paddock.wrappers.noise import Noise, Obstructions, WhiteNoise
 from paddock.wrappers.rendering import Picture, choose_grid, fit_tiles, latest_frame, tile, to_picture
 from paddock.wrappers.video import Trigger, VideoRecording, after_every_video
@@ -61,23 +60,13 @@ class HumanRendering(VectorWrapper[Any, Any, Any, Any, Array]):
         super().close(**kwargs)
 
     def _show(self) -> None:
-        pictures = self._pictures()
-        if pictures:
-            self.window.show(self._screen(pictures))
-
-    def _pictures(self) -> list[Picture]:
-        frames: Any = self.env.render()
-        if not isinstance(frames, (list, tuple)) or len(frames) != self.num_envs:
-            raise CheckFailed(
-                f"Expected `env.render()` to return {self.num_envs} frames, one per lane, got {type(frames)}"
-            )
-        newest = [latest_frame(frame) for frame in frames]
-        if any(frame is None for frame in newest):
-            return []
-        pictures = [to_picture(frame) for frame in newest]
-        if len({picture.shape for picture in pictures}) > 1:
-            raise CheckFailed(f"The lanes' frames have several shapes: {sorted({p.shape for p in pictures})}")
-        return pictures
+        frames = _newest_frames(self.env, self.env.render())
+        if any(frame is None for frame in frames):
+            return
+        pictures = [to_picture(frame) for frame in frames]
+        if len(shapes := {picture.shape for picture in pictures}) > 1:
+            raise CheckFailed(f"The lanes' frames have several shapes: {sorted(shapes)}")
+        self.window.show(self._screen(pictures))
 
     def _screen(self, pictures: list[Picture]) -> Any:
         pygame = load_pygame()
@@ -92,6 +81,17 @@ class HumanRendering(VectorWrapper[Any, Any, Any, Any, Array]):
             small = pygame.transform.smoothscale(whole, (across, down))
             screen.blit(small, (lane % self.num_cols * across, lane // self.num_cols * down))
         return screen
+
+
+def _newest_frames(env: VectorEnv[Any, Any, Any], rendered: Any) -> list[Any]:
+    """Each lane's frame, or the last one of its list; None if that is empty."""
+    if not isinstance(rendered, (list, tuple)) or len(rendered) != env.num_envs:
+        count = f" of {len(rendered)}" if isinstance(rendered, (list, tuple)) else ""
+        raise CheckFailed(
+            f"Expected `env.render()` to return a tuple of {env.num_envs} frames, one per lane, "
+            f"actually returned {type(rendered)}{count}"
+        )
+    return [latest_frame(frame) for frame in rendered]
 
 
 class RecordVideo(VectorWrapper[Any, Any, Any, Any, Array], VideoRecording):
@@ -146,19 +146,17 @@ class RecordVideo(VectorWrapper[Any, Any, Any, Any, Array], VideoRecording):
             self._capture_frame()
         return result
 
+    @shortcut
     def step(self, actions: Any) -> Any:
-        # Hot: nearly always nothing is recorded and lane 0 just goes on. Then there is nothing else to do.
+        # Nearly always nothing is recorded and lane 0 just goes on. Then there is nothing else to do.
         result = self.env.step(actions)
         busy = self.recording or self.step_trigger or self.has_autoreset or self._held
         if busy or result[2][0] or result[3][0]:
-            return self._record(result)
+            return self._on_the_way_out(result)
         self.step_id += 1
         return result
 
-    def recv(self) -> Any:
-        return self._record(self.env.recv())
-
-    def _record(self, result: Any) -> Any:
+    def _on_the_way_out(self, result: Any) -> Any:
         self.step_id += 1
         over = bool(result[2][0] or result[3][0])
         if self._held:
@@ -184,13 +182,8 @@ class RecordVideo(VectorWrapper[Any, Any, Any, Any, Array], VideoRecording):
         return [self.env.render()]
 
     def _picture(self, rendered: Any) -> Picture:
-        if not isinstance(rendered, (list, tuple)) or len(rendered) != self.num_envs:
-            count = f" of {len(rendered)}" if isinstance(rendered, (list, tuple)) else ""
-            raise CheckFailed(
-                f"Expected `env.render()` to return a tuple of {self.num_envs} frames, one per lane, "
-                f"actually returned {type(rendered)}{count}"
-            )
-        pictures = [to_picture(latest_frame(frame)) for frame in (rendered[:1] if self.record_first_only else rendered)]
+        frames = _newest_frames(self.env, rendered)
+        pictures = [to_picture(frame) for frame in (frames[:1] if self.record_first_only else frames)]
         if self.frame_rows == -1:
             width, height = self.video_aspect_ratio
             size = pictures[0].shape[0], pictures[0].shape[1]
@@ -216,8 +209,8 @@ class _NoisyRender(VectorWrapper[Any, Any, Any, Any, np.ndarray[Any, Any]]):
 class AddWhiteNoise(_NoisyRender):
     """Replaces each pixel of what is rendered by noise, with a probability."""
 
-    probability_of_noise_per_pixel: float = of_logic()
-    is_noise_grayscale: bool = of_logic()
+    probability_of_noise_per_pixel: float = forwarded("_logic", "probability_of_noise_per_pixel")
+    is_noise_grayscale: bool = forwarded("_logic", "is_noise_grayscale")
 
     def __init__(
         self, env: VectorEnv[Any, Any, Any], probability_of_noise_per_pixel: float, is_noise_grayscale: bool = False
@@ -228,9 +221,9 @@ class AddWhiteNoise(_NoisyRender):
 class ObstructView(_NoisyRender):
     """Hides patches of what is rendered behind noise: ``obstructed_pixels_ratio`` of it, in squares of a width."""
 
-    obstruction_centers_ratio: float = of_logic()
-    obstruction_width: int = of_logic()
-    is_noise_grayscale: bool = of_logic()
+    obstruction_centers_ratio: float = forwarded("_logic", "obstruction_centers_ratio")
+    obstruction_width: int = forwarded("_logic", "obstruction_width")
+    is_noise_grayscale: bool = forwarded("_logic", "is_noise_grayscale")
 
     def __init__(
         self,
