@@ -70,7 +70,8 @@ class Arrivals:
             self.poll.unregister(watched)
         for watched in [one for one, own in self._printing.items() if own is child]:
             del self._printing[watched]
-            if self.resting.pop(watched, None) is None:
+            self.resting.pop(watched, None)
+            with suppress(KeyError):  # it rests
                 self.poll.unregister(watched)
 
     def wait(self, timeout_s: float) -> dict[int, bool]:
@@ -102,13 +103,12 @@ class Arrivals:
 
     def _drain(self, fd: int, event: int) -> None:
         child = self._printing[fd]
+        self.resting[fd] = time.monotonic() + _FLOOD_S  # first: Ctrl-C must not leave it unwatched for ever
         self.poll.unregister(fd)
         with suppress(OSError, ValueError):
             child.drain()
-        if child.output_fd == fd and event & select.POLLIN:
-            self.resting[fd] = time.monotonic() + _FLOOD_S
-        else:  # nothing more can come, and the number may be another's soon
-            del self._printing[fd]
+        if child.output_fd != fd or not event & select.POLLIN:  # nothing more can come; the number may be used again
+            del self.resting[fd], self._printing[fd]
 
     def _watch_rested(self) -> float:
         """Watch outputs again that have rested; returns in how many seconds the next one will have."""
