@@ -216,25 +216,28 @@ class ProcessChannel:
             raise NoAsyncCallError("recv() has no request to wait for. Call send(request) first.", "recv")
         rules, owed, gone = self.rules, self._unanswered[0], False
         began_s = since_s = time.monotonic()
-        if timeout is None and self._reader.is_empty and self._lost is None and not self._arrivals.resting:
-            self._arrivals.poll.poll(self._call_ms)  # hot: the common wait, in which nothing but the reply comes
-        while (reply := self.poll()) is None:
-            if gone:  # what it wrote has been read; its socket may live on in a child of its own
-                raise self.kill()
-            now_s = time.monotonic()
-            if self._unanswered[0] != owed:  # an abandoned reply has come, and the next one is being made
-                owed, since_s = self._unanswered[0], now_s
-            limit_s = inf if rules is None else rules.start_s if owed in self._makes else rules.call_s
-            if now_s >= since_s + limit_s:
-                raise self._kill_overdue(limit_s)
-            left_s = since_s + limit_s - now_s
-            if timeout is not None:
-                left_s = min(left_s, began_s + timeout - now_s)
-                if left_s <= 0:
-                    self.abandon()
-                    raise DeadlineExceeded(f"No answer within {timeout} s.")
-            gone = self._arrivals.wait(left_s).get(self._near.fileno(), False)
-        return reply
+        try:
+            if timeout is None and self._reader.is_empty and self._lost is None and not self._arrivals.resting:
+                self._arrivals.poll.poll(self._call_ms)  # hot: the common wait, in which nothing but the reply comes
+            while (reply := self.poll()) is None:
+                if gone:  # what it wrote has been read; its socket may live on in a child of its own
+                    raise self.kill()
+                now_s = time.monotonic()
+                if self._unanswered[0] != owed:  # an abandoned reply has come, and the next one is being made
+                    owed, since_s = self._unanswered[0], now_s
+                limit_s = inf if rules is None else rules.start_s if owed in self._makes else rules.call_s
+                if now_s >= since_s + limit_s:
+                    raise self._kill_overdue(limit_s)
+                left_s = since_s + limit_s - now_s
+                if timeout is not None:
+                    left_s = min(left_s, began_s + timeout - now_s)
+                    if left_s <= 0:
+                        raise DeadlineExceeded(f"No answer within {timeout} s.")
+                gone = self._arrivals.wait(left_s).get(self._near.fileno(), False)
+            return reply
+        except BaseException:  # Ctrl-C too: its reply must not be taken for the next one
+            self.abandon()
+            raise
 
     def _kill_overdue(self, limit_s: float) -> DeadlineExceeded:
         who = "the worker" if self.child is None else f"the worker process {self.child.pid}"
