@@ -300,9 +300,9 @@ class Watched(http_connection.HttpConnection):
         return Response(200, bytes(self.size))
 
 
-async def watch(size):
+async def watch(size, kind=Watched):
     """A connection, and the socket of its peer."""
-    connection, peer = Watched(size), socket.socket()
+    connection, peer = kind(size), socket.socket()
     peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     with socket.create_server(("127.0.0.1", 0)) as listening:
         peer.connect(listening.getsockname())
@@ -339,6 +339,22 @@ def test_a_peer_that_has_read_a_large_answer_can_not_keep_its_last_connection(mo
             await asyncio.wait_for(connection.lost.wait(), 5)
 
     asyncio.run(read_and_stay())
+
+
+def test_a_connection_that_is_refused_unread_is_closed_as_soon_as_any_other(monkeypatch):
+    monkeypatch.setattr(http_connection, "_LINGER_S", 0.2)
+
+    class Unread(Watched):
+        def connection_made(self, transport):
+            super().connection_made(transport)
+            self.refuse(Response(400))
+
+    async def stay():
+        connection, peer = await watch(0, Unread)
+        with peer:
+            await asyncio.wait_for(connection.lost.wait(), 5)
+
+    asyncio.run(stay())
 
 
 def test_a_request_whose_peer_has_left_is_still_carried_out_and_gives_back_its_budget():

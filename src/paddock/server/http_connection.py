@@ -98,6 +98,8 @@ class HttpConnection(asyncio.StreamReaderProtocol):
         task.add_done_callback(_answering.discard)
 
     async def _serve(self, writer: asyncio.StreamWriter) -> None:
+        if self._closing:  # refused before it was read
+            return
         try:
             while (found := await self._requests.next()) is not None and not self._closing:
                 request, stays = found
