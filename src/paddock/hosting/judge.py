@@ -19,7 +19,7 @@ import numpy as np
 
 from paddock.core.env import Info
 from paddock.core.spec import EnvSpec
-from paddock.core.spec_json import MAX_JSON_BYTES, decode_spec
+from paddock.core.spec_json import SPEC_LIMITS, decode_spec
 from paddock.core.vector_env import lane_infos_from_wire
 from paddock.errors import BadFrame, EnvironmentViolation, PaddockError, WorkerLost
 from paddock.hosting import messages as m
@@ -44,6 +44,7 @@ from paddock.sandbox.plain_text import shorten, strip_escapes
 from paddock.sandbox.policy import CALL_S, INFO_KB, REWARD_RANGE, START_S
 from paddock.spaces import Box, Discrete, Space
 from paddock.spaces.batch import batch_space
+from paddock.spaces.json_data import NotJson, read_json
 from paddock.spaces.json_form import from_json
 from paddock.spaces.rows import each, layout
 
@@ -476,13 +477,11 @@ def _read_metadata(metadata: dict[str, Any], rules: WallRules) -> dict[str, Any]
 
 def _read_spec_text(text: str, rules: WallRules) -> str:
     """The spec's JSON with its text made plain: JSON can hide an escape sequence behind letters."""
-    if len(text) > MAX_JSON_BYTES:
-        raise violation("spec", f"it has more than {MAX_JSON_BYTES} bytes")
     try:
-        value = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise violation("spec", f"it is not JSON: {shorten(str(error), 200)}") from None
-    return json.dumps(ValueCheck("spec", rules.value._replace(bytes=4 * MAX_JSON_BYTES)).read(value))
+        value = read_json(text, SPEC_LIMITS)
+    except NotJson as error:
+        raise violation("spec", f"it is malformed: {shorten(str(error), 200)}") from None
+    return json.dumps(ValueCheck("spec", rules.value._replace(bytes=4 * SPEC_LIMITS.text)).read(value))
 
 
 def read_spaces(
