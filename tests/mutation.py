@@ -70,14 +70,15 @@ def raises(tree):
 
 
 def mutants(source):
-    """Every mutant's line, tree and changed line of code, in an order that does not depend on chance."""
+    """Every mutant's line, code and changed line of code, in an order that does not depend on chance."""
     tree = ast.parse(source)
     before = ast.unparse(tree).splitlines()
 
     def mutant(line, changed):
-        after = ast.unparse(changed).splitlines()
-        old, new = next((old.strip(), new.strip()) for old, new in zip(before, after, strict=True) if old != new)
-        return line, changed, f"pass  # {old}" if new == "pass" else new
+        code = ast.unparse(changed)  # not the tree: each child would search all of them for garbage
+        lines = zip(before, code.splitlines(), strict=True)
+        old, new = next((old.strip(), new.strip()) for old, new in lines if old != new)
+        return line, code, f"pass  # {old}" if new == "pass" else new
 
     for index, node in enumerate(ast.walk(tree)):
         for change_index, _ in enumerate(changes(node)):
@@ -88,11 +89,11 @@ def mutants(source):
     for index, (statements, place) in enumerate(raises(tree)):
         copy = ast.parse(source)
         changed, _ = next(islice(raises(copy), index, None))
-        changed[place] = ast.copy_location(ast.Pass(), changed[place])
+        changed[place] = ast.Pass()
         yield mutant(statements[place].lineno, copy)
 
 
-def survives(module, file, tree, tests):
+def survives(module, file, code, tests):
     """Whether all tests pass although the module is this one."""
     child = os.fork()
     if child == 0:
@@ -103,10 +104,13 @@ def survives(module, file, tree, tests):
                 os.dup2(nowhere.fileno(), 2)
                 spec = importlib.util.spec_from_file_location(module, file)
                 found = sys.modules[module] = importlib.util.module_from_spec(spec)
-                exec(compile(ast.fix_missing_locations(tree), file, "exec"), found.__dict__)
+                exec(compile(code, file, "exec"), found.__dict__)
                 parent, _, name = module.rpartition(".")
                 setattr(sys.modules[parent], name, found)
-                options = ["-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist", "-m", "not process and not slow"]
+                options = [
+                    *("-qx", "--tb=no", "--assert=plain", "-m", "not process and not slow"),
+                    *("-p", "no:cacheprovider", "-p", "no:xdist"),
+                ]
                 # A file at a time: most mutants need no more than the first, and pytest imports all that it is given.
                 failed = any(pytest.main([*options, one]) != 0 for one in tests)
         finally:
@@ -132,19 +136,19 @@ def main():
     # Here, so that what the module needs is not imported once per mutant; nothing that uses the module is.
     file = Path(importlib.import_module(asked.module).__file__)
     source = file.read_text()
-    if not survives(asked.module, file, ast.parse(source), asked.tests):
+    if not survives(asked.module, file, ast.unparse(ast.parse(source)), asked.tests):
         sys.exit("The tests fail without a mutant.")
     part, parts = map(int, asked.part.split("/"))
     chosen = list(mutants(source))[part::parts]
     if asked.sample is not None:
         chosen = random.Random(1).sample(chosen, min(asked.sample, len(chosen)))
     alive, equal = 0, 0
-    for line, tree, code in chosen:
-        if code in EQUIVALENT:
+    for line, code, change in chosen:
+        if change in EQUIVALENT:
             equal += 1
-        elif survives(asked.module, file, tree, asked.tests):
+        elif survives(asked.module, file, code, asked.tests):
             alive += 1
-            print(f"{file.name}:{line}: survives: {code}", flush=True)
+            print(f"{file.name}:{line}: survives: {change}", flush=True)
     score = 1 - alive / (len(chosen) - equal)
     print(f"{len(chosen)} mutants, {equal} change nothing, {alive} survive: score {score:.1%}, bar {BAR:.0%}")
     return score < BAR
