@@ -1,5 +1,6 @@
 """The judge of one environment, of lanes and of shared rows: which reply becomes what, and where each bound lies."""
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -71,7 +72,7 @@ def test_an_attribute_may_have_16_levels_65536_entries_and_64_mib(fits, too_much
 
 
 def test_a_value_of_a_space_may_take_256_mib():
-    # A member of a Sequence is 64 bytes and 8 texts, whose characters may take 4 bytes each.
+    # A Sequence counts as 64 bytes and 8 members, here texts, whose characters may take 4 bytes each.
     fits, too_much = Sequence(Text((8 << 20) - 2)), Sequence(Text((8 << 20) - 1))
     assert read_spaces(describe(fits, fits), WallRules()) == (fits, fits)
     assert path_of(read_spaces, describe(too_much, fits), WallRules()) == "observation_space"
@@ -148,7 +149,7 @@ def test_rows_are_the_five_results_of_a_step(rules):
 
 
 @pytest.mark.parametrize("rules", [None, WallRules()], ids=["trusted", "walled"])
-def test_rows_that_nobody_asked_for_are_refused(rules):
+def test_rows_that_were_not_asked_for_are_refused(rules):
     judge, reply = stepped_in_rows(rules)
     assert path_of(judge.read, m.Step([0], [HERE]), reply) == "step()"
     assert path_of(judge.read, m.StepRows(), m.Rows()) == "step()"
@@ -215,7 +216,7 @@ def test_only_a_server_may_report_that_a_worker_is_lost():
 
 def test_what_was_made_is_what_is_judged_from_then_on():
     judge = Judge()
-    described = judge.read(m.Make(0, {}), m.Done(m.msgspec.to_builtins(describe(render_mode="ansi"))))
+    described = judge.read(m.Make(0, {}), m.Done(msgspec.to_builtins(describe(render_mode="ansi"))))
     assert judge.spaces(described) == (POSITION, POSITION)
     assert judge.observation(HERE) is HERE
     assert judge.read(m.Render(0), m.Done("\x1b[31mred")) == "\x1b[31mred"
@@ -297,7 +298,7 @@ def test_each_lane_may_have_a_last_observation():
     assert path_of(Judge(POSITION, lane=1).info, {"final_obs": None}) == "info['final_obs']"
 
 
-def test_an_info_keeps_the_order_of_a_last_observation_and_loses_nothing_to_it():
+def test_reading_a_last_observation_does_not_change_what_came():
     came = {"a": 1, "final_obs": HERE}
     read = Judge(POSITION, lane=0).info(came)
     assert read["final_obs"] is HERE and read["a"] == 1 and "final_obs" in came
@@ -403,6 +404,13 @@ def test_a_lie_in_a_row_is_found_where_it_stands(tell, path, rows):
     shared.read(rows)
     tell(shared.block, 1)
     assert shared.breach(rows) == (1, path)
+
+
+def test_a_worker_may_share_a_single_row():
+    shared = Shared(POSITION)
+    assert shared.read().rows == 1
+    shared.block.rewards[0] = np.inf
+    assert shared.breach() == (0, "reward")
 
 
 def test_only_the_rows_that_were_stepped_are_judged():
