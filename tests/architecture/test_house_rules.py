@@ -53,7 +53,6 @@ NEEDED_BY_ONE = {
     "paddock.vector.process_lanes": "too long for one file with vector.processes",
     "paddock.wrappers.vector_rendering": "too long for one file with wrappers.vector",
     # a reader looks for it by name
-    "paddock.agentic.envs.coding.workspace": "by name: how an agent's program runs behind a wall",
     "paddock.bench.hostile.attacks.kernel": "by name: one file per group of attacks",
     "paddock.bench.hostile.attacks.network": "by name: one file per group of attacks",
     "paddock.bench.hostile.attacks.processes": "by name: one file per group of attacks",
