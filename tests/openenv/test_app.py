@@ -123,6 +123,19 @@ def test_an_error_of_the_environment_is_a_500_without_its_text(client):
 
 
 @pytest.mark.process
+def test_a_full_server_says_so_in_json_rpc_where_that_is_spoken(client):
+    with client.websocket_connect("/ws") as first, client.websocket_connect("/ws") as second:
+        for peer in (first, second):
+            peer.send_json({"type": "state"})
+            peer.receive_json()
+        with client.websocket_connect("/mcp") as third:
+            error = third.receive_json()["error"]
+            assert (error["code"], error["data"]) == (-32000, {"active_sessions": 2, "max_sessions": 2})
+        with client.websocket_connect("/ws") as third:
+            assert third.receive_json()["data"]["code"] == "CAPACITY_REACHED"
+
+
+@pytest.mark.process
 def test_only_the_test_client_itself_may_call_the_server_testserver(app):
     assert TestClient(app, client=("192.0.2.1", 50000)).get("/schema").status_code == 403
     assert TestClient(app, base_url="http://evil.example").get("/schema").status_code == 403
@@ -193,8 +206,8 @@ def local(mark):
 
 def without_file(mark):
     module = types.ModuleType("made_at_run_time")
-    lines = "from tests.openenv.test_app import Marked", "class Made(Marked):", " def __init__(self):"
-    exec("\n".join((*lines, f"  super().__init__({mark!r})")), module.__dict__)
+    module.Marked = Marked
+    exec(f"class Made(Marked):\n def __init__(self):\n  super().__init__({mark!r})", module.__dict__)
     sys.modules[module.__name__] = module
     return module.Made
 
