@@ -31,7 +31,6 @@ NEEDED_BY_ONE = {
     "paddock.agentic.rollouts.table": "loaded late: Rich",
     "paddock.sandbox.inside.boot": "by name: the first code of every worker, by whatever way it was started",
     "paddock.sandbox.inside.template": "its process: what runs in the template, not beside it",
-    "paddock.sources.fastmcp": "all that relies on private parts of FastMCP and mcp, in one place",
     "paddock.sources.openenv": "loaded late: make() asks openenv_classes alone whether a class is OpenEnv's",
     # process entry point
     "paddock.bench.hostile.trial": "process entry point: python -m",

@@ -11,8 +11,15 @@ import pytest
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
+import paddock.openenv
 from paddock.errors import PlanError
-from paddock.openenv import ConcurrencyConfigurationError, HTTPEnvServer, create_app, create_fastapi_app
+from paddock.openenv import (
+    ConcurrencyConfigurationError,
+    HTTPEnvServer,
+    MCPEnvironment,
+    create_app,
+    create_fastapi_app,
+)
 from paddock.openenv.app import InertApp, recording
 from tests.openenv import worlds
 from tests.peers import ROOT, run_with_peer
@@ -245,6 +252,63 @@ def test_classes_of_records_may_be_local_too():
     with TestClient(create_app(Compares, Word, Reply)) as client:
         assert client.get("/schema").json()["action"]["title"] == "Word"
         assert client.post("/step", json={"action": {"word": "a"}}).json()["observation"]["same"] is True
+
+
+@pytest.mark.process
+def test_classes_that_are_not_given_are_those_that_the_class_declares():
+    with TestClient(create_app(worlds.made, None, None)) as client:
+        assert client.get("/schema").json()["action"]["title"] == "EchoAction"
+        assert step(client, "a") == "a"
+
+
+@pytest.mark.process
+def test_a_fastmcp_server_in_a_closure_goes_along_with_its_tools():
+    server = pytest.importorskip("fastmcp").FastMCP("calculator")
+    server.tool(lambda a, b: a + b, name="add", description="Adds.")
+
+    class Calculator(MCPEnvironment):
+        def __init__(self):
+            super().__init__(server)
+
+        def reset(self, **kwargs):
+            return worlds.Observation()
+
+        def _step_impl(self, action, **kwargs): ...
+        @property
+        def state(self): ...
+
+    call = {"name": "add", "arguments": {"a": 1, "b": 4}}
+    with TestClient(create_app(Calculator, None, None)) as client:
+        answer = client.post("/mcp", json={"jsonrpc": "2.0", "method": "tools/call", "params": call, "id": 1})
+        assert answer.json()["result"]["content"][0]["text"] == "5"
+
+
+@pytest.mark.process
+@pytest.mark.skipif(not hasattr(paddock.openenv, "install"), reason="install() is not there")
+def test_where_openenv_means_ours_it_does_in_workers_too(tmp_path):
+    (tmp_path / "thing.py").write_text("""
+from openenv.core.env_server.interfaces import Environment
+from openenv.core.env_server.types import Action, Observation, State
+
+class Env(Environment):
+    def reset(self, seed=None, episode_id=None, **kwargs): ...
+    def step(self, action, timeout_s=None, **kwargs):
+        return Observation(reward=4.0)
+    @property
+    def state(self): ...
+""")
+    (tmp_path / "main.py").write_text("""
+import paddock.openenv
+paddock.openenv.install()
+import thing
+from fastapi.testclient import TestClient
+from openenv.core.env_server.http_server import create_app
+for env in (thing.Env, lambda: thing.Env()):
+    with TestClient(create_app(env, thing.Action, thing.Observation)) as client:
+        print(client.post("/step", json={"action": {}}).json()["reward"])
+""")
+    done = subprocess.run([sys.executable, tmp_path / "main.py"], capture_output=True, text=True, check=True)
+    assert done.stdout == "4.0\n4.0\n"
 
 
 def make_lonely() -> worlds.Lonely:

@@ -19,10 +19,14 @@ def dumps(value: Any) -> bytes:
     return cloudpickle.dumps(value)  # type: ignore[no-any-return]
 
 
-def dumps_for_worker(value: Any) -> bytes:
-    """The same for a worker behind a wall, with the code of modules that have no file: it could not import those."""
+def dumps_for_worker(value: Any, before: Any = None) -> bytes:
+    """The same for a worker behind a wall, with the code of modules that have no file: it could not import those.
+
+    ``loads_in_worker`` loads it, and first loads ``before``.
+    """
     import cloudpickle
 
+    value = before, value
     data = _dumps(value)
     fileless = [module for module in _modules_in(data) if not is_importable(module)]
     for module in fileless:
@@ -34,12 +38,12 @@ def dumps_for_worker(value: Any) -> bytes:
             cloudpickle.unregister_pickle_by_value(module)
 
 
-def _dumps(value: Any) -> bytes:
+def _dumps(value: tuple[Any, Any]) -> bytes:
     try:
         return dumps(value)
     except Exception as error:  # pickling runs code of what is pickled
         raise PlanError(
-            f"{value!r:.120} can't be sent to a worker: {error}. Open files, locks and connections in the "
+            f"{value[1]!r:.120} can't be sent to a worker: {error}. Open files, locks and connections in the "
             "environment's constructor, or put a function without a closure into a module of its own."
         ) from error
 
@@ -65,3 +69,8 @@ def is_importable(module: ModuleType) -> bool:
 def loads(data: bytes) -> Any:
     """What the parent of this worker sent. Never call it with bytes from anyone else."""
     return pickle.loads(data)  # noqa: S301 - from the process that started this one
+
+
+def loads_in_worker(data: bytes) -> Any:
+    """What ``dumps_for_worker`` was given. Only behind the wall."""
+    return loads(data)[1]

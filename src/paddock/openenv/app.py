@@ -25,6 +25,7 @@ from paddock.hosting.factories import dumps_for_worker, is_importable
 from paddock.openenv.exceptions import ConcurrencyConfigurationError
 from paddock.openenv.types import ConcurrencyConfig, ServerCapacityStatus, ServerMode, SessionInfo, State
 from paddock.sandbox.workspaces import is_walled
+from paddock.sources.fastmcp import let_servers_travel
 
 TITLE, VERSION = "OpenEnv Environment HTTP API", "1.0.0"
 _NO_WEB = (
@@ -79,8 +80,8 @@ def create_app(
     wanted = [name for name, is_set in web.items() if is_set]
     if wanted:
         warnings.warn(f"create_app: {', '.join(wanted)} has no effect. {_NO_WEB}", stacklevel=2)
-        app.get("/web", include_in_schema=False)(_answer_web)
-        app.get("/web/{path:path}", include_in_schema=False)(_answer_web)
+        for path in ("/web", "/web/{path:path}"):
+            app.api_route(path, methods=["GET", "POST"], include_in_schema=False)(_answer_web)
     return app
 
 
@@ -287,18 +288,33 @@ def served_spec(
         "state_cls": state_cls,
         "reset_observation_cls": reset_observation_cls,
     }
-    kwargs: dict[str, Any] = {
-        name: import_path(cls) or dumps_for_worker(cls) for name, cls in classes.items() if cls is not None
-    }
-    entry_point = import_path(env)
-    if entry_point is None:
-        entry_point, kwargs["env"] = "paddock.sources.openenv:AsEnv", dumps_for_worker(env)
+    let_servers_travel()
+    kwargs: dict[str, Any] = {name: _code_of(cls) for name, cls in classes.items() if cls is not None}
+    entry_point, code = "paddock.sources.openenv:AsEnv", _code_of(env)
+    if isinstance(code, str) and (inspect.isclass(env) or None not in (action_cls, observation_cls)):
+        entry_point = code
+    else:
+        kwargs["env"] = code
     id = re.sub(r"[^\w.:-]+", "-", env_name or str(getattr(env, "__name__", "environment")), flags=re.ASCII)
     try:
         parse_id(id)
     except InvalidId:
         id = "environment"
     return EnvSpec(id=id, entry_point=entry_point, kwargs=kwargs, order_enforce=False, disable_env_checker=True)
+
+
+class _Installed:
+    """In a pickle: ``import openenv`` means ours where it is loaded, from then on."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return import_module("paddock.openenv").install, ()
+
+
+def _code_of(found: Any) -> str | bytes:
+    """Return the import path, or the code of what has none, or whose imports of openenv mean ours."""
+    if getattr(sys.modules.get("openenv"), "__name__", "").startswith("paddock."):
+        return dumps_for_worker(found, _Installed())
+    return import_path(found) or dumps_for_worker(found)
 
 
 def import_path(found: Any) -> str | None:

@@ -21,7 +21,7 @@ from paddock.core.env import Env, Info
 from paddock.core.spec import EnvSpec
 from paddock.core.state import State, state
 from paddock.errors import ClosedEnvironmentError, DependencyNotInstalled, InvalidAction, InvalidSpace, InvalidSpec
-from paddock.hosting.factories import loads
+from paddock.hosting.factories import loads_in_worker
 from paddock.hosting.messages import TOOLS_KEY as TOOLS
 from paddock.hosting.openenv.http_bodies import OPENENV_KEY, TASK_METHODS
 from paddock.hosting.openenv.wire import refusal_text
@@ -233,7 +233,7 @@ def _declares(cls: type, name: str) -> bool:
 def _load(named: Any) -> Any:
     """Import what "module:Class" names or bytes hold; return anything else. Only where the environment will be."""
     if isinstance(named, bytes):
-        return loads(named)
+        return loads_in_worker(named)
     if not isinstance(named, str):
         return named
     module, _, name = named.partition(":")
