@@ -24,7 +24,7 @@ ALIASES: dict[str, Exports] = {
         "paddock.openenv.exceptions": "ConcurrencyConfigurationError EnvironmentFactoryError OpenEnvError "
         "SessionCapacityError SessionCreationError SessionNotFoundError"
     },
-    "core.env_server.http_server": {"paddock.openenv.app": "create_app create_fastapi_app"},
+    "core.env_server.http_server": {"paddock.openenv.app": "HTTPEnvServer create_app create_fastapi_app"},
     "core.env_server.interfaces": {
         "paddock.openenv.environment": "Environment Message ModelTokenizer TaskProvider Transform"
     },

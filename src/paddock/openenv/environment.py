@@ -10,9 +10,10 @@ import inspect
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any, Generic, Protocol, TypedDict, TypeVar
 
-from paddock.errors import DependencyNotInstalled
+from paddock.errors import DependencyNotInstalled, NotPermitted
 from paddock.hosting.private_loop import PrivateLoop
 from paddock.openenv.types import (
     RESERVED_TOOL_NAMES,
@@ -28,6 +29,7 @@ from paddock.openenv.types import (
     ToolError,
     ToolErrorType,
 )
+from paddock.sandbox.workspaces import has_workspaces
 
 ActT = TypeVar("ActT", bound=Action)
 ObsT = TypeVar("ObsT", bound=Observation)
@@ -195,8 +197,7 @@ class MCPEnvironment(Environment[Action, Observation, Any]):
     """An environment whose tools are those of a FastMCP server, which you bring along.
 
     Subclasses write reset, state, and ``_step_impl`` for actions other than the two for tools. New environments are
-    better written as ``paddock.agentic.ToolEnv``, whose tools have rewards and ends. There is no code mode: an agent's
-    code belongs in a workspace, not in the process that grades it.
+    better written as ``paddock.agentic.ToolEnv``, whose tools have rewards and ends.
     """
 
     def __init__(self, mcp_server: Any, transform: Any = None) -> None:
@@ -216,7 +217,32 @@ class MCPEnvironment(Environment[Action, Observation, Any]):
 
     @property
     def supports_code_mode(self) -> bool:
-        return False
+        """Whether ``execute_code`` has somewhere to run code."""
+        return has_workspaces()
+
+    def execute_code(self, code: str) -> Observation:
+        """Run an agent's code, with the tools as functions, in a workspace: behind a wall, with limits and a deadline.
+
+        What it assigns to ``result`` is in ``metadata["result"]``, as plain data; what went wrong, in
+        ``metadata["error"]``. Tools run here, in the environment; the code never does.
+        """
+        if not self.supports_code_mode:
+            raise NotPermitted(
+                f"{type(self).__name__} may not start workspaces, where code mode runs. Serve it with create_app, "
+                "which grants them to a class that has execute_code, or pass isolation=Policy(workspaces=…, …)."
+            )
+        from paddock.agentic.envs.coding.workspace import run_with_tools
+
+        tools = {name: partial(self._call_function, function) for name, function in self.get_callables().items()}
+        kind, value = run_with_tools(code, tools)
+        return Observation(done=False, reward=0.0, metadata={kind: value})
+
+    def _call_function(self, function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+        async def wait(result: Any) -> Any:
+            return await result
+
+        result = function(*arguments, **named)
+        return self._loop.run(wait(result)) if inspect.isawaitable(result) else result
 
     @asynccontextmanager
     async def mcp_session(self) -> AsyncIterator[Any]:
@@ -282,7 +308,7 @@ class MCPEnvironment(Environment[Action, Observation, Any]):
             return ListToolsObservation(tools=[], metadata={"error": str(error), "error_type": "list_tools_failed"})
         found = []
         for one in tools:
-            schema = getattr(one, "inputSchema", None) or getattr(one, "input_schema", None)  # FastMCP's two spellings
+            schema = getattr(one, "input_schema", None) or getattr(one, "inputSchema", None)  # FastMCP's two spellings
             if one.name not in self._own_tools:
                 schema = schema if isinstance(schema, dict) else {}
                 found.append(Tool(name=one.name, description=one.description or "", input_schema=schema))
