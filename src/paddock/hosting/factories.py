@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import Any
 
 from paddock.errors import PlanError
+from paddock.sandbox.workspaces import is_walled
 
 
 def dumps(value: Any) -> bytes:
@@ -72,5 +73,7 @@ def loads(data: bytes) -> Any:
 
 
 def loads_in_worker(data: bytes) -> Any:
-    """What ``dumps_for_worker`` was given. Only behind the wall."""
+    """What ``dumps_for_worker`` was given. Only behind a wall: a stranger's spec may hold such bytes too."""
+    if not is_walled():
+        raise PlanError("Code that came as bytes runs only behind a wall. Pass isolation='sandbox'.")
     return loads(data)[1]
