@@ -8,9 +8,12 @@ from __future__ import annotations
 import asyncio
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from typing import Any, Generic, Protocol, TypedDict, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
+
+from typing_extensions import TypedDict  # pydantic brings it, and takes typing's own only on Python 3.12
 
 from paddock.errors import DependencyNotInstalled
 from paddock.hosting.private_loop import PrivateLoop
@@ -32,6 +35,7 @@ from paddock.openenv.types import (
 ActT = TypeVar("ActT", bound=Action)
 ObsT = TypeVar("ObsT", bound=Observation)
 StateT = TypeVar("StateT", bound=State)
+T = TypeVar("T")
 
 
 class Message(TypedDict):
@@ -270,9 +274,7 @@ class MCPEnvironment(Environment[Action, Observation, Any]):
         return {name: by_mode[mode] for name, by_mode in self._own_tools.items() if mode in by_mode}
 
     async def _server_tools(self) -> list[Any]:
-        listed = getattr(self.mcp_server, "list_tools", None) or self.mcp_server.get_tools
-        tools = await listed()
-        return list(tools.values()) if isinstance(tools, dict) else list(tools)
+        return await _listed(self.mcp_server)
 
     async def _answer_list(self) -> ListToolsObservation:
         try:
@@ -342,3 +344,24 @@ def _schema_of(function: Callable[..., Any]) -> dict[str, Any]:
         "properties": {name: {"type": _JSON_TYPES.get(one.annotation, "string")} for name, one in parameters.items()},
         "required": [name for name, one in parameters.items() if one.default is one.empty],
     }
+
+
+def get_server_tools(mcp_server: Any) -> dict[str, Any]:
+    """Return the tools of a FastMCP server by name."""
+    return {tool.name: tool for tool in run_async_safely(_listed(mcp_server))}
+
+
+async def _listed(mcp_server: Any) -> list[Any]:
+    listed = getattr(mcp_server, "list_tools", None) or mcp_server.get_tools
+    tools = await listed()
+    return list(tools.values()) if isinstance(tools, dict) else list(tools)
+
+
+def run_async_safely(coro: Coroutine[Any, Any, T]) -> T:
+    """Run the coroutine to its end; where a loop runs already, in another thread, while the caller waits."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(coro)
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(asyncio.run, coro).result()
