@@ -150,6 +150,22 @@ def test_install_twice_is_install_once_and_uninstall_takes_all_of_it_back():
     ours.uninstall()
 
 
+def test_a_programs_own_core_stays_its_own(tmp_path, monkeypatch):
+    (tmp_path / "core").mkdir()  # alone it is no package: still ours
+    monkeypatch.syspath_prepend(tmp_path)
+    ours.install(bare_core=True)
+    try:
+        assert importlib.import_module("core.client_types").StepResult is ours.StepResult
+        ours.uninstall()
+        (tmp_path / "core" / "__init__.py").write_text("own = True")
+        importlib.invalidate_caches()
+        ours.install(bare_core=True)
+        assert importlib.import_module("core").own
+    finally:
+        sys.modules.pop("core", None)
+        ours.uninstall()
+
+
 @pytest.mark.parametrize(("name", "options"), [("openenv.core", {}), ("core", {"bare_core": True})])
 def test_install_refuses_beside_another_of_that_name(monkeypatch, name, options):
     other = type(sys)(name)

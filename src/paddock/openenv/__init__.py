@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
-from importlib.machinery import ModuleSpec
+from importlib.machinery import ModuleSpec, PathFinder
 from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
@@ -140,6 +140,8 @@ class _StandIn:
         root, dot, below = fullname.partition(".")
         if root not in self.roots:
             return None
+        if root == "core" and (own := PathFinder.find_spec(root)) is not None and own.origin is not None:
+            return None  # the program's own; without an origin it is just a folder of that name
         ours = find_spec(home := f"{self.roots[root]}{dot}{below}")
         if ours is None:
             raise ModuleNotFoundError(_explain(fullname, home), name=fullname)
@@ -165,10 +167,9 @@ _stand_in = _StandIn()
 def install(*, bare_core: bool = False) -> None:
     """Make ``import openenv``, and the older ``openenv_core``, mean paddock.openenv in this process.
 
-    Call it before anything imports ``openenv``. With ``bare_core``, ``core`` means it too, as in the first
-    environments of OpenEnv; many programs have a module of that name, so leave it out unless you run one of those. A
-    second call changes nothing, or adds ``core``. Other processes are not affected, and ``importlib.metadata`` still
-    speaks of what is installed.
+    Call it before anything imports ``openenv``. With ``bare_core``, ``core`` means it too, as in OpenEnv's first
+    environments, unless the program has a ``core`` of its own. A second call changes nothing, or adds ``core``. Other
+    processes are not affected, and ``importlib.metadata`` still speaks of what is installed.
     """
     if bare_core:
         _stand_in.roots["core"] = "paddock.openenv.core"

@@ -110,10 +110,9 @@ class _SDKClient(LLMClient):
         super().__init__(endpoint, port)
         self.model, self.system_prompt = model, system_prompt
         self.temperature, self.max_tokens = temperature, max_tokens
+        url, key = self._sdk_url(), "not-needed" if api_key is None else api_key
         # Looked up in this module on use, so that a program can put another class there, as in OpenEnv's.
-        sdk = getattr(sys.modules[__name__], self._sdk)
-        key = "not-needed" if api_key is None else api_key
-        self._client = sdk(base_url=self._sdk_url(), api_key=key)
+        self._client = getattr(sys.modules[__name__], self._sdk)(base_url=url, api_key=key)
 
     _sdk: str
 
