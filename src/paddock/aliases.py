@@ -80,7 +80,7 @@ class _Finder:
         for source, listed in exports.items():
             home = import_module(source)
             names.update((name, getattr(home, name)) for name in listed.split())
-        names["__all__"] = " ".join(exports.values()).split()
+        names["__all__"] = [name for name in " ".join(exports.values()).split() if not name.startswith("_")]
         if fallback is not None:
             names["__getattr__"] = fallback(module.__name__)
 

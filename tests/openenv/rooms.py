@@ -631,6 +631,96 @@ def harness_environments():
     yield attempt(lambda: HarnessConfig(name="n", command=[]), ValueError, words=False)
 
 
+@room
+def bridges():
+    """Tools of the environment for the agent's program, over a real socket."""
+    from fastmcp import Client, FastMCP
+    from openenv.core.env_server._utils import overrides_method
+    from openenv.core.env_server.interfaces import Environment
+    from openenv.core.env_server.mcp_environment import get_server_tools
+    from openenv.core.harness import (
+        AgenticHarnessAdapter,
+        HarnessConfig,
+        HarnessEnvironment,
+        HarnessError,
+        HarnessMCPBridge,
+        build_bridge_server,
+    )
+
+    class Idle(AgenticHarnessAdapter):
+        BUILTIN_TOOL_NAMES = frozenset({"look"})
+        fails = False
+
+        async def start(self, working_directory):
+            if self.fails:
+                raise HarnessError("no start")
+
+        async def stop(self): ...
+
+        async def inject_tools(self, tools, bridge_url=None):
+            self.tools, self.url = [tool.name for tool in tools], bridge_url
+
+        async def is_alive(self):
+            return True
+
+        async def send_message_streaming(self, message):
+            yield
+
+    server = FastMCP("tools")
+
+    @server.tool
+    def add(a: int, b: int) -> int:
+        return a + b
+
+    @server.tool
+    def look(at: str) -> str:
+        return f"saw {at}"
+
+    yield sorted(get_server_tools(server))
+    bridge = HarnessMCPBridge(server)
+    bridge.stop()
+    url = bridge.start()
+    yield [bridge.url == url == bridge.start(), url.rpartition(":")[0], url.endswith("/mcp")]
+    bridge.stop()
+    bridge.stop()
+    yield bridge.url
+    yield asyncio.run(build_bridge_server(server, {})) is server
+    yield attempt(lambda: asyncio.run(build_bridge_server(server, {"new": "none"})), HarnessError)
+
+    adapter = Idle(HarnessConfig(name="idle", command=["x"]))
+    env = HarnessEnvironment(adapter, mcp=server)
+    env._mode = "production"
+
+    @env.tool(mode="production")
+    def only_here(x: int) -> int:
+        return x
+
+    async def talk():
+        begun = await env.reset_async()
+        async with Client(adapter.url) as client:
+            names = sorted(tool.name for tool in await client.list_tools())
+            results = [await client.call_tool("add", {"a": 1, "b": 2}), await client.call_tool("env_look", {"at": "x"})]
+        return [sorted(begun.metadata["injected_tools"]), names, [one.content[0].text for one in results]]
+
+    yield asyncio.run(talk())
+    yield [
+        env.step(action_of("list_tools")).tools,
+        env.step(action_of("call_tool", tool_name="add", arguments={"a": 1, "b": 1})).error,
+    ]
+    adapter.fails = True
+    yield attempt(env.reset, HarnessError)
+    yield [env._bridge.url, overrides_method(env.reset_async, Environment.reset_async)]
+    env.close()
+    yield env._bridge
+
+
+def action_of(kind, **fields):
+    from openenv.core.env_server.serialization import deserialize_action
+    from openenv.core.env_server.types import Action
+
+    return deserialize_action({"type": kind, **fields}, Action)
+
+
 # ── Tools ──
 
 

@@ -21,6 +21,7 @@ ALIASES: dict[str, Exports] = {
     "core.client_types": {"paddock.openenv.client": "ObsT StateT StepResult"},
     "core.env_client": {"paddock.openenv.client": "EnvClient StepResult"},
     "core.env_server": "paddock.openenv",
+    "core.env_server._utils": {"paddock.openenv.environment": "overrides_method"},
     "core.env_server.base_transforms": {"paddock.openenv.environment": "CompositeTransform NullTransform"},
     "core.env_server.exceptions": {
         "paddock.openenv.exceptions": "ConcurrencyConfigurationError EnvironmentFactoryError OpenEnvError "
@@ -64,7 +65,8 @@ ALIASES: dict[str, Exports] = {
         "paddock.openenv.harness": "CLIHarnessAdapter HarnessAdapter HarnessRolloutResult HarnessRunLimits "
         "LoopOwningSession MCPHarnessAdapter Message ModelStep ModelStepResult RESERVED_TOOL_NAMES ResourceSession "
         "ResourceSessionFactory RolloutEvent SessionMCPBridge StepEnvSessionAdapter ToolResult ToolTraceEntry "
-        "TraceEntry TrainableSession TrainingTrace TrainingTurn VerifyResult build_harness_rollout_func",
+        "TraceEntry TrainableSession TrainingTrace TrainingTurn VerifyResult _resolve_env_reward "
+        "build_harness_rollout_func",
         "paddock.openenv.harness_turns": "AgenticHarnessAdapter HarnessAction HarnessClientMessage HarnessConfig "
         "HarnessEnvironment HarnessError HarnessEvent HarnessEventType HarnessMCPBridge HarnessNotRunningError "
         "HarnessProcess HarnessResponse HarnessStartupError HarnessTransport HarnessTurnTimeoutError "
@@ -76,13 +78,18 @@ ALIASES: dict[str, Exports] = {
     },
     "core.harness.bridge": {"paddock.openenv.harness_turns": "HarnessMCPBridge build_bridge_server"},
     "core.harness.config": {"paddock.openenv.harness_turns": "HarnessConfig HarnessTransport"},
-    "core.harness.environment": {"paddock.openenv.harness_turns": "HarnessAction HarnessEnvironment"},
+    "core.harness.environment": "paddock.openenv.harness_turns",
     "core.harness.events": {
         "paddock.openenv.harness_turns": "HarnessClientMessage HarnessEvent HarnessEventType HarnessProtocolError "
         "HarnessResponse events_to_metadata"
     },
     "core.harness.process": {"paddock.openenv.harness_turns": "HarnessProcess"},
-    "core.harness.rollout": "paddock.openenv.harness",
+    "core.harness.rollout": {
+        "paddock.openenv.harness": "CLIHarnessAdapter HarnessAdapter HarnessRolloutResult HarnessRunLimits "
+        "LoopOwningSession MCPHarnessAdapter Message ModelStep ModelStepResult RESERVED_TOOL_NAMES ResourceSession "
+        "ResourceSessionFactory RolloutEvent SessionMCPBridge StepEnvSessionAdapter ToolResult ToolTraceEntry "
+        "TraceEntry TrainableSession VerifyResult _resolve_env_reward build_harness_rollout_func"
+    },
     "core.harness.tools": {"paddock.openenv.harness_turns": "resolve_tool_conflicts"},
     "core.harness.training": {"paddock.openenv.harness": "TrainingTrace TrainingTurn"},
     "core.llm_client": "paddock.openenv.llm_client",
@@ -222,7 +229,8 @@ _HOMES |= dict.fromkeys(
 for _exports in ALIASES.values():
     for _home, _names in () if isinstance(_exports, str) else _exports.items():
         for _name in _names.split():
-            _HOMES.setdefault(_name, _home)  # of two the first: Message is the environments', not the harness's
+            if not _name.startswith("_"):
+                _HOMES.setdefault(_name, _home)  # of two the first: Message is the environments', not the harness's
 
 __all__ = sorted([*_HOMES, "install", "uninstall"])
 

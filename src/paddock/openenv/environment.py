@@ -274,7 +274,7 @@ class MCPEnvironment(Environment[Action, Observation, Any]):
         return {name: by_mode[mode] for name, by_mode in self._own_tools.items() if mode in by_mode}
 
     async def _server_tools(self) -> list[Any]:
-        return await _listed(self.mcp_server)
+        return await list_server_tools(self.mcp_server)
 
     async def _answer_list(self) -> ListToolsObservation:
         try:
@@ -346,12 +346,18 @@ def _schema_of(function: Callable[..., Any]) -> dict[str, Any]:
     }
 
 
+def overrides_method(method: Any, base_method: Any) -> bool:
+    """Whether a bound method is another than this function of a base class."""
+    return getattr(method, "__func__", method) is not base_method
+
+
 def get_server_tools(mcp_server: Any) -> dict[str, Any]:
     """Return the tools of a FastMCP server by name."""
-    return {tool.name: tool for tool in run_async_safely(_listed(mcp_server))}
+    return {tool.name: tool for tool in run_async_safely(list_server_tools(mcp_server))}
 
 
-async def _listed(mcp_server: Any) -> list[Any]:
+async def list_server_tools(mcp_server: Any) -> list[Any]:
+    """Return the tools of a FastMCP server, of its version 2 or 3."""
     listed = getattr(mcp_server, "list_tools", None) or mcp_server.get_tools
     tools = await listed()
     return list(tools.values()) if isinstance(tools, dict) else list(tools)

@@ -7,9 +7,11 @@ you construct it yourself.
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import queue
 import signal
+import socket
 import subprocess
 import threading
 import time
@@ -18,11 +20,12 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import suppress
 from enum import Enum
+from importlib import import_module
 from typing import IO, Any, Literal
 from uuid import uuid4
 
 from paddock.errors import DependencyNotInstalled
-from paddock.openenv.environment import MCPEnvironment
+from paddock.openenv.environment import MCPEnvironment, list_server_tools
 from paddock.openenv.harness import refuse_reserved
 from paddock.openenv.types import (
     Action,
@@ -36,6 +39,8 @@ from paddock.openenv.types import (
     Tool,
     model_validator,
 )
+
+LOG = logging.getLogger("paddock.openenv")
 
 
 class HarnessError(Exception):
@@ -203,13 +208,13 @@ class HarnessProcess:
     ) -> None:
         self.command, self.cwd, self.env_vars = list(command), cwd, dict(env_vars or {})
         self.startup_timeout_s, self.terminate_grace_s = startup_timeout_s, terminate_grace_s
-        self._process: subprocess.Popen[str] | None = None
+        self._proc: subprocess.Popen[str] | None = None
         self._lines: queue.Queue[str | None] = queue.Queue()  # None: there are no more
         self._errors: deque[str] = deque(maxlen=50)
-        self._readers: list[threading.Thread] = []
+        self._reader_threads: list[threading.Thread] = []
 
     def is_running(self) -> bool:
-        return self._process is not None and self._process.poll() is None
+        return self._proc is not None and self._proc.poll() is None
 
     def drain_stderr(self) -> str:
         """Return the last lines of its standard error."""
@@ -223,7 +228,7 @@ class HarnessProcess:
         pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
         environment = {**os.environ, **self.env_vars}
         try:
-            process = self._process = subprocess.Popen(  # noqa: S603 - the environment's own agent
+            process = self._proc = subprocess.Popen(  # noqa: S603 - the environment's own agent
                 self.command,
                 cwd=self.cwd,
                 env=environment,
@@ -241,8 +246,8 @@ class HarnessProcess:
             (process.stdout, lambda line: lines.put(line.rstrip("\n")), lambda: lines.put(None)),
             (process.stderr, errors.append, lambda: None),
         ]
-        self._readers = [threading.Thread(target=_read, args=arguments, daemon=True) for arguments in readers]
-        for reader in self._readers:
+        self._reader_threads = [threading.Thread(target=_read, args=arguments, daemon=True) for arguments in readers]
+        for reader in self._reader_threads:
             reader.start()
         try:
             if ready_check is not None:
@@ -258,13 +263,13 @@ class HarnessProcess:
             if line is not None and ready_check(line):
                 return
             if line is None and not self.is_running():
-                code = self._process and self._process.poll()
+                code = self._proc and self._proc.poll()
                 raise HarnessStartupError(f"harness exited with code {code} during startup")
         raise HarnessStartupError(f"harness did not become ready within {self.startup_timeout_s}s")
 
     async def stop(self) -> None:
         """End it and all that it started: politely, then by force. Safe to call twice."""
-        process, self._process = self._process, None
+        process, self._proc = self._proc, None
         if process is not None:
             await asyncio.to_thread(self._stop, process)
 
@@ -279,14 +284,15 @@ class HarnessProcess:
                 time.sleep(0.01)
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-        for reader in self._readers:
+        for reader in self._reader_threads:
             reader.join(2.0)
+        self._reader_threads = []
         with suppress(OSError):
             assert process.stdin is not None
             process.stdin.close()
 
     async def write_line(self, text: str) -> None:
-        process = self._process
+        process = self._proc
         if process is None or process.poll() is not None:
             raise HarnessNotRunningError("cannot write to harness process: it is not running")
         pipe: Any = process.stdin
@@ -322,6 +328,66 @@ def _read(pipe: IO[str], take: Callable[[str], None], end: Callable[[], None]) -
     end()
 
 
+class HarnessMCPBridge:
+    """An environment's tools as an MCP server on this machine's loopback, for the agent's program.
+
+    Behind the wall nothing else can reach it. It has the tools alone: no reset, no step.
+    """
+
+    def __init__(self, mcp_server: Any, host: str = "127.0.0.1") -> None:
+        self._mcp_server, self._host = mcp_server, host
+        self._url: str | None = None
+        self._server: Any = None
+        self._thread: threading.Thread | None = None
+
+    @property
+    def url(self) -> str | None:
+        return self._url
+
+    def start(self, timeout_s: float = 10.0) -> str:
+        """Return the URL, when the server answers there."""
+        if self._url is not None:
+            return self._url
+        uvicorn = import_module("uvicorn")  # FastMCP brings it
+        link = socket.create_server((self._host, 0))
+        config = uvicorn.Config(self._mcp_server.http_app(), log_level="warning", lifespan="on")
+        config.timeout_graceful_shutdown = 1
+        self._server = uvicorn.Server(config)
+        self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [link]}, daemon=True)
+        self._thread.start()
+        end = time.monotonic() + timeout_s
+        while not self._server.started:
+            if time.monotonic() > end or not self._thread.is_alive():
+                self.stop()
+                raise HarnessError(f"MCP bridge did not start within {timeout_s}s")
+            time.sleep(0.01)
+        self._url = f"http://{self._host}:{link.getsockname()[1]}/mcp"
+        return self._url
+
+    def stop(self, timeout_s: float = 5.0) -> None:
+        """End the server. If it does not end in time, call this again."""
+        if self._thread is not None:
+            self._server.should_exit = True
+            self._thread.join(timeout_s / 2)
+            self._server.force_exit = True
+            self._thread.join(timeout_s / 2)
+            if self._thread.is_alive():
+                raise HarnessError(f"MCP bridge did not stop within {timeout_s}s")
+        self._url = self._server = self._thread = None
+
+
+async def build_bridge_server(mcp_server: Any, renames: dict[str, str]) -> Any:
+    """Return a server with the same tools, some under other names: ``{new name: name}``."""
+    if not renames:
+        return mcp_server
+    missing = sorted(set(renames.values()) - {tool.name for tool in await list_server_tools(mcp_server)})
+    if missing:
+        raise HarnessError(f"Cannot rename tools that the MCP server does not expose: {', '.join(missing)}")
+    view = type(mcp_server)(f"{mcp_server.name}-harness-view")
+    view.mount(mcp_server, tool_names={old: new for new, old in renames.items()})
+    return view
+
+
 class HarnessAction(Action):
     """A message to the agent."""
 
@@ -331,8 +397,8 @@ class HarnessAction(Action):
 class HarnessEnvironment(MCPEnvironment):
     """An environment around an agent's program: ``reset`` starts it, a HarnessAction is one turn with it.
 
-    The agent decides what it does in a turn; the rubric grades the turn afterwards. ``mcp`` must be without tools: see
-    HarnessMCPBridge.
+    The agent decides what it does in a turn; the rubric grades the turn afterwards. Tools of ``mcp`` are offered to the
+    agent by a HarnessMCPBridge, except those of one mode, which only the environment can call.
     """
 
     SUPPORTS_CONCURRENT_SESSIONS = False
@@ -349,6 +415,7 @@ class HarnessEnvironment(MCPEnvironment):
         super().__init__(mcp, transform=transform)
         self.adapter, self.rubric = adapter, rubric
         self._state, self._trajectory, self._active = State(), list[HarnessEvent](), False
+        self._bridge: HarnessMCPBridge | None = None
 
     @property
     def state(self) -> State:
@@ -364,23 +431,40 @@ class HarnessEnvironment(MCPEnvironment):
 
     async def reset_async(self, seed: int | None = None, episode_id: str | None = None, **kwargs: Any) -> Observation:
         """Start the program again, with an empty conversation."""
-        self._active = False
+        self._active, starting = False, None
         try:
             await self.adapter.stop()
-            tools = (await super().step_async(ListToolsAction())).tools
-            if tools:
-                HarnessMCPBridge(self.mcp_server)
-            await self.adapter.inject_tools([], None)
+            if self._bridge is not None:
+                await asyncio.to_thread(self._bridge.stop)
+            tools = await self._bridged_tools()
+            offered, url = resolve_tool_conflicts(tools, self.adapter.BUILTIN_TOOL_NAMES), None
+            if offered:
+                renames = {new.name: old.name for new, old in zip(offered, tools, strict=True) if new.name != old.name}
+                self._bridge = HarnessMCPBridge(await build_bridge_server(self.mcp_server, renames))
+                starting = asyncio.ensure_future(asyncio.to_thread(self._bridge.start))
+                url = await asyncio.shield(starting)
+            await self.adapter.inject_tools(offered, url)
             await self.adapter.start(self.adapter.config.working_directory)
             self._state = State(episode_id=episode_id or str(uuid4()), step_count=0)
             self._trajectory = []
             await self._reset_rubric_async()
         except BaseException:
+            if starting is not None:  # only what has started can be stopped
+                await asyncio.wait([starting])
             await self._end()
             raise
         self._active = True
-        metadata: dict[str, Any] = {"episode_id": self._state.episode_id, "injected_tools": []}
+        metadata = {"episode_id": self._state.episode_id, "injected_tools": [tool.name for tool in offered]}
         return self._apply_transform(Observation(done=False, reward=0.0, metadata=metadata))
+
+    async def _bridged_tools(self) -> list[Tool]:
+        listed = await super().step_async(ListToolsAction())
+        if listed.metadata.get("error"):
+            raise HarnessError(f"Failed to enumerate environment tools: {listed.metadata['error']}")
+        own = sorted(tool.name for tool in listed.tools if tool.name in self._own_tools)
+        if own:
+            LOG.warning("tools of one mode are not offered to %s: %s", self.adapter.config.name, ", ".join(own))
+        return [tool for tool in listed.tools if tool.name not in own]
 
     async def step_async(self, action: Action, timeout_s: float | None = None, **kwargs: Any) -> Observation:
         if isinstance(action, (ListToolsAction, CallToolAction)):
@@ -435,28 +519,12 @@ class HarnessEnvironment(MCPEnvironment):
         self._active = False
         with suppress(Exception):
             await asyncio.shield(self.adapter.stop())  # goes on if the caller is cancelled meanwhile
+        if self._bridge is not None:
+            with suppress(Exception):
+                await asyncio.to_thread(self._bridge.stop)
 
     def close(self) -> None:
         if self.mcp_server is not None:
             self._loop.run(self._end())
+            self._bridge = None
             super().close()
-
-
-_NO_BRIDGE = (
-    "paddock does not open a port with an environment's tools beside an agent: it would have no token. Serve the "
-    "environment instead and give the agent its MCP address and a pass: https://host/ENV/mcp (docs/serving.md)."
-)
-
-
-class HarnessMCPBridge:
-    """Refused."""
-
-    def __init__(self, mcp_server: Any, host: str = "127.0.0.1") -> None:
-        raise HarnessError(_NO_BRIDGE)
-
-
-async def build_bridge_server(mcp_server: Any, renames: dict[str, str]) -> Any:
-    """Return the server itself if nothing is renamed. Anything else is refused."""
-    if renames:
-        raise HarnessError(_NO_BRIDGE)
-    return mcp_server

@@ -152,7 +152,7 @@ class OpenAIClient(_SDKClient):
         return message.content or ""
 
     async def complete_with_tools(self, messages: Messages, tools: Messages, **kwargs: Any) -> LLMResponse:
-        described = [{"type": "function", "function": _describe(tool, "parameters")} for tool in tools]
+        described = _mcp_tools_to_openai(tools)
         message = await self._ask(messages, kwargs, **({"tools": described} if described else {}))
         calls = [
             ToolCall(id=call.id, name=call.function.name, args=json.loads(call.function.arguments))
@@ -180,8 +180,8 @@ class AnthropicClient(_SDKClient):
         return "".join(block.text for block in blocks if block.type == "text")
 
     async def complete_with_tools(self, messages: Messages, tools: Messages, **kwargs: Any) -> LLMResponse:
-        system, turns = _to_anthropic(messages)
-        described = [_describe(tool, "input_schema") for tool in tools]
+        system, turns = _openai_msgs_to_anthropic(messages)
+        described = _mcp_tools_to_anthropic(tools)
         more = {"tools": described} if described else {}
         blocks = await self._ask(turns, system or self.system_prompt, kwargs, **more)
         calls = [ToolCall(id=one.id, name=one.name, args=one.input) for one in blocks if one.type == "tool_use"]
@@ -225,13 +225,21 @@ def create_llm_client(
     return cls(endpoint, 443, model, api_key=api_key, **sampling, **more)  # type: ignore[arg-type]
 
 
+def _mcp_tools_to_openai(mcp_tools: Messages) -> Messages:
+    return [{"type": "function", "function": _describe(tool, "parameters")} for tool in mcp_tools]
+
+
+def _mcp_tools_to_anthropic(mcp_tools: Messages) -> Messages:
+    return [_describe(tool, "input_schema") for tool in mcp_tools]
+
+
 def _describe(tool: dict[str, Any], schema_key: str) -> dict[str, Any]:
     """Describe a tool of MCP's as a vendor's function."""
-    schema = _one_object(tool.get("inputSchema", {"type": "object", "properties": {}, "required": []}))
+    schema = _clean_mcp_schema(tool.get("inputSchema", {"type": "object", "properties": {}, "required": []}))
     return {"name": tool["name"], "description": tool.get("description", ""), schema_key: schema}
 
 
-def _one_object(schema: Any) -> dict[str, Any]:
+def _clean_mcp_schema(schema: Any) -> dict[str, Any]:
     """Return the schema as a single object, which is all that the vendors take.
 
     Of alternatives it is the first object; several that hold at once are merged.
@@ -255,7 +263,7 @@ def _one_object(schema: Any) -> dict[str, Any]:
     return whole
 
 
-def _to_anthropic(messages: Messages) -> tuple[str, Messages]:
+def _openai_msgs_to_anthropic(messages: Messages) -> tuple[str, Messages]:
     """Return the system's text, and the other messages in Anthropic's format: tool results are the user's there."""
     system: list[str] = []
     turns: Messages = []
