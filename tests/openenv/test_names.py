@@ -85,6 +85,23 @@ def test_every_name_of_openenv_is_here_and_under_its_own_name_after_install(open
     assert missing == [] and len(NAMES) > 250
 
 
+def test_client_of_an_environment_from_before_openenv_0_2_is_a_client(openenv):
+    from openenv_core.http_env_client import HTTPEnvClient, StepResult
+
+    class Client(HTTPEnvClient[worlds.EchoAction, worlds.EchoObservation]):
+        def _step_payload(self, action):
+            return action.model_dump()
+
+        def _parse_result(self, payload):
+            return StepResult(payload)
+
+        def _parse_state(self, payload):
+            return payload
+
+    client = Client("http://localhost:8000", request_timeout_s=5.0, default_headers={"Authorization": "Bearer x"})
+    assert isinstance(client, ours.EnvClient) and client.base_url == "http://localhost:8000"
+
+
 @pytest.mark.peers
 def test_the_list_of_names_is_that_of_the_real_package():
     program = """
@@ -195,7 +212,8 @@ def test_every_module_can_be_the_first_that_a_process_imports():
 
 def test_modules_without_a_file_are_found_by_importlib_and_listed_by_pkgutil():
     listed = [module.name for module in pkgutil.walk_packages(ours.__path__, "paddock.openenv.")]
-    assert [name for name in listed if ".core" in name] == sorted(f"paddock.openenv.{name}" for name in ours.ALIASES)
+    aliases = sorted(f"paddock.openenv.{name}" for name in ours.ALIASES)
+    assert [name for name in listed if name in aliases] == aliases
     assert all(importlib.util.find_spec(f"paddock.openenv.{name}") for name in ours.ALIASES)
     assert importlib.util.find_spec("paddock.openenv.core.no_such") is None
     with pytest.raises(ModuleNotFoundError, match=r"paddock\.openenv\.core\.no_such"):

@@ -92,6 +92,10 @@ ALIASES: dict[str, Exports] = {
     },
     "core.harness.tools": {"paddock.openenv.harness_turns": "resolve_tool_conflicts"},
     "core.harness.training": {"paddock.openenv.harness": "TrainingTrace TrainingTurn"},
+    "core.http_env_client": {
+        "paddock.openenv.client": "StepResult",
+        "paddock.openenv.http_env_client": "HTTPEnvClient",
+    },
     "core.llm_client": "paddock.openenv.llm_client",
     "core.mcp_client": {"paddock.openenv.mcp_client": "GenericMCPObservation MCPClientBase MCPToolClient"},
     "core.rubrics": {
@@ -106,6 +110,10 @@ ALIASES: dict[str, Exports] = {
     "core.tools": {"paddock.openenv.tools": "GitServerClient PyExecutor RepoInfo"},
     "core.tools.git_server_client": {"paddock.openenv.tools": "GitServerClient RepoInfo"},
     "core.tools.local_python_executor": {"paddock.openenv.tools": "PyExecutor"},
+    "core.types": {
+        "paddock.openenv.client": "StepResult",
+        "paddock.openenv.types": "Action Observation State",
+    },
     "core.utils": {
         "paddock.openenv.addresses": "convert_to_ws_url hf_space_subdomain",
         "paddock.openenv.environment": "run_async_safely",
@@ -128,7 +136,6 @@ REFUSALS = {
     "core.env_server.gradio_ui": "there is no web page for OpenEnv environments",
     "core.harness.capture": "paddock puts no proxy before a model; a trainer that samples has the tokens (docs/trl.md)",
     "core.harness.collect": "paddock.agentic.rollout plays episodes and records them as traces (docs/traces.md)",
-    "core.http_env_client": "OpenEnv dropped it in 0.2; use EnvClient, which keeps one episode per client",
     "discovery": "paddock searches no hub; `paddock list` shows what is installed",
     "harbor": "paddock does not run Harbor's tasks; write them as paddock.agentic tasks (docs/agentic.md)",
     "validation": "`paddock check` and `paddock openenv validate` check environments",
