@@ -704,7 +704,7 @@ def bridges():
 
     yield asyncio.run(talk())
     yield [
-        env.step(action_of("list_tools")).tools,
+        [plain(tool) for tool in env.step(action_of("list_tools")).tools],
         env.step(action_of("call_tool", tool_name="add", arguments={"a": 1, "b": 1})).error,
     ]
     adapter.fails = True

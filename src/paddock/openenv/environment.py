@@ -284,7 +284,7 @@ class MCPEnvironment(Environment[Action, Observation, Any]):
             return ListToolsObservation(tools=[], metadata={"error": str(error), "error_type": "list_tools_failed"})
         found = []
         for one in tools:
-            schema = getattr(one, "inputSchema", None) or getattr(one, "input_schema", None)  # FastMCP's two spellings
+            schema = getattr(one, "input_schema", None) or getattr(one, "inputSchema", None)  # FastMCP's two spellings
             if one.name not in self._own_tools:
                 schema = schema if isinstance(schema, dict) else {}
                 found.append(Tool(name=one.name, description=one.description or "", input_schema=schema))
