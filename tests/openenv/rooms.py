@@ -512,8 +512,8 @@ PROGRAM = """
 import sys
 print("ready", flush=True)
 for line in sys.stdin:
-    print("got " + line.strip(), flush=True)
     print("told", file=sys.stderr, flush=True)
+    print("got " + line.strip(), flush=True)
 """
 
 
