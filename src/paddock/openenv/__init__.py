@@ -154,8 +154,8 @@ class _StandIn:
         root, dot, below = fullname.partition(".")
         if root not in self.roots:
             return None
-        if root == "core" and (own := PathFinder.find_spec(root)) is not None and own.origin is not None:
-            return None  # the program's own; without an origin it is just a folder of that name
+        if root == "core" and _has_own_core():
+            return None
         ours = find_spec(home := f"{self.roots[root]}{dot}{below}")
         if ours is None:
             raise ModuleNotFoundError(_explain(fullname, home), name=fullname)
@@ -171,9 +171,6 @@ class _StandIn:
         assert module.__spec__.origin is not None
         sys.modules[module.__name__] = import_module(module.__spec__.origin)
 
-    def imported(self) -> dict[str, ModuleType | None]:
-        return {name: module for name, module in sys.modules.items() if name.partition(".")[0] in self.roots}
-
 
 _stand_in = _StandIn()
 
@@ -185,18 +182,17 @@ def install(*, bare_core: bool = False) -> None:
     environments, unless the program has a ``core`` of its own. A second call changes nothing, or adds ``core``. Other
     processes are not affected, and ``importlib.metadata`` still speaks of what is installed.
     """
-    if bare_core:
-        _stand_in.roots["core"] = "paddock.openenv.core"
-    foreign = {name: module for name, module in _stand_in.imported().items() if not _is_ours(module)}
-    if foreign:
-        _stand_in.roots.pop("core", None)
-        name = min(foreign)
-        place = getattr(foreign[name], "__file__", None) or "a place unknown"
+    for name in sorted(sys.modules):
+        if name.partition(".")[0] not in ("openenv", "openenv_core") or _is_ours(name):
+            continue
+        place = getattr(sys.modules[name], "__file__", None) or "a place unknown"
         raise ImportError(
             f"{name} is already imported, from {place}: two of it in one process would not know each other's classes. "
             "Call paddock.openenv.install() before the first import of it, at the top of your program.",
             name=name,
         )
+    if bare_core:
+        _stand_in.roots["core"] = "paddock.openenv.core"
     if _stand_in not in sys.meta_path:
         sys.meta_path.insert(0, _stand_in)
 
@@ -205,13 +201,22 @@ def uninstall() -> None:
     """Undo ``install()``. Modules that have imported ours keep them."""
     if _stand_in in sys.meta_path:
         sys.meta_path.remove(_stand_in)
-        for name in _stand_in.imported():
-            del sys.modules[name]
+        for name in list(sys.modules):
+            if name.partition(".")[0] in _stand_in.roots and _is_ours(name):
+                del sys.modules[name]
     _stand_in.roots.pop("core", None)
 
 
-def _is_ours(module: ModuleType | None) -> bool:
-    return getattr(module, "__name__", "").startswith("paddock.")
+def _is_ours(name: str) -> bool:
+    return getattr(sys.modules[name], "__name__", "").startswith("paddock.")
+
+
+def _has_own_core() -> bool:
+    """Whether the program has a ``core`` of its own; a folder without ``__init__.py`` is not one."""
+    if "core" in sys.modules:
+        return not _is_ours("core")
+    found = PathFinder.find_spec("core")
+    return found is not None and found.origin is not None
 
 
 def _explain(name: str, home: str) -> str:

@@ -283,6 +283,7 @@ class HarnessProcess:
                 os.killpg(process.pid, 0)
                 time.sleep(0.01)
             os.killpg(process.pid, signal.SIGKILL)
+        process.kill()  # if its group was out of reach
         process.wait()
         for reader in self._reader_threads:
             reader.join(2.0)
