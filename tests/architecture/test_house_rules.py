@@ -38,7 +38,9 @@ NEEDED_BY_ONE = {
     "paddock.envs.classic_control.mountain_car": "one file per environment; its entry point is in the catalog",
     "paddock.gym.utils.passive_env_checker": "Gymnasium's module of that name",
     "paddock.openenv.exceptions": "OpenEnv's errors, without pydantic, which openenv.app needs",
-    "paddock.openenv.client": "OpenEnv's clients, without pydantic, which openenv.mcp_client needs",
+    "paddock.openenv.app": "by name: OpenEnv's create_app",
+    "paddock.openenv.harness": "too long for one file with openenv.harness_turns",
+    "paddock.openenv.llm_client": "OpenEnv's module of that name, without pydantic, which openenv.harness needs",
     "paddock.sources.dm_control": "one file per family; saved specs name it",
     "paddock.sources.dm_env": "one file per family; saved specs name it",
     # together they would exceed FILE_LINES

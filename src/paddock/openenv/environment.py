@@ -8,10 +8,13 @@ from __future__ import annotations
 import asyncio
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Any, Generic, Protocol, TypedDict, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
+
+from typing_extensions import TypedDict  # pydantic brings it, and takes typing's own only on Python 3.12
 
 from paddock.errors import DependencyNotInstalled, NotPermitted
 from paddock.hosting.private_loop import PrivateLoop
@@ -34,6 +37,7 @@ from paddock.sandbox.workspaces import has_workspaces
 ActT = TypeVar("ActT", bound=Action)
 ObsT = TypeVar("ObsT", bound=Observation)
 StateT = TypeVar("StateT", bound=State)
+T = TypeVar("T")
 
 
 class Message(TypedDict):
@@ -296,9 +300,7 @@ class MCPEnvironment(Environment[Action, Observation, Any]):
         return {name: by_mode[mode] for name, by_mode in self._own_tools.items() if mode in by_mode}
 
     async def _server_tools(self) -> list[Any]:
-        listed = getattr(self.mcp_server, "list_tools", None) or self.mcp_server.get_tools
-        tools = await listed()
-        return list(tools.values()) if isinstance(tools, dict) else list(tools)
+        return await list_server_tools(self.mcp_server)
 
     async def _answer_list(self) -> ListToolsObservation:
         try:
@@ -368,3 +370,30 @@ def _schema_of(function: Callable[..., Any]) -> dict[str, Any]:
         "properties": {name: {"type": _JSON_TYPES.get(one.annotation, "string")} for name, one in parameters.items()},
         "required": [name for name, one in parameters.items() if one.default is one.empty],
     }
+
+
+def overrides_method(method: Any, base_method: Any) -> bool:
+    """Whether a bound method is another than this function of a base class."""
+    return getattr(method, "__func__", method) is not base_method
+
+
+def get_server_tools(mcp_server: Any) -> dict[str, Any]:
+    """Return the tools of a FastMCP server by name."""
+    return {tool.name: tool for tool in run_async_safely(list_server_tools(mcp_server))}
+
+
+async def list_server_tools(mcp_server: Any) -> list[Any]:
+    """Return the tools of a FastMCP server, of its version 2 or 3."""
+    listed = getattr(mcp_server, "list_tools", None) or mcp_server.get_tools
+    tools = await listed()
+    return list(tools.values()) if isinstance(tools, dict) else list(tools)
+
+
+def run_async_safely(coro: Coroutine[Any, Any, T]) -> T:
+    """Run the coroutine to its end; where a loop runs already, in another thread, while the caller waits."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(coro)
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(asyncio.run, coro).result()
