@@ -14,8 +14,6 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
-from typing_extensions import TypedDict  # pydantic brings it, and takes typing's own only on Python 3.12
-
 from paddock.errors import DependencyNotInstalled, NotPermitted
 from paddock.hosting.private_loop import PrivateLoop
 from paddock.openenv.types import (
@@ -26,6 +24,7 @@ from paddock.openenv.types import (
     EnvironmentMetadata,
     ListToolsAction,
     ListToolsObservation,
+    Message,
     Observation,
     State,
     Tool,
@@ -38,13 +37,6 @@ ActT = TypeVar("ActT", bound=Action)
 ObsT = TypeVar("ObsT", bound=Observation)
 StateT = TypeVar("StateT", bound=State)
 T = TypeVar("T")
-
-
-class Message(TypedDict):
-    """One message of a conversation."""
-
-    role: str
-    content: str
 
 
 class ModelTokenizer(Protocol):
