@@ -267,9 +267,10 @@ from starlette.testclient import TestClient
 from server.app import app
 with TestClient(app).websocket_connect("/ws") as socket:
     answers = []
-    messages = [("reset", {{"seed": 1}}), ("step", {{"guess": 18}}), ("step", {{"guess": 101}}), ("state", {{}})]
-    for kind, data in messages:
-        socket.send_json({{"type": kind, "data": data}})
+    messages = [{{"type": "step", "data": {{"guess": guess}}}} for guess in (18, 101)]
+    messages = [{{"type": "reset", "data": {{"seed": 1}}}}, *messages, {{"type": "state"}}]
+    for message in messages:
+        socket.send_json(message)
         answers.append(socket.receive_json())
 print(json.dumps(answers))
 """
