@@ -1,12 +1,15 @@
 """``paddock openenv``: OpenEnv's commands write, read and report what OpenEnv's own do."""
 
+import io
 import json
 import sys
+from contextlib import redirect_stdout
 from threading import Thread
 from wsgiref.simple_server import WSGIRequestHandler, make_server
 
 import pytest
 
+import paddock as package
 from paddock.cli.program import main
 from tests.peers import run_with_peer
 from tests.serving import serving, shared
@@ -23,11 +26,11 @@ FILES = {
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch, capsys):
+def folder(tmp_path, monkeypatch):
     """A new environment, in the working folder."""
     monkeypatch.chdir(tmp_path)
-    assert main(["openenv", "init", "my_env"]) == 0
-    capsys.readouterr()
+    with redirect_stdout(io.StringIO()):
+        assert main(["openenv", "init", "my_env"]) == 0
     return tmp_path / "my_env"
 
 
@@ -131,7 +134,7 @@ LAYOUTS = {
     "Missing server/app.py": ("server/app.py", None),
     "server/app.py missing main() function": ("server/app.py", ("def main(", "def start(")),
     "Missing server/Dockerfile": ("server/Dockerfile", None),
-    "app: server.app:app: no call of create_app is found in app.py": (
+    "app: server.app:app: it names no module of the folder that calls create_app": (
         "server/app.py",
         ("app = create_app(", "app = dict("),
     ),
@@ -154,7 +157,26 @@ def test_layout_that_lacks_something_warns(folder, paddock, why):
 def test_link_in_a_folder_is_an_error(folder, paddock):
     (folder / "link").symlink_to("/etc/hostname")
     report = paddock("openenv", "validate", "my_env", "--json").document
-    assert (report["verdict"], result(report, "static.manifest")["status"]) == ("fail", "error")
+    assert (report["verdict"], [one["status"] for one in report["results"]]) == ("fail", ["error"])
+
+
+@pytest.mark.parametrize("app", ["../../etc/passwd", "/etc:app", "[1]", "server.app", "server..app:app"])
+def test_app_that_names_no_module_of_the_folder_warns(folder, paddock, app):
+    file = folder / "openenv.yaml"
+    file.write_text(file.read_text().replace("app: server.app:app", f"app: {app}"))
+    report = paddock("openenv", "validate", "my_env", "--json").document
+    assert report["verdict"] == "warn" and "names no module" in result(report, "static.layout")["evidence"][-1]
+
+
+def test_manifest_that_is_too_deep_or_holds_a_date_is_reported(folder, paddock, tmp_path):
+    file = folder / "openenv.yaml"
+    judge = "  judge: {model: m, version: v, params: {day: 2026-01-01}}\n  capabilities:\n    llm_judged: true"
+    text = file.read_text().replace("floor_margin: 0.1", "floor_margin: 0.1\n    variance_tolerance: 0.1")
+    file.write_text(text.replace("  capabilities:", judge))
+    assert paddock("openenv", "validate", "my_env", "--output", "report.json").code == 0
+    assert "2026" in (tmp_path / "report.json").read_text()
+    file.write_text("validation: " + "[" * 50_000)
+    assert paddock("openenv", "validate", "my_env").code == 1
 
 
 @pytest.mark.parametrize(
@@ -274,6 +296,15 @@ with TestClient(app).websocket_connect("/ws") as socket:
         answers.append(socket.receive_json())
 print(json.dumps(answers))
 """
+
+
+@pytest.mark.process
+def test_what_init_writes_is_served_behind_the_wall(folder):
+    pytest.importorskip("paddock.openenv.folder")
+    with serving(str(folder)) as server, package.make(server.with_token()) as env:
+        assert env.reset(seed=1)[0]["tries_left"] == 10
+        observation, reward, terminated, *_ = env.step({"guess": 18})
+        assert (observation["hint"], reward, terminated) == ("right", 1.0, True)
 
 
 @pytest.mark.peers

@@ -25,8 +25,8 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from paddock.cli import serve
-from paddock.cli.init import check_free, fill_template, write_files
-from paddock.cli.output import FAILED, OK, CommandFailed, Output, error_message, mistake
+from paddock.cli.init import TEMPLATES, check_free, fill_template, write_files
+from paddock.cli.output import FAILED, OK, CommandFailed, Output, error_message, mistake, to_json_data
 from paddock.cli.program import add_json, seconds
 from paddock.cli.ps import ServerAt
 from paddock.errors import DependencyNotInstalled
@@ -97,12 +97,15 @@ def _init(arguments: Namespace, output: Output) -> int:
     arguments.output_dir.mkdir(parents=True, exist_ok=True)
     folder = arguments.output_dir / name
     check_free(folder)
-    paths = [path.format(name) for path in _FILES]
-    write_files(folder, {path: fill_template(file, words) for path, file in zip(paths, _FILES.values(), strict=True)})
+    texts = {}
+    for file in sorted((TEMPLATES / "openenv").rglob("*.in")):
+        path = file.relative_to(TEMPLATES / "openenv").with_suffix("").as_posix().replace("@name@", name)
+        texts[path] = fill_template(str(file), words)
+    write_files(folder, texts)
     if output.json:
-        output.document({"folder": str(folder), "environment": name, "files": paths})
+        output.document({"folder": str(folder), "environment": name, "files": list(texts)})
         return OK
-    for path in paths:
+    for path in texts:
         output.line(str(folder / path))
     output.line()
     output.facts(
@@ -114,21 +117,6 @@ def _init(arguments: Namespace, output: Output) -> int:
         ]
     )
     return OK
-
-
-_FILES = {
-    "README.md": "openenv/README.md.in",
-    "__init__.py": "openenv/package.py.in",
-    "client.py": "openenv/client.py.in",
-    "models.py": "openenv/models.py.in",
-    FILE: "openenv/openenv.yaml.in",
-    "pyproject.toml": "openenv/pyproject.toml.in",
-    "server/__init__.py": "openenv/server.py.in",
-    "server/app.py": "openenv/app.py.in",
-    "server/{}_environment.py": "openenv/environment.py.in",
-    "server/Dockerfile": "openenv/Dockerfile.in",
-    "server/requirements.txt": "openenv/requirements.txt.in",
-}
 
 
 # ── build and serve ──
@@ -153,10 +141,10 @@ def _build(arguments: Namespace, output: Output) -> int:
     for argument in (*arguments.build_arg, "BUILD_MODE=standalone", f"ENV_NAME={base}"):
         command += ["--build-arg", argument]
     context = (arguments.context or folder).resolve()
-    # Line by line, escaped: a Dockerfile may print what controls a terminal.
     command.append(str(context))
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:  # noqa: S603 - no shell
         assert process.stdout is not None
+        # Line by line into the escaped stream: a Dockerfile may print what controls a terminal.
         for line in process.stdout:
             sys.stderr.buffer.write(line)
     if process.returncode != 0:
@@ -179,17 +167,9 @@ def _serve(arguments: Namespace, output: Output) -> int:
 def _package(path: Path) -> Path:
     if not path.is_dir():
         raise mistake(f"{path} is not a folder.")
-    other = [name for name in ("task.toml", "task.md") if _is_task(path / name)]
     if not (path / FILE).is_file():
         raise mistake(f"{path} has no {FILE}, so it is not an OpenEnv environment.")
-    if other:
-        raise mistake(f"{path} has {FILE} and {other[0]}; an environment has one of them.")
     return path.resolve()
-
-
-def _is_task(file: Path) -> bool:
-    """Whether it marks a package of another format. Any task.md may be notes, unless it begins with front matter."""
-    return file.is_file() and (file.suffix != ".md" or _read(file).lstrip().startswith("---"))
 
 
 def _read(file: Path) -> str:
@@ -221,7 +201,7 @@ def _validate(arguments: Namespace, output: Output) -> int:
         report = validate_folder(Path(target or "."))
         passed, lines = report["verdict"] != "fail", _lines(report["results"], "check_id", "evidence")
     if arguments.output is not None:
-        arguments.output.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+        arguments.output.write_text(json.dumps(to_json_data(report), indent=2) + "\n", encoding="utf-8")
     if output.json:
         output.document(report)
     else:
@@ -337,10 +317,11 @@ def validate_folder(folder: Path) -> dict[str, Any]:
         measured = {"schema_errors": len(problems)}
     fix = f"Declare reward, resources, capabilities and types under `validation:` in {FILE}." if problems else None
     results = [_result("static.manifest", status, problems, measured, fix, began)]
-    began = time.monotonic()
-    app = _at(declared, "app")
-    issues, modes = _layout(folder, app or "server.app:app")
-    results.append(_result("static.layout", "fail", issues, {"deployment_modes": modes}, None, began))
+    issues: list[str] = []
+    if report["source_digest"]:  # else it may have links, which lead anywhere
+        began = time.monotonic()
+        issues, modes = _layout(folder, _at(declared, "app") or "server.app:app")
+        results.append(_result("static.layout", "fail", issues, {"deployment_modes": modes}, None, began))
     version = manifest.manifest_schema_version if manifest is not None else "1"
     # By policy v1 a manifest fails the folder, its layout only warns.
     verdict = "fail" if problems else "warn" if issues else "pass"
@@ -382,7 +363,11 @@ def source_digest(folder: Path) -> str:
         if path.is_file():
             files.append((inside.as_posix(), path))
     for name, path in sorted(files):
-        digest.update(name.encode() + b"\0" + path.read_bytes() + b"\0")
+        digest.update(name.encode() + b"\0")
+        with path.open("rb") as stream:
+            while chunk := stream.read(_MOST_BYTES):
+                digest.update(chunk)
+        digest.update(b"\0")
     return digest.hexdigest()
 
 
@@ -400,7 +385,7 @@ def read_yaml(file: Path) -> Any:
         if any(isinstance(token, yaml.AliasToken) for token in yaml.scan(text, Loader=yaml.SafeLoader)):
             raise ValueError(f"{file.name} has aliases, which are not supported. Write the values out.")
         return yaml.safe_load(text)
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, RecursionError) as error:
         raise ValueError(f"{file.name} is not valid YAML: {error_message(error)}") from error
 
 
@@ -439,7 +424,7 @@ def _beyond_bounds(manifest: Any) -> tuple[list[str], dict[str, Any]]:
     return problems, {**values, "bounds": _BOUNDS}
 
 
-def _layout(folder: Path, app: str) -> tuple[list[str], dict[str, bool]]:
+def _layout(folder: Path, app: object) -> tuple[list[str], dict[str, bool]]:
     """Find what a folder lacks to be started in each of OpenEnv's ways. Its issues have OpenEnv's texts."""
     issues = list(_project_issues(folder))
     server = folder / "server" / "app.py"
@@ -448,10 +433,10 @@ def _layout(folder: Path, app: str) -> tuple[list[str], dict[str, bool]]:
     else:
         issues += _main_issues(_read(server))
     ready = not issues
-    module = app.partition(":")[0]
-    file = folder.joinpath(*module.split(".")).with_suffix(".py")
-    if not file.is_file() or not _calls(_read(file), _SERVING):
-        issues.append(f"app: {app}: no call of create_app is found in {file.name}, so nothing says what to serve")
+    named = re.fullmatch(r"(\w+(?:\.\w+)*):\w+", str(app))
+    file = folder.joinpath(*named[1].split(".")).with_suffix(".py") if named else None
+    if file is None or not file.is_file() or not _calls(_read(file), _SERVING):
+        issues.append(f"app: {app}: it names no module of the folder that calls create_app")
     docker = any((folder / place).is_file() for place in ("server/Dockerfile", "Dockerfile"))
     if not docker:
         issues.append("Missing server/Dockerfile")
