@@ -46,9 +46,10 @@ def record(case, names):
     except ValidationError as error:
         return {"invalid": [[one["type"], list(map(str, one["loc"])), one["msg"]] for one in error.errors()]}
     except BaseException as error:
-        kind = next(k for k in type(error).__mro__ if k.__module__ == "builtins" or k.__module__.endswith("exceptions"))
+        kinds = [k for k in type(error).__mro__ if k.__module__ == "builtins" or k.__module__.endswith("exceptions")]
         # Our words are our own; those of a server's error are the wire's.
-        return {"raises": kind.__name__, "text": str(error) if str(error).startswith("Server error") else ""}
+        words = str(error) if str(error).startswith("Server error") else ""
+        return {"raises": [kind.__name__ for kind in kinds], "text": words}
 
 
 def main(imports, cases):
