@@ -157,6 +157,14 @@ class Environment(ABC, Generic[ActT, ObsT, StateT]):
     def close(self) -> None:
         """Free what the environment holds."""
 
+    def render_web(self, observation: dict[str, Any]) -> str | None:
+        """Return HTML for a page that shows the observation; None for the page's own form."""
+        return None
+
+    def web_actions(self, observation: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+        """Return labels of buttons, each with its action, for such a page."""
+        return []
+
     def _apply_transform(self, observation: ObsT) -> ObsT:
         return observation if self.transform is None else self.transform(observation)
 
