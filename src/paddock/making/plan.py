@@ -73,6 +73,7 @@ class Plan:
             rows += wall_lines(self, self.wall)
         if target.url is not None:
             return [*rows, *_remote_lines(self)]
+        rows += target.notes
         if target.kind == "source" and target.module is not None:
             from paddock.sources.families import describe_source
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -16,6 +16,7 @@ from paddock.errors import InvalidId, NameNotFound, NamespaceNotFound, PlanError
 from paddock.sources.families import find_spec
 
 if TYPE_CHECKING:
+    from paddock.package.openenv import OpenEnvFolder
     from paddock.sandbox.policy import Policy
 
 
@@ -39,8 +40,15 @@ class Target:
     module: str | None = None
     id: str | None = None
     folder: str | None = None  # the absolute path of a folder with a manifest
+    libraries: str | None = None  # where the folder's dependencies were installed, if they were
+    notes: tuple[tuple[str, str], ...] = ()  # what else its files say, as rows for `explain`
     asked: Policy | None = None  # the permissions that its manifest asks for, or that paddock declares for its own code
     url: str | None = field(default=None, repr=False)  # of a server; it may hold the token, so never print it
+
+    @property
+    def folders(self) -> tuple[str, ...]:
+        """What a worker sees and imports from: the folder, and its dependencies."""
+        return tuple(one for one in (self.folder, self.libraries) if one is not None)
 
 
 def locate(target: str | os.PathLike[str] | EnvSpec) -> Target:
@@ -61,7 +69,8 @@ def locate(target: str | os.PathLike[str] | EnvSpec) -> Target:
         path = str(Path(folder).expanduser().resolve())
         manifest = read_manifest(path)
         spec = manifest.spec(name)
-        return Target(text, "folder", spec=spec, id=spec.id, folder=path, asked=manifest.permissions_of(spec.id))
+        located = Target(text, "folder", spec=spec, id=spec.id, folder=path, asked=manifest.permissions_of(spec.id))
+        return located if manifest.openenv is None else _with_dependencies(located, manifest.openenv)
     if _PACKAGE.fullmatch(text):
         return Target(text, "package")
     if ":" in text:
@@ -86,6 +95,19 @@ def locate(target: str | os.PathLike[str] | EnvSpec) -> Target:
     return Target(text, origin_of(spec.id), spec=spec, id=spec.id, asked=declared_permissions(spec))
 
 
+def _with_dependencies(target: Target, declared: OpenEnvFolder) -> Target:
+    from paddock.package.dependencies import find_installed
+
+    assert target.folder is not None
+    call = ", ".join(f"{name}={text}" for name, text in declared.call.items())
+    notes = [("openenv app", f"{declared.app or 'none'}{f', create_app({call})' if call else ''}")]
+    if declared.variables:
+        notes.append(("variables", ", ".join(f"{name}={text!r}" for name, text in declared.variables.items())))
+    installed = find_installed(target.folder)
+    notes.append(("dependencies", str(installed or "none installed for it: --install does, after asking")))
+    return replace(target, libraries=None if installed is None else str(installed), notes=tuple(notes))
+
+
 def split_folder(text: str) -> tuple[str, str | None] | None:
     """Split ``./maze:Maze-v0`` into folder and id; None if it isn't a folder. A folder's name may have a colon too."""
     if not text.startswith((".", "/", "~")):
@@ -97,8 +119,8 @@ def split_folder(text: str) -> tuple[str, str | None] | None:
 
 
 def has_manifest(folder: str) -> bool:
-    """Whether the folder has a manifest."""
-    return (Path(folder) / "paddock.toml").is_file()
+    """Whether the folder has a manifest: paddock's own or OpenEnv's."""
+    return any((Path(folder) / name).is_file() for name in ("paddock.toml", "openenv.yaml"))
 
 
 def declared_permissions(spec: EnvSpec) -> Policy | None:

@@ -6,7 +6,10 @@ modules are here too: ``paddock.openenv.core.env_server.types`` for ``openenv.co
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
+from importlib.machinery import ModuleSpec
+from importlib.util import find_spec
 from typing import Any
 
 from paddock.aliases import Exports, add_aliases
@@ -26,7 +29,8 @@ ALIASES: dict[str, Exports] = {
     },
     "core.env_server.http_server": {"paddock.openenv.app": "create_app create_fastapi_app"},
     "core.env_server.interfaces": {
-        "paddock.openenv.environment": "Environment Message ModelTokenizer TaskProvider Transform"
+        "paddock.openenv.environment": "Environment Message ModelTokenizer TaskProvider Transform",
+        "paddock.openenv.types": "Action EnvironmentMetadata Observation State",
     },
     "core.env_server.mcp_environment": {"paddock.openenv.environment": "MCPEnvironment MCP_TOOL_CALL_TIMEOUT"},
     "core.env_server.mcp_types": {
@@ -68,3 +72,30 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
+
+
+class _AsOpenEnv:
+    """Finds OpenEnv's modules, and imports ours for them."""
+
+    def __init__(self, prefixes: dict[str, str]) -> None:
+        self._prefixes = prefixes
+
+    def _ours(self, name: str) -> str | None:
+        top, dot, below = name.partition(".")
+        return self._prefixes[top] + dot + below if top in self._prefixes else None
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        ours = self._ours(name)
+        return None if ours is None or find_spec(ours) is None else ModuleSpec(name, self, is_package=True)  # type: ignore[arg-type]
+
+    def create_module(self, spec: ModuleSpec) -> None:
+        """Leave it to the import system."""
+
+    def exec_module(self, module: Any) -> None:
+        sys.modules[module.__name__] = import_module(str(self._ours(module.__name__)))
+
+
+def install(*, bare_core: bool = False) -> None:
+    """Make ``import openenv`` and ``import openenv_core`` mean ours; with ``bare_core``, ``import core`` as well."""
+    prefixes = {"openenv": "paddock.openenv", "openenv_core": "paddock.openenv.core"}
+    sys.meta_path.append(_AsOpenEnv({**prefixes, **({"core": "paddock.openenv.core"} if bare_core else {})}))

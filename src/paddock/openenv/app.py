@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
@@ -15,6 +17,41 @@ from paddock.core.spec import EnvSpec
 from paddock.errors import PlanError
 from paddock.openenv.exceptions import ConcurrencyConfigurationError
 from paddock.openenv.types import ConcurrencyConfig, ServerMode, State
+
+
+@dataclass(frozen=True)
+class RecordedServer:
+    """What a server was asked to serve."""
+
+    env: Callable[..., Any]
+    action_cls: Any
+    observation_cls: Any
+    env_name: str | None = None
+    state_cls: Any = None
+    reset_observation_cls: Any = None
+    max_concurrent_envs: int | None = None
+
+
+_recorders: list[list[RecordedServer]] = []
+
+
+@contextmanager
+def recording() -> Iterator[list[RecordedServer]]:
+    """Inside, ``create_app`` serves nothing: it adds what it was given to the list, and needs no FastAPI."""
+    _recorders.append([])
+    try:
+        yield _recorders[-1]
+    finally:
+        _recorders.pop()
+
+
+class _NotServed:
+    """Stands for the application while recording: it takes routes and middleware, and forgets them."""
+
+    routes: tuple[Any, ...] = ()
+
+    def __getattr__(self, name: str) -> Callable[..., Callable[[Any], Any]]:
+        return lambda *_args, **_kwargs: lambda function: function
 
 
 def create_app(
@@ -40,6 +77,10 @@ def create_app(
     ``PADDOCK_ALLOW_HOSTS`` the host names to accept besides localhost, separated by commas, and ``PADDOCK_ISOLATION``
     the wall around each session: sandbox (the default), landlock or auto.
     """
+    if _recorders:
+        given = env, action_cls, observation_cls, env_name, state_cls, reset_observation_cls, max_concurrent_envs
+        _recorders[-1].append(RecordedServer(*given))
+        return _NotServed()
     chosen = mode if mode is not None else os.environ.get("OPENENV_MODE") or ServerMode.SIMULATION
     chosen = chosen if isinstance(chosen, ServerMode) else ServerMode(chosen.lower())
     if max_concurrent_envs is not None and concurrency_config is not None:

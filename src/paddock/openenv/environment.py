@@ -10,7 +10,9 @@ import inspect
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Any, Generic, Protocol, TypedDict, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
+
+from typing_extensions import TypedDict  # pydantic brings it, and takes typing's own only on Python 3.12
 
 from paddock.errors import DependencyNotInstalled
 from paddock.hosting.private_loop import PrivateLoop
