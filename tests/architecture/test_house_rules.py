@@ -32,12 +32,12 @@ NEEDED_BY_ONE = {
     "paddock.sandbox.inside.boot": "by name: the first code of every worker, by whatever way it was started",
     "paddock.sandbox.inside.template": "its process: what runs in the template, not beside it",
     "paddock.sources.fastmcp": "all that relies on private parts of FastMCP and mcp, in one place",
-    "paddock.sources.openenv": "loaded late: make() asks openenv_classes alone whether a class is OpenEnv's",
     # process entry point
     "paddock.bench.hostile.trial": "process entry point: python -m",
     # named by specs and tables that users have
     "paddock.envs.classic_control.mountain_car": "one file per environment; its entry point is in the catalog",
     "paddock.gym.utils.passive_env_checker": "Gymnasium's module of that name",
+    "paddock.openenv.app": "public as create_app; openenv.folder needs its recorder alone",
     "paddock.openenv.exceptions": "OpenEnv's errors, without pydantic, which openenv.app needs",
     "paddock.openenv.client": "OpenEnv's clients, without pydantic, which openenv.mcp_client needs",
     "paddock.sources.dm_control": "one file per family; saved specs name it",

@@ -290,6 +290,11 @@ def choose_wall(target: Target, isolation: Isolation) -> Policy | None:
     """
     if isolation is None:
         return None if target.folder is None else _default_wall(target, "sandbox")
+    if isolation == "none" and target.openenv:
+        raise PlanError(
+            f"isolation='none' can't be used with {target.text!r}: its modules have the names that those of every "
+            f"OpenEnv folder have, server and models. Use isolation='process' if you trust it."
+        )
     if isolation in ("none", "process"):
         return None
     if isolation in _WALLS:

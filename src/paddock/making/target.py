@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 from paddock.core.registry import origin_of, registry
 from paddock.core.spec import EnvSpec, parse_id
 from paddock.envs.catalog import PERMISSIONS
-from paddock.errors import InvalidId, NameNotFound, NamespaceNotFound, PlanError, VersionNotFound
+from paddock.errors import InvalidId, InvalidManifest, NameNotFound, NamespaceNotFound, PlanError, VersionNotFound
 from paddock.sources.families import find_spec
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ class Target:
     module: str | None = None
     id: str | None = None
     folder: str | None = None  # the absolute path of a folder with a manifest
+    openenv: bool = False  # whether that is OpenEnv's
     libraries: str | None = None  # where the folder's dependencies were installed, if they were
     notes: tuple[tuple[str, str], ...] = ()  # what else its files say, as rows for `explain`
     asked: Policy | None = None  # the permissions that its manifest asks for, or that paddock declares for its own code
@@ -96,16 +97,22 @@ def locate(target: str | os.PathLike[str] | EnvSpec) -> Target:
 
 
 def _with_dependencies(target: Target, declared: OpenEnvFolder) -> Target:
-    from paddock.package.dependencies import find_installed
+    from paddock.package.dependencies import find_wanted
 
     assert target.folder is not None
     call = ", ".join(f"{name}={text}" for name, text in declared.call.items())
     notes = [("openenv app", f"{declared.app or 'none'}{f', create_app({call})' if call else ''}")]
     if declared.variables:
         notes.append(("variables", ", ".join(f"{name}={text!r}" for name, text in declared.variables.items())))
-    installed = find_installed(target.folder)
-    notes.append(("dependencies", str(installed or "none installed for it: --install does, after asking")))
-    return replace(target, libraries=None if installed is None else str(installed), notes=tuple(notes))
+    libraries = None
+    try:
+        wanted = find_wanted(target.folder)
+        libraries = str(wanted.place) if wanted.place.is_dir() else None
+        missing = f"not installed for it, as --install would: {', '.join(wanted.names)}" if wanted.lines else "none"
+        notes.append(("dependencies", libraries or missing))
+    except InvalidManifest as error:
+        notes.append(("dependencies", f"can't be installed: {error}"))
+    return replace(target, openenv=True, libraries=libraries, notes=tuple(notes))
 
 
 def split_folder(text: str) -> tuple[str, str | None] | None:

@@ -56,7 +56,7 @@ class FolderEnv(AsEnv):
             return super().reset(seed=seed, options=options)
 
 
-class Given(NamedTuple):
+class ServerArguments(NamedTuple):
     """What a folder's app gives to the server, as far as an environment needs it."""
 
     env: Any
@@ -67,7 +67,7 @@ class Given(NamedTuple):
 
 
 @cache
-def import_folder(folder: str) -> Given:
+def import_folder(folder: str) -> ServerArguments:
     """Import the folder's app, once per process, and return what its ``create_app`` was given."""
     declared = read_manifest(folder).openenv
     assert declared is not None
@@ -86,7 +86,7 @@ def import_folder(folder: str) -> Given:
         raise InvalidSpec(
             f"{declared.app} makes no environment: expected a call of create_app(...) when it is imported."
         )
-    return Given(*(getattr(servers[-1], name) for name in Given._fields))
+    return ServerArguments(*(getattr(servers[-1], name) for name in ServerArguments._fields))
 
 
 def _import_app(module: str, packages: Sequence[str], servers: list[Any]) -> None:
@@ -138,7 +138,7 @@ def _recording_the_real(servers: list[Any]) -> Iterator[None]:
     @wraps(init)
     def record(self: Any, *args: Any, **kwargs: Any) -> None:
         given = inspect.signature(init).bind(self, *args, **kwargs).arguments
-        servers.append(Given(*(given.get(name) for name in Given._fields)))
+        servers.append(ServerArguments(*(given.get(name) for name in ServerArguments._fields)))
         init(self, *args, **kwargs)
 
     cls.__init__ = record
@@ -148,7 +148,7 @@ def _recording_the_real(servers: list[Any]) -> Iterator[None]:
         cls.__init__ = init
 
 
-def _find_classes(folder: Path, declared: OpenEnvFolder) -> Given:
+def _find_classes(folder: Path, declared: OpenEnvFolder) -> ServerArguments:
     """For a folder without an app: its one environment class, with the classes that the manifest names."""
     found: dict[str, Any] = {}
     package = declared.packages[0]
@@ -160,7 +160,7 @@ def _find_classes(folder: Path, declared: OpenEnvFolder) -> Given:
         raise InvalidSpec(f"{folder.name} has no server/app.py, and server/ has {len(found)} environments; expected 1.")
     models = import_module(f"{package}.models")
     action, observation = (getattr(models, name or "", None) for name in (declared.action, declared.observation))
-    return Given(next(iter(found.values())), action, observation)
+    return ServerArguments(next(iter(found.values())), action, observation)
 
 
 @contextmanager

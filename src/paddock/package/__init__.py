@@ -160,12 +160,13 @@ def _read_openenv_manifest(folder: Path) -> Manifest:
 
     found = read_openenv(folder)
     id = re.sub(r"[^\w.-]+", "-", found.name, flags=re.ASCII).strip("-.")
+    # OpenEnv promises no repeatable episodes, and leaves the order of calls and the actions to the environment.
+    options: Any = {"nondeterministic": True, "order_enforce": False, "disable_env_checker": True}
     try:
-        # Neither the order of calls nor actions are checked around it: OpenEnv leaves both to the environment.
-        spec = EnvSpec(id, OPENENV_ENTRY, kwargs={"folder": str(folder)}, order_enforce=False, disable_env_checker=True)
+        spec = EnvSpec(id, OPENENV_ENTRY, kwargs={"folder": str(folder)}, **options)
     except InvalidId as error:
         raise InvalidManifest(f"{folder / OPENENV_FILE}: name: {error}") from None
-    return Manifest(found.name, found.version, found.description, (ManifestEnv(spec),), Policy(), folder, found)
+    return Manifest(found.name, found.version, found.description, (ManifestEnv(spec, False),), Policy(), folder, found)
 
 
 def _read_matching(fields: Fields, key: str, pattern: re.Pattern[str], expected: str) -> str:

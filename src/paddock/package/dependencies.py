@@ -28,7 +28,7 @@ _REQUIREMENTS = ("requirements.txt", "server/requirements.txt")
 _OPENENV = ("openenv", "openenv-core")  # ours stands for it in the worker, unless it is installed beside paddock
 _SERVER_ONLY = ("fastapi", "uvicorn")  # paddock's own server needs neither
 _WITH_OPENENV = ("fastapi", "fastmcp", "gradio", "httpx", "pydantic", "requests", "uvicorn", "websockets")
-_MAX_FILES = 500  # whose imports are read
+_MAX_BYTES = 1 << 22  # of code whose imports are read
 _MAX_CONDITIONS = 32  # of one package of a lock; with more it is installed without any
 _PIP = ("-I", "-m", "pip", "install", "--quiet", "--no-input", "--disable-pip-version-check", "--only-binary", ":all:")
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?", re.ASCII)
@@ -58,11 +58,16 @@ class Wanted:
         digest = sha256(json.dumps([python, self.locked, self.lines]).encode()).hexdigest()
         return _root() / digest[:32]
 
+    @property
+    def names(self) -> list[str]:
+        """The lines without their hashes."""
+        return [_HASH.sub("", line) for line in self.lines]
+
     def sentences(self) -> Iterator[str]:
         """Say what would be installed, and from where."""
         how = "by hash, as locked" if self.locked else "with what they need"
-        yield f"{len(self.lines)} packages of {', '.join(self.files)}, wheels only, {how}, into {self.place}:"
-        yield from (f"  {_HASH.sub('', line)}" for line in self.lines)
+        yield f"To install, as {' and '.join(self.files)} asks, wheels only, {how}, into {self.place}:"
+        yield from (f"  {name}" for name in self.names)
         if self.left_out:
             yield f"Left out, because paddock stands for them: {', '.join(self.left_out)}"
 
@@ -73,7 +78,10 @@ def find_wanted(folder: str | os.PathLike[str]) -> Wanted:
     imported = _imports(real)
     lock = real / "uv.lock"
     if lock.is_file():
-        lines, left_out = _read_lock(inside(real, lock), imported)
+        try:
+            lines, left_out = _read_lock(inside(real, lock), imported)
+        except (TypeError, AttributeError, KeyError):
+            raise InvalidManifest(f"{lock} is not a lock as uv writes it.") from None
         return Wanted(tuple(lines), True, (lock.name,), tuple(left_out))
     found: dict[str, list[str]] = {}
     project = real / "pyproject.toml"
@@ -90,15 +98,6 @@ def find_wanted(folder: str | os.PathLike[str]) -> Wanted:
     locked = any("--hash=" in line for lines in found.values() for line in lines)
     lines, left_out = _choose([(name, line) for name, lines in found.items() for line in lines], imported, locked)
     return Wanted(tuple(lines), locked, tuple(found), tuple(left_out))
-
-
-def find_installed(folder: str | os.PathLike[str]) -> Path | None:
-    """Return where the folder's dependencies are, if what it asks for today was installed."""
-    try:
-        place = find_wanted(folder).place
-    except InvalidManifest:  # only an installation has to know what is wrong
-        return None
-    return place if place.is_dir() else None
 
 
 def install(wanted: Wanted) -> Path:
@@ -177,46 +176,54 @@ def _read_requirements(file: Path) -> list[str]:
 
 def _read_lock(file: Path, imported: set[str]) -> tuple[list[str], list[str]]:
     """Return the packages of a ``uv.lock`` that the folder's own needs, each with its hashes."""
-    packages = [one for one in read_toml(file).get("package", []) if isinstance(one, dict)]
-    roots = [one for one in packages if {"editable", "virtual"} & set(one.get("source", ()))]
+    packages: dict[str, list[dict[str, Any]]] = {}
+    for one in read_toml(file).get("package", []):
+        packages.setdefault(_normal(one["name"]), []).append(one)
+    roots = [one for versions in packages.values() for one in versions if {"editable", "virtual"} & set(one["source"])]
     if len(roots) != 1:
         raise InvalidManifest(f"{file}: expected one package whose source is this folder, found {len(roots)}.")
-    wanted: dict[str, list[frozenset[str]]] = {}
-    by_line: dict[str, dict[str, Any]] = {}
+    direct = roots[0].get("dependencies", [])
+    brought = [{"name": name} for name in _WITH_OPENENV if name in imported and name in packages]
     left_out: list[str] = []
-    asked = {_normal(str(edge.get("name"))) for edge in roots[0].get("dependencies", [])}
-    brought = [{"name": one} for one in _WITH_OPENENV if one in imported and one not in asked]
-    waiting = [(edge, frozenset[str]()) for edge in [*roots[0].get("dependencies", []), *brought]]
+    reached: dict[
+        str, tuple[dict[str, Any], list[frozenset[str]]]
+    ] = {}  # by version and extras: under which conditions
+    waiting = [(edge, frozenset[str]()) for edge in [*direct, *brought]]
     while waiting:
         edge, condition = waiting.pop()
-        name = _normal(str(edge.get("name")))
-        if name in _OPENENV or (name in _SERVER_ONLY and name not in imported and edge in roots[0]["dependencies"]):
+        name = _normal(edge["name"])
+        if name in _OPENENV or (name in _SERVER_ONLY and name not in imported and edge in direct):
             left_out.append(name)
             continue
-        condition = condition | {str(edge["marker"])} if "marker" in edge else condition
-        for one in packages:
-            if _normal(str(one.get("name"))) != name or edge.get("version", one.get("version")) != one.get("version"):
+        condition = condition | {edge["marker"]} if "marker" in edge else condition
+        versions = [one for one in packages.get(name, []) if edge.get("version", one["version"]) == one["version"]]
+        if not versions:
+            raise InvalidManifest(f"{file}: {name} is needed, but not locked.")
+        for one in versions:
+            extras = edge.get("extra", [])
+            _, known = reached.setdefault(f"{name}=={one['version']} {extras}", (one, []))
+            if any(weaker <= condition for weaker in known):
                 continue
-            key = f"{name}=={one.get('version')}"
-            reached = wanted.setdefault(f"{key} {edge.get('extra', [])}", [])
-            by_line[key] = one
-            if any(known <= condition for known in reached):
-                continue
-            reached.append(condition if len(reached) < _MAX_CONDITIONS else frozenset())
-            below = list(one.get("dependencies", []))
-            for extra in edge.get("extra", []):
-                below += one.get("optional-dependencies", {}).get(extra, [])
-            waiting += [(edge, reached[-1]) for edge in below]
+            known.append(condition if len(known) < _MAX_CONDITIONS else frozenset())
+            optional = [one.get("optional-dependencies", {}).get(extra, []) for extra in extras]
+            waiting += [(below, known[-1]) for edges in (one.get("dependencies", []), *optional) for below in edges]
+    return _lock_lines(file, reached), list(dict.fromkeys(left_out))
+
+
+def _lock_lines(file: Path, reached: dict[str, tuple[dict[str, Any], list[frozenset[str]]]]) -> list[str]:
+    conditions: dict[str, list[frozenset[str]]] = {}
+    hashes: dict[str, list[str]] = {}
+    for key, (package, known) in sorted(reached.items()):
+        pinned = key.partition(" ")[0]
+        conditions.setdefault(pinned, []).extend(known)
+        hashes[pinned] = [wheel["hash"] for wheel in package.get("wheels", [])]
+        if "registry" not in package["source"] or not hashes[pinned]:
+            raise InvalidManifest(f"{file}: {pinned} has no wheel of an index. Only wheels are installed.")
     lines = []
-    for key, package in sorted(by_line.items()):
-        hashes = [str(wheel.get("hash")) for wheel in package.get("wheels", [])]
-        conditions = [one for named, known in wanted.items() if named.partition(" ")[0] == key for one in known]
-        marker = "" if frozenset() in conditions else " or ".join(_all_of(one) for one in conditions)
-        if "registry" not in package.get("source", {}) or not hashes:
-            raise InvalidManifest(f"{file}: {key} has no wheel of an index. Only wheels are installed.")
-        text = " ".join([key, *([f"; {marker}"] if marker else []), *(f"--hash={one}" for one in hashes)])
-        lines.append(_check(file.name, text, True))
-    return lines, list(dict.fromkeys(left_out))
+    for pinned, known in conditions.items():
+        marker = "" if frozenset() in known else f" ; {' or '.join(map(_all_of, known))}"
+        lines.append(_check(file.name, f"{pinned}{marker} {' '.join(f'--hash={one}' for one in hashes[pinned])}", True))
+    return lines
 
 
 def _all_of(markers: frozenset[str]) -> str:
@@ -226,8 +233,11 @@ def _all_of(markers: frozenset[str]) -> str:
 def _imports(folder: Path) -> set[str]:
     """Return the top-level names that the folder's code imports when it is imported, not inside functions."""
     found: set[str] = set()
-    files = [*sorted(folder.glob("*.py")), *sorted(folder.glob("server/**/*.py"))]
-    for file in files[:_MAX_FILES]:
+    left_bytes = _MAX_BYTES
+    for file in [*sorted(folder.glob("*.py")), *sorted(folder.glob("server/**/*.py"))]:
+        left_bytes -= file.stat().st_size
+        if left_bytes < 0:
+            break
         waiting: list[ast.AST] = list(parse(inside(folder, file)).body)
         while waiting:
             node = waiting.pop()
