@@ -1,5 +1,6 @@
 """Folders in OpenEnv's shape: made and served behind the wall as they are, and nothing of them runs outside it."""
 
+import io
 import json
 import os
 import sys
@@ -10,6 +11,7 @@ import paddock
 from paddock.cli import main
 from paddock.errors import DependencyNotInstalled, EnvFailed, PlanError
 from paddock.making import locate
+from paddock.package.dependencies import find_wanted
 from paddock.sandbox.policy import Policy
 from tests.openenv.folder_plays import FOLDERS, PLAYS, play
 from tests.serving import serving
@@ -102,6 +104,49 @@ def test_port_of_the_manifest_is_the_default(monkeypatch):
     for words in (["maze_env"], ["maze_env", "--port", "9000"], ["word_env"]):
         assert main(["serve", str(FOLDERS / words[0]), *words[1:]]) == 0
     assert ports == [8017, 9000, 8000]
+
+
+class Terminal(io.StringIO):
+    """Someone who types."""
+
+    def isatty(self):
+        return True
+
+
+@pytest.mark.parametrize(
+    ("words", "stdin", "code", "installs"),
+    [
+        pytest.param([], Terminal("y\n"), 0, 1, id="agreed"),
+        pytest.param([], Terminal("\n"), 2, 0, id="not agreed"),
+        pytest.param([], io.StringIO("y\n"), 2, 0, id="nobody to ask"),
+        pytest.param(["--yes"], io.StringIO(), 0, 1, id="asked before"),
+    ],
+)
+def test_install_says_what_and_asks(monkeypatch, capsys, tmp_path, words, stdin, code, installs):
+    installed = []
+    monkeypatch.setenv("PADDOCK_CACHE", str(tmp_path))
+    monkeypatch.setattr("paddock.package.dependencies.install", installed.append)
+    monkeypatch.setattr("paddock.server.listener.run", lambda *_, **__: None)
+    monkeypatch.setattr(sys, "stdin", stdin)
+    assert main(["serve", str(FOLDERS / "echo_env"), "--install", *words]) == code
+    said = capsys.readouterr().err
+    assert "fastmcp>=3,<4" in said
+    assert "stands for them: openenv" in said
+    assert len(installed) == installs
+
+
+@pytest.mark.process
+def test_installed_libraries_are_seen_by_this_folder_only(folder, tmp_path, monkeypatch):
+    monkeypatch.setenv("PADDOCK_CACHE", str(tmp_path / "cache"))
+    place = folder("import tiny\n" + HOSTILE.format(canary="/tmp/own"), **{"requirements.txt": "tiny\n"})
+    libraries = find_wanted(place).place
+    libraries.mkdir(parents=True)
+    (libraries / "tiny.py").write_text("")
+    with paddock.make(place) as env:
+        env.reset()
+    (place / "requirements.txt").write_text("tiny>1\n")
+    with pytest.raises(DependencyNotInstalled, match="'tiny'"):
+        paddock.make(place)
 
 
 def test_explain_shows_the_call_and_the_variables(capsys):

@@ -118,6 +118,18 @@ def test_make_gets_what_the_stock_client_gets(stock, both, name):
             assert _comparable(play(env, PLAYS[name])) == expected, f"make({target})"
 
 
+def test_real_package_is_used_where_it_is_installed():
+    """In the worker too: what its HTTPEnvServer is given is recorded."""
+    program = """
+    import json, sys, paddock
+    from tests.openenv.folder_plays import FOLDERS, PLAYS, play
+    with paddock.make(FOLDERS / "typed_env") as env:
+        print(json.dumps(play(env, PLAYS["typed_env"])))
+    """
+    with paddock.make(FOLDERS / "typed_env") as env:
+        assert run_with_peer("openenv10", program) == play(env, PLAYS["typed_env"])
+
+
 def _comparable(records):
     """Without what make() has no room for: the reward of a reset, and a step's reward of None, which is 0."""
     return [[fields, number and (reward or 0.0), done] for number, (fields, reward, done) in enumerate(records)]
