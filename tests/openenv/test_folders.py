@@ -222,6 +222,13 @@ def test_paddock_manifest_wins(folder):
     assert locate(folder("", **{"paddock.toml": toml, "own.py": ""})).id == "Own-v0"
 
 
+def test_install_is_for_openenv_folders(capsys):
+    with pytest.raises(PlanError, match=r"openenv\.yaml, and 'CartPole-v1'"):
+        paddock.make("CartPole-v1", install=True)
+    assert main(["serve", "CartPole-v1", "--install"]) == 2
+    assert "none of the targets is one" in capsys.readouterr().err
+
+
 def test_no_wall_at_all_is_refused():
     with pytest.raises(PlanError, match="isolation='process'"):
         paddock.make(FOLDERS / "maze_env", isolation="none")

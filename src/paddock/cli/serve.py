@@ -126,7 +126,9 @@ def _install(arguments: Namespace, output: Output) -> None:
     from paddock.making import locate
     from paddock.package.dependencies import find_wanted, install
 
-    folders = [folder for target in arguments.targets if (folder := locate(target).folder) is not None]
+    folders = [one.folder for one in map(locate, arguments.targets) if one.openenv and one.folder is not None]
+    if not folders:
+        raise mistake("--install applies to folders with an openenv.yaml; none of the targets is one.")
     for wanted in map(find_wanted, folders):
         if not wanted.lines or wanted.place.is_dir():
             continue

@@ -84,10 +84,10 @@ def make(
 def _install(target: str | os.PathLike[str] | EnvSpec) -> None:
     from paddock.package.dependencies import find_wanted, install
 
-    folder = locate(target).folder
-    if folder is None:
-        raise PlanError(f"install=True is for folders, and {target!r} isn't one. Drop it.")
-    wanted = find_wanted(folder)
+    located = locate(target)
+    if located.folder is None or not located.openenv:
+        raise PlanError(f"install=True is for folders with an openenv.yaml, and {located.text!r} isn't one. Drop it.")
+    wanted = find_wanted(located.folder)
     if wanted.lines and not wanted.place.is_dir():
         print(*wanted.sentences(), sep="\n", file=sys.stderr)
         install(wanted)

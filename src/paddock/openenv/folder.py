@@ -77,7 +77,7 @@ def import_folder(folder: str) -> ServerArguments:
     sys.path.insert(0, folder)  # as under uvicorn: `server`, `models` and `client` are this folder's
     sys.meta_path.append(_FolderAsPackage(Path(folder), declared.packages))
     if importlib.util.find_spec("openenv") is None:
-        install(bare_core=not Path(folder, "core").exists())
+        install(bare_core=not any(Path(folder, name).exists() for name in ("core", "core.py")))
     if declared.app is None:
         return _find_classes(Path(folder), declared)
     with recording() as servers, _recording_the_real(servers):
