@@ -1,6 +1,7 @@
 """What a folder asks for, and installing it: wheels only, by hash where there is a lock, whole or not at all."""
 
 import hashlib
+import tarfile
 import zipfile
 
 import pytest
@@ -154,24 +155,38 @@ def test_place_depends_on_what_is_asked(folder):
     assert find_wanted(folder(project("a==2"))).place != first
 
 
-@pytest.fixture
-def index(tmp_path, monkeypatch):
-    """A folder of wheels instead of an index; pip looks nowhere else. Holds ``tiny``, and returns its hash."""
-    place = tmp_path / "index"
-    place.mkdir()
-    wheel = place / "tiny-1.0-py3-none-any.whl"
-    info = "tiny-1.0.dist-info"
+def write_wheel(place, name, metadata=""):
+    """A wheel with one module, and its SHA-256."""
+    wheel, info = place / f"{name}-1.0-py3-none-any.whl", f"{name}-1.0.dist-info"
     with zipfile.ZipFile(wheel, "w") as file:
-        file.writestr("tiny.py", "HERE = True\n")
-        file.writestr(f"{info}/METADATA", "Metadata-Version: 2.1\nName: tiny\nVersion: 1.0\n")
+        file.writestr(f"{name}.py", "HERE = True\n")
+        file.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n{metadata}")
         file.writestr(
             f"{info}/WHEEL", "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
         )
-        file.writestr(f"{info}/RECORD", f"tiny.py,,\n{info}/METADATA,,\n{info}/WHEEL,,\n{info}/RECORD,,\n")
-    (place / "built-1.0.tar.gz").write_bytes(b"")  # a source distribution, which must not even be opened
+        file.writestr(f"{info}/RECORD", f"{name}.py,,\n{info}/METADATA,,\n{info}/WHEEL,,\n{info}/RECORD,,\n")
+    return hashlib.sha256(wheel.read_bytes()).hexdigest()
+
+
+@pytest.fixture
+def index(tmp_path, monkeypatch):
+    """A folder of packages instead of an index; pip looks nowhere else. Returns the hash of the wheel of ``tiny``.
+
+    ``built`` has no wheel, and ``sly`` needs it by its URL; building it leaves a file ``ran``.
+    """
+    place = tmp_path / "index"
+    place.mkdir()
+    source = tmp_path / "built-1.0"
+    source.mkdir()
+    system = '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n'
+    (source / "pyproject.toml").write_text(f'{system}[project]\nname = "built"\nversion = "1.0"\n')
+    (source / "backend.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n")
+    with tarfile.open(place / "built-1.0.tar.gz", "w:gz") as file:
+        file.add(source, source.name)
+    write_wheel(place, "sly", f"Requires-Dist: built @ {(place / 'built-1.0.tar.gz').as_uri()}\n")
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(place))
-    return hashlib.sha256(wheel.read_bytes()).hexdigest()
+    return write_wheel(place, "tiny")
 
 
 @pytest.mark.process
@@ -190,9 +205,10 @@ def test_install_by_hash(folder, index):
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("line", [f"tiny==1.0 --hash={HASH}", "built", "nowhere"], ids=["hash", "source", "missing"])
-def test_failed_install_leaves_nothing(folder, index, line):
+@pytest.mark.parametrize("line", [f"tiny==1.0 --hash={HASH}", "built", "sly", "nowhere"], ids=lambda line: line[:6])
+def test_failed_install_builds_and_leaves_nothing(folder, index, tmp_path, line):
     wanted = find_wanted(folder({"requirements.txt": f"{line}\n"}))
     with pytest.raises(DependencyNotInstalled, match="requirements.txt"):
         install(wanted)
     assert list(wanted.place.parent.iterdir()) == []
+    assert not (tmp_path / "ran").exists()

@@ -30,7 +30,17 @@ _SERVER_ONLY = ("fastapi", "uvicorn")  # paddock's own server needs neither
 _WITH_OPENENV = ("fastapi", "fastmcp", "gradio", "httpx", "pydantic", "requests", "uvicorn", "websockets")
 _MAX_BYTES = 1 << 22  # of code whose imports are read
 _MAX_CONDITIONS = 32  # of one package of a lock; with more it is installed without any
-_PIP = ("-I", "-m", "pip", "install", "--quiet", "--no-input", "--disable-pip-version-check", "--only-binary", ":all:")
+# pip heeds --only-binary for packages of an index, and still builds what a wheel's metadata names by URL. So it may
+# start no program at all; wheels need none.
+_PIP = """
+import runpy, sys
+def refuse(event, _):
+    if event in ("subprocess.Popen", "os.exec", "os.fork", "os.forkpty", "os.posix_spawn", "os.spawn", "os.system"):
+        raise PermissionError("it needs a build or another program, and only wheels are installed")
+sys.addaudithook(refuse)
+runpy.run_module("pip", run_name="__main__", alter_sys=True)
+"""
+_OPTIONS = ("--quiet", "--no-input", "--disable-pip-version-check", "--only-binary", ":all:")
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?", re.ASCII)
 _VERSIONS = r"[<>=!~]=?=? ?[\w.*+!-]+(?: ?, ?[<>=!~]=?=? ?[\w.*+!-]+)* ?"
 _REQUIREMENT = re.compile(
@@ -111,7 +121,8 @@ def install(wanted: Wanted) -> Path:
         (work / "libraries").mkdir(mode=0o755)
         (work / "asked.txt").write_text("".join(f"{line}\n" for line in wanted.lines), encoding="utf-8")
         locked = ["--require-hashes", "--no-deps"] if wanted.locked else []
-        command = [sys.executable, *_PIP, *locked, "--target", str(work / "libraries"), "-r", str(work / "asked.txt")]
+        files = ["--target", str(work / "libraries"), "-r", str(work / "asked.txt")]
+        command = [sys.executable, "-I", "-c", _PIP, "install", *_OPTIONS, *locked, *files]
         # In a folder of ours: pip reads no file of the folder that asks.
         done = subprocess.run(  # noqa: S603 - this Python, and a file of checked lines
             command, cwd=work, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
