@@ -9,7 +9,7 @@ import pytest
 
 import paddock
 from paddock.cli import main
-from paddock.errors import DependencyNotInstalled, EnvFailed, PlanError
+from paddock.errors import DependencyNotInstalled, EnvFailed, InvalidId, PlanError
 from paddock.making import locate
 from paddock.package.dependencies import find_wanted
 from paddock.sandbox.policy import Policy
@@ -198,6 +198,23 @@ def test_first_real_error_is_reported(folder):
     app = "try:\n    from ..models import A\nexcept ImportError:\n    from models import A\n"
     with pytest.raises(DependencyNotInstalled, match="'no_such_library'"):
         paddock.make(folder(app, **{"__init__.py": "", "models.py": "import no_such_library\nA = 1\n"}))
+
+
+@pytest.mark.process
+def test_folder_whose_name_is_no_module(folder, tmp_path):
+    app = (
+        "from .small import Small\nfrom ..models import A, create_app, Observation\ncreate_app(Small, A, Observation)\n"
+    )
+    models = "from openenv.core.env_server import Action as A, Observation, create_app\n"
+    place = folder(app, **{"openenv.yaml": "name: 'a b'\n", "models.py": models}).rename(tmp_path / "my env-2")
+    with paddock.make(place) as env:
+        assert env.spec.id == "a-b"
+
+
+def test_path_that_begins_like_an_id(monkeypatch):
+    monkeypatch.chdir(FOLDERS.parents[1])
+    with pytest.raises(InvalidId, match=r"Did you mean \./openenv/folders/maze_env\?"):
+        locate("openenv/folders/maze_env")
 
 
 @pytest.mark.process

@@ -78,7 +78,14 @@ def test_names_by_which_its_code_may_import_it(folder):
         '[project]\nname = "openenv-third"\n[tool.setuptools]\npackage-dir = { fourth = ".", "fourth.server" = "s" }\n'
     )
     (place / "pyproject.toml").write_text(project)
-    assert read_manifest(place).openenv.packages == ("maze_env", "other", "fourth", "third", "openenv_third")
+    assert read_manifest(place).openenv.packages == (
+        "maze_env",
+        "other",
+        "fourth",
+        "third",
+        "openenv_third",
+        "openenv_folder",
+    )
 
 
 BOMB = "a: &a [x, x]\n" + "".join(f"{b}: &{b} [*{a}, *{a}]\n" for a, b in zip("abcdefgh", "bcdefghi", strict=True))

@@ -84,13 +84,13 @@ def locate(target: str | os.PathLike[str] | EnvSpec) -> Target:
         return Target(text, kind, module=match["module"], id=str(parse_id(match["id"])))
     try:
         spec = find_spec(text)
-    except (NameNotFound, NamespaceNotFound, VersionNotFound) as error:
+    except (InvalidId, NameNotFound, NamespaceNotFound, VersionNotFound) as error:
         if has_manifest(text):  # a path that begins like an id
             said = str(error).rstrip(".")
             raise type(error)(f"{said}. Did you mean ./{text}? There is such a folder here.") from None
         from paddock.sources.families import family_of, in_gymnasium
 
-        if family_of(text) is None and not in_gymnasium(text):
+        if isinstance(error, InvalidId) or (family_of(text) is None and not in_gymnasium(text)):
             raise
         return Target(text, "source", module="gymnasium", id=text)
     return Target(text, origin_of(spec.id), spec=spec, id=spec.id, asked=declared_permissions(spec))

@@ -229,6 +229,7 @@ def _packages(folder: Path, name: str | None, project: dict[str, Any]) -> tuple[
         named = str(_table(project, "project").get("name", "")).replace("-", "_")
         yield named.removeprefix("openenv_")
         yield named
+        yield "openenv_folder"  # there must be one, for relative imports
 
     names = (one for one in candidates() if isinstance(one, str) and one.isidentifier())
     return tuple(dict.fromkeys(names))
