@@ -1,22 +1,32 @@
 """The peer of remote.py, in the venv of `scripts/peer openenv10`: OpenEnv's own server, and a driver of its clients.
 
-    python _openenv_peer.py server PORT
-    python _openenv_peer.py client URL [FIELD]
+    python _openenv_peer.py server PORT [FOLDER]
+    python _openenv_peer.py client URL [FIELD [VALUE]]
 
-The driver reads lines ``case seconds`` and answers each with a line of JSON: what was done, in how many seconds, and
-how long the single steps took. FIELD is the action's; "action" is that of environments that paddock serves.
+The server has the app of an OpenEnv folder, or one of its own. The driver reads lines ``case seconds`` and answers each
+with a line of JSON: what was done, in how many seconds, and how long the single steps took. FIELD is the action's;
+"action" is that of environments that paddock serves. With a VALUE for it there is one client only, because such
+folders have few slots.
 """
 
 import asyncio
 import json
 import sys
 import time
+from importlib import import_module
+from pathlib import Path
 
 SESSIONS = 16
 
 
-def serve(port):
+def serve(port, folder=None):
     import uvicorn
+
+    if folder is not None:
+        sys.path.insert(0, str(Path(folder).parent))
+        app = import_module(f"{Path(folder).name}.server.app").app
+        uvicorn.run(app, host="127.0.0.1", port=port, log_level="error")
+        return
     from openenv.core.env_server import create_app
     from openenv_worlds.worlds import Asked, Echo, Seen
 
@@ -49,21 +59,22 @@ def run_sync(client, action, seconds):
     return took
 
 
-async def drive(url, field):
+async def drive(url, field, value=None):
     from openenv.core import GenericEnvClient
 
-    clients = [GenericEnvClient(base_url=url) for _ in range(SESSIONS)]
+    clients = [GenericEnvClient(base_url=url) for _ in range(SESSIONS if value is None else 1)]
     for client in clients:
         await client.connect()
         await client.reset()
-    waiting = GenericEnvClient(base_url=url).sync()
-    waiting.connect()
-    waiting.reset()
+    if value is None:
+        waiting = GenericEnvClient(base_url=url).sync()
+        waiting.connect()
+        waiting.reset()
     print("ready", flush=True)
     loop = asyncio.get_running_loop()
     while line := await loop.run_in_executor(None, sys.stdin.readline):
         case, seconds = line.split()
-        action = {field: ACTIONS[case]}
+        action = {field: ACTIONS[case] if value is None else value}
         began_s = time.perf_counter()
         if case == "sync":
             took = await loop.run_in_executor(None, run_sync, waiting, action, float(seconds))
@@ -74,6 +85,6 @@ async def drive(url, field):
 
 if __name__ == "__main__":
     if sys.argv[1] == "server":
-        serve(int(sys.argv[2]))
+        serve(int(sys.argv[2]), *sys.argv[3:])
     else:
-        asyncio.run(drive(sys.argv[2], sys.argv[3] if len(sys.argv) > 3 else "value"))
+        asyncio.run(drive(sys.argv[2], *(sys.argv[3:] or ["value"])))

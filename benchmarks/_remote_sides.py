@@ -93,17 +93,17 @@ class Paddock(Process):
 class OpenEnv(Process):
     """OpenEnv's own server; ``program``: the one with an environment of tools, if not the other."""
 
-    def __init__(self, python, program="_openenv_peer.py"):
+    def __init__(self, python, program="_openenv_peer.py", *folder):
         port = free_port()
-        super().__init__([python, str(HERE / program), "server", str(port)], port, cwd="/")
+        super().__init__([python, str(HERE / program), "server", str(port), *map(str, folder)], port, cwd="/")
 
 
 class OpenEnvClients:
     """OpenEnv's own clients, driven in their own process."""
 
-    def __init__(self, python, url, field="value", *, program="_openenv_peer.py"):
+    def __init__(self, python, url, *action, program="_openenv_peer.py"):
         self._process = subprocess.Popen(
-            [python, str(HERE / program), "client", url, field],
+            [python, str(HERE / program), "client", url, *action],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

@@ -11,7 +11,8 @@ all, that of 16 sessions. For information the servers alone: the same written by
 blocking sockets of Python do with messages of a step's size.
 
 The last rows are those of someone who keeps OpenEnv's client and its environments, and changes only the server: one
-process drives OpenEnv's stock clients on both, and both serve the same classes (``openenv_worlds``).
+process drives OpenEnv's stock clients on both, and both serve the same classes (``openenv_worlds``), or the same
+folders in OpenEnv's shape (``tests/openenv/folders``).
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ IMPORTS = 5 if QUICK else 15
 LANES = 256
 TURNS = ["one", "*one", "*sync", "mixed one", "floor", "sessions", "*sessions", "mixed sessions", "lanes"]
 TURNS += ["raw sessions", "*raw", "frames", "*frames", "megabyte", "*megabyte"]
+FOLDERS = [("maze_env", "direction", "up"), ("word_env", "message", "crane")]  # and an action
 STEP_BYTES = 54  # a masked frame with a small action; replies are as small
 
 
@@ -176,6 +178,20 @@ def stock(table, python):
                 table.row(row, rates[case], rates[f"*{case}"], None if neighbours else bar)
 
 
+def folders(table, python):
+    """The same client on both servers, which serve the same OpenEnv folders as they are."""
+    for name, *action in FOLDERS:
+        folder = HERE.parent / "tests" / "openenv" / "folders" / name
+        with Paddock(str(folder)) as ours, OpenEnv(python, "_openenv_peer.py", folder) as theirs, ExitStack() as stack:
+            urls = {"one": ours.url(name, "any:"), "*one": f"http://127.0.0.1:{theirs.port}"}
+            sides = {
+                case: stack.enter_context(closing(OpenEnvClients(python, url, *action))) for case, url in urls.items()
+            }
+            cases = {case: lambda seconds, side=side: side.run("one", seconds) for case, side in sides.items()}
+            rates, _ = interleaved(cases)
+            table.row(f"the folder {name} on both servers, 1 session", rates["one"], rates["*one"], 1.0)
+
+
 @contextmanager
 def busy(count):
     """So many processes that do nothing but compute."""
@@ -235,6 +251,7 @@ def main():
     if "--stock" in sys.argv:
         table = Limits(f"OpenEnv's stock client on both servers, {os.cpu_count()} cores; peer: OpenEnv 0.10")
         stock(table, peer_python())
+        folders(table, peer_python())
         return int(table.failed)
     # As an installed package is; workers behind a wall could not write byte code, and would compile at each start.
     compileall.compile_dir(Path(paddock.__file__).parent, quiet=2)
@@ -250,6 +267,7 @@ def main():
         sides = {"sessions": (worlds.process.pid, os.getpid())}
         cpu_times(table, cases, {**sides, "*sessions": (peer.process.pid, theirs.pid)})
     stock(table, python)
+    folders(table, python)
     starts(table, python)
     imports(table)
     return int(table.failed)

@@ -398,7 +398,7 @@ class NotPermitted(PaddockError, PermissionError, code="NOT_PERMITTED"):
 
 
 class InvalidManifest(PaddockError, ValueError, code="INVALID_MANIFEST", session_alive=False):
-    """A ``paddock.toml`` that can't be used; the text names the entry."""
+    """A ``paddock.toml`` or ``openenv.yaml`` that can't be used; the text names the entry."""
 
 
 class InvalidCassette(PaddockError, ValueError, code="INVALID_CASSETTE", session_alive=False):

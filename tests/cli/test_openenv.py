@@ -300,7 +300,6 @@ print(json.dumps(answers))
 
 @pytest.mark.process
 def test_what_init_writes_is_served_behind_the_wall(folder):
-    pytest.importorskip("paddock.openenv.folder")
     with serving(str(folder)) as server, package.make(server.with_token()) as env:
         assert env.reset(seed=1)[0]["tries_left"] == 10
         observation, reward, terminated, *_ = env.step({"guess": 18})

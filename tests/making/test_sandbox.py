@@ -470,7 +470,7 @@ def test_only_a_servers_workers_wait_awake_and_not_where_cpu_time_is_limited():
     from paddock.making.payload import Payload
     from paddock.making.walls import _WorkerOrder
 
-    payload = Payload({}, {}, None)
+    payload = Payload({}, {})
     assert _WorkerOrder(payload, Policy(), True, "").awake_s > 0
     assert _WorkerOrder(payload, Policy(), False, "").awake_s == 0.0
     assert _WorkerOrder(payload, Policy(cpu_s=9.0), True, "").awake_s == 0.0

@@ -227,7 +227,7 @@ def test_folder_that_does_not_exist(tmp_path):
 
 
 def test_folder_without_a_manifest(package):
-    with pytest.raises(InvalidManifest, match=r"There is no paddock\.toml in "):
+    with pytest.raises(InvalidManifest, match=r"There is no paddock\.toml or openenv\.yaml in "):
         read_manifest(package(None))
 
 

@@ -17,7 +17,6 @@ import sys
 import time
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterator
-from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -29,7 +28,7 @@ from paddock.cli.init import TEMPLATES, check_free, fill_template, write_files
 from paddock.cli.output import FAILED, OK, CommandFailed, Output, error_message, mistake, to_json_data
 from paddock.cli.program import add_json, seconds
 from paddock.cli.ps import ServerAt
-from paddock.errors import DependencyNotInstalled
+from paddock.package.openenv import read_yaml
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -372,21 +371,6 @@ def source_digest(folder: Path) -> str:
 
 
 _NOT_SOURCE = {".git", "__pycache__", ".venv", ".worktrees", "outputs"}
-
-
-def read_yaml(file: Path) -> Any:
-    """Read plain data. Aliases are refused: a few lines of them can stand for gigabytes."""
-    try:
-        yaml = import_module("yaml")  # by name: mypy has no types of it
-    except ImportError as error:
-        raise DependencyNotInstalled(f"{FILE} is YAML. Run: pip install pyyaml") from error
-    text = _read(file)
-    try:
-        if any(isinstance(token, yaml.AliasToken) for token in yaml.scan(text, Loader=yaml.SafeLoader)):
-            raise ValueError(f"{file.name} has aliases, which are not supported. Write the values out.")
-        return yaml.safe_load(text)
-    except (yaml.YAMLError, RecursionError) as error:
-        raise ValueError(f"{file.name} is not valid YAML: {error_message(error)}") from error
 
 
 def _manifest(declared: Any) -> Any:

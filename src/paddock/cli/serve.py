@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from paddock.cli.environment import find_modules_here
-from paddock.cli.output import OK, Output, error_message, mistake
+from paddock.cli.output import OK, Output, error_message, mistake, printable
 from paddock.cli.program import integer, seconds
 
 if TYPE_CHECKING:
@@ -22,12 +22,15 @@ if TYPE_CHECKING:
     from paddock.server.served_env import ServedEnv
     from paddock.server.settings import Settings
 
+_PORT = 8000
 _SECONDS = partial(seconds, below=float("inf"), expected="a positive number of seconds")
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     """The options of this command."""
-    parser.add_argument("targets", nargs="+", metavar="TARGET", help="ids, folders with a paddock.toml, module:Id-v0 …")
+    parser.add_argument(
+        "targets", nargs="+", metavar="TARGET", help="ids, folders with a paddock.toml or openenv.yaml, module:Id-v0 …"
+    )
     add_options(parser)
 
 
@@ -35,10 +38,14 @@ def add_options(parser: ArgumentParser) -> None:
     """All but the targets, which ``paddock openenv serve`` shares."""
     add = parser.add_argument
     add("--host", default="127.0.0.1", help="where to listen (default 127.0.0.1: this machine only)")
-    add("-p", "--port", type=integer(0), default=8000, metavar="N", help="default 8000; 0 takes a free one")
+    add(
+        "-p", "--port", type=integer(0), metavar="N", help="default 8000, or what openenv.yaml says; 0 takes a free one"
+    )
     add("--uds", type=Path, metavar="PATH", help="listen on a unix socket instead")
     add("--isolation", metavar="KIND", help="the wall: sandbox (default), landlock or auto")
     add("--grant", action="store_true", help="grant folders the permissions that they ask for")
+    add("--install", action="store_true", help="install what OpenEnv folders ask for, wheels only, after asking")
+    add("--yes", action="store_true", help="install without asking")
     add("--processes", type=integer(1), metavar="N", help="that serve, on one port (default: one per core on Linux)")
     add("--max-sessions", type=integer(1), default=256, metavar="N", help="default 256")
     add(
@@ -74,6 +81,8 @@ def run(arguments: Namespace, output: Output) -> int:
 
     if arguments.grant and not any(split_folder(target) for target in arguments.targets):
         raise mistake("--grant applies to folders with a paddock.toml; none of the targets is one.")
+    if arguments.install:
+        _install(arguments, output)
     settings = _settings(arguments)
     tokens, fresh = _tokens(arguments.token_file)
     served = _load_environments(arguments)
@@ -111,6 +120,40 @@ def _load_environments(arguments: Namespace) -> list[ServedEnv]:
         raise mistake(f"can't serve: {error_message(error)}", "MODULE_NOT_FOUND") from error
 
 
+def _port(arguments: Namespace) -> int:
+    """Return the port that the only folder's openenv.yaml names, or the usual one."""
+    from paddock.making.target import split_folder
+    from paddock.package import read_manifest
+
+    folder = split_folder(arguments.targets[0]) if len(arguments.targets) == 1 else None
+    openenv = read_manifest(folder[0]).openenv if folder is not None else None
+    return _PORT if openenv is None or openenv.port is None else openenv.port
+
+
+def _install(arguments: Namespace, output: Output) -> None:
+    """Say what the OpenEnv folders ask for, and install it if the user agrees."""
+    from paddock.making import locate
+    from paddock.package.dependencies import find_wanted, install
+
+    folders = [one.folder for one in map(locate, arguments.targets) if one.openenv and one.folder is not None]
+    if not folders:
+        raise mistake("--install applies to folders with an openenv.yaml; none of the targets is one.")
+    for wanted in map(find_wanted, folders):
+        if not wanted.lines or wanted.place.is_dir():
+            continue
+        for sentence in wanted.sentences():
+            output.stderr.write(f"{printable(sentence)}\n")
+        output.stderr.flush()
+        if not arguments.yes:
+            if not sys.stdin.isatty():
+                raise mistake("--install asks before it installs, and there is no terminal to ask at. Add --yes.")
+            output.stderr.write("Install them? [y/N] ")
+            output.stderr.flush()
+            if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+                raise mistake("nothing was installed.")
+        install(wanted)
+
+
 def _settings(arguments: Namespace) -> Settings:
     from paddock.server.settings import Settings
 
@@ -122,7 +165,7 @@ def _settings(arguments: Namespace) -> Settings:
             raise mistake(f"--{name.replace('_', '-')} {file}: there is no such file")
     settings = Settings(
         host=arguments.host,
-        port=arguments.port,
+        port=_port(arguments) if arguments.port is None else arguments.port,
         uds=arguments.uds,
         processes=arguments.processes or _default_processes(),
         max_sessions=arguments.max_sessions,

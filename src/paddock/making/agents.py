@@ -74,7 +74,7 @@ class WalledAgent:
             "seed": seed,
         }
         self._space = action_space
-        self._env = walled_env(Payload(what, {agent_module(file): str(Path(file).resolve())}, None), policy)
+        self._env = walled_env(Payload(what, {agent_module(file): str(Path(file).resolve())}), policy)
 
     def __call__(self, observation: Any) -> Any:
         action = self._env.call("act", observation)

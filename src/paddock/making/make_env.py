@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, overload
 
@@ -37,6 +38,7 @@ def make(
     render_mode: str | None = None,
     lanes: LaneOptions | None = None,
     remote: RemoteOptions | None = None,
+    install: bool = False,
     env_kwargs: dict[str, Any] | None = None,
     **kwargs: Any,
 ) -> Env[Any, Any] | VectorEnv[Any, Any, Any]:
@@ -46,8 +48,9 @@ def make(
     ``env_kwargs``. ``wrappers``, innermost first, go around the environment, or around each lane: data such as
     ``ClipReward.wrapper_spec(min_reward=0)``, classes or callables. ``validate=False`` passes any action to the
     environment; ``max_episode_steps=-1`` removes the time limit. A URL (``https://host:8000/CartPole-v1``, or
-    ``http+unix://%2Frun%2Fpaddock.sock``) names an environment on a server; ``remote`` says how to reach it. See
-    ``paddock explain TARGET`` for what a call would build.
+    ``http+unix://%2Frun%2Fpaddock.sock``) names an environment on a server; ``remote`` says how to reach it.
+    ``install=True`` first installs what an OpenEnv folder asks for, into a folder of its own, and says what on stderr.
+    See ``paddock explain TARGET`` for what a call would build.
 
     >>> import paddock
     >>> env = paddock.make("CartPole-v1")
@@ -56,6 +59,8 @@ def make(
     """
     if kwargs:
         _refuse_misspelt_safety(kwargs)
+    if install:
+        _install(target)
     located, backend = redirect_to_envpool(
         locate(target), backend, num_envs=num_envs, isolation=isolation, wrappers=wrappers
     )
@@ -74,6 +79,18 @@ def make(
             remote=remote,
         )
     )
+
+
+def _install(target: str | os.PathLike[str] | EnvSpec) -> None:
+    from paddock.package.dependencies import find_wanted, install
+
+    located = locate(target)
+    if located.folder is None or not located.openenv:
+        raise PlanError(f"install=True is for folders with an openenv.yaml, and {located.text!r} isn't one. Drop it.")
+    wanted = find_wanted(located.folder)
+    if wanted.lines and not wanted.place.is_dir():
+        print(*wanted.sentences(), sep="\n", file=sys.stderr)
+        install(wanted)
 
 
 def _refuse_misspelt_safety(kwargs: dict[str, Any]) -> None:

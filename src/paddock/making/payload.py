@@ -32,14 +32,14 @@ WORKER = "paddock.making.sandbox_worker:main"  # what serves an environment behi
 
 @dataclass(frozen=True)
 class Payload:
-    """``what`` is for the Make request; ``modules`` (name and path) and ``folder`` are made visible to the worker.
+    """``what`` is for the Make request; ``modules`` (name and path) and ``folders`` are made visible to the worker.
 
     ``code`` is the module that the worker will import to make it, if that is known here.
     """
 
     what: dict[str, Any]
     modules: dict[str, str]
-    folder: str | None
+    folders: tuple[str, ...] = ()
     code: str | None = None
 
 
@@ -69,12 +69,12 @@ def pack(plan: Plan) -> Payload:
     code = target.module if target.kind == "module" else None
     if spec is not None and spec.entry_point is not None:
         code = entry_point_text(spec.entry_point).partition(":")[0]
-    return Payload(what, {} if target.folder else _modules(target, wrappers), target.folder, code)
+    return Payload(what, {} if target.folder else _modules(target, wrappers), target.folders, code)
 
 
-def with_folder(folder: str | None, policy: Policy) -> Policy:
-    """Add read access to a folder with a manifest: a worker sees all of it, in its place."""
-    return policy if folder is None else replace(policy, read=(*policy.read, folder))
+def with_folders(folders: tuple[str, ...], policy: Policy) -> Policy:
+    """Add read access to a folder with a manifest, and its dependencies: a worker sees all of it, in its place."""
+    return replace(policy, read=(*policy.read, *folders)) if folders else policy
 
 
 def _bare(spec: EnvSpec) -> EnvSpec:
@@ -217,7 +217,7 @@ def wall_lines(plan: Plan, policy: Policy) -> list[tuple[str, str]]:
     rows = [(f"may: {line.topic}", line.text) for line in explain(policy)]
     try:
         sent = pack(plan)
-        planned = plan_launch(Call(WORKER, modules=sent.modules), with_folder(sent.folder, policy))
+        planned = plan_launch(Call(WORKER, modules=sent.modules), with_folders(sent.folders, policy))
     except (PaddockError, ModuleNotFoundError) as error:
         return [*rows, ("sees", f"unknown: {error}")]
     by = {"bwrap": "bubblewrap", "native": "paddock's own launcher", None: "the worker itself"}[planned.backend]

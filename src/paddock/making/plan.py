@@ -73,6 +73,7 @@ class Plan:
             rows += wall_lines(self, self.wall)
         if target.url is not None:
             return [*rows, *_remote_lines(self)]
+        rows += target.notes
         if target.kind == "source" and target.module is not None:
             from paddock.sources.families import describe_source
 
@@ -289,6 +290,11 @@ def choose_wall(target: Target, isolation: Isolation) -> Policy | None:
     """
     if isolation is None:
         return None if target.folder is None else _default_wall(target, "sandbox")
+    if isolation == "none" and target.openenv:
+        raise PlanError(
+            f"isolation='none' can't be used with {target.text!r}: its modules have the names that those of every "
+            f"OpenEnv folder have, server and models. Use isolation='process' if you trust it."
+        )
     if isolation in ("none", "process"):
         return None
     if isolation in _WALLS:

@@ -9,6 +9,7 @@ import os
 import signal
 import socket
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from importlib import import_module
@@ -43,7 +44,7 @@ _SOCKET_FD = 3
 
 def main(
     workspace_fd: int | None = None,
-    folder: str | None = None,
+    folders: Sequence[str] = (),
     redact_errors: bool = False,
     awake_s: float = 0.0,
     code: str | None = None,
@@ -51,7 +52,7 @@ def main(
 ) -> None:
     """Serve requests on the one socket that leads out, until the other side closes it.
 
-    ``workspace_fd``: where to ask for workspaces. ``folder``: one with a manifest, to import modules from.
+    ``workspace_fd``: where to ask for workspaces. ``folders``: one with a manifest, its dependencies, to import from.
     ``redact_errors``: replies go to a remote peer, who must not see what the environment's errors say.
     ``awake_s``: how long to spin for the next request. ``code``: a module that the first request will need.
     ``report_fd``: gets a byte once that is imported, 1 if it could be and else 0.
@@ -61,10 +62,9 @@ def main(
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(line_buffering=True)  # what it prints before it hangs or dies says why
     os.environ["PADDOCK_CACHE"] = "none"  # the scratch folder ends with this process
-    if folder is not None:
-        sys.path.append(folder)  # last: it shadows nothing that is installed
+    sys.path += folders  # last: they shadow nothing that is installed
     use_workspace_socket(None if workspace_fd is None else socket.socket(fileno=workspace_fd))
-    imported = code is None or _can_import(code)
+    imported = code is None or _can_import(code, folders)
     if report_fd is not None:
         with suppress(OSError):  # nobody waits for it any more
             os.write(report_fd, bytes([imported]))
@@ -75,9 +75,11 @@ def main(
         serve(far, host, awake_s=awake_s)
 
 
-def _can_import(code: str) -> bool:
+def _can_import(code: str, folders: Sequence[str]) -> bool:
     try:
-        import_module(code)
+        module = import_module(code)
+        if hasattr(module, "import_folder"):  # which does it for all folders of one shape
+            module.import_folder(folders[0])
     except Exception:  # the request that needs it will say what is wrong
         return False
     return True

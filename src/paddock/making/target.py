@@ -5,17 +5,18 @@ from __future__ import annotations
 import importlib
 import os
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from paddock.core.registry import origin_of, registry
 from paddock.core.spec import EnvSpec, parse_id
 from paddock.envs.catalog import PERMISSIONS
-from paddock.errors import InvalidId, NameNotFound, NamespaceNotFound, PlanError, VersionNotFound
+from paddock.errors import InvalidId, InvalidManifest, NameNotFound, NamespaceNotFound, PlanError, VersionNotFound
 from paddock.sources.families import find_spec
 
 if TYPE_CHECKING:
+    from paddock.package.openenv import OpenEnvFolder
     from paddock.sandbox.policy import Policy
 
 
@@ -39,8 +40,16 @@ class Target:
     module: str | None = None
     id: str | None = None
     folder: str | None = None  # the absolute path of a folder with a manifest
+    openenv: bool = False  # whether that is OpenEnv's
+    libraries: str | None = None  # where the folder's dependencies were installed, if they were
+    notes: tuple[tuple[str, str], ...] = ()  # what else its files say, as rows for `explain`
     asked: Policy | None = None  # the permissions that its manifest asks for, or that paddock declares for its own code
     url: str | None = field(default=None, repr=False)  # of a server; it may hold the token, so never print it
+
+    @property
+    def folders(self) -> tuple[str, ...]:
+        """What a worker sees and imports from: the folder, and its dependencies."""
+        return tuple(one for one in (self.folder, self.libraries) if one is not None)
 
 
 def locate(target: str | os.PathLike[str] | EnvSpec) -> Target:
@@ -61,7 +70,8 @@ def locate(target: str | os.PathLike[str] | EnvSpec) -> Target:
         path = str(Path(folder).expanduser().resolve())
         manifest = read_manifest(path)
         spec = manifest.spec(name)
-        return Target(text, "folder", spec=spec, id=spec.id, folder=path, asked=manifest.permissions_of(spec.id))
+        located = Target(text, "folder", spec=spec, id=spec.id, folder=path, asked=manifest.permissions_of(spec.id))
+        return located if manifest.openenv is None else _with_dependencies(located, manifest.openenv)
     if _PACKAGE.fullmatch(text):
         return Target(text, "package")
     if ":" in text:
@@ -74,16 +84,35 @@ def locate(target: str | os.PathLike[str] | EnvSpec) -> Target:
         return Target(text, kind, module=match["module"], id=str(parse_id(match["id"])))
     try:
         spec = find_spec(text)
-    except (NameNotFound, NamespaceNotFound, VersionNotFound) as error:
+    except (InvalidId, NameNotFound, NamespaceNotFound, VersionNotFound) as error:
         if has_manifest(text):  # a path that begins like an id
             said = str(error).rstrip(".")
             raise type(error)(f"{said}. Did you mean ./{text}? There is such a folder here.") from None
         from paddock.sources.families import family_of, in_gymnasium
 
-        if family_of(text) is None and not in_gymnasium(text):
+        if isinstance(error, InvalidId) or (family_of(text) is None and not in_gymnasium(text)):
             raise
         return Target(text, "source", module="gymnasium", id=text)
     return Target(text, origin_of(spec.id), spec=spec, id=spec.id, asked=declared_permissions(spec))
+
+
+def _with_dependencies(target: Target, declared: OpenEnvFolder) -> Target:
+    from paddock.package.dependencies import find_wanted
+
+    assert target.folder is not None
+    call = ", ".join(f"{name}={text}" for name, text in declared.call.items())
+    notes = [("openenv app", f"{declared.app or 'none'}{f', create_app({call})' if call else ''}")]
+    if declared.variables:
+        notes.append(("variables", ", ".join(f"{name}={text!r}" for name, text in declared.variables.items())))
+    libraries = None
+    try:
+        wanted = find_wanted(target.folder)
+        libraries = str(wanted.place) if wanted.place.is_dir() else None
+        missing = f"not installed for it, as --install would: {', '.join(wanted.names)}" if wanted.lines else "none"
+        notes.append(("dependencies", libraries or missing))
+    except InvalidManifest as error:
+        notes.append(("dependencies", f"can't be installed: {error}"))
+    return replace(target, openenv=True, libraries=libraries, notes=tuple(notes))
 
 
 def split_folder(text: str) -> tuple[str, str | None] | None:
@@ -97,8 +126,8 @@ def split_folder(text: str) -> tuple[str, str | None] | None:
 
 
 def has_manifest(folder: str) -> bool:
-    """Whether the folder has a manifest."""
-    return (Path(folder) / "paddock.toml").is_file()
+    """Whether the folder has a manifest: paddock's own or OpenEnv's."""
+    return any((Path(folder) / name).is_file() for name in ("paddock.toml", "openenv.yaml"))
 
 
 def declared_permissions(spec: EnvSpec) -> Policy | None:

@@ -20,7 +20,7 @@ from paddock.hosting.client import HostedEnv
 from paddock.hosting.judge import WallRules
 from paddock.hosting.launch import PRINTS_TO, Launcher
 from paddock.hosting.process_channel import ProcessChannel
-from paddock.making.payload import WORKER, Payload, with_folder
+from paddock.making.payload import WORKER, Payload, with_folders
 from paddock.sandbox.launching import launch
 from paddock.sandbox.plan import Call
 from paddock.sandbox.policy import Policy
@@ -52,7 +52,7 @@ def walled_launcher(payload: Payload, policy: Policy, *, redact_errors: bool = F
 
     ``redact_errors``: the worker says little of the environment's errors. ``tenant``: for whom; see ``launch``.
     """
-    order = _WorkerOrder(payload, with_folder(payload.folder, policy), redact_errors, tenant)
+    order = _WorkerOrder(payload, with_folders(payload.folders, policy), redact_errors, tenant)
     return lambda: take_spare(order.key) or order.start()
 
 
@@ -60,7 +60,7 @@ def warm_pool(
     payload: Payload, policy: Policy, spares: int, *, redact_errors: bool = False, tenant: str = ""
 ) -> WarmPool:
     """Keep spare workers for a ``walled_launcher`` with the same arguments. They have imported the environment."""
-    order = _WorkerOrder(payload, with_folder(payload.folder, policy), redact_errors, tenant)
+    order = _WorkerOrder(payload, with_folders(payload.folders, policy), redact_errors, tenant)
     return WarmPool(order.start_spare, spares, order.key)
 
 
@@ -77,7 +77,7 @@ class _WorkerOrder:
     def key(self) -> str:
         """Equal for workers that are started alike."""
         payload = self.payload
-        files = payload.modules, payload.folder, payload.code
+        files = payload.modules, payload.folders, payload.code
         return json.dumps([files, self.policy.to_dict(), self.redact_errors, self.tenant], sort_keys=True)
 
     @property
@@ -115,7 +115,7 @@ class _WorkerOrder:
                 extra.append(report.fileno())
             code, own = payload.code, (payload.code or "").startswith("paddock.agentic.")
             ahead = code if report is not None else None
-            arguments = workspace_fd, payload.folder, self.redact_errors, self.awake_s, ahead, report_fd
+            arguments = workspace_fd, payload.folders, self.redact_errors, self.awake_s, ahead, report_fd
             call = Call(WORKER, arguments, payload.modules, preload=code if own else None)
             child = launch(call, policy, socket_fd=far.fileno(), extra_fds=extra, tenant=self.tenant)
             if_it_fails.callback(child.kill)

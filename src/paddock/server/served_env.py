@@ -110,7 +110,11 @@ class ServedEnv:
     def digest(self) -> bytes:
         """Digest of what it is made from: a journal of another environment is not replayed into this one."""
         payload = self._payload
-        text = json.dumps([payload.what, payload.modules, payload.folder], sort_keys=True, default=repr)
+        text = json.dumps(
+            [payload.what, payload.modules, next(iter(payload.folders), None)],
+            sort_keys=True,
+            default=repr,
+        )
         # By the names of old: a journal outlives the files that paddock keeps its own code in.
         text = re.sub(r"\bpaddock\.[\w.]+:\w+", lambda path: former_path(path[0]), text)
         return sha256(text.encode()).digest()

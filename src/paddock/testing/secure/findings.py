@@ -14,7 +14,7 @@ from paddock.core.env import Env
 from paddock.errors import EnvironmentViolation
 from paddock.hosting.judge import WallRules
 from paddock.hosting.untrusted import ValueCheck
-from paddock.package import FILE, Manifest, read_manifest
+from paddock.package import FILE, OPENENV_FILE, Manifest, read_manifest
 from paddock.sandbox.policy import DEFAULT, Policy, covers
 from paddock.testing.probes import sample_allowed
 from paddock.testing.rules import Finding, finding
@@ -46,7 +46,7 @@ from paddock.testing.watched import in_numpy
 def find_in_folder(folder: str | os.PathLike[str]) -> list[Finding]:
     """Check the source and the manifest of a package. A manifest that can't be used is an InvalidManifest."""
     place = Path(folder).expanduser()
-    if place.is_dir() and not os.path.lexists(place / FILE):
+    if place.is_dir() and not any(os.path.lexists(place / name) for name in (FILE, OPENENV_FILE)):
         missing = finding("no-manifest", f"{folder} has no {FILE}.")
         return [missing, *find_in_sources(sources_of(place), Declared(folder=place.resolve()))]
     manifest = read_manifest(folder)

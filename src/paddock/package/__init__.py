@@ -1,6 +1,6 @@
 """Packages: a folder whose ``paddock.toml``, the manifest, declares environments and the permissions they ask for.
 
-Reading it runs and imports nothing of the folder, ever.
+A folder with OpenEnv's ``openenv.yaml`` is one too. Reading either runs and imports nothing of the folder, ever.
 Permissions are what the package *asks* for: whoever runs it grants them, or doesn't.
 """
 
@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from paddock.core.spec import EnvSpec, WrapperSpec
 from paddock.errors import InvalidId, InvalidManifest, InvalidPolicy
@@ -27,8 +27,13 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
+if TYPE_CHECKING:
+    from paddock.package.openenv import OpenEnvFolder
+
 
 FILE = "paddock.toml"
+OPENENV_FILE = "openenv.yaml"
+OPENENV_ENTRY = "paddock.openenv.folder:FolderEnv"  # what makes the environment of such a folder, in its worker
 MAX_ENVS = 1000
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,99}(?:/[A-Za-z0-9][\w.-]{0,99})?", re.ASCII)
 _PART = re.compile(r"[A-Za-z_]\w*", re.ASCII)
@@ -62,6 +67,7 @@ class Manifest:
     envs: tuple[ManifestEnv, ...]
     permissions: Policy
     folder: Path
+    openenv: OpenEnvFolder | None = None  # of a folder in OpenEnv's shape, which has no paddock.toml
 
     def env(self, id: str | None = None) -> ManifestEnv:
         """Return the environment with this id, or without an id the only one."""
@@ -89,6 +95,8 @@ class Manifest:
     def modules(self, id: str | None = None) -> dict[str, Path]:
         """Map the top-level modules that the spec names to their files or package folders: what a worker needs."""
         spec = self.spec(id)
+        if self.openenv is not None:
+            return {self.folder.name: self.folder}
         entries = [str(spec.entry_point), *(wrapper.entry_point for wrapper in spec.additional_wrappers)]
         found = {}
         for module in (parse_entry(entry)[0] for entry in entries):
@@ -114,8 +122,11 @@ def read_manifest(folder: str | os.PathLike[str]) -> Manifest:
     if not real.is_dir():
         raise InvalidManifest(f"There is no folder {brief(str(folder))}.")
     if not os.path.lexists(file):
+        if os.path.lexists(real / OPENENV_FILE):
+            return _read_openenv_manifest(real)
         raise InvalidManifest(
-            f"There is no {FILE} in {brief(str(folder))}. It names the environments: docs/secure-environments.md"
+            f"There is no {FILE} or {OPENENV_FILE} in {brief(str(folder))}. It names the environments: "
+            f"docs/secure-environments.md"
         )
     if leads_out(real, file):
         raise InvalidManifest(f"{file} is a link that leads out of the folder. Copy the file.")
@@ -141,6 +152,21 @@ def read_manifest(folder: str | os.PathLike[str]) -> Manifest:
         raise InvalidManifest(f"{table.place}: {error}") from None
     whole.finish()
     return Manifest(name, version, description, tuple(envs.values()), permissions, real)
+
+
+def _read_openenv_manifest(folder: Path) -> Manifest:
+    """Such a folder asks for no permissions, so it gets the default."""
+    from paddock.package.openenv import read_openenv
+
+    found = read_openenv(folder)
+    id = re.sub(r"[^\w.-]+", "-", found.name, flags=re.ASCII).strip("-.")
+    # OpenEnv promises no repeatable episodes, and leaves the order of calls and the actions to the environment.
+    options: Any = {"nondeterministic": True, "order_enforce": False, "disable_env_checker": True}
+    try:
+        spec = EnvSpec(id, OPENENV_ENTRY, kwargs={"folder": str(folder)}, **options)
+    except InvalidId as error:
+        raise InvalidManifest(f"{folder / OPENENV_FILE}: name: {error}") from None
+    return Manifest(found.name, found.version, found.description, (ManifestEnv(spec, False),), Policy(), folder, found)
 
 
 def _read_matching(fields: Fields, key: str, pattern: re.Pattern[str], expected: str) -> str:
@@ -422,7 +448,7 @@ _CHAIN = re.compile(r"[\w \t.-]+")
 
 def read_toml(file: Path) -> dict[str, Any]:
     """Return the file's table. InvalidManifest says what is wrong with the file."""
-    text = _read_text(file)
+    text = read_text(file)
     # The standard parser keeps every prefix of a dotted key: 200,000 parts take 160 GB.
     if any(chain.group().count(".") >= _MAX_KEY_PARTS for chain in _CHAIN.finditer(_STRING.sub("_", text))):
         raise InvalidManifest(f"{file}: a key has more than {_MAX_KEY_PARTS} parts.")
@@ -451,7 +477,8 @@ def _check_bounds(file: Path, table: dict[str, Any]) -> None:
             raise InvalidManifest(f"{file}: {key}: an integer of more than 64 bits.")
 
 
-def _read_text(file: Path) -> str:
+def read_text(file: Path) -> str:
+    """Return the text of a file in a stranger's folder. InvalidManifest if it is large, not regular or not UTF-8."""
     try:
         # Non-blocking: a file in a stranger's folder may be a pipe that nothing writes to.
         descriptor = os.open(file, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))

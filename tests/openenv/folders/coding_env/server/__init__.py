@@ -1,0 +1,1 @@
+"""The server of coding_env."""

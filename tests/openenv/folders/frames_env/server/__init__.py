@@ -1,0 +1,1 @@
+"""The server of frames_env."""

@@ -1,0 +1,1 @@
+"""The server of maze_env."""
