@@ -343,7 +343,7 @@ class ValueCheck:
         return found
 
     def _take_numbers(self, items: Collection[Any]) -> bool:
-        """Count a list of plain numbers at once; False for any other list. Hot: a picture in JSON is 100,000 of them."""
+        """Count a list of plain numbers at once; False for any other. Hot: a picture in JSON has 100,000 of them."""
         kinds = set(map(type, items))
         if not (kinds <= _SMALL or kinds == {int}):
             return False
