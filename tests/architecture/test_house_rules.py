@@ -39,7 +39,6 @@ NEEDED_BY_ONE = {
     "paddock.envs.classic_control.mountain_car": "one file per environment; its entry point is in the catalog",
     "paddock.gym.utils.passive_env_checker": "Gymnasium's module of that name",
     "paddock.openenv.exceptions": "OpenEnv's errors, without pydantic, which openenv.app needs",
-    "paddock.openenv.client": "OpenEnv's clients, without pydantic, which openenv.mcp_client needs",
     "paddock.sources.dm_control": "one file per family; saved specs name it",
     "paddock.sources.dm_env": "one file per family; saved specs name it",
     # together they would exceed FILE_LINES

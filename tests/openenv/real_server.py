@@ -20,7 +20,7 @@ uvicorn.Server(uvicorn.Config(app, log_level="error")).run(sockets=[sock])
 
 @contextmanager
 def real_server(peer, *application):
-    """Its URL; it has ended afterwards. ``application``: a module, and a name in it if that is not ``application()``."""
+    """Its URL; it has ended afterwards. ``application``: a module, and a name in it if it is not ``application()``."""
     made = subprocess.run([ROOT / "scripts" / "peer", peer], capture_output=True, text=True, timeout=1800)
     assert made.returncode == 0, made.stderr[-2000:]
     environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"}

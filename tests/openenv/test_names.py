@@ -30,8 +30,15 @@ from tests.openenv.shapes import shape
 from tests.peers import run_with_peer
 
 MODULES = [
+    "auto",
+    "auto.auto_action",
+    "auto.auto_env",
     "core",
     "core.client_types",
+    "core.containers",
+    "core.containers.runtime",
+    "core.containers.runtime.providers",
+    "core.containers.runtime.uv_provider",
     "core.env_client",
     "core.env_server",
     "core.env_server.base_transforms",
@@ -70,7 +77,8 @@ def test_modules_have_openenvs_places(module):
 
 def test_modules_without_a_file_are_found_by_importlib_and_listed_by_pkgutil():
     listed = [module.name for module in pkgutil.walk_packages(ours.__path__, "paddock.openenv.")]
-    assert [name for name in listed if ".core" in name] == [f"paddock.openenv.{name}" for name in sorted(MODULES)]
+    aliases = [name for name in listed if name.split(".")[2] in ("auto", "core")]
+    assert aliases == [f"paddock.openenv.{name}" for name in sorted(MODULES)]
     for name in MODULES:
         spec = importlib.util.find_spec(f"paddock.openenv.{name}")
         assert importlib.import_module(spec.name).__spec__.origin == "paddock.aliases"

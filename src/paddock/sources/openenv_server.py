@@ -73,7 +73,7 @@ class OpenEnvServerEnv(Env[Record, Any]):
         self._settings = Line(
             self._endpoint, connect_s, answer_s or _FOREVER_S, heartbeat_s, heartbeat_s, max_bytes, context=context
         )
-        # Whatever fits into a message fits into these: an entry takes at least two characters, a letter at most four bytes.
+        # What fits into a message fits into these: an entry takes at least two characters, a letter at most four bytes.
         self._bounds = Bounds(4 * max_bytes, depth=_DEPTH, entries=max_bytes)
         self._closed = False
         self._line: BlockingLine | None = self._connect(connection)  # before /schema: it answers pings meanwhile
