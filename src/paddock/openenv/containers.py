@@ -182,23 +182,12 @@ class LocalDockerProvider(ContainerProvider):
 class DockerSwarmProvider(ContainerProvider):
     """Not offered: Swarm publishes a service on every interface of the machine, and can't be told not to."""
 
-    def __init__(self, *, auto_init_swarm: bool = True, overlay_network: str | None = None) -> None:
+    def __new__(cls, *, auto_init_swarm: bool = True, overlay_network: str | None = None) -> Self:
         raise PlanError(
             "DockerSwarmProvider would publish the environment on every interface of this machine: Swarm can't bind a "
             "service to 127.0.0.1. Use one LocalDockerProvider for each container, or run the service yourself and "
             "pass base_url=."
         )
-
-    def start_container(
-        self, image: str, port: int | None = None, env_vars: dict[str, str] | None = None, **kwargs: Any
-    ) -> str:
-        raise NotImplementedError
-
-    def stop_container(self) -> None:
-        raise NotImplementedError
-
-    def wait_for_ready(self, base_url: str, timeout_s: float = READY_S) -> None:
-        raise NotImplementedError
 
 
 class KubernetesProvider(ContainerProvider):
