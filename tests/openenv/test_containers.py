@@ -60,7 +60,7 @@ def test_a_container_starts_answers_and_is_removed(docker, home):
     provider.stop_container()
     assert not is_healthy(url)
     assert [words(call)[0] for call in docker()] == ["run", "port", "stop", "rm"]
-    assert words(docker()[2])[1:3] == ["--time", "10"]
+    assert words(docker()[2])[1:3] == ["-t", "10"]
 
 
 def test_a_container_is_published_on_this_machine_only(docker):

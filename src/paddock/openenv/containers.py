@@ -253,6 +253,7 @@ class UVProvider(RuntimeProvider):
         self._process = subprocess.Popen(  # noqa: S603 - no shell, and the folder is the user's choice
             [*words, "--reload"] if self.reload else words,
             env={**kept, **_variables(self.env_vars), **_variables(env_vars)},
+            cwd=self.project_path,  # where uvicorn looks for the app, too
             stdin=subprocess.DEVNULL,
             start_new_session=True,  # uvicorn and its workers are uv's children: all end together
         )
@@ -365,7 +366,7 @@ def _run(command: str, *words: str, timeout_s: float | None = _COMMAND_S, errors
 
 def _remove_container(command: str, name: str) -> None:
     with suppress(ProviderError):  # it has ended already, or was never made
-        _run(command, "stop", "--time", f"{STOP_S:g}", name)
+        _run(command, "stop", "-t", f"{STOP_S:g}", name)
     try:
         _run(command, "rm", "--force", "--volumes", name)
     except ProviderError as error:
