@@ -454,6 +454,40 @@ def test_a_factory_starts_nothing_until_it_is_used_and_only_once():
             starting.sync()
 
 
+def test_a_container_is_stopped_when_the_client_cannot_be_made_or_is_not_awaited_any_more():
+    class Slow(Containers):
+        began, ends = threading.Event(), threading.Event()
+
+        def wait_for_ready(self, base_url):
+            self.began.set()
+            assert self.ends.wait(30)
+
+    async def main():
+        slow = Slow("http://127.0.0.1:1")
+        task = asyncio.create_task(GenericEnvClient.from_docker_image("image:1", slow))
+        await asyncio.to_thread(slow.began.wait, 30)
+        task.cancel()
+        asyncio.get_running_loop().call_later(0.05, slow.ends.set)
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        return slow.calls
+
+    assert asyncio.run(main()) == [("image:1", None), "stop"]
+    provider = Containers("http://127.0.0.1:1")
+    with pytest.raises(ValueError, match="Invalid mode"):
+        GenericEnvClient.from_docker_image("image:1", provider, mode="other").sync()
+    assert provider.calls[-1] == "stop"
+
+
+def test_a_subclass_that_needs_a_url_gets_one():
+    class Picky(GenericEnvClient):
+        def __init__(self, base_url, provider=None):
+            super().__init__(base_url.rstrip("/"), provider=provider)
+
+    with ScriptedServer(echo) as server, Picky.from_docker_image("image:1", Containers(server.url)).sync() as env:
+        assert env.reset().observation["value"][0] == "reset"
+
+
 def test_a_client_from_asyncio_run_goes_on_in_plain_code_with_a_new_episode():
     with ScriptedServer(echo) as server, warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)  # of asyncio, for a transport that outlives its loop

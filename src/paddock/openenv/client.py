@@ -198,7 +198,8 @@ class EnvClient(ABC, Generic[ActT, ObsT, StateT]):
         from paddock.openenv.containers import ImageRuntime  # when first used: most clients connect to a URL
 
         options = {name: kwargs.pop(name) for name in _CLIENT_OPTIONS if name in kwargs}
-        return Starting(lambda: cls(provider=ImageRuntime(image, provider, **kwargs), **options))
+        runtime = ImageRuntime(image, provider, **kwargs)
+        return Starting(runtime, lambda url: cls(base_url=url, provider=runtime, **options))
 
     @classmethod
     def from_env(cls, repo_id: str, *, use_docker: bool = True, provider: Any = None, **kwargs: Any) -> Starting[Self]:
@@ -225,7 +226,7 @@ class EnvClient(ABC, Generic[ActT, ObsT, StateT]):
         bound = SimpleNamespace(
             start=lambda: runs.start(**at_start), stop=runs.stop, wait_for_ready=runs.wait_for_ready
         )
-        return Starting(lambda: cls(provider=bound, **options))
+        return Starting(bound, lambda url: cls(base_url=url, provider=runs, **options))
 
     @classmethod
     def from_hub(cls, repo_id: str, **kwargs: Any) -> Starting[Self]:
@@ -426,21 +427,34 @@ class Undecided(Lazy[Any]):
 class Starting(Lazy[ClientT]):
     """A client whose server is not started yet: ``await`` it in async code, or call ``sync()`` in plain code. Once."""
 
-    def __init__(self, make: Callable[[], ClientT]) -> None:
-        self._make: Callable[[], ClientT] | None = make
+    def __init__(self, provider: Any, make: Callable[[str], ClientT]) -> None:
+        self._server: ProvidedServer | None = ProvidedServer(provider, None)
+        self._make = make
 
-    def _take(self) -> ClientT:
-        make, self._make = self._make, None
-        if make is None:
+    def _take(self) -> ProvidedServer:
+        server, self._server = self._server, None
+        if server is None:
             raise RuntimeError("This client was started already. Call the factory again for another one.")
-        return make()
+        return server
 
     async def _begin(self) -> ClientT:
-        return await self._take().__aenter__()
+        server, client = self._take(), None
+        try:
+            client = self._make(await asyncio.to_thread(server.start))
+        finally:
+            if client is None:
+                await asyncio.to_thread(server.stop)
+        return await client.__aenter__()
 
     def sync(self) -> SyncEnvClient[Any, Any, Any]:
         """Start the server and connect, in plain code."""
-        return self._take().sync().__enter__()
+        server, client = self._take(), None
+        try:
+            client = self._make(server.start())
+        finally:
+            if client is None:
+                server.stop()
+        return client.sync().__enter__()
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: await it, or call sync()>"
