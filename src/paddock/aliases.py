@@ -25,8 +25,9 @@ def add_aliases(
 ) -> None:
     """Give ``package`` the modules in ``table``: ``{"env_server.types": {"home.module": "Name Other"}}``.
 
-    A home without names stands for everything in it, looked up on use. A home is imported when its alias is. Write the
-    table as a literal named ``ALIASES``, because the stubs are made from the source. ``fallback(alias)`` returns the
+    A home without names stands for everything in it: the alias is that very module, or, if there are aliases below it,
+    looks names up there on use. A home is imported when its alias is. Write the table as a literal named ``ALIASES``,
+    because the stubs are made from the source. ``fallback(alias)`` returns the
     ``__getattr__`` of that module, for names that its homes don't have. Aliases ``at_once`` are attributes of the
     package from its first import on.
     """
@@ -66,12 +67,20 @@ class _Finder:
         names = vars(module)
         if isinstance(exports, str):
             home = import_module(exports)
-            names.update(__getattr__=lambda name: getattr(home, name), __dir__=lambda: dir(home))
+            if not _is_package(module.__name__):
+                sys.modules[module.__name__] = home  # the import system returns what is there
+                return
+
+            def look_up(name: str) -> Any:
+                below = f"{module.__name__}.{name}"  # first: a home's own module may have the name of an alias
+                return import_module(below) if below in _aliases else getattr(home, name)
+
+            names.update(__getattr__=look_up, __dir__=lambda: dir(home))
             return
         for source, listed in exports.items():
             home = import_module(source)
             names.update((name, getattr(home, name)) for name in listed.split())
-        names["__all__"] = " ".join(exports.values()).split()
+        names["__all__"] = [name for name in " ".join(exports.values()).split() if not name.startswith("_")]
         if fallback is not None:
             names["__getattr__"] = fallback(module.__name__)
 

@@ -31,7 +31,6 @@ NEEDED_BY_ONE = {
     "paddock.agentic.rollouts.table": "loaded late: Rich",
     "paddock.sandbox.inside.boot": "by name: the first code of every worker, by whatever way it was started",
     "paddock.sandbox.inside.template": "its process: what runs in the template, not beside it",
-    "paddock.sources.fastmcp": "all that relies on private parts of FastMCP and mcp, in one place",
     "paddock.sources.openenv": "loaded late: make() asks openenv_classes alone whether a class is OpenEnv's",
     # process entry point
     "paddock.bench.hostile.trial": "process entry point: python -m",
@@ -39,6 +38,9 @@ NEEDED_BY_ONE = {
     "paddock.envs.classic_control.mountain_car": "one file per environment; its entry point is in the catalog",
     "paddock.gym.utils.passive_env_checker": "Gymnasium's module of that name",
     "paddock.openenv.exceptions": "OpenEnv's errors, without pydantic, which openenv.app needs",
+    "paddock.openenv.app": "by name: OpenEnv's create_app",
+    "paddock.openenv.harness": "too long for one file with openenv.harness_turns",
+    "paddock.openenv.llm_client": "OpenEnv's module of that name, without pydantic, which openenv.harness needs",
     "paddock.sources.dm_control": "one file per family; saved specs name it",
     "paddock.sources.dm_env": "one file per family; saved specs name it",
     # together they would exceed FILE_LINES
@@ -52,7 +54,6 @@ NEEDED_BY_ONE = {
     "paddock.vector.process_lanes": "too long for one file with vector.processes",
     "paddock.wrappers.vector_rendering": "too long for one file with wrappers.vector",
     # a reader looks for it by name
-    "paddock.agentic.envs.coding.workspace": "by name: how an agent's program runs behind a wall",
     "paddock.bench.hostile.attacks.kernel": "by name: one file per group of attacks",
     "paddock.bench.hostile.attacks.network": "by name: one file per group of attacks",
     "paddock.bench.hostile.attacks.processes": "by name: one file per group of attacks",

@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 
@@ -16,11 +17,11 @@ from paddock.spaces import Box, Dict, Discrete, Graph, MultiBinary, Sequence, Te
 from tests.spaces.strategies import spaces
 
 RULES = WallRules()
+KNOWN = {"observation_space": None, "action_space": None, "metadata": {}}
 
 
 def described(**fields):
-    known = {"observation_space": None, "action_space": None, "metadata": {}}
-    return read_description({**known, **fields}, RULES)
+    return read_description({**KNOWN, **fields}, RULES)
 
 
 def read(space):
@@ -105,6 +106,61 @@ def test_metadata_is_plain_and_of_the_usual_types():
         with pytest.raises(EnvironmentViolation) as caught:
             described(metadata=metadata)
         assert caught.value.path == path
+
+
+@pytest.mark.parametrize("modes", [["x"] * 64, ("human", "ansi"), []], ids=["64 modes", "a tuple", "none"])
+@pytest.mark.parametrize("fps", [0, 30, 0.5, np.float32(30), np.int64(30), None])
+def test_metadata_may_have_64_modes_and_any_finite_rate(modes, fps):
+    metadata = {"render_modes": modes, "render_fps": fps}
+    assert described(metadata=metadata).metadata == metadata
+
+
+@pytest.mark.parametrize("fps", [float("inf"), -1, -0.5, np.float64("inf"), [30]])
+def test_a_rate_that_no_clock_has_is_refused(fps):
+    with pytest.raises(EnvironmentViolation) as caught:
+        described(metadata={"render_fps": fps})
+    assert caught.value.path == "metadata['render_fps']"
+
+
+def test_the_name_of_a_mode_is_plain_and_has_64_characters():
+    assert described(render_mode="x" * 64).render_mode == "x" * 64
+    for mode in ("x" * 65, "\x1b[2Jhuman"):
+        with pytest.raises(EnvironmentViolation) as caught:
+            described(render_mode=mode)
+        assert caught.value.path == "render_mode"
+
+
+def test_the_name_of_a_class_of_its_own_is_cut():
+    assert described(custom="x" * 200).custom == "x" * 200
+    assert described(custom="x" * 201).custom == "x" * 199 + "…"
+
+
+def test_a_spec_may_have_a_mebibyte_of_text():
+    text = json.dumps({"id": "Thing-v0"}).ljust(1 << 20)
+    assert read_spec(described(spec=text), RULES) == EnvSpec("Thing-v0")
+    with pytest.raises(EnvironmentViolation, match="spec: it is malformed: longer than 1048576 bytes"):
+        described(spec=text + " ")
+
+
+def test_what_is_wrong_with_a_spec_is_said_in_300_characters():
+    with pytest.raises(EnvironmentViolation) as caught:
+        read_spec(described(spec=json.dumps({"id": "A-v0", "y" * 1000: 1})), RULES)
+    problem = (
+        str(caught.value).removeprefix("spec: it is malformed: ").removesuffix(". The environment has been stopped.")
+    )
+    assert len(problem) == 300 and problem.endswith("y…")
+
+
+def test_a_trusted_worker_describes_its_environment_as_it_likes():
+    metadata = {"render_modes": 5, "note": "\x1b[31mred"}
+    made = read_description({**KNOWN, "metadata": metadata, "spec": '{"id": "A-v0", "entry_point": "a:B"}'}, None)
+    assert made.metadata == metadata
+    assert read_spec(made, None) == EnvSpec("A-v0", entry_point="a:B")
+
+
+@pytest.mark.parametrize("rules", [None, RULES], ids=["trusted", "walled"])
+def test_an_environment_may_have_no_spec(rules):
+    assert read_spec(read_description(KNOWN, rules), rules) is None
 
 
 def test_a_spec_is_data_and_names_no_code():

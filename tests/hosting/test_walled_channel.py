@@ -1,6 +1,7 @@
 """The channel to a worker behind a wall: every wait ends, every loss has a cause, nothing that is printed blocks."""
 
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -280,3 +281,16 @@ def test_closing_takes_no_longer_than_a_second(channel_to):
     began = time.monotonic()
     channel.close()
     assert time.monotonic() - began < 1.6 and channel.child.wait(0.0)
+
+
+def test_the_reply_to_an_interrupted_call_is_not_taken_for_the_next_one(channel_to, monkeypatch):
+    def interrupt(timeout_ms):
+        raise KeyboardInterrupt
+
+    channel = channel_to(hostile.answering("first", "second"))
+    channel.send(Render(0))
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(channel._arrivals, "poll", SimpleNamespace(poll=interrupt))
+        channel.recv()
+    channel.send(Render(0))
+    assert channel.recv().value == "second"

@@ -62,7 +62,7 @@ class Loopback:
         if path == "/reset":
             return self._outcome(WireRequest("reset", http_bodies.reset_body(body)))
         if path == "/step":
-            return self._outcome(WireRequest("step", http_bodies.step_body(body)))
+            return self._outcome(WireRequest("step", http_bodies.step_body(body)["action"]))
         if path == "/state":
             return dump(self.translator.data(WireRequest("state"), self.host.handle(m.State(0))))
         if path == "/metadata":

@@ -1,12 +1,13 @@
 """Environments written for OpenEnv as Envs of ours."""
 
 import asyncio
+import threading
 
 import pytest
 
 import paddock
 from paddock.errors import ClosedEnvironmentError, InvalidAction, InvalidSpec
-from paddock.openenv import AsEnv, Environment
+from paddock.openenv import Action, AsEnv, Environment, Observation, State
 from paddock.openenv.app import import_path, served_spec
 from paddock.sources.openenv_classes import is_openenv, record_classes
 from tests.openenv import worlds
@@ -149,15 +150,44 @@ def test_classes_of_records_are_found_from_generics_and_from_annotations():
     assert record_classes(Bare) == expected
 
 
-def test_a_class_that_does_not_say_its_actions_class_is_refused_with_the_ways_out():
-    class Silent(worlds.Environment):
+class Silent(Environment):
+    def reset(self, seed=None, episode_id=None, **kwargs): ...
+
+    def step(self, action, timeout_s=None, **kwargs):
+        return Observation(metadata=action.model_dump())
+
+    @property
+    def state(self):
+        return State()
+
+
+class General(Silent):
+    def step(self, action: Action, timeout_s=None, **kwargs) -> Observation:
+        return super().step(action)
+
+
+@pytest.mark.parametrize("cls", [Silent, General])
+def test_a_class_that_names_no_class_of_actions_takes_what_it_is_sent(cls):
+    with AsEnv(cls) as env:
+        assert issubclass(env.action_cls, Action)
+        assert env.step({"text": "hi", "more": [1]})[0]["metadata"] == {"metadata": {}, "text": "hi", "more": [1]}
+        assert env.action_space.contains({"text": "hi"})
+
+
+def test_a_base_class_that_was_named_on_purpose_forbids_other_fields():
+    with AsEnv(General, Action, Observation) as env, pytest.raises(InvalidAction, match="text"):
+        env.step({"text": "hi"})
+
+
+def test_a_class_of_no_known_api_that_does_not_say_its_actions_class_is_refused_with_the_ways_out():
+    class Bare:
         def reset(self, **kwargs): ...
         def step(self, action): ...
-        @property
-        def state(self): ...
+
+        state = None
 
     with pytest.raises(InvalidSpec, match="action_cls="):
-        AsEnv(Silent)
+        AsEnv(Bare)
 
 
 def test_an_instance_is_refused_as_in_openenv():
@@ -208,9 +238,17 @@ def test_a_factory_is_served_when_its_classes_are_named():
         assert env.reset()[0]["echoed"] == "ready"
 
 
-def test_what_has_no_place_in_a_module_is_refused():
-    with pytest.raises(paddock.errors.PlanError, match="module of its own"):
-        import_path(lambda: None)
+def test_what_has_no_place_in_a_module_goes_as_code_and_what_cannot_go_is_named():
+    assert import_path(lambda: None) is None
+    assert import_path(worlds.EchoEnv) == "tests.openenv.worlds:EchoEnv"
+    spec = served_spec(lambda: worlds.EchoEnv(), worlds.EchoAction, worlds.EchoObservation, env_name="a name, é")
+    assert (type(spec.kwargs["env"]), spec.id) == (bytes, "a-name-")
+    with paddock.make(spec) as env:
+        assert env.reset()[0]["echoed"] == "ready"
+        assert env.spec.kwargs == {}
+    lock = threading.Lock()
+    with pytest.raises(paddock.errors.PlanError, match="constructor"):
+        served_spec(lambda: worlds.EchoEnv(lock), worlds.EchoAction, worlds.EchoObservation)
 
 
 def test_a_closed_environment_says_so():

@@ -49,6 +49,11 @@ def test_frames_of_typed_environments_fulfil_their_schemas():
     check(Loopback(lambda: AsEnv(worlds.EchoEnv)), {"text": "a"})
 
 
+def test_actions_of_a_space_have_no_title_that_verifiers_takes_for_tools():
+    title = schemas(Loopback(Plain))["action"]["title"]
+    assert title not in ("Action", "CallToolAction", "ListToolsAction")
+
+
 def test_the_schemas_of_typed_environments_are_those_of_their_classes():
     found = schemas(Loopback(lambda: AsEnv(worlds.EchoEnv)))
     assert found == {

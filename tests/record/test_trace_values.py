@@ -177,6 +177,12 @@ def test_actions_and_observations_without_a_form_are_refused_by_name(value):
         free_form(value, Shelf().keep, "action")
 
 
+def test_numpys_scalars_and_texts_of_any_kind_are_kept_or_dropped_by_name():
+    texts = np.array(["a", "bc"], dtype=np.dtypes.StringDType()) if hasattr(np.dtypes, "StringDType") else ["a", "bc"]
+    form = free_form({"texts": texts, "day": np.datetime64("2026-11-18")}, None, "info", drop=True)
+    assert form == {"texts": ["a", "bc"], "day": {"$dropped": "numpy.datetime64"}}
+
+
 def test_data_that_holds_itself_is_dropped_or_refused():
     loop = []
     loop.append(loop)

@@ -279,48 +279,82 @@ def test_who_does_not_read_is_not_answered_without_end(server):
         assert other.ask("GET", "/health").status == 200
 
 
+class Watched(http_connection.HttpConnection):
+    """Answers every request with so many bytes; ``lost`` is set when it has ended."""
+
+    bodies = BodyBudget()
+
+    def __init__(self, size):
+        caller = Callers(1, 1).admit(None, "127.0.0.1:1")
+        super().__init__(self, max_body=100, peer="127.0.0.1:1", caller=caller)
+        self.size, self.lost = size, asyncio.Event()
+
+    def connection_lost(self, error):
+        super().connection_lost(error)
+        self.lost.set()
+
+    def knows(self, request):
+        return True
+
+    async def handle(self, request):
+        return Response(200, bytes(self.size))
+
+
+async def watch(size, kind=Watched):
+    """A connection, and the socket of its peer."""
+    connection, peer = kind(size), socket.socket()
+    peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        peer.connect(listening.getsockname())
+        near, _ = listening.accept()
+    await asyncio.get_running_loop().connect_accepted_socket(lambda: connection, near)
+    return connection, peer
+
+
 def test_a_peer_that_takes_nothing_of_its_answer_is_let_go(monkeypatch):
     """By the kernel, so a websocket is too; the timer of HTTP's own answers does not help here."""
     monkeypatch.setattr(http_connection, "STALLED_S", 1.0)
     monkeypatch.setattr(http_connection, "_WRITE_S", 600.0)
 
     async def ended_after_s():
-        lost = asyncio.Event()
-
-        class Watched(http_connection.HttpConnection):
-            def connection_lost(self, error):
-                super().connection_lost(error)
-                lost.set()
-
-        class Large:
-            bodies = BodyBudget()
-
-            def knows(self, request):
-                return True
-
-            def too_often(self, request):
-                return None
-
-            async def handle(self, request):
-                return Response(200, bytes(32 << 20))
-
-        def answering():
-            caller = Callers(1, 1).admit(None, "127.0.0.1:1")
-            return Watched(Large(), max_body=100, peer="127.0.0.1:1", caller=caller)
-
-        loop = asyncio.get_running_loop()
-        listening = await loop.create_server(answering, "127.0.0.1", 0)
-        silent = socket.socket()
-        silent.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        silent.connect(listening.sockets[0].getsockname())
-        silent.sendall(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n")
-        began = time.monotonic()
-        await asyncio.wait_for(lost.wait(), 20)
-        listening.close()
-        silent.close()
+        connection, silent = await watch(32 << 20)
+        with silent:
+            silent.sendall(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n")
+            began = time.monotonic()
+            await asyncio.wait_for(connection.lost.wait(), 20)
         return time.monotonic() - began
 
     assert asyncio.run(ended_after_s()) >= 0.5
+
+
+def test_a_peer_that_has_read_a_large_answer_can_not_keep_its_last_connection(monkeypatch):
+    monkeypatch.setattr(http_connection, "_LINGER_S", 0.2)
+
+    async def read_and_stay():
+        connection, peer = await watch(8 << 20)
+        with peer:
+            peer.sendall(b"GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n")
+            while await asyncio.to_thread(peer.recv, 1 << 16):
+                pass
+            await asyncio.wait_for(connection.lost.wait(), 5)
+
+    asyncio.run(read_and_stay())
+
+
+def test_a_connection_that_is_refused_unread_is_closed_as_soon_as_any_other(monkeypatch):
+    monkeypatch.setattr(http_connection, "_LINGER_S", 0.2)
+
+    class Unread(Watched):
+        def connection_made(self, transport):
+            super().connection_made(transport)
+            self.refuse(Response(400))
+
+    async def stay():
+        connection, peer = await watch(0, Unread)
+        with peer:
+            await asyncio.wait_for(connection.lost.wait(), 5)
+
+    asyncio.run(stay())
 
 
 def test_a_request_whose_peer_has_left_is_still_carried_out_and_gives_back_its_budget():

@@ -182,3 +182,8 @@ def test_no_bytes_crash_the_reader(data, pieces):
 def test_a_target_is_printable_or_none(text):
     found = read_target(text)
     assert found is None or "".join(part or "" for part in found).isprintable()
+
+
+def test_a_body_of_tiny_chunks_ends_long_before_its_limit_in_bytes():
+    whole = CHUNKED + END + b"1\r\nx\r\n" * 10_000
+    assert read(whole + b"0\r\n\r\n", max_body=1 << 20) == ([], 413)

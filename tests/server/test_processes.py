@@ -4,6 +4,7 @@ Which process has a connection is read from /proc, so that a test can ask the wr
 """
 
 import asyncio
+import gc
 import json
 import logging
 import os
@@ -17,6 +18,7 @@ from collections import Counter
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -26,6 +28,8 @@ from paddock.hosting.codec import decode_frame, encode
 from paddock.server.auth import Buckets, OriginCheck, Rates, Tokens
 from paddock.server.http import Request
 from paddock.server.http_api import HttpApi
+from paddock.server.http_connection import Callers
+from paddock.server.listener import NewConnection
 from paddock.server.processes import Processes
 from paddock.server.service import Service
 from paddock.server.settings import Settings
@@ -616,6 +620,28 @@ def test_the_body_of_a_withdrawn_pass_is_not_read_elsewhere_either(server):
             if not closes:
                 post(operator, rpc("openenv/session/close", session_id=session))
         assert expected == [100, 401]
+
+
+def test_a_relayed_connection_outlives_the_garbage_collector():
+    near, far = socket.socketpair()
+    far.settimeout(5)
+    api = SimpleNamespace(relays=0, holder=lambda upgrade: 1, processes=SimpleNamespace(connect=lambda *_: near))
+    head = b"GET / HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nConnection: upgrade\r\n\r\n"
+
+    def new_connection():
+        return NewConnection(api, None, Callers(1, 1).admit(near, "127.0.0.1"))
+
+    async def talk():
+        server = await asyncio.get_running_loop().create_server(new_connection, "127.0.0.1", 0)
+        _, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+        for said in (head, b"later"):
+            writer.write(said)
+            assert await asyncio.to_thread(far.recv, 1000) == said
+            gc.collect()
+        writer.close()
+        server.close()
+
+    asyncio.run(talk())
 
 
 def test_counts_of_other_processes_are_seen_until_they_end():

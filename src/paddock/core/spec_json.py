@@ -17,9 +17,8 @@ from paddock.core.values import SPEC, TaggedJson
 from paddock.errors import InvalidSpec, PaddockError
 from paddock.spaces.json_data import JsonLimits, read_json
 
-MAX_JSON_BYTES = 1 << 20
 # Arguments nest 32 levels deep, in a wrapper's they begin at the fourth, and an array makes three of one.
-_JSON = JsonLimits(MAX_JSON_BYTES, nesting=40)
+SPEC_LIMITS = JsonLimits(1 << 20, nesting=40)
 SPEC_JSON = TaggedJson(SPEC)
 
 
@@ -62,7 +61,7 @@ def decode_spec(text: str | bytes) -> EnvSpec:
     if not isinstance(text, (str, bytes)):
         raise InvalidSpec(f"An EnvSpec's JSON is text, got {type(text).__name__}.")
     try:
-        fields = msgspec.convert(read_json(text, _JSON), _SpecFields)
+        fields = msgspec.convert(read_json(text, SPEC_LIMITS), _SpecFields)
         if fields.max_episode_steps is not None and not -1 <= fields.max_episode_steps < 1 << 62:
             raise InvalidSpec(f"max_episode_steps is {fields.max_episode_steps}; expected a count, or -1 for none.")
         wrappers = tuple(

@@ -160,7 +160,7 @@ class TaggedJson:
         if kind == "scalar" and has_python_twin(value) and value.dtype.kind != "c":
             return self.write(value.item(), path, depth)
         if kind == "array" or kind == "scalar":
-            return self._write_array(np.asarray(value), path)
+            return self._write_array(value, path)
         if kind == "list" or kind == "tuple" or kind == "dict":
             if depth > self._dialect.depth:
                 return self._refuse(value, f"{path[:80]} is nested deeper than {self._dialect.depth}")
@@ -178,13 +178,16 @@ class TaggedJson:
             raise self._dialect.error(f"{path} has the key {odd!r:.80}; keys are text that does not begin with $.")
         return {"$dict": [[self.write(key, f"a key of {path}", depth), item] for key, item in items]}
 
-    def _write_array(self, value: NDArray[Any], path: str) -> Any:
-        names = self._dialect.dtypes
-        array = value.astype(value.dtype.newbyteorder("<"), "C", copy=False)
+    def _write_array(self, value: NDArray[Any] | np.generic, path: str) -> Any:
+        names, array = self._dialect.dtypes, np.asarray(value)
+        if array.dtype.kind in "UT" and self._dialect.records:
+            return array.tolist()
+        if array.dtype.kind in "biufc":
+            array = array.astype(array.dtype.newbyteorder("<"), "C", copy=False)
         name = array.dtype.str if array.dtype.str in names else array.dtype.name
         if name not in names:
-            no_form = f"{path} is an array of {value.dtype}, which has no form in a {self._dialect.name}"
-            return value.tolist() if value.dtype.kind == "U" and self._dialect.records else self._refuse(value, no_form)
+            no_form = f"{path} is an array of {array.dtype}, which has no form in a {self._dialect.name}"
+            return self._refuse(value, no_form)
         if array.size > FEW and self._keep is not None:
             return self._keep(array)
         flat = array.reshape(-1)

@@ -12,14 +12,14 @@ import math
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import numpy as np
 
 from paddock.core.env import Info
 from paddock.core.spec import EnvSpec
-from paddock.core.spec_json import MAX_JSON_BYTES, decode_spec
+from paddock.core.spec_json import SPEC_LIMITS, decode_spec
 from paddock.core.vector_env import lane_infos_from_wire
 from paddock.errors import BadFrame, EnvironmentViolation, PaddockError, WorkerLost
 from paddock.hosting import messages as m
@@ -41,15 +41,12 @@ from paddock.hosting.untrusted import (
     violation,
 )
 from paddock.sandbox.plain_text import shorten, strip_escapes
-from paddock.sandbox.policy import CALL_S, INFO_KB, REWARD_RANGE, START_S
+from paddock.sandbox.policy import CALL_S, INFO_KB, REWARD_RANGE, START_S, Policy
 from paddock.spaces import Box, Discrete, Space
 from paddock.spaces.batch import batch_space
+from paddock.spaces.json_data import NotJson, read_json
 from paddock.spaces.json_form import from_json
 from paddock.spaces.rows import each, layout
-
-if TYPE_CHECKING:
-    from paddock.sandbox.policy import Policy
-
 
 # Frames from behind a wall. The head may be as large as elsewhere: one holds the infos of many lanes.
 WALLED_LIMITS = Limits(depth=48, text_bytes=1 << 24, json_bytes=1 << 18, odd_keys=1 << 8)
@@ -466,7 +463,7 @@ def read_description(value: Any, rules: WallRules | None) -> Description:
 
 def _read_metadata(metadata: dict[str, Any], rules: WallRules) -> dict[str, Any]:
     read: dict[str, Any] = ValueCheck("metadata", rules.info, wide=True).read(metadata)
-    modes, fps = read.get("render_modes", []), read.get("render_fps", 0)
+    modes, fps = read.get("render_modes", []), read.get("render_fps")
     named = type(modes) in (list, tuple) and len(modes) <= _MODES and all(type(mode) is str for mode in modes)
     demand(named, "metadata['render_modes']", modes, "a list of names")
     numeric = fps is None or (isinstance(fps, (int, float, np.integer, np.floating)) and 0 <= fps < math.inf)
@@ -476,13 +473,11 @@ def _read_metadata(metadata: dict[str, Any], rules: WallRules) -> dict[str, Any]
 
 def _read_spec_text(text: str, rules: WallRules) -> str:
     """The spec's JSON with its text made plain: JSON can hide an escape sequence behind letters."""
-    if len(text) > MAX_JSON_BYTES:
-        raise violation("spec", f"it has more than {MAX_JSON_BYTES} bytes")
     try:
-        value = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise violation("spec", f"it is not JSON: {shorten(str(error), 200)}") from None
-    return json.dumps(ValueCheck("spec", rules.value._replace(bytes=4 * MAX_JSON_BYTES)).read(value))
+        value = read_json(text, SPEC_LIMITS)
+    except NotJson as error:
+        raise violation("spec", f"it is malformed: {error}") from None
+    return json.dumps(ValueCheck("spec", rules.value).read(value))
 
 
 def read_spaces(

@@ -70,7 +70,8 @@ class Arrivals:
             self.poll.unregister(watched)
         for watched in [one for one, own in self._printing.items() if own is child]:
             del self._printing[watched]
-            if self.resting.pop(watched, None) is None:
+            self.resting.pop(watched, None)
+            with suppress(KeyError):  # it rests
                 self.poll.unregister(watched)
 
     def wait(self, timeout_s: float) -> dict[int, bool]:
@@ -102,13 +103,12 @@ class Arrivals:
 
     def _drain(self, fd: int, event: int) -> None:
         child = self._printing[fd]
+        self.resting[fd] = time.monotonic() + _FLOOD_S  # first: Ctrl-C must not leave it unwatched for ever
         self.poll.unregister(fd)
         with suppress(OSError, ValueError):
             child.drain()
-        if child.output_fd == fd and event & select.POLLIN:
-            self.resting[fd] = time.monotonic() + _FLOOD_S
-        else:  # nothing more can come, and the number may be another's soon
-            del self._printing[fd]
+        if child.output_fd != fd or not event & select.POLLIN:  # nothing more can come; the number may be used again
+            del self.resting[fd], self._printing[fd]
 
     def _watch_rested(self) -> float:
         """Watch outputs again that have rested; returns in how many seconds the next one will have."""
@@ -216,25 +216,28 @@ class ProcessChannel:
             raise NoAsyncCallError("recv() has no request to wait for. Call send(request) first.", "recv")
         rules, owed, gone = self.rules, self._unanswered[0], False
         began_s = since_s = time.monotonic()
-        if timeout is None and self._reader.is_empty and self._lost is None and not self._arrivals.resting:
-            self._arrivals.poll.poll(self._call_ms)  # hot: the common wait, in which nothing but the reply comes
-        while (reply := self.poll()) is None:
-            if gone:  # what it wrote has been read; its socket may live on in a child of its own
-                raise self.kill()
-            now_s = time.monotonic()
-            if self._unanswered[0] != owed:  # an abandoned reply has come, and the next one is being made
-                owed, since_s = self._unanswered[0], now_s
-            limit_s = inf if rules is None else rules.start_s if owed in self._makes else rules.call_s
-            if now_s >= since_s + limit_s:
-                raise self._kill_overdue(limit_s)
-            left_s = since_s + limit_s - now_s
-            if timeout is not None:
-                left_s = min(left_s, began_s + timeout - now_s)
-                if left_s <= 0:
-                    self.abandon()
-                    raise DeadlineExceeded(f"No answer within {timeout} s.")
-            gone = self._arrivals.wait(left_s).get(self._near.fileno(), False)
-        return reply
+        try:
+            if timeout is None and self._reader.is_empty and self._lost is None and not self._arrivals.resting:
+                self._arrivals.poll.poll(self._call_ms)  # hot: the common wait, in which nothing but the reply comes
+            while (reply := self.poll()) is None:
+                if gone:  # what it wrote has been read; its socket may live on in a child of its own
+                    raise self.kill()
+                now_s = time.monotonic()
+                if self._unanswered[0] != owed:  # an abandoned reply has come, and the next one is being made
+                    owed, since_s = self._unanswered[0], now_s
+                limit_s = inf if rules is None else rules.start_s if owed in self._makes else rules.call_s
+                if now_s >= since_s + limit_s:
+                    raise self._kill_overdue(limit_s)
+                left_s = since_s + limit_s - now_s
+                if timeout is not None:
+                    left_s = min(left_s, began_s + timeout - now_s)
+                    if left_s <= 0:
+                        raise DeadlineExceeded(f"No answer within {timeout} s.")
+                gone = self._arrivals.wait(left_s).get(self._near.fileno(), False)
+            return reply
+        except BaseException:  # Ctrl-C too: its reply must not be taken for the next one
+            self.abandon()
+            raise
 
     def _kill_overdue(self, limit_s: float) -> DeadlineExceeded:
         who = "the worker" if self.child is None else f"the worker process {self.child.pid}"

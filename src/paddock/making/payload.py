@@ -15,6 +15,7 @@ from typing import Any
 
 from paddock.core.spec import EnvSpec, WrapperSpec, entry_point_text
 from paddock.errors import NotTransferable, PaddockError, PlanError
+from paddock.hosting.factories import modules_in
 from paddock.hosting.values import to_wire
 from paddock.making.plan import Plan, WrapperLike, as_wrapper_spec
 from paddock.making.target import Target
@@ -24,7 +25,7 @@ from paddock.sandbox.plan import plan as plan_launch
 from paddock.sandbox.policy import Policy, explain
 from paddock.sources.families import is_installed, library_family, modules_of
 from paddock.sources.foreign import importing
-from paddock.sources.openenv_classes import RECORD_CLASSES
+from paddock.sources.openenv_classes import CODE_ARGUMENTS
 
 WORKER = "paddock.making.sandbox_worker:main"  # what serves an environment behind a wall
 
@@ -139,8 +140,9 @@ def _modules(target: Target, wrappers: list[list[Any]]) -> dict[str, str]:
     if target.spec is not None and (vector := _vector_text(target.spec)) is not None:
         named.append(vector.partition(":")[0])
     if target.spec is not None:  # an environment written for OpenEnv, with the classes of its records
-        records = (target.spec.kwargs.get(name) for name in RECORD_CLASSES)
-        named += [path.partition(":")[0] for path in records if isinstance(path, str)]
+        for code in (target.spec.kwargs.get(name) for name in CODE_ARGUMENTS):
+            named += [code.partition(":")[0]] if isinstance(code, str) else []
+            named += modules_in(code) if isinstance(code, bytes) else []
     named += [entry_point.partition(":")[0] for _, entry_point, _ in wrappers]
     return {
         name: path

@@ -19,8 +19,9 @@ from urllib.parse import urlsplit
 from paddock.errors import PaddockError, PlanError, Unreachable
 from paddock.hosting.remote_address import is_loopback
 from paddock.hosting.websocket.events import UpgradeRefused
+from paddock.openenv.addresses import hf_space_subdomain
 from paddock.openenv.client import GenericAction, GenericEnvClient
-from paddock.openenv.containers import ImageRuntime, get_health, image_of_space, is_healthy, space_name
+from paddock.openenv.containers import ImageRuntime, get_health, image_of_space, is_healthy
 
 _SPACE_S = 5.0
 _SERVER_S = 2.0
@@ -181,7 +182,7 @@ class AutoEnv(_Factory):
             client_class, image = found.get_client_class(), docker_image or found.default_image
         if "/" in name and base_url is None and docker_image is None:
             repo_id = "/".join(name.rstrip("/").split("/")[-2:])
-            space = f"https://{space_name(repo_id)}.hf.space"
+            space = f"https://{hf_space_subdomain(repo_id)}.hf.space"
             base_url, image = (space, None) if is_healthy(space, _SPACE_S) else (None, image_of_space(repo_id))
         if base_url is not None and _answers(base_url):
             return client_class(base_url=base_url, **kwargs)

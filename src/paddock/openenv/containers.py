@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 from paddock.errors import PaddockError, PlanError
 from paddock.hosting.openenv.client import endpoint_of
+from paddock.openenv.addresses import hf_space_subdomain
 from paddock.sources.openenv_server import get
 
 if TYPE_CHECKING:
@@ -304,14 +305,9 @@ class ImageRuntime(RuntimeProvider):
         self._provider.wait_for_ready(self._base_url, **({} if ready_s is None else {"timeout_s": ready_s}))
 
 
-def space_name(repo_id: str) -> str:
-    """A Hugging Face Space's name in host names and images: ``openenv/echo_env`` is ``openenv-echo-env``."""
-    return re.sub("[^a-z0-9]", "-", repo_id.lower())
-
-
 def image_of_space(repo_id: str, tag: str = "latest") -> str:
     """The image of a Hugging Face Space."""
-    return f"registry.hf.space/{space_name(repo_id)}:{tag}"
+    return f"registry.hf.space/{hf_space_subdomain(repo_id)}:{tag}"
 
 
 def get_health(base_url: str, timeout_s: float) -> None:

@@ -8,11 +8,15 @@ from __future__ import annotations
 import asyncio
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from typing import Any, Generic, Protocol, TypedDict, TypeVar
+from functools import partial
+from typing import Any, Generic, Protocol, TypeVar
 
-from paddock.errors import DependencyNotInstalled
+from typing_extensions import TypedDict  # pydantic brings it, and takes typing's own only on Python 3.12
+
+from paddock.errors import DependencyNotInstalled, NotPermitted
 from paddock.hosting.private_loop import PrivateLoop
 from paddock.openenv.types import (
     RESERVED_TOOL_NAMES,
@@ -28,10 +32,12 @@ from paddock.openenv.types import (
     ToolError,
     ToolErrorType,
 )
+from paddock.sandbox.workspaces import has_workspaces
 
 ActT = TypeVar("ActT", bound=Action)
 ObsT = TypeVar("ObsT", bound=Observation)
 StateT = TypeVar("StateT", bound=State)
+T = TypeVar("T")
 
 
 class Message(TypedDict):
@@ -195,8 +201,7 @@ class MCPEnvironment(Environment[Action, Observation, Any]):
     """An environment whose tools are those of a FastMCP server, which you bring along.
 
     Subclasses write reset, state, and ``_step_impl`` for actions other than the two for tools. New environments are
-    better written as ``paddock.agentic.ToolEnv``, whose tools have rewards and ends. There is no code mode: an agent's
-    code belongs in a workspace, not in the process that grades it.
+    better written as ``paddock.agentic.ToolEnv``, whose tools have rewards and ends.
     """
 
     def __init__(self, mcp_server: Any, transform: Any = None) -> None:
@@ -216,7 +221,32 @@ class MCPEnvironment(Environment[Action, Observation, Any]):
 
     @property
     def supports_code_mode(self) -> bool:
-        return False
+        """Whether ``execute_code`` has somewhere to run code."""
+        return has_workspaces()
+
+    def execute_code(self, code: str) -> Observation:
+        """Run an agent's code, with the tools as functions, in a workspace: behind a wall, with limits and a deadline.
+
+        What it assigns to ``result`` is in ``metadata["result"]``, as plain data; what went wrong, in
+        ``metadata["error"]``. Tools run here, in the environment; the code never does.
+        """
+        if not self.supports_code_mode:
+            raise NotPermitted(
+                f"{type(self).__name__} may not start workspaces, where code mode runs. Serve it with create_app, "
+                "which grants them to a class that has execute_code, or pass isolation=Policy(workspaces=…, …)."
+            )
+        from paddock.agentic.envs.coding.workspace import run_with_tools
+
+        tools = {name: partial(self._call_function, function) for name, function in self.get_callables().items()}
+        kind, value = run_with_tools(code, tools)
+        return Observation(done=False, reward=0.0, metadata={kind: value})
+
+    def _call_function(self, function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+        async def wait(result: Any) -> Any:
+            return await result
+
+        result = function(*arguments, **named)
+        return self._loop.run(wait(result)) if inspect.isawaitable(result) else result
 
     @asynccontextmanager
     async def mcp_session(self) -> AsyncIterator[Any]:
@@ -270,9 +300,7 @@ class MCPEnvironment(Environment[Action, Observation, Any]):
         return {name: by_mode[mode] for name, by_mode in self._own_tools.items() if mode in by_mode}
 
     async def _server_tools(self) -> list[Any]:
-        listed = getattr(self.mcp_server, "list_tools", None) or self.mcp_server.get_tools
-        tools = await listed()
-        return list(tools.values()) if isinstance(tools, dict) else list(tools)
+        return await list_server_tools(self.mcp_server)
 
     async def _answer_list(self) -> ListToolsObservation:
         try:
@@ -282,7 +310,7 @@ class MCPEnvironment(Environment[Action, Observation, Any]):
             return ListToolsObservation(tools=[], metadata={"error": str(error), "error_type": "list_tools_failed"})
         found = []
         for one in tools:
-            schema = getattr(one, "inputSchema", None) or getattr(one, "input_schema", None)  # FastMCP's two spellings
+            schema = getattr(one, "input_schema", None) or getattr(one, "inputSchema", None)  # FastMCP's two spellings
             if one.name not in self._own_tools:
                 schema = schema if isinstance(schema, dict) else {}
                 found.append(Tool(name=one.name, description=one.description or "", input_schema=schema))
@@ -342,3 +370,30 @@ def _schema_of(function: Callable[..., Any]) -> dict[str, Any]:
         "properties": {name: {"type": _JSON_TYPES.get(one.annotation, "string")} for name, one in parameters.items()},
         "required": [name for name, one in parameters.items() if one.default is one.empty],
     }
+
+
+def overrides_method(method: Any, base_method: Any) -> bool:
+    """Whether a bound method is another than this function of a base class."""
+    return getattr(method, "__func__", method) is not base_method
+
+
+def get_server_tools(mcp_server: Any) -> dict[str, Any]:
+    """Return the tools of a FastMCP server by name."""
+    return {tool.name: tool for tool in run_async_safely(list_server_tools(mcp_server))}
+
+
+async def list_server_tools(mcp_server: Any) -> list[Any]:
+    """Return the tools of a FastMCP server, of its version 2 or 3."""
+    listed = getattr(mcp_server, "list_tools", None) or mcp_server.get_tools
+    tools = await listed()
+    return list(tools.values()) if isinstance(tools, dict) else list(tools)
+
+
+def run_async_safely(coro: Coroutine[Any, Any, T]) -> T:
+    """Run the coroutine to its end; where a loop runs already, in another thread, while the caller waits."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(coro)
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(asyncio.run, coro).result()

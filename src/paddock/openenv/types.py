@@ -6,7 +6,9 @@ An observation has ``done`` and ``reward`` among its fields; on the wire they st
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from enum import Enum
+from importlib import import_module
 from typing import Annotated, Any, Literal, TypeVar, Union, cast
 
 from paddock.errors import DependencyNotInstalled
@@ -445,6 +447,32 @@ def deserialize_action(action_data: dict[str, Any], action_cls: type[ActT]) -> A
     if found is not None and action_cls in (Action, *kinds.values()):
         return cast(ActT, found.model_validate(action_data))
     return cast(ActT, action_cls.model_validate(action_data))
+
+
+def deserialize_action_with_preprocessing(action_data: dict[str, Any], action_cls: type[ActT]) -> ActT:
+    """The same for the values of a form, where arguments of a tool, tokens and an action's number may be text.
+
+    ``tokens`` become a tensor if torch is installed; text that holds none is an empty list.
+    """
+    data = dict(action_data)
+    if data.get("type") == "call_tool" and action_cls in (Action, ListToolsAction, CallToolAction):
+        if isinstance(data.get("arguments"), str):
+            with suppress(ValueError):
+                data["arguments"] = json.loads(data["arguments"])
+        return deserialize_action(data, action_cls)
+    if isinstance(data.get("tokens"), str):
+        try:
+            data["tokens"] = json.loads(data["tokens"])
+        except ValueError:
+            data["tokens"] = []
+    if isinstance(data.get("tokens"), list):
+        with suppress(ImportError):
+            torch = import_module("torch")
+            data["tokens"] = torch.tensor(data["tokens"], dtype=torch.long)
+    if isinstance(data.get("action_id"), str):
+        with suppress(ValueError):
+            data["action_id"] = int(data["action_id"])
+    return deserialize_action(data, action_cls)
 
 
 def serialize_observation(observation: Observation) -> dict[str, Any]:

@@ -130,10 +130,10 @@ class Child:
         with self._ending:
             if self._over:
                 return
-            self._over = True
+            self._killed = not is_readable(self.fd)
+            self._end_all()
+            self._over = True  # only now: after Ctrl-C before this, the next call ends it
         _LIVE.discard(self)
-        self._killed = not is_readable(self.fd)
-        self._end_all()
         if is_readable(self.fd, _KILLED_S):
             self._reap()
         # What it started ends with it, but a moment later: then its output has no writer any more.

@@ -16,6 +16,7 @@ from typing import Literal, TypeVar
 HEAD_BYTES = 64 * 1024
 _HEADERS = 100
 _CHUNK_LINE = 512
+_CHUNK_BYTES = 256  # that a chunk counts as at least: a body of tiny ones would take seconds to read
 _PIECE = 64 * 1024
 
 _T = TypeVar("_T")
@@ -189,7 +190,7 @@ class Stream:
             return
         size = await self._chunk_size() if length == "chunked" else length
         while size:
-            left -= size
+            left -= max(size, _CHUNK_BYTES) if length == "chunked" else size
             if left < 0:
                 raise self.too_large_error(limit)
             while size:

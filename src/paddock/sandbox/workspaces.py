@@ -38,6 +38,11 @@ def is_walled() -> bool:
     return _walled
 
 
+def has_workspaces() -> bool:
+    """Whether this process may start any."""
+    return not _walled or _server is not None
+
+
 def workspace(argv: Sequence[str], policy: Policy | None = None) -> Workspace:
     """Start ``argv`` behind a wall of its own; its standard input and output are the workspace's socket.
 

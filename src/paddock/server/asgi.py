@@ -1,4 +1,4 @@
-"""The service as an ASGI application, for uvicorn and the like: ``create_app`` of ``paddock.openenv`` returns one.
+"""The service as an ASGI application: what answers the OpenEnv routes of a FastAPI application (``add_routes``).
 
 Whoever runs it chooses where it listens, so two settings come from environment variables. ``PADDOCK_TOKEN``: the token
 that requests need; without it they need none. ``PADDOCK_ALLOW_HOSTS``: names, separated by commas, by which the server
@@ -9,21 +9,25 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
+import weakref
 from collections import deque
-from collections.abc import Awaitable, Callable, MutableMapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any, TypeAlias
 from urllib.parse import quote
 
+from paddock.hosting.openenv.http_bodies import TASK_METHODS
 from paddock.server.auth import OriginCheck, Tokens
 from paddock.server.http import Request, Response
-from paddock.server.http_api import HttpApi
+from paddock.server.http_api import ROUTES, HttpApi, openapi
 from paddock.server.native_socket import NORMAL
 from paddock.server.served_env import ServedEnv
 from paddock.server.service import Service
 from paddock.server.settings import Settings
 
-__all__ = ["AsgiApp", "ServedEnv", "Settings", "asgi_app"]
+__all__ = ["AsgiApp", "ServedEnv", "Settings", "add_routes", "asgi_app"]
 
 Event: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[Event]]
@@ -32,6 +36,9 @@ Send: TypeAlias = Callable[[Event], Awaitable[None]]
 _ONCE = frozenset(("host", "content-length", "authorization", "origin"))
 _SLOW_READER_BYTES = 64 << 20  # that may wait to be sent to one peer
 _GOING_AWAY = 1001
+# Of Starlette's TestClient. No peer on a network has such an address, and no page can send such a Host.
+_TEST_CLIENT, _TEST_HOST = ("testclient", 50000), "testserver"
+_OPENENVS = ("health", "reset", "step", "state", "metadata", "schema", "mcp", "ws", "list_environments")
 
 
 def asgi_app(served: ServedEnv | Sequence[ServedEnv], settings: Settings) -> AsgiApp:
@@ -47,23 +54,107 @@ def asgi_app(served: ServedEnv | Sequence[ServedEnv], settings: Settings) -> Asg
     )
 
 
+def add_routes(app: Any, front: AsgiApp) -> None:
+    """Add OpenEnv's routes to a FastAPI application; it starts and stops the service with its lifespan.
+
+    Its OpenAPI document has them too, and like them needs the token.
+    """
+    from starlette.routing import Route, WebSocketRoute
+
+    outer, own_document, routes = app.router.lifespan_context, app.openapi, app.router.routes
+    production = front.settings.mode == "production"
+    for route in ROUTES:
+        path = f"/{{env_name}}/{route.name}" if route.name in TASK_METHODS else f"/{route.name}"
+        if path[1:] != route.name or (route.name in _OPENENVS and (route.in_production or not production)):
+            if route.method == "WS":
+                routes.append(WebSocketRoute(path, front, name=route.name))
+            else:
+                routes.append(Route(path, front, methods=[route.method], name=route.name))
+    for place, route in enumerate(routes):
+        if getattr(route, "path", "") == app.openapi_url == "/openapi.json":
+            routes[place] = Route(app.openapi_url, front, methods=["GET"], name="openapi")
+
+    def document() -> dict[str, Any]:
+        theirs, ours = own_document(), front.openapi()
+        everything = app.router.default is front
+        paths = {path: one for path, one in ours["paths"].items() if everything or path[1:] in _OPENENVS}
+        for path, one in theirs["paths"].items():
+            paths[path] = paths.get(path, {}) | one
+        parts = {
+            key: {**ours["components"].get(key, {}), **theirs.get("components", {}).get(key, {})}
+            for key in (*ours["components"], *theirs.get("components", {}))
+        }
+        return {**theirs, "paths": paths, "components": parts}
+
+    @asynccontextmanager
+    async def lifespan(app: Any) -> AsyncIterator[Any]:
+        async with outer(app) as state:
+            await front.start()
+            try:
+                yield state
+            finally:
+                await front.stop()
+
+    app.openapi, front.document, app.router.lifespan_context = document, lambda: app.openapi(), lifespan
+
+
 class AsgiApp:
-    """ASGI 3: http, websocket and lifespan. Without lifespan it starts with the first request and never stops."""
+    """ASGI 3, http and websocket. ``start`` it in the event loop that serves it.
+
+    If nothing does, as where a lifespan is not run, it runs in a thread of its own from the first request on: each
+    request may then come from another event loop.
+    """
 
     def __init__(
         self, served: Sequence[ServedEnv], settings: Settings, origin_check: OriginCheck, tokens: Tokens | None
     ) -> None:
-        self._served, self._settings, self._origin_check, self._tokens = served, settings, origin_check, tokens
-        self._service: Service | None = None
+        self._served, self.settings, self._origin_check, self._tokens = served, settings, origin_check, tokens
+        self.service: Service | None = None
+        self.document: Callable[[], dict[str, Any]] = self.openapi
         self._starting: asyncio.Future[HttpApi] | None = None
+        self._home: asyncio.AbstractEventLoop | None = None  # where the service runs
+        self._threaded = False  # that is the loop of a thread of its own
+        self._choosing = threading.Lock()
+
+    def openapi(self) -> dict[str, Any]:
+        """Return the OpenAPI document. Blocks until the environments are described, once."""
+        for one in self._served:
+            one.describe()
+        return openapi({one.name: one for one in self._served}, production=self.settings.mode == "production")
+
+    async def start(self) -> None:
+        """Start the service in this event loop."""
+        with self._choosing:
+            self._home = self._home or asyncio.get_running_loop()
+            self._threaded = self._home is not asyncio.get_running_loop()
+        try:
+            await _in(self._home, self._api)()
+        except BaseException:
+            self._home = None
+            raise
+
+    async def stop(self) -> None:
+        if self._home is not None:
+            await _in(self._home, self._stop)()
 
     async def __call__(self, scope: Event, receive: Receive, send: Send) -> None:
-        if scope["type"] == "lifespan":
-            await self._lifespan(receive, send)
-        elif scope["type"] == "http":
-            await self._http(await self._api(), scope, receive, send)
-        elif scope["type"] == "websocket":
-            await self._websocket(await self._api(), scope, receive, send)
+        with self._choosing:
+            self._home = self._home or self._start_thread()
+        here = asyncio.get_running_loop()
+        if here is self._home:
+            await self._answer(scope, receive, send)
+        else:
+            await _in(self._home, self._answer)(scope, _in(here, receive), _in(here, send))
+
+    def _start_thread(self) -> asyncio.AbstractEventLoop:
+        loop = asyncio.new_event_loop()
+        threading.Thread(target=loop.run_forever, name="paddock-app", daemon=True).start()
+        self._threaded = True
+        return loop
+
+    async def _answer(self, scope: Event, receive: Receive, send: Send) -> None:
+        answer = self._http if scope["type"] == "http" else self._websocket
+        await answer(await self._api(), scope, receive, send)
 
     async def _api(self) -> HttpApi:
         if self._starting is None or (self._starting.done() and self._starting.exception() is not None):
@@ -71,34 +162,32 @@ class AsgiApp:
         return await asyncio.shield(self._starting)
 
     async def _start(self) -> HttpApi:
-        service = Service(self._served, self._settings)
+        # Without a lifespan it is most likely a test: nothing is kept ready for further sessions.
+        spares = 0 if self._threaded else self.settings.spares
+        service = Service(self._served, replace(self.settings, spares=spares))
         await service.start()
-        self._service = service
-        return HttpApi(service, self._origin_check, self._tokens)
+        self.service = service
+        itself = weakref.ref(self)  # else the service would keep it alive
 
-    async def _lifespan(self, receive: Receive, send: Send) -> None:
-        while True:
-            event = await receive()
-            if event["type"] == "lifespan.startup":
-                try:
-                    await self._api()
-                except Exception as error:
-                    await send({"type": "lifespan.startup.failed", "message": f"{type(error).__name__}: {error}"})
-                    return
-                await send({"type": "lifespan.startup.complete"})
-            elif event["type"] == "lifespan.shutdown":
-                service, self._service, self._starting = self._service, None, None
-                if service is not None:
-                    await service.stop()
-                await send({"type": "lifespan.shutdown.complete"})
-                return
+        def document() -> dict[str, Any]:
+            front = itself()
+            return {} if front is None else front.document()
+
+        if self._threaded:
+            weakref.finalize(self, _end_soon, asyncio.get_running_loop(), service).atexit = False
+        return HttpApi(service, self._origin_check, self._tokens, document)
+
+    async def _stop(self) -> None:
+        service, self.service, self._starting, self._home = self.service, None, None, None
+        if service is not None:
+            await _end(service, threaded=self._threaded)
 
     async def _http(self, api: HttpApi, scope: Event, receive: Receive, send: Send) -> None:
         response: Response | None
         request = _request(api, scope)
         body: bytes | Response | None = b""
         if isinstance(request, Request) and api.knows(request):  # nobody else's body is kept
-            body = await _body(receive, self._settings.max_body)
+            body = await _body(receive, self.settings.max_body)
         if body is None:  # the peer left before it was whole
             return
         if isinstance(request, Response):
@@ -134,6 +223,24 @@ class AsgiApp:
             found.closed(done=event.get("code") == NORMAL)
             if writing is not None:
                 writing.cancel()
+
+
+def _in(loop: asyncio.AbstractEventLoop, call: Callable[..., Any]) -> Callable[..., Awaitable[Any]]:
+    """Return ``call`` for other event loops: it runs in its own."""
+    return lambda *arguments: asyncio.wrap_future(asyncio.run_coroutine_threadsafe(call(*arguments), loop))
+
+
+async def _end(service: Service, *, threaded: bool) -> None:
+    """Stop the service, with the thread in which it runs."""
+    await service.stop()
+    if threaded:
+        asyncio.get_running_loop().call_soon(asyncio.get_running_loop().stop)
+
+
+def _end_soon(loop: asyncio.AbstractEventLoop, service: Service) -> None:
+    """Do so for an application that is gone."""
+    if not service.draining:
+        asyncio.run_coroutine_threadsafe(_end(service, threaded=True), loop)
 
 
 class _Out:
@@ -211,6 +318,8 @@ def _request(api: HttpApi, scope: Event) -> Request | Response:
             late = api.too_often(Request("-", "-", "", {}, peer=peer))
             return late or Response.of({"detail": "The request is malformed."}, 400)
         headers[name] = value.decode("latin-1").strip()
+    if headers.get("host") == _TEST_HOST and client is not None and tuple(client) == _TEST_CLIENT:
+        headers["host"] = "localhost"
     raw = scope.get("raw_path")
     path = raw.decode("latin-1") if raw else quote(scope["path"])
     path = path.removeprefix(quote(scope.get("root_path", "").rstrip("/")))

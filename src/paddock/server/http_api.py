@@ -10,7 +10,7 @@ import re
 import secrets
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
@@ -82,10 +82,21 @@ class Admission:
 
 
 class HttpApi:
-    """``tokens`` None: no token is needed, for a server whose owner protects it otherwise."""
+    """``tokens`` None: no token is needed, for a server whose owner protects it otherwise.
 
-    def __init__(self, service: Service, origin_check: OriginCheck, tokens: Tokens | None) -> None:
+    ``document`` returns the OpenAPI document, if it has more than the service's own routes.
+    """
+
+    def __init__(
+        self,
+        service: Service,
+        origin_check: OriginCheck,
+        tokens: Tokens | None,
+        document: Callable[[], dict[str, Any]] | None = None,
+    ) -> None:
         self._service, self._origin_check, self._tokens = service, origin_check, tokens
+        production = service.settings.mode == "production"
+        self._document = document or partial(openapi, service.served, production=production)
         self.metrics = service.metrics
         processes = self.processes = service.processes
         self.bodies = BodyBudget(max(service.settings.max_body, BODIES_BYTES // processes.count))
@@ -395,7 +406,7 @@ class HttpApi:
             rows = [row for rows in (service.listing(), *await self._gather("sessions")) for row in rows or ()]
             return Response.of({"sessions": sorted(rows, key=lambda row: -row["age_s"])})
         if name == "openapi.json":
-            return Response.of(openapi(service.served, production=service.settings.mode == "production"))
+            return Response.of(self._document())
         names: list[Any] = list(service.served)
         return Response.of(names if name == "list_environments" else {"environments": names})
 
@@ -552,6 +563,7 @@ _OF_EPISODES = {
     "409": "The environment can't do this now.",
     "410": "The session has ended.",
     "422": "The body is not what was expected.",
+    "500": "The environment failed.",
     "503": "Not now; Retry-After says when to try again.",
 }
 # MCP's own refusals are JSON-RPC, with these and some of the others.

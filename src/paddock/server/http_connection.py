@@ -71,7 +71,10 @@ class HttpConnection(asyncio.StreamReaderProtocol):
 
     def resume_writing(self) -> None:
         super().resume_writing()
-        self._allow(None)
+        if self._closing:
+            self._linger()
+        else:
+            self._allow(None)
 
     def data_received(self, data: bytes) -> None:
         if not self._closing:
@@ -95,6 +98,8 @@ class HttpConnection(asyncio.StreamReaderProtocol):
         task.add_done_callback(_answering.discard)
 
     async def _serve(self, writer: asyncio.StreamWriter) -> None:
+        if self._closing:  # refused before it was read
+            return
         try:
             while (found := await self._requests.next()) is not None and not self._closing:
                 request, stays = found
@@ -144,19 +149,21 @@ class HttpConnection(asyncio.StreamReaderProtocol):
     def _write(self, response: Response, close: bool, *, head_only: bool = False) -> None:
         if self._wire.is_closing():
             return
+        if close:
+            self._linger()  # before it is written: a peer that is slow to read it has the time for that first
         self._wire.write(response.head(close=close) + (b"" if head_only else response.body))
         if close and self._requests.at_end:
             self._wire.close()
-        elif close:
-            if self._wire.can_write_eof():
-                self._wire.write_eof()
-            self._allow(None)
-            self._timer = self._loop.call_later(_LINGER_S, self._wire.close)
+        elif close and self._wire.can_write_eof():
+            self._wire.write_eof()
 
-    def _allow(self, within_s: float | None) -> None:
+    def _linger(self) -> None:
+        self._allow(_LINGER_S, self._wire.close)
+
+    def _allow(self, within_s: float | None, end: Callable[[], object] | None = None) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = None if within_s is None else self._loop.call_later(within_s, self._wire.abort)
+        self._timer = None if within_s is None else self._loop.call_later(within_s, end or self._wire.abort)
 
 
 _DETAILS = {

@@ -160,6 +160,8 @@ _END_S = 0.5  # for what was written and the end of TLS, when the server stops
 _TLS_S = 60.0  # for the handshake: on a busy machine a client may be slow too
 _TLS_RECORD = b"\x16"  # the first byte of a handshake
 
+_relaying: set[asyncio.Task[None]] = set()  # kept here: streams and tasks that only refer to each other are collected
+
 
 class NewConnection(asyncio.Protocol):
     """A new connection, until its first request tells whether it is HTTP or a websocket."""
@@ -246,7 +248,9 @@ class NewConnection(asyncio.Protocol):
             self._transport.resume_reading()
 
         self._api.relays += 1
-        self._relaying = asyncio.ensure_future(self._carry(reader, writer, process, came, upgraded=upgraded))
+        task = asyncio.ensure_future(self._carry(reader, writer, process, came, upgraded=upgraded))
+        _relaying.add(task)
+        task.add_done_callback(_relaying.discard)
 
     async def _carry(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, process: int, came: bytes, *, upgraded: bool

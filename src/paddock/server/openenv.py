@@ -77,27 +77,30 @@ class OpenEnvHttp:
             return await self._rpc(served, principal, request)
         if route in TASK_METHODS:
             return await self._task(route, served, principal, request)
-        message = WireRequest("state")
+        message, arguments = WireRequest("state"), {}
         if route == "reset":
             message = WireRequest("reset", http_bodies.reset_body(request.body))
         elif route == "step":
-            message = WireRequest("step", http_bodies.step_body(request.body))
+            arguments = http_bodies.step_body(request.body)
+            message = WireRequest("step", arguments.pop("action"))
         named = request.headers.get(SESSION_HEADER, principal.session)
         if named is None:
-            return await self._answer_alone(message, served, principal)
+            return await self._answer_alone(message, arguments, served, principal)
         client = self.sessions.find(named, served, principal)
         if client is None:
             raise SessionGone("There is no such session. POST /reset without the header opens one.")
-        return _with_session(await self._outcome(message, served, client), client)
+        return _with_session(await self._outcome(message, arguments, served, client), client)
 
-    async def _answer_alone(self, message: WireRequest, served: ServedEnv, principal: Principal) -> Response:
+    async def _answer_alone(
+        self, message: WireRequest, arguments: dict[str, Any], served: ServedEnv, principal: Principal
+    ) -> Response:
         """Answer in a new environment, as OpenEnv does. That of a reset stays, and the answer has its session's id."""
         if principal.role == "agent" and served.described.tools is None:
             return Response.of({"detail": no_episode_advice(served), "code": ResetNeeded.code}, 409)
         client = await self.sessions.open(served, principal)
         stays = False
         try:
-            response = await self._outcome(message, served, client, when_not_begun=_SEND_BACK)
+            response = await self._outcome(message, arguments, served, client, when_not_begun=_SEND_BACK)
             stays = message.kind == "reset" and response.status == 200
         finally:
             if not stays:
@@ -105,13 +108,21 @@ class OpenEnvHttp:
         return _with_session(response, client) if stays else response
 
     async def _outcome(
-        self, message: WireRequest, served: ServedEnv, client: LocalClient, *, when_not_begun: str = ""
+        self,
+        message: WireRequest,
+        arguments: dict[str, Any],
+        served: ServedEnv,
+        client: LocalClient,
+        *,
+        when_not_begun: str = "",
     ) -> Response:
         about, form = served.described, self._service.settings.wire
         spaces = about.action_space, about.observation_space
         translator = Translator(*spaces, about.metadata, form=form, tools=about.tools)
         data = translator.request(message)
         if not isinstance(data, (WireError, dict)):
+            if arguments and openenv_metadata(about.metadata) is not None:  # in order: nothing can come between them
+                client.ask(m.Call(0, "pass_to_step", [arguments]), lambda _: None)
             data = translator.data(message, await self.sessions.ask(client, data, begins=about.tools is not None))
         if not isinstance(data, WireError):
             return Response(200, dump(data) if message.kind == "state" else http_bodies.outcome_body(data, form))
@@ -119,7 +130,8 @@ class OpenEnvHttp:
             raise HttpError(422, data.errors)  # with their places in the action, not in the body
         advice = data.cause == ResetNeeded.code and when_not_begun
         detail = f"{data.message.rstrip('.')}. {advice}" if advice else data.message
-        return Response.of({"detail": detail, "code": data.code}, 410 if data.closes else 409)
+        status = 410 if data.closes else 500 if data.cause == EnvFailed.code else 409
+        return Response.of({"detail": detail, "code": data.code}, status)
 
     async def _rpc(self, served: ServedEnv, principal: Principal, request: Request) -> Response:
         """Answer OpenEnv's JSON-RPC, or MCP if the environment has tools and the client speaks it."""
@@ -213,7 +225,7 @@ class OpenEnvHttp:
             reply = await self.sessions.ask(client, m.Call(0, "task", [method, *(found.get(name) for name in names)]))
         finally:
             client.leave()
-        failed = Response.of({"detail": "The environment failed.", "code": EnvFailed.code}, 409)
+        failed = Response.of({"detail": "The environment failed.", "code": EnvFailed.code}, 500)
         if isinstance(reply, m.Failed):
             if reply.code == InvalidTask.code:
                 raise HttpError(400, reply.message)
@@ -444,7 +456,8 @@ class OpenEnvSocket:
         return json_rpc.without_tools(rpc) if self._tools is None else json_rpc.request_of(rpc, self._tools)
 
     def _fail(self, error: WireError) -> None:
-        self._out.send(wire.error_frame(error))
+        failure = json_rpc.failure(None, json_rpc.SERVER_ERROR, error.message, error.extra or None)
+        self._out.send(json_rpc.websocket_frame(failure) if self._rpc else wire.error_frame(error))
         self._out.close(NORMAL, "")
 
     def _handle_session_end(self, code: str, reason: str) -> None:

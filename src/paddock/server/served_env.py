@@ -77,14 +77,21 @@ class Description:
 
 
 class ServedEnv:
-    """``name`` is its path on the server. Its workers redact errors: peers learn nothing of its errors."""
+    """``name`` is its path on the server, by default its id. Its workers redact errors: peers learn nothing of them."""
 
-    def __init__(self, text: str | EnvSpec, isolation: Isolation = None, *, deadline_s: float | None = None) -> None:
+    def __init__(
+        self,
+        text: str | EnvSpec,
+        isolation: Isolation = None,
+        *,
+        deadline_s: float | None = None,
+        name: str | None = None,
+    ) -> None:
         target = locate(text)
         planned = plan(target, isolation="sandbox" if isolation is None else isolation)
         if planned.wall is None:
             raise PlanError(f"isolation={isolation!r} has no wall, and a server never runs an environment without one.")
-        self.text, self.name = target.text, target.id or target.text
+        self.text, self.name = target.text, name or target.id or target.text
         self.policy: Policy = planned.wall
         if deadline_s is not None:
             call_cpu_s = max(self.policy.call_cpu_s, deadline_s)  # a longer deadline is also time to compute

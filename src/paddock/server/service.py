@@ -117,6 +117,10 @@ class Service:
             return None
         return live if principal.name == live.principal or principal.session == id else None
 
+    def find(self, id: str) -> LiveSession | None:
+        """Return the session with this id, for the server's own owner."""
+        return self._sessions.get(id)
+
     def sessions_of_others(self, names: set[str]) -> list[LiveSession]:
         return [live for live in self._sessions.values() if live.principal not in names]
 

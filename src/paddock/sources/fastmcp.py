@@ -7,8 +7,40 @@ own handler instead. Everything else is FastMCP's: middleware, checks of argumen
 
 from __future__ import annotations
 
+import copyreg
+import sys
+from collections.abc import Callable
 from contextlib import AsyncExitStack, suppress
 from typing import Any
+
+from paddock.hosting.private_loop import PrivateLoop
+
+
+def let_servers_travel() -> None:
+    """From now on pickles may hold FastMCP servers: their tools, which is all that an environment needs of them."""
+    if "fastmcp" in sys.modules:
+        from fastmcp import FastMCP
+
+        copyreg.pickle(FastMCP, _take_apart)
+
+
+def _take_apart(server: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    loop = PrivateLoop()
+    try:
+        tools = loop.run((getattr(server, "list_tools", None) or server.get_tools)())
+    finally:
+        loop.close()
+    found = tools.values() if isinstance(tools, dict) else tools
+    return _put_together, (server.name, server.instructions, [(one.fn, one.name, one.description) for one in found])
+
+
+def _put_together(name: str, instructions: str | None, tools: list[tuple[Callable[..., Any], str, str | None]]) -> Any:
+    from fastmcp import FastMCP
+
+    server = FastMCP(name, instructions=instructions)
+    for function, tool_name, description in tools:
+        server.tool(function, name=tool_name, description=description)
+    return server
 
 
 async def open_session(environment: Any, stack: AsyncExitStack) -> None:

@@ -21,12 +21,13 @@ from paddock.core.env import Env, Info
 from paddock.core.spec import EnvSpec
 from paddock.core.state import State, state
 from paddock.errors import ClosedEnvironmentError, DependencyNotInstalled, InvalidAction, InvalidSpace, InvalidSpec
+from paddock.hosting.factories import loads_in_worker
 from paddock.hosting.messages import TOOLS_KEY as TOOLS
 from paddock.hosting.openenv.http_bodies import OPENENV_KEY, TASK_METHODS
 from paddock.hosting.openenv.wire import refusal_text
 from paddock.hosting.private_loop import PrivateLoop
 from paddock.sources.fastmcp import open_session
-from paddock.sources.openenv_classes import RECORD_CLASSES, known_arguments, record_classes, require_class, tool_actions
+from paddock.sources.openenv_classes import CODE_ARGUMENTS, known_arguments, open_classes, record_classes, tool_actions
 from paddock.spaces import Space, Struct
 
 Record = dict[str, Any]
@@ -38,7 +39,8 @@ class AsEnv(Env[Record, Any]):
     """``env``: the class, a factory for it, or "module:Class", as for all classes here. ``options``: its arguments.
 
     The classes of actions, observations and states are taken from the annotations unless you pass them. An action is an
-    instance or its fields; one that its class refuses is an InvalidAction, and the environment never sees it.
+    instance or its fields; one that its class refuses is an InvalidAction, and the environment never sees it. Where
+    nothing names a class of actions but the base class Action, an action may have any fields.
     """
 
     metadata: dict[str, Any]
@@ -46,7 +48,7 @@ class AsEnv(Env[Record, Any]):
 
     def __init__(
         self,
-        env: Callable[..., Any] | str,
+        env: Callable[..., Any] | str | bytes,
         action_cls: Any = None,
         observation_cls: Any = None,
         state_cls: Any = None,
@@ -60,16 +62,18 @@ class AsEnv(Env[Record, Any]):
         )
         if not callable(factory):
             raise TypeError(f"env must be a callable: the class or a factory, got an instance of {type(env).__name__}.")
-        found = record_classes(factory)
         self._loop = PrivateLoop()
         self.environment: Any = factory(**options)
         self._methods = {name: _method_of(type(self.environment), name) for name in ("reset", "step")}
-        if not inspect.isclass(factory):
-            found = record_classes(type(self.environment))
-        self.action_cls = require_class(action_cls or found[0], "action", factory)
-        self.observation_cls = require_class(observation_cls or found[1], "observation", factory)
-        self.state_cls = state_cls or found[2]
-        self.action_space: Space[Any] = _space_of(self.action_cls)
+        found = record_classes(type(self.environment))
+        takes_any = False
+        if action_cls is None or observation_cls is None:
+            action, observation, takes_any = open_classes(type(self.environment), *found[:2])
+            takes_any = takes_any and action_cls is None
+            action_cls, observation_cls = action_cls or action, observation_cls or observation
+        self.action_cls, self.observation_cls, self.state_cls = action_cls, observation_cls, state_cls or found[2]
+        any_action = Struct.from_schema(_ANY_OBJECT, self.action_cls.__name__) if takes_any else None
+        self.action_space: Space[Any] = any_action or _space_of(self.action_cls)
         self.observation_space: Space[Any] = Struct.from_schema(_ANY_OBJECT, self.observation_cls.__name__)
         schemas = {
             "action": self.action_cls,
@@ -78,6 +82,7 @@ class AsEnv(Env[Record, Any]):
             "reset_observation": reset_observation_cls or self.observation_cls,
         }
         self._tool_actions = tool_actions(type(self.environment), self.action_cls)
+        self._step_arguments: Record = {}
         self._sessions = AsyncExitStack()
         if hasattr(self.environment, "mcp_session") and self._methods["step"] == "step_async":
             self._wait(open_session(self.environment, self._sessions))
@@ -91,7 +96,7 @@ class AsEnv(Env[Record, Any]):
     @spec.setter
     def spec(self, spec: EnvSpec | None) -> None:
         if spec is not None:
-            kwargs = {name: value for name, value in spec.kwargs.items() if name not in RECORD_CLASSES}
+            kwargs = {name: value for name, value in spec.kwargs.items() if name not in CODE_ARGUMENTS}
             spec = replace(spec, kwargs=kwargs)
         self._spec = spec
 
@@ -103,7 +108,8 @@ class AsEnv(Env[Record, Any]):
         return _record(observation), {}
 
     def step(self, action: Any) -> tuple[Record, float, bool, bool, Info]:
-        observation = self._call("step", {}, self._action(action))
+        given, self._step_arguments = self._step_arguments, {}
+        observation = self._call("step", given, self._action(action))
         record = _record(observation)
         reward, done = observation.reward, bool(observation.done)
         truncated = _has(observation, record, "truncated") and bool(observation.truncated)
@@ -111,6 +117,10 @@ class AsEnv(Env[Record, Any]):
         # As on OpenEnv's wire, where a reward that is not finite is null.
         number = 0.0 if reward is None or not math.isfinite(reward) else float(reward)
         return record, number, terminated, truncated or (done and not terminated), {}
+
+    def pass_to_step(self, arguments: Record) -> None:
+        """Pass these to the next step, as OpenEnv does with what an HTTP request has beside its action."""
+        self._step_arguments = arguments
 
     def state(self) -> State:
         """Return what the guard around an environment from ``make`` would."""
@@ -221,7 +231,9 @@ def _declares(cls: type, name: str) -> bool:
 
 
 def _load(named: Any) -> Any:
-    """Import what "module:Class" names; return anything else. Only in the process that will hold the environment."""
+    """Import what "module:Class" names or bytes hold; return anything else. Only where the environment will be."""
+    if isinstance(named, bytes):
+        return loads_in_worker(named)
     if not isinstance(named, str):
         return named
     module, _, name = named.partition(":")

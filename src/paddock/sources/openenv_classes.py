@@ -16,8 +16,9 @@ from typing import Any
 from paddock.core.spec import EnvSpec
 from paddock.errors import InvalidSpec
 
-# Arguments of AsEnv that name code: no peer may set them, so an environment's spec never shows them.
 RECORD_CLASSES = ("action_cls", "observation_cls", "state_cls", "reset_observation_cls")
+# Arguments of AsEnv that are code: no peer may set them, so an environment's spec never shows them.
+CODE_ARGUMENTS = ("env", *RECORD_CLASSES)
 _METHODS = ("reset", "step")
 
 
@@ -45,7 +46,8 @@ def spec_of(module: str, name: str, found: Any) -> EnvSpec | None:
 
 def adapt_openenv(creator: Callable[..., Any], kwargs: dict[str, Any]) -> Callable[..., Any]:
     """Return what makes an Env of such a class, or of a factory whose spec names its classes; else ``creator``."""
-    factory = not inspect.isclass(creator) and all(isinstance(kwargs.get(name), str) for name in RECORD_CLASSES[:2])
+    named = all(isinstance(kwargs.get(name), (str, bytes)) for name in RECORD_CLASSES[:2])
+    factory = not inspect.isclass(creator) and named
     if not factory and not is_openenv(creator):
         return creator
     from paddock.sources.openenv import AsEnv
@@ -81,6 +83,22 @@ def tool_actions(env: type, action_cls: Any) -> dict[str, Any]:
     found = {"list_tools": home.get("ListToolsAction"), "call_tool": home.get("CallToolAction")}
     general = (home.get("Action"), *found.values())
     return found if None not in general and action_cls in general else {}
+
+
+def open_classes(env: type, action: Any, observation: Any) -> tuple[Any, Any, bool]:
+    """Return these classes, with the base classes of the API for those that ``env`` does not declare.
+
+    Unless it has tools, an action that is only declared as the base class may have any fields: True. InvalidSpec if
+    there are no base classes to be found.
+    """
+    base = next((cls for cls in env.__mro__ if cls.__name__ == "Environment"), None)
+    home = vars(sys.modules[base.__module__]) if base is not None else {}
+    general = home.get("Action")
+    takes_any = action in (None, general) and not tool_actions(env, general)
+    action = require_class(action or general, "action", env)
+    if takes_any:
+        action = type("AnyAction", (action,), {"model_config": {"extra": "allow"}, "__module__": action.__module__})
+    return action, require_class(observation or home.get("Observation"), "observation", env), takes_any
 
 
 def _hints(function: Any) -> dict[str, Any]:

@@ -111,7 +111,7 @@ class LaneWorker:
             raise WorkerLost(f"A worker process could not be started: {error}.") from error
         self.fd = self.channel.fileno()
         self.lost = False
-        self.broken.clear()
+        self.broken.update(range(len(self.lanes)))
         makes = [self._make(row) for row in range(len(self.lanes))]
         self.last = makes[0]  # what the next reply answers
         self.asks.extendleft(reversed(makes))
@@ -141,13 +141,14 @@ class LaneWorker:
             self.asks.appendleft(ask)
             self.last = ask = self._make(ask.rows[0])
         try:
-            if type(ask.request) is m.Make:
-                self.broken.discard(ask.rows[0])
-            elif self.block is None and self.layout is not None:
+            making = type(ask.request) is m.Make
+            if self.block is None and self.layout is not None and not making:
                 self.block = self.channel.share(self.layout, awake_s=self.awake_s)
             if ask.actions is not None:
                 self._put_actions(ask, ask.actions)
             self.channel.send(ask.request)
+            if making:  # only now: Ctrl-C may come before
+                self.broken.discard(ask.rows[0])
         except (NotTransferable, BadFrame) as error:
             return to_failed(error)
         return None
@@ -748,6 +749,18 @@ class ProcessLanes:
     ) -> None:
         if kind is not None and not issubclass(kind, Exception):
             self.abandon_pending()
+            self._watch_again()
+
+    def _watch_again(self) -> None:
+        """Watch the workers from scratch, and report those that Ctrl-C has ended: their descriptors may be reused."""
+        self._arrivals, self._worker_by_fd = Arrivals(), {}
+        for worker in self.workers:
+            if worker.lost:
+                continue
+            if worker.channel.fileno() == -1:
+                self._report_lost(worker, worker.channel.kill())
+            else:
+                self._watch(worker)
 
     def close(self, grace_s: float) -> None:
         """Let every environment close, all within ``grace_s`` seconds; then kill what still runs."""

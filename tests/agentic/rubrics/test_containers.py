@@ -122,9 +122,9 @@ def test_weighted_sum_is_the_sum_of_weight_times_score(row, data):
 @pytest.mark.parametrize(
     ("weights", "why"),
     [
-        ([1.0], "2 rubrics and 1 weights"),
-        ([0.5, 0.25, 0.25], "2 rubrics and 3 weights"),
-        ([0.5, 0.4], "sum to 0.9"),
+        ([1.0], r"rubrics \(2\) must match number of weights \(1\)"),
+        ([0.5, 0.25, 0.25], r"rubrics \(2\) must match number of weights \(3\)"),
+        ([0.5, 0.4], "sum to 1.0, got 0.9"),
         ([float("nan"), 0.5], "weight 0"),
         (["a", 0.5], "weight 0"),
     ],
@@ -135,7 +135,7 @@ def test_weights_are_as_many_as_rubrics_and_sum_to_one(weights, why):
 
 
 def test_weighted_sum_of_nothing_is_refused():
-    with pytest.raises(ValueError, match="sum to 0"):
+    with pytest.raises(ValueError, match="sum to 1.0, got 0"):
         WeightedSum([], [])
 
 

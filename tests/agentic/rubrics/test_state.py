@@ -119,7 +119,7 @@ def test_missing_keys_leave_their_values():
         ([("rubric_0.threshold", 1.0)], "got list"),
         ({"rubric_0.threshold": "high"}, "threshold"),
         ({"rubric_0.threshold": 1.0, "rubric_0.rubric.gamma": 2.0}, "gamma"),
-        ({"rubric_0.threshold": 1.0, "rubric_1.weights": [0.5, 0.6]}, "sum to 1.1"),
+        ({"rubric_0.threshold": 1.0, "rubric_1.weights": [0.5, 0.6]}, "sum to 1.0, got 1.1"),
         ({"rubric_0.threshold": 1.0, "rubric_2.timeout_s": 0}, "timeout_s"),
     ],
 )

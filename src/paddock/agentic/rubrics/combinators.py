@@ -97,9 +97,9 @@ class WeightedSum(NumberedRubrics):
     def weights(self, values: Sequence[float]) -> None:
         weights = [check_number(f"weight {at}", weight) for at, weight in enumerate(values)]
         if len(weights) != len(self):
-            raise InvalidRubric(f"There are {len(self)} rubrics and {len(weights)} weights; expected one for each.")
+            raise InvalidRubric(f"Number of rubrics ({len(self)}) must match number of weights ({len(weights)}).")
         if abs(math.fsum(weights) - 1.0) > TOLERANCE:
-            raise InvalidRubric(f"The weights {weights} sum to {math.fsum(weights)}; expected 1.")
+            raise InvalidRubric(f"Weights must sum to 1.0, got {math.fsum(weights)}: {weights}.")
         self._weights = weights
 
     @maybe_async

@@ -232,14 +232,14 @@ def to_score(value: Any) -> float:
     return score
 
 
-def check_number(name: str, value: Any, *, least: float | None = None, most: float | None = None) -> float:
+def check_number(name: str, value: Any, *, least: float = -math.inf, most: float = math.inf) -> float:
     """Check a number that a rubric is set up with: finite and within the bounds. Text is not a number."""
     try:
         number = to_score(value)
     except NoScore:
         raise InvalidRubric(f"{name}: {value!r} is not a finite number.") from None
-    if (least is not None and number < least) or (most is not None and number > most):
-        raise InvalidRubric(f"{name}: {value!r} is not in [{least}, {most}].")
+    if not least <= number <= most:
+        raise InvalidRubric(f"{name} must be in [{least:g}, {most:g}], got {value!r}.")
     return number
 
 

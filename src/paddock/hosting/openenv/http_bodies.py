@@ -45,10 +45,9 @@ def reset_body(body: bytes) -> dict[str, Any]:
 
 
 def step_body(body: bytes) -> dict[str, Any]:
-    """The action's data of ``POST /step``. Its other arguments are checked, and have no effect."""
+    """What was sent to ``POST /step``: the action's data, and further arguments of the environment's step."""
     checks = {"action": _dictionary, "timeout_s": _optional(_positive), "request_id": _optional(_name)}
-    action: dict[str, Any] = _fields(body, checks, required=("action",))["action"]
-    return action
+    return _fields(body, checks, required=("action",))
 
 
 def outcome_body(data: dict[str, Any], form: Form = "0.10") -> bytes:

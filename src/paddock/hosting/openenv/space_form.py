@@ -149,7 +149,8 @@ def action_schema(space: Space[Any] | None) -> Schema:
     """The JSON Schema of a step's data."""
     if isinstance(space, Struct):
         return space.described
-    return {"title": "Action", **_schema_of("action", space)}
+    # Not "Action": verifiers takes that for an environment with tools, and asks for them.
+    return {"title": "SpaceAction", **_schema_of("action", space)}
 
 
 def observation_schema(space: Space[Any] | None) -> Schema:

@@ -1,4 +1,4 @@
-"""The program in a workspace, ``python -I -S -u -c <this text> run|call``: runs the code that its socket brings.
+"""The program in a workspace, ``python -I -S -u -c <this text> run|call|tools``: runs the code that its socket brings.
 
 It shares its process with that code, so the code could forge whatever it writes. Its answers are compared, never
 trusted. It imports next to nothing, because every run begins with it.
@@ -44,6 +44,49 @@ def call() -> None:
             line = NO_ANSWER
         _say(line)
     os._exit(0)
+
+
+def tools() -> None:
+    """Run a program that may call tools by name: a line to the socket for each call, and at last for its ``result``."""
+    code, names = eval(_line())  # noqa: S307 - the environment wrote it
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    _connect(nowhere, nowhere)
+    sys.modules["__main__"] = module = type(sys)("__main__")
+    space = module.__dict__
+    space.update({name: _tool(name) for name in names})
+    try:
+        exec(compile(code, "<string>", "exec"), space)  # noqa: S102 - what this program is for
+        line = encoded(["result", space.get("result")])
+    except SyntaxError as error:
+        line = encoded(["error", f"Syntax error: {error}"])
+    except BaseException as error:
+        line = encoded(["error", str(error) or type(error).__name__])
+    _say(line.encode())
+    os._exit(0)
+
+
+def _tool(name: str) -> "Any":
+    def call(*arguments: "Any", **named: "Any") -> "Any":
+        import builtins
+
+        _say(encoded(["call", name, arguments, named]).encode())
+        failed, value = eval(_line(), {"nan": float("nan"), "inf": float("inf")})  # noqa: S307 - the environment's
+        if failed:
+            kind = getattr(builtins, failed, None)
+            raise (kind if isinstance(kind, type) and issubclass(kind, Exception) else RuntimeError)(value)
+        return value
+
+    call.__name__ = name
+    return call
+
+
+def _line() -> bytes:
+    pieces = [b""]
+    while not pieces[-1].endswith(b"\n"):
+        pieces.append(os.read(LINK, 1 << 16))
+        if not pieces[-1]:
+            os._exit(1)
+    return b"".join(pieces)
 
 
 def encoded(value: "Any") -> str:
@@ -131,4 +174,4 @@ def _say(line: bytes) -> None:
 
 if __name__ == "__main__":
     os.write(LINK, READY)
-    {"run": run, "call": call}[sys.argv[1]]()
+    {"run": run, "call": call, "tools": tools}[sys.argv[1]]()

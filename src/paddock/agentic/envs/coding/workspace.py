@@ -6,12 +6,13 @@ program's, and part of the result.
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import select
 import socket
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import lru_cache
@@ -25,6 +26,7 @@ from paddock.errors import EpisodeFailed, PaddockError
 from paddock.sandbox.mounts import PythonWorld
 from paddock.sandbox.policy import Policy
 from paddock.sandbox.workspaces import Workspace, is_walled, workspace
+from paddock.spaces.json_data import JsonLimits, NotJson, read_json
 
 Ended: TypeAlias = Literal["exit", "crash", "timeout", "memory", "flood"]
 
@@ -35,6 +37,7 @@ CPU_S = 5.0  # of a program
 RUN_S = 10.0  # of a program, which may sleep, or have to wait for a core
 START_S = 15.0  # until a workspace is ready, on a busy machine
 _PIECE = 1 << 16
+_SAID = JsonLimits(FLOOD_BYTES, nesting=60, escapes=1 << 20, pieces=1 << 16, digits=300)  # a message of a program
 _ENDINGS: dict[str, Ended] = {"exit": "exit", "memory": "memory", "cpu": "timeout", "timeout": "timeout"}
 
 
@@ -74,6 +77,69 @@ def call_program(code: str, calls: Sequence[Sequence[Any]]) -> tuple[list[bytes]
         order = repr((code.encode("utf-8", "replace"), [tuple(one) for one in calls])).encode()
         ended = _run_to_end(program, outputs, order)
     return bytes(outputs.head[outputs.link]).split(b"\n")[:-1], ended
+
+
+def run_with_tools(code: str, tools: Mapping[str, Callable[..., Any]]) -> tuple[Literal["result", "error"], Any]:
+    """Run code that calls these tools by name; return what it assigned to ``result``, or what went wrong.
+
+    The tools are called here, with plain data, and return plain data to the code.
+    """
+    with _workspace("tools") as program:
+        lines = _Lines(program.socket)
+        lines.send(repr((code.encode("utf-8", "replace"), list(tools))))
+        while (said := lines.receive()) is not None:
+            if said[0] != "call":
+                return said[0], said[1]
+            lines.send(repr(_call_tool(tools, *said[1:])))
+        cause = program.close()
+    ended = f"it was ended ({_ENDINGS.get(cause, 'crash')})" if lines.in_time else f"it took more than {RUN_S} seconds"
+    return "error", f"The code has no result: {ended}."
+
+
+def _call_tool(tools: Mapping[str, Callable[..., Any]], name: Any, given: Any, named: Any) -> tuple[str, Any]:
+    """Return the name of what the tool raised, if it did, and its text; else "" and its result."""
+    try:
+        return "", json.loads(json.dumps(tools[name](*given, **named), default=_as_plain))
+    except Exception as error:
+        return type(error).__name__, str(error)
+
+
+def _as_plain(value: Any) -> Any:
+    return value.model_dump() if hasattr(value, "model_dump") else str(value)
+
+
+class _Lines:
+    """Messages to and from a program, a line each, until its time is over: ``in_time`` tells whether it was."""
+
+    def __init__(self, link: socket.socket) -> None:
+        self._link, self._by_s, self._read, self.in_time = link, time.monotonic() + RUN_S, bytearray(), True
+
+    def send(self, text: str) -> None:
+        unsent = memoryview(text.encode() + b"\n")
+        with suppress(OSError):  # it has ended
+            while unsent and self._wait(select.POLLOUT):
+                unsent = unsent[self._link.send(unsent) :]
+
+    def receive(self) -> list[Any] | None:
+        """The next message; None if there is no more, or none that the program should have sent."""
+        while b"\n" not in self._read and len(self._read) <= FLOOD_BYTES and self._wait(select.POLLIN):
+            piece = _piece(self._link.fileno())
+            if not piece:
+                return None
+            self._read += piece
+        line, end, self._read = self._read.partition(b"\n")
+        try:
+            said = read_json(bytes(line), _SAID) if end else None
+        except NotJson:
+            return None
+        expected = {"call": 4, "result": 2, "error": 2}
+        return said if isinstance(said, list) and said and expected.get(str(said[0])) == len(said) else None
+
+    def _wait(self, events: int) -> bool:
+        poll = select.poll()
+        poll.register(self._link, events)
+        self.in_time = bool(poll.poll(max(0.0, self._by_s - time.monotonic()) * 1000))
+        return self.in_time
 
 
 class _Outputs:
