@@ -32,6 +32,10 @@ NEEDED_BY_ONE = {
     "paddock.sandbox.inside.boot": "by name: the first code of every worker, by whatever way it was started",
     "paddock.sandbox.inside.template": "its process: what runs in the template, not beside it",
     "paddock.sources.openenv": "loaded late: make() asks openenv_classes alone whether a class is OpenEnv's",
+    # a command of its own, by its name in cli.program
+    "paddock.cli.init": "a command; `paddock openenv init` writes its files the same way",
+    "paddock.cli.ps": "a command; `paddock openenv validate` asks servers the same way",
+    "paddock.cli.serve": "a command; `paddock openenv serve` is the same",
     # process entry point
     "paddock.bench.hostile.trial": "process entry point: python -m",
     # named by specs and tables that users have

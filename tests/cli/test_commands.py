@@ -39,7 +39,7 @@ def test_every_command_has_text_and_json(paddock, words):
 
 
 def test_every_command_is_tried_above():
-    elsewhere = {"serve", "ps", "kill", "rescore", "init"}  # in tests/server, test_ps, test_rescore and test_init
+    elsewhere = {"serve", "ps", "kill", "rescore", "init", "openenv"}  # in tests/server, and test_ps, test_rescore …
     assert {words[0] for words in ALL} == {command.name for command in COMMANDS} - elsewhere
 
 

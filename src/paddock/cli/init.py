@@ -7,6 +7,7 @@ import os
 import re
 import sys
 from argparse import ArgumentParser, Namespace
+from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
@@ -25,15 +26,10 @@ def run(arguments: Namespace, output: Output) -> int:
     """Write the files, and say what to do with them."""
     folder = Path(arguments.folder)
     name = folder.name
-    _check_free(folder)
+    check_free(folder)
     check_name(name)
     texts = files(name, "gym" if arguments.gym else "tools")
-    folder.mkdir(exist_ok=True)
-    for path, text in texts.items():
-        file = folder / path
-        file.parent.mkdir(exist_ok=True)
-        with file.open("x", encoding="utf-8", newline="\n") as stream:
-            stream.write(text)
+    write_files(folder, texts)
     if arguments.json:
         output.document({"folder": str(folder), "id": f"{class_name(name)}-v0", "files": list(texts)})
         return OK
@@ -52,12 +48,23 @@ def run(arguments: Namespace, output: Output) -> int:
     return OK
 
 
-def _check_free(folder: Path) -> None:
+def check_free(folder: Path) -> None:
+    """Refuse a folder that has something in it already, or nowhere to be."""
     # lexists: a dangling link would be written through.
     if os.path.lexists(folder) and (folder.is_symlink() or not folder.is_dir() or any(folder.iterdir())):
         raise mistake(f"{folder} already exists, and init overwrites nothing. Choose another name, or remove it.")
     if not folder.parent.is_dir():
         raise mistake(f"Can't make {folder.name!r}: there is no folder {folder.parent}.")
+
+
+def write_files(folder: Path, texts: Mapping[str, str]) -> None:
+    """Write new files into a folder, which is made if it is not there."""
+    folder.mkdir(exist_ok=True)
+    for path, text in texts.items():
+        file = folder / path
+        file.parent.mkdir(exist_ok=True)
+        with file.open("x", encoding="utf-8", newline="\n") as stream:
+            stream.write(text)
 
 
 Kind = Literal["tools", "gym"]
@@ -90,17 +97,20 @@ def check_name(name: str) -> None:
 
 def files(name: str, kind: Kind) -> dict[str, str]:
     """Return the paths within the folder, with the text of each."""
+    words = {"name": name, "Name": class_name(name), "docker": ""}
+    words["docker"] = fill_template("docker.md.in", words).rstrip("\n")
     return {
-        "paddock.toml": _fill_template(f"{kind}/paddock.toml.in", name),
-        f"{name}.py": _fill_template(f"{kind}/module.py.in", name),
-        f"tests/test_{name}.py": _fill_template(f"{kind}/test_module.py.in", name),
-        "Dockerfile": _fill_template("Dockerfile.in", name),
-        "README.md": _fill_template(f"{kind}/README.md.in", name).replace(
-            "@docker@\n", _fill_template("docker.md.in", name)
-        ),
+        "paddock.toml": fill_template(f"{kind}/paddock.toml.in", words),
+        f"{name}.py": fill_template(f"{kind}/module.py.in", words),
+        f"tests/test_{name}.py": fill_template(f"{kind}/test_module.py.in", words),
+        "Dockerfile": fill_template("Dockerfile.in", words),
+        "README.md": fill_template(f"{kind}/README.md.in", words),
     }
 
 
-def _fill_template(template: str, name: str) -> str:
+def fill_template(template: str, words: Mapping[str, str]) -> str:
+    """Return a template's text, with words for its ``@placeholders@``."""
     text = (TEMPLATES / template).read_text(encoding="utf-8")
-    return text.replace("@name@", name).replace("@Name@", class_name(name))
+    for name, word in words.items():
+        text = text.replace(f"@{name}@", word)
+    return text

@@ -177,6 +177,7 @@ COMMANDS = (
     Command("serve", "serve", "serve environments over HTTP and websockets"),
     Command("ps", "ps", "list the sessions of a server"),
     Command("kill", "ps", "end one session of a server"),
+    Command("openenv", "openenv", "OpenEnv's commands: init, validate, build and serve for folders in its form"),
     Command("hostile", "hostile", "attack this machine's walls with hostile environments, and keep score"),
 )
 

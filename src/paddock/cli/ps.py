@@ -81,10 +81,13 @@ def run_kill(arguments: Namespace, output: Output) -> int:
 class ServerAt:
     """The server that the options name. Each request has a connection of its own."""
 
-    def __init__(self, arguments: Namespace) -> None:
+    def __init__(self, arguments: Namespace, *, insecure: bool = False) -> None:
+        """``insecure`` allows plain http to another machine, if there is no token to give away."""
         from paddock.hosting.remote_address import parse_address
 
-        self.address = parse_address(arguments.url, token=arguments.token)
+        self.address = parse_address(arguments.url, token=arguments.token, insecure=insecure)
+        if insecure and self.address.authorization is not None:
+            parse_address(arguments.url, token=arguments.token)
         if arguments.ca is not None and not self.address.secure:
             raise mistake("--ca is for TLS. Use it with an https:// URL, or drop it.")
         context = None
@@ -100,19 +103,26 @@ class ServerAt:
 
     def ask(self, method: str, path: str) -> Any:
         """Return the JSON object of the answer; CommandFailed for anything else."""
+        return self._check(*self.send(method, path))
+
+    def send(self, method: str, path: str, document: Any = None, *, limit_s: float = _LIMIT_S) -> tuple[int, Any]:
+        """Return the answer's status and JSON, None if it has none; CommandFailed if none comes."""
         from paddock.hosting.websocket.endpoint import dial
 
         endpoint = self.address.endpoint(path)
-        connection = HTTPConnection(endpoint.host, endpoint.port, timeout=_LIMIT_S)
+        connection = HTTPConnection(endpoint.host, endpoint.port, timeout=limit_s)
         headers = {"Host": endpoint.host_header, "Accept": "application/json"}
         if self.address.authorization is not None:
             headers["Authorization"] = self.address.authorization
         try:
-            connection.sock = dial(endpoint, time.monotonic() + _LIMIT_S, self._context)
-            connection.sock.settimeout(_LIMIT_S)
-            connection.request(method, endpoint.path, headers=headers)
+            connection.sock = dial(endpoint, time.monotonic() + limit_s, self._context)
+            connection.sock.settimeout(limit_s)
+            body = None if document is None else json.dumps(document)
+            if body is not None:
+                headers["Content-Type"] = "application/json"
+            connection.request(method, endpoint.path, body, headers)
             response = connection.getresponse()
-            status, body = response.status, response.read(_MOST_BYTES)
+            answer = response.read(_MOST_BYTES)
         except (OSError, HTTPException) as error:
             untrusted = type(error).__name__ == "SSLCertVerificationError" and self._context is None
             hint = ". For a certificate of your own: --ca FILE" if untrusted else ""
@@ -120,13 +130,12 @@ class ServerAt:
             raise CommandFailed(text, exit_code=FAILED, code="UNREACHABLE") from error
         finally:
             connection.close()
-        return self._read(status, body)
-
-    def _read(self, status: int, body: bytes) -> Any:
         try:
-            value = json.loads(body)
-        except ValueError:
-            value = None
+            return response.status, json.loads(answer)
+        except (ValueError, RecursionError):
+            return response.status, None
+
+    def _check(self, status: int, value: Any) -> Any:
         if status == 200 and isinstance(value, dict):
             return value
         answer = value if isinstance(value, dict) else {}

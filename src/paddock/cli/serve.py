@@ -27,10 +27,15 @@ _SECONDS = partial(seconds, below=float("inf"), expected="a positive number of s
 
 def add_arguments(parser: ArgumentParser) -> None:
     """The options of this command."""
+    parser.add_argument("targets", nargs="+", metavar="TARGET", help="ids, folders with a paddock.toml, module:Id-v0 …")
+    add_options(parser)
+
+
+def add_options(parser: ArgumentParser) -> None:
+    """All but the targets, which ``paddock openenv serve`` shares."""
     add = parser.add_argument
-    add("targets", nargs="+", metavar="TARGET", help="ids, folders with a paddock.toml, module:Id-v0 …")
     add("--host", default="127.0.0.1", help="where to listen (default 127.0.0.1: this machine only)")
-    add("--port", type=integer(0), default=8000, metavar="N", help="default 8000; 0 takes a free one")
+    add("-p", "--port", type=integer(0), default=8000, metavar="N", help="default 8000; 0 takes a free one")
     add("--uds", type=Path, metavar="PATH", help="listen on a unix socket instead")
     add("--isolation", metavar="KIND", help="the wall: sandbox (default), landlock or auto")
     add("--grant", action="store_true", help="grant folders the permissions that they ask for")

@@ -39,8 +39,8 @@ ALIASES: dict[str, Exports] = {
     },
     "core.env_server.http_server": {"paddock.openenv.app": "HTTPEnvServer create_app create_fastapi_app"},
     "core.env_server.interfaces": {
-        "paddock.openenv.environment": "Environment Message ModelTokenizer TaskProvider Transform",
-        "paddock.openenv.types": "Action EnvironmentMetadata Observation State",
+        "paddock.openenv.environment": "Environment ModelTokenizer TaskProvider Transform",
+        "paddock.openenv.types": "Action EnvironmentMetadata Message Observation State",
     },
     "core.env_server.mcp_environment": {
         "paddock.openenv.environment": "MCPEnvironment MCP_TOOL_CALL_TIMEOUT get_server_tools",

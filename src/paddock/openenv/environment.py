@@ -14,8 +14,6 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
-from typing_extensions import TypedDict  # pydantic brings it, and takes typing's own only on Python 3.12
-
 from paddock.errors import DependencyNotInstalled, NotPermitted
 from paddock.hosting.private_loop import PrivateLoop
 from paddock.openenv.types import (
@@ -26,6 +24,7 @@ from paddock.openenv.types import (
     EnvironmentMetadata,
     ListToolsAction,
     ListToolsObservation,
+    Message,
     Observation,
     State,
     Tool,
@@ -38,13 +37,6 @@ ActT = TypeVar("ActT", bound=Action)
 ObsT = TypeVar("ObsT", bound=Observation)
 StateT = TypeVar("StateT", bound=State)
 T = TypeVar("T")
-
-
-class Message(TypedDict):
-    """One message of a conversation."""
-
-    role: str
-    content: str
 
 
 class ModelTokenizer(Protocol):
@@ -164,6 +156,14 @@ class Environment(ABC, Generic[ActT, ObsT, StateT]):
 
     def close(self) -> None:
         """Free what the environment holds."""
+
+    def render_web(self, observation: dict[str, Any]) -> str | None:
+        """Return HTML for a page that shows the observation; None for the page's own form."""
+        return None
+
+    def web_actions(self, observation: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+        """Return labels of buttons, each with its action, for such a page."""
+        return []
 
     def _apply_transform(self, observation: ObsT) -> ObsT:
         return observation if self.transform is None else self.transform(observation)

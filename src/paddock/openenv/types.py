@@ -16,12 +16,20 @@ from paddock.hosting.openenv.wire import observation_data
 
 try:
     from pydantic import BaseModel, ConfigDict, Field, model_serializer, model_validator
+    from typing_extensions import TypedDict  # which pydantic brings: it takes typing's own only on Python 3.12
 except ImportError as error:
     raise DependencyNotInstalled(
         "OpenEnv's types are pydantic models, and pydantic is not installed: pip install pydantic"
     ) from error
 
 Scalar = Union[int, float, bool]  # noqa: UP007 - a name that users put into annotations of their own
+
+
+class Message(TypedDict):
+    """One message of a conversation."""
+
+    role: str
+    content: str
 
 
 class ServerMode(str, Enum):
