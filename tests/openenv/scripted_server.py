@@ -14,7 +14,7 @@ _GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 class Peer:
     """One connection, after its handshake."""
 
-    def __init__(self, sock):
+    def __init__(self, sock, schema=None):
         self._sock, self._file = sock, sock.makefile("rb")
         self.head = b""
         while not self.head.endswith(b"\r\n\r\n"):
@@ -23,8 +23,13 @@ class Peer:
                 raise ConnectionError
             self.head += line
         key = next(
-            line[18:].strip() for line in self.head.split(b"\r\n") if line.lower().startswith(b"sec-websocket-key")
+            (line[18:].strip() for line in self.head.split(b"\r\n") if line.lower().startswith(b"sec-websocket-key")),
+            None,
         )
+        if key is None:  # not a websocket: GET /schema
+            body = json.dumps(schema).encode()
+            sock.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
+            raise EOFError
         proof = base64.b64encode(hashlib.sha1(key + _GUID).digest())
         answer = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
         sock.sendall(answer + b"Sec-WebSocket-Accept: " + proof + b"\r\n\r\n")
@@ -59,8 +64,10 @@ class Peer:
     def _frame(self, payload, opcode):
         data = payload if isinstance(payload, bytes) else json.dumps(payload).encode()
         size = len(data)
-        head = bytes([0x80 | opcode, size]) if size < 126 else struct.pack("!BBH", 0x80 | opcode, 126, size)
-        return head + data
+        if size < 126:
+            return bytes([0x80 | opcode, size]) + data
+        long = size >= 1 << 16
+        return struct.pack("!BBQ" if long else "!BBH", 0x80 | opcode, 127 if long else 126, size) + data
 
     def observe(self, *values):
         outcomes = [{"observation": {"value": value}, "reward": 0.0, "done": False} for value in values]
@@ -77,10 +84,14 @@ class Peer:
 
 
 class ScriptedServer:
-    """Calls ``script(peer)`` for each connection, in the order in which they came; ``failures`` of it are kept."""
+    """Calls ``script(peer)`` for each connection, in the order in which they came; ``failures`` of it are kept.
 
-    def __init__(self, *scripts):
-        self._scripts = list(scripts)
+    ``sessions`` counts the websockets. A GET is answered with ``schema``.
+    """
+
+    def __init__(self, *scripts, schema=None):
+        self._scripts, self._schema = list(scripts), schema or {}
+        self.sessions = 0
         self.failures, self._threads, self._socks = [], [], []
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
@@ -99,7 +110,9 @@ class ScriptedServer:
 
     def _serve(self, sock, script):
         try:
-            script(Peer(sock))
+            peer = Peer(sock, self._schema)
+            self.sessions += 1
+            script(peer)
         except (EOFError, OSError):
             pass
         except BaseException as error:

@@ -1,7 +1,9 @@
 """OpenEnv's clients against a server that misbehaves on cue. Every test is told for plain and for async code."""
 
 import asyncio
+import gc
 import threading
+import warnings
 
 import numpy as np
 import pytest
@@ -320,7 +322,7 @@ def test_one_client_is_for_one_kind_of_code():
     with (
         ScriptedServer(echo) as server,
         GenericEnvClient(base_url=server.url) as env,
-        pytest.raises(RuntimeError, match="already used in sync code"),
+        pytest.raises(RuntimeError, match="already being used in sync mode"),
     ):
         asyncio.run(main(env))
 
@@ -425,14 +427,188 @@ def test_a_provider_starts_and_stops_the_server(client):
 def test_a_container_is_started_for_an_image():
     with ScriptedServer(echo) as server:
         provider = Containers(server.url)
-        with GenericEnvClient.from_docker_image("image:1", provider, port=7) as env:
+        with GenericEnvClient.from_docker_image("image:1", provider, port=7, message_timeout_s=9.0).sync() as env:
             env.reset()
+            assert env.base_url == server.url
         assert provider.calls == [("image:1", 7), server.url, "stop"]
 
 
+def test_a_container_is_awaited_in_async_code():
+    async def main(provider):
+        env = await GenericEnvClient.from_docker_image("image:1", provider)
+        await env.reset()
+        await env.close()
+
+    with ScriptedServer(echo) as server:
+        provider = Containers(server.url)
+        asyncio.run(main(provider))
+        assert provider.calls == [("image:1", None), server.url, "stop"]
+
+
+def test_a_factory_starts_nothing_until_it_is_used_and_only_once():
+    with ScriptedServer(echo) as server:
+        provider = Containers(server.url)
+        starting = GenericEnvClient.from_docker_image("image:1", provider)
+        assert (provider.calls, repr(starting)) == ([], "<Starting: await it, or call sync()>")
+        with starting.sync(), pytest.raises(RuntimeError, match="started already"):
+            starting.sync()
+
+
+def test_a_container_is_stopped_when_the_client_cannot_be_made_or_is_not_awaited_any_more():
+    class Slow(Containers):
+        began, ends = threading.Event(), threading.Event()
+
+        def wait_for_ready(self, base_url):
+            self.began.set()
+            assert self.ends.wait(30)
+
+    async def main():
+        slow = Slow("http://127.0.0.1:1")
+        task = asyncio.create_task(GenericEnvClient.from_docker_image("image:1", slow))
+        await asyncio.to_thread(slow.began.wait, 30)
+        task.cancel()
+        asyncio.get_running_loop().call_later(0.05, slow.ends.set)
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        return slow.calls
+
+    assert asyncio.run(main()) == [("image:1", None), "stop"]
+    provider = Containers("http://127.0.0.1:1")
+    with pytest.raises(ValueError, match="Invalid mode"):
+        GenericEnvClient.from_docker_image("image:1", provider, mode="other").sync()
+    assert provider.calls[-1] == "stop"
+
+
+def test_a_subclass_that_needs_a_url_gets_one():
+    class Picky(GenericEnvClient):
+        def __init__(self, base_url, provider=None):
+            super().__init__(base_url.rstrip("/"), provider=provider)
+
+    with ScriptedServer(echo) as server, Picky.from_docker_image("image:1", Containers(server.url)).sync() as env:
+        assert env.reset().observation["value"][0] == "reset"
+
+
+def test_a_client_from_asyncio_run_goes_on_in_plain_code_with_a_new_episode():
+    with ScriptedServer(echo) as server, warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)  # of asyncio, for a transport that outlives its loop
+        env = asyncio.run(GenericEnvClient.from_docker_image("image:1", Containers(server.url)))
+        with pytest.raises(SessionGone, match="reset"):
+            env.step({})
+        assert env.reset().observation["value"][0] == "reset"
+        env.close()
+        gc.collect()
+
+
+def test_a_container_is_stopped_when_no_connection_can_be_made(client):
+    with ScriptedServer(echo) as server:
+        url = server.url
+    provider = Containers(url)
+    with pytest.raises(ConnectionError, match="Failed to connect"):
+        GenericEnvClient.from_docker_image("image:1", provider).sync()
+    assert provider.calls[-1] == "stop"
+    with pytest.raises(ConnectionError), client(base_url=url, provider=provider):
+        pass
+    assert provider.calls.count("stop") == 2
+
+
+def test_a_provider_of_a_running_server_is_stopped_with_the_client(client):
+    with ScriptedServer(echo) as server:
+        provider = Provider(server.url)
+        with client(base_url=server.url, provider=provider) as env:
+            env.reset()
+        assert provider.calls == ["stop"]
+
+
+def test_a_stop_that_fails_is_tried_again():
+    class Stubborn(Provider):
+        def stop(self):
+            super().stop()
+            if self.calls.count("stop") == 1:
+                raise OSError("busy")
+
+    with ScriptedServer(echo) as server:
+        env = GenericEnvClient(provider=Stubborn(server.url))
+        env.reset()
+        with pytest.raises(OSError, match="busy"):
+            env.close()
+        env.close()
+        env.close()
+        assert env._server._provider.calls == ["start", "ready", "stop", "stop"]
+
+
+@pytest.mark.parametrize(
+    ("provider", "error", "text"),
+    [(Containers(""), ValueError, r"start_container\(\) requires image"), (object(), TypeError, "start_container")],
+)
+def test_a_provider_that_cannot_start_by_itself_is_refused(provider, error, text):
+    with pytest.raises(error, match=text):
+        GenericEnvClient(provider=provider).reset()
+
+
+def test_a_new_session_starts_the_server_if_need_be(client):
+    with ScriptedServer(echo) as server:
+        env = client(provider=Provider(server.url))
+        env.new_session()
+        env.close()
+        assert server.sessions == 1
+
+
+def test_sync_returns_the_same_client_each_time():
+    env = GenericEnvClient(base_url="http://host")
+    assert env.sync() is env.sync()
+
+
+def test_a_result_in_a_running_loop_may_be_awaited_or_looked_at():
+    async def awaited(url):
+        env = GenericEnvClient(base_url=url)
+        await env.reset()
+        task = asyncio.create_task(env.step({}))
+        assert (await task).observation["value"][2] == 1
+        await env.close()
+
+    async def looked_at(url):
+        env = GenericEnvClient(base_url=url)
+        pending = env.reset()
+        assert "await" in repr(pending)
+        assert pending.observation["value"][0] == "reset"
+        assert "reset" in repr(pending)
+        assert env.step({}).observation["value"][2] == 1
+        env.close()
+
+    with ScriptedServer(echo) as server:
+        asyncio.run(awaited(server.url))
+        asyncio.run(looked_at(server.url))
+
+
+def test_an_answer_that_is_too_large_names_the_limit(client):
+    def script(peer):
+        peer.ask()
+        peer.observe("x" * 40_000)
+        peer.ask()
+
+    with (
+        ScriptedServer(script) as server,
+        client(base_url=server.url, max_message_size_mb=1 / 32) as env,
+        pytest.raises(ConnectionLost, match=r"max_message_size_mb=0\.03125"),
+    ):
+        env.reset()
+
+
 def test_nothing_is_downloaded():
-    for call in (GenericEnvClient.from_docker_image, GenericEnvClient.from_env):
-        with pytest.raises(PlanError, match="base_url="):
-            call("org/thing")
+    with pytest.raises(PlanError, match=r"paddock\.make\('\./folder'\)"):
+        GenericEnvClient.from_env("org/thing", use_docker=False)
+    with pytest.raises(ValueError, match="app"):
+        GenericEnvClient.from_env("org/thing", use_docker=False, provider=Provider(""), app="x:y")
     with pytest.raises(PlanError, match="base_url="):
         GenericEnvClient()
+
+
+def test_a_space_runs_as_its_image_or_from_a_folder():
+    with ScriptedServer(echo, echo, echo) as server:
+        provider = Containers(server.url)
+        for call in (GenericEnvClient.from_env, GenericEnvClient.from_hub):
+            call("Org/My_Env", provider=provider, tag="v2", port=5).sync().close()
+        assert provider.calls[0] == provider.calls[3] == ("registry.hf.space/org-my-env:v2", 5)
+        runtime = Provider(server.url)
+        GenericEnvClient.from_env("org/thing", use_docker=False, provider=runtime).sync().close()
+        assert runtime.calls == ["start", "ready", "stop"]

@@ -7,6 +7,7 @@ import pytest
 import paddock
 from paddock import RemoteOptions
 from paddock.errors import EnvFailed, InvalidAction, PlanError
+from tests.openenv.real_server import real_server
 
 pytestmark = pytest.mark.peers
 
@@ -48,3 +49,18 @@ def test_a_wire_that_was_not_asked_for_is_not_spoken(server):
         asyncio.run(paddock.make_async(url))
     with pytest.raises(PlanError, match="num_envs"):
         paddock.make(url, num_envs=2)
+
+
+def test_one_slot_and_a_constructor_of_three_seconds():
+    with real_server("openenv10", "tests.openenv.worlds", "one_slot_app") as url, paddock.make(url) as env:
+        assert env.reset()[0]["echoed"] == "ready"
+        assert len(env.step({"text": "look"})[0]["anything"]) == 100_800
+
+
+def test_tools_are_listed_and_called():
+    with real_server("openenv10", "tests.server.real_tools") as url, paddock.make(url) as env:
+        env.reset()
+        tools = env.step({"type": "list_tools"})[0]["tools"]
+        assert [tool["name"] for tool in tools] == ["echo", "add", "record", "nothing"]
+        called = {"type": "call_tool", "tool_name": "add", "arguments": {"a": 1, "b": 2}}
+        assert env.step(called)[0]["result"]["data"] == 3

@@ -42,15 +42,10 @@ LISTED, BESIDES = (
     for block in (Path(__file__).parent / "names_0_10.txt").read_text().split("\n\n")
 )
 REFUSED = [f"openenv.{module}" for module in ours.REFUSALS]
-# Other parts of this work bring these; each entry goes with them.
-NOT_YET = ("openenv.auto", "openenv.core.containers.runtime", "HTTPEnvServer", "AutoEnv", "AutoAction")
 NAMES = [
     (module, name)
     for module, name in LISTED + BESIDES
-    if f"{module}.{name}" != "openenv.cli"
-    and not any(f"{module}.".startswith(f"{refused}.") for refused in REFUSED)
-    and not module.startswith(NOT_YET)
-    and name not in NOT_YET
+    if f"{module}.{name}" != "openenv.cli" and not any(f"{module}.".startswith(f"{refused}.") for refused in REFUSED)
 ]
 
 
@@ -116,9 +111,6 @@ def test_the_list_of_names_is_that_of_the_real_package():
 
 @pytest.mark.parametrize("module", REFUSED)
 def test_refusal_gives_its_reason(openenv, module):
-    parent = module.rpartition(".")[0]
-    if parent.startswith(NOT_YET):
-        pytest.skip("its package comes with another part")
     with pytest.raises(ModuleNotFoundError, match="on purpose: ") as caught:
         importlib.import_module(f"{module}.below")
     assert ours.REFUSALS[module.removeprefix("openenv.")] in str(caught.value)

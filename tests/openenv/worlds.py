@@ -91,6 +91,17 @@ class Lonely(EchoEnv):
     SUPPORTS_CONCURRENT_SESSIONS = False
 
 
+class SlowToBuild(Lonely):
+    """Its constructor takes a while, and it shows frames of Atari's size."""
+
+    def __init__(self) -> None:
+        time.sleep(3.0)
+        super().__init__()
+
+    def step(self, action: EchoAction, timeout_s: float | None = None, **kwargs: Any) -> EchoObservation:
+        return EchoObservation(echoed=action.text, anything=[number % 256 for number in range(210 * 160 * 3)])
+
+
 class AsyncEcho(EchoEnv):
     """Only its async methods know what to do."""
 
@@ -134,3 +145,4 @@ def made() -> EchoEnv:
 
 if API.startswith("openenv."):
     app = create_app(EchoEnv, EchoAction, EchoObservation, max_concurrent_envs=8)
+    one_slot_app = create_app(SlowToBuild, EchoAction, EchoObservation)

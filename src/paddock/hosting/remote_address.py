@@ -12,6 +12,7 @@ import re
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 from urllib.parse import SplitResult, quote, unquote, urlsplit
 
 import msgspec
@@ -21,6 +22,9 @@ from paddock.hosting.failures import error_classes, read_reason, to_error
 from paddock.hosting.messages import V1, V2, Failed
 from paddock.hosting.websocket.endpoint import Endpoint, basic, bearer
 from paddock.hosting.websocket.events import Closed, UpgradeRefused, WebSocketError
+
+if TYPE_CHECKING:
+    from paddock.hosting.websocket.blocking import BlockingConnection
 
 SUBPROTOCOLS = (V2, V1)  # the best first
 WAITING = "paddock.v1.waiting"  # offered beside it by clients that understand the message Waiting; never chosen
@@ -214,7 +218,12 @@ _IDS_SHOWN, _ID_CHARACTERS = 8, 100
 
 
 class OtherWire(UpgradeRefused):
-    """The server speaks websocket, but not the subprotocol that was offered; an OpenEnv server, for example."""
+    """The server speaks websocket, but not the subprotocol that was offered; an OpenEnv server, for example.
+
+    ``connection`` is open, if RemoteChannel raises it: go on with it in the other wire, or abort it.
+    """
+
+    connection: BlockingConnection | None = None
 
 
 def is_final(error: e.PaddockError) -> bool:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from paddock.errors import ClosedEnvironmentError, NoAsyncCallError, PaddockError, WorkerLost
 from paddock.hosting.messages import Close, Request, Resume, StepReply
-from paddock.hosting.remote_address import SUBPROTOCOLS, RemoteAddress
+from paddock.hosting.remote_address import SUBPROTOCOLS, OtherWire, RemoteAddress
 from paddock.hosting.remote_session import (
     CLOSE_GRACE_S,
     HEARTBEAT_S,
@@ -286,8 +286,13 @@ class RemoteChannel(SessionChannel):
         except BaseException as error:
             self._break(planned.attempt, error)
             return
+        commands = session.connected(planned.attempt, connection.subprotocol)
+        if isinstance(session.over, OtherWire) and session.saved is None:
+            # Not closed: to an OpenEnv server a connection is a session, and many servers have room for only one.
+            session.over.connection = connection
+            return
         self._connection, self._connection_of = connection, planned.attempt
-        self._do(session.connected(planned.attempt, connection.subprotocol))
+        self._do(commands)
 
 
 def _keep(channel_ref: weakref.ref[RemoteChannel], ended: threading.Event) -> None:

@@ -112,6 +112,8 @@ class RemoteOptions:
     called with how many are ahead in it, when that is first known and as it changes; what it raises ends the wait.
     ``resume_s``: how long to try to resume a session whose connection broke.
     ``wire``: "paddock.v2", "paddock.v1" or "openenv" to speak nothing else; "auto": the first that the server speaks.
+    ``max_message_size_mb``: the largest answer to take from an OpenEnv server, in MiB; as data it may take twenty times
+    as much memory.
     """
 
     token: str | None = field(default=None, repr=False)
@@ -124,6 +126,7 @@ class RemoteOptions:
     resume_s: float = 60.0
     wire: Wire = "auto"
     on_wait: Callable[[int], object] | None = field(default=None, repr=False)
+    max_message_size_mb: float = 100.0
 
     def check(self) -> None:
         """Raise PlanError for a value that makes no sense."""
@@ -132,6 +135,9 @@ class RemoteOptions:
             optional = value is None and name in ("deadline_s", "heartbeat_s")
             if not optional and not (isinstance(value, (int, float)) and 0 < value < float("inf")):
                 raise PlanError(f"RemoteOptions({name}={value!r}): expected a positive number of seconds.")
+        size = self.max_message_size_mb
+        if not (isinstance(size, (int, float)) and 0 < size <= 1024):
+            raise PlanError(f"RemoteOptions(max_message_size_mb={size!r}): expected more than 0, at most 1024.")
         if self.wire not in get_args(Wire):
             wires = ", ".join(map(repr, get_args(Wire)))
             raise PlanError(f"RemoteOptions(wire={self.wire!r}): expected one of {wires}.")

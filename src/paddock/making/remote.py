@@ -21,6 +21,7 @@ from paddock.making.plan import Plan
 
 if TYPE_CHECKING:
     from paddock.hosting.client import AsyncHostedEnv
+    from paddock.hosting.websocket.blocking import BlockingConnection
 
 
 _RULES = WallRules(server=True)
@@ -41,13 +42,20 @@ class RemoteEnv(HostedEnv):
 def build_remote(plan: Plan) -> Env[Any, Any] | VectorEnv[Any, Any, Any]:
     """Build the environment of a plan for a URL."""
     options = plan.remote or RemoteOptions()
-    if options.wire != "openenv":
-        try:
-            return _native(plan, options)
-        except OtherWire as error:
-            if options.wire != "auto":
-                raise PlanError(f"{error} If it is an OpenEnv server, use RemoteOptions(wire='auto').") from None
-    return _openenv(plan, options)
+    if options.wire == "openenv":
+        return _openenv(plan, options)
+    try:
+        return _native(plan, options)
+    except OtherWire as error:
+        connection, text = error.connection, str(error)
+    try:
+        if options.wire != "auto":
+            raise PlanError(f"{text} If it is an OpenEnv server, use RemoteOptions(wire='auto').")
+        return _openenv(plan, options, connection)
+    except BaseException:
+        if connection is not None:
+            connection.abort()
+        raise
 
 
 def _native(plan: Plan, options: RemoteOptions) -> Env[Any, Any] | VectorEnv[Any, Any, Any]:
@@ -63,7 +71,7 @@ def _native(plan: Plan, options: RemoteOptions) -> Env[Any, Any] | VectorEnv[Any
     return RemoteVectorEnv(channel, what, _RULES, name=str(channel.address))
 
 
-def _openenv(plan: Plan, options: RemoteOptions) -> Env[Any, Any]:
+def _openenv(plan: Plan, options: RemoteOptions, connection: BlockingConnection | None = None) -> Env[Any, Any]:
     for name, value in (("num_envs", plan.num_envs), ("render_mode", plan.render_mode), *plan.env_kwargs.items()):
         if value is not None:
             raise PlanError(
@@ -78,6 +86,8 @@ def _openenv(plan: Plan, options: RemoteOptions) -> Env[Any, Any]:
         answer_s=options.deadline_s,
         heartbeat_s=options.heartbeat_s,
         context=options.tls(),
+        max_bytes=int(options.max_message_size_mb * (1 << 20)),
+        connection=connection,
     )
 
 

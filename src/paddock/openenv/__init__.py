@@ -17,8 +17,18 @@ from typing import Any
 from paddock.aliases import Exports, add_aliases
 
 ALIASES: dict[str, Exports] = {
+    "auto": {"paddock.openenv.auto_env": "AutoAction AutoEnv"},
+    "auto.auto_action": {"paddock.openenv.auto_env": "AutoAction"},
+    "auto.auto_env": {"paddock.openenv.auto_env": "AutoEnv"},
     "core": "paddock.openenv",
     "core.client_types": {"paddock.openenv.client": "ObsT StateT StepResult"},
+    "core.containers": "paddock.openenv.containers",
+    "core.containers.runtime": "paddock.openenv.containers",
+    "core.containers.runtime.providers": {
+        "paddock.openenv.containers": "ContainerProvider DockerSwarmProvider KubernetesProvider LocalDockerProvider "
+        "RuntimeProvider"
+    },
+    "core.containers.runtime.uv_provider": {"paddock.openenv.containers": "UVProvider"},
     "core.env_client": {"paddock.openenv.client": "EnvClient StepResult"},
     "core.env_server": "paddock.openenv",
     "core.env_server._utils": {"paddock.openenv.environment": "overrides_method"},

@@ -1,7 +1,8 @@
 """OpenEnv's clients: the same methods wait in plain code and are awaited in async code, but one client does only one.
 
 ``with``, ``async with`` and ``sync()`` decide which; else the first call does: in a running event loop the methods
-return awaitables. None of this needs pydantic or the environment's package.
+return awaitables. Whoever looks at such a result without ``await``, as in a notebook, decides for plain code.
+None of this needs pydantic or the environment's package.
 """
 
 from __future__ import annotations
@@ -11,8 +12,9 @@ import copy
 import functools
 import inspect
 import os
+import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Coroutine, Generator
 from contextlib import suppress
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -29,10 +31,11 @@ from paddock.hosting.openenv.client import (
     outcome_unknown,
     question,
     session_gone,
+    too_large,
 )
 from paddock.hosting.private_loop import PrivateLoop
 from paddock.hosting.websocket.asynchronous import AsyncConnection
-from paddock.hosting.websocket.events import ABNORMAL, Closed, Event, Text
+from paddock.hosting.websocket.events import ABNORMAL, TOO_LARGE, Closed, Event, Text, WebSocketError
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -42,11 +45,22 @@ ActT = TypeVar("ActT")
 ObsT = TypeVar("ObsT")
 StateT = TypeVar("StateT")
 T = TypeVar("T")
+ClientT = TypeVar("ClientT", bound="EnvClient[Any, Any, Any]")
 
 Record = dict[str, Any]
 Steps: TypeAlias = "Generator[Any, Any, T]"
 
 _MODES = ("simulation", "production")
+# Arguments of the factories that are the client's; all others are the provider's.
+_CLIENT_OPTIONS = (
+    "connect_timeout_s",
+    "message_timeout_s",
+    "max_message_size_mb",
+    "websocket_ping_interval_s",
+    "websocket_ping_timeout_s",
+    "mode",
+    "headers",
+)
 
 
 @dataclass
@@ -78,8 +92,13 @@ class EnvClient(ABC, Generic[ActT, ObsT, StateT]):
         mode: str | None = None,
         headers: dict[str, str] | None = None,
     ) -> None:
+        """``base_url``: the server's; or a ``provider`` that starts one at the first call and stops it at ``close``.
+
+        ``mode``: 'simulation', the default, or 'production' for clients that only call tools; also the variable
+        OPENENV_CLIENT_MODE. ``max_message_size_mb``: the largest answer. ``headers``: only Authorization.
+        """
         if base_url is None and provider is None:
-            raise PlanError("EnvClient needs base_url=, the server's URL, or a provider= that starts one.")
+            raise PlanError("EnvClient requires either base_url=, the server's URL, or a provider= that starts one.")
         self._server = ProvidedServer(provider, base_url)
         self._headers = dict(headers or {})
         self._connect_s, self._answer_s = connect_timeout_s, message_timeout_s
@@ -96,6 +115,7 @@ class EnvClient(ABC, Generic[ActT, ObsT, StateT]):
         self._was_lost = False
         self._bridged = False  # a coroutine of a subclass runs for SyncEnvClient, and awaits our results
         self._others: list[EnvClient[Any, Any, Any]] = []
+        self._sync: SyncEnvClient[Any, Any, Any] | None = None
         if base_url is not None:
             endpoint_of(base_url, headers)  # raises for a mistake in it now, not at the first call
 
@@ -146,70 +166,90 @@ class EnvClient(ABC, Generic[ActT, ObsT, StateT]):
 
     def new_session(self) -> Any:
         """Return another client of the same server with a session of its own; it is closed with this one."""
-        self._decide()
-        other = copy.copy(self)
-        other._server = ProvidedServer(None, self._server.base_url)
-        other._line, other._others, other._asking, other._was_lost = None, [], False, False
-        self._others.append(other)
-        return self._carry_out(other._connect())
+        return self._carry_out(self._new_session())
 
     def sync(self) -> SyncEnvClient[ActT, ObsT, StateT]:
         """Return the same client for plain code, even inside a running event loop."""
-        return SyncEnvClient(self)
+        if self._sync is None:
+            self._sync = SyncEnvClient(self)
+        return self._sync
 
     def __enter__(self) -> Self:
         self._claim("sync")
-        _wait(self._connect())
-        return self
+        return _wait(self._enter())
 
     def __exit__(self, *error: object) -> None:
         _wait(self._close())
 
     async def __aenter__(self) -> Self:
         self._claim("async")
-        return await _await(self._connect())
+        return await _await(self._enter())
 
     async def __aexit__(self, *error: object) -> None:
         await _await(self._close())
 
     @classmethod
-    def from_docker_image(cls, image: str, provider: Any = None, **kwargs: Any) -> Self:
-        """Return a client of a container that ``provider`` starts with its ``start_container``."""
-        if provider is None:
-            raise PlanError(
-                f"from_docker_image({image!r:.80}) needs a provider= that starts containers. "
-                "Or start it yourself and pass base_url=: docker run -p 127.0.0.1:8000:8000 IMAGE"
-            )
-        options: dict[str, Any] = {name: kwargs.pop(name) for name in ("port", "env_vars") if name in kwargs}
+    def from_docker_image(cls, image: str, provider: Any = None, **kwargs: Any) -> Starting[Self]:
+        """Run an image and connect to it: ``await`` the result, or call its ``sync()``. Closing stops the container.
 
-        def start() -> Any:
-            base_url = provider.start_container(image, **options)
-            provider.wait_for_ready(base_url)
-            return base_url
+        ``provider``: a ContainerProvider, by default LocalDockerProvider. Arguments that are not the client's, such as
+        ``port`` and ``env_vars``, go to its ``start_container``.
+        """
+        from paddock.openenv.containers import ImageRuntime  # when first used: most clients connect to a URL
 
-        return cls(provider=SimpleNamespace(start=start, stop=lambda: provider.stop_container()), **kwargs)
+        options = {name: kwargs.pop(name) for name in _CLIENT_OPTIONS if name in kwargs}
+        runtime = ImageRuntime(image, provider, **kwargs)
+        return Starting(runtime, lambda url: cls(base_url=url, provider=runtime, **options))
 
     @classmethod
-    def from_env(cls, repo_id: str, **kwargs: Any) -> Self:
-        """Refuse: it would install a stranger's code."""
-        raise PlanError(
-            f"from_env({repo_id!r:.80}) would download and run code. Connect to a server that runs it: "
-            f"{cls.__name__}(base_url='https://…')"
+    def from_env(cls, repo_id: str, *, use_docker: bool = True, provider: Any = None, **kwargs: Any) -> Starting[Self]:
+        """Run the image of a Hugging Face Space and connect to it, as ``from_docker_image`` does; ``tag``: "latest".
+
+        ``use_docker=False``: run a folder of this machine with uv, ``project_path=``. Nothing is downloaded for that.
+        """
+        from paddock.openenv.containers import UVProvider, image_of_space
+
+        if use_docker:
+            tag = kwargs.pop("tag", "latest")
+            return cls.from_docker_image(image_of_space(repo_id, tag), provider, **kwargs)
+        options = {name: kwargs.pop(name) for name in _CLIENT_OPTIONS if name in kwargs}
+        at_start = {name: kwargs.pop(name) for name in ("port", "env_vars", "workers") if name in kwargs}
+        if provider is not None and kwargs:
+            raise ValueError(f"provider_kwargs cannot be used when supplying a provider instance: {', '.join(kwargs)}.")
+        if provider is None and "project_path" not in kwargs:
+            raise PlanError(
+                f"from_env({repo_id!r:.80}, use_docker=False) would download code and run it here with all your "
+                "rights. Download the folder and use paddock.make('./folder'), which runs it behind a wall, or pass "
+                "project_path='./folder' if you trust it. Or connect to a server that has it: base_url='https://…'."
+            )
+        runs = UVProvider(**kwargs) if provider is None else provider
+        bound = SimpleNamespace(
+            start=lambda: runs.start(**at_start), stop=runs.stop, wait_for_ready=runs.wait_for_ready
         )
+        return Starting(bound, lambda url: cls(base_url=url, provider=runs, **options))
+
+    @classmethod
+    def from_hub(cls, repo_id: str, **kwargs: Any) -> Starting[Self]:
+        """Do what ``from_env`` does."""
+        return cls.from_env(repo_id, **kwargs)
 
     def _claim(self, kind: str) -> None:
-        if self._kind not in (None, kind):
-            raise RuntimeError(f"This client is already used in {self._kind} code. Make another one for {kind} code.")
+        line = self._line if isinstance(self._line, AsyncLine) else None
+        if self._kind == "async" and kind == "sync" and not (line is not None and line.in_running_loop()):
+            # Its event loop has ended, as after asyncio.run(Client.from_env(…)), and the session ends with it.
+            if line is not None:
+                line.cut()
+                self._was_lost, self._line = True, None
+        elif self._kind not in (None, kind):
+            raise RuntimeError(
+                f"This client is already being used in {self._kind} mode. Create another one for {kind} code."
+            )
         self._kind = kind
 
     def _decide(self) -> str:
-        if self._kind is None:
-            try:
-                asyncio.get_running_loop()
-            except RuntimeError:
-                self._claim("sync")
-            else:
-                self._claim("async")
+        here = "sync" if asyncio._get_running_loop() is None else "async"
+        if self._kind is None or (self._kind, here) == ("async", "sync"):
+            self._claim(here)
         assert self._kind is not None
         return self._kind
 
@@ -218,7 +258,13 @@ class EnvClient(ABC, Generic[ActT, ObsT, StateT]):
         return _ready(value) if self._bridged or self._kind == "async" else value
 
     def _carry_out(self, steps: Steps[Any]) -> Any:
+        if self._kind is None and asyncio._get_running_loop() is not None:
+            return Undecided(self, steps)
         return _await(steps) if self._decide() == "async" else self._result(_wait(steps))
+
+    def _aside(self, function: Callable[[], Any]) -> Any:
+        """Call what blocks: in async code in a thread, so that other tasks and their pings go on."""
+        return asyncio.to_thread(function) if self._kind == "async" else function()
 
     def _ask(self, kind: str, data: Any, read: Callable[[dict[str, Any]], Any]) -> Any:
         return self._carry_out(self._exchange(kind, data, read))
@@ -244,18 +290,37 @@ class EnvClient(ABC, Generic[ActT, ObsT, StateT]):
 
     def _connect(self) -> Steps[Self]:
         if self._line is None:
-            base_url = self._server.start()
+            base_url = self._server.base_url or (yield self._aside(self._server.start))
             every_s, answer_s = self._pings
             endpoint = endpoint_of(base_url, self._headers)
             line = Line(endpoint, self._connect_s, self._answer_s, every_s, answer_s, self._max_bytes, base_url)
             try:
                 self._line = yield (AsyncLine.open(line) if self._kind == "async" else BlockingLine(line))
-            except Unreachable:
-                raise
             except OSError as error:
+                with suppress(Exception):
+                    yield from self._stop_server()
+                if isinstance(error, Unreachable):
+                    raise
                 place = f"{endpoint.display_name}{endpoint.path}"
                 raise Unreachable(f"Failed to connect to {place}: {error}") from error
         return self
+
+    def _enter(self) -> Steps[Self]:
+        try:
+            return (yield from self._connect())
+        except BaseException:  # no one else can close it
+            with suppress(Exception):
+                yield from self._close()
+            raise
+
+    def _new_session(self) -> Steps[Self]:
+        base_url = self._server.base_url or (yield self._aside(self._server.start))
+        other = copy.copy(self)
+        other._server = ProvidedServer(None, base_url)
+        other._line, other._others, other._asking, other._was_lost, other._sync = None, [], False, False, None
+        yield from other._connect()
+        self._others.append(other)
+        return other
 
     def _disconnect(self) -> Steps[None]:
         line, self._line = self._line, None
@@ -269,7 +334,11 @@ class EnvClient(ABC, Generic[ActT, ObsT, StateT]):
         try:
             yield from self._disconnect()
         finally:
-            self._server.stop()
+            yield from self._stop_server()
+
+    def _stop_server(self) -> Steps[None]:
+        if self._server.runs:
+            yield self._aside(self._server.stop)
 
 
 def _wait(steps: Steps[T]) -> T:
@@ -297,6 +366,98 @@ async def _await(steps: Steps[T]) -> T:
 
 async def _ready(value: Any) -> Any:
     return value
+
+
+class Lazy(Coroutine[Any, Any, T]):
+    """A coroutine that begins when it is first driven: one that is dropped has done nothing, and is not warned of."""
+
+    _coroutine: Coroutine[Any, Any, T] | None = None
+
+    @abstractmethod
+    def _begin(self) -> Coroutine[Any, Any, T]:
+        """Return the coroutine."""
+
+    def _driven(self) -> Coroutine[Any, Any, T]:
+        if self._coroutine is None:
+            self._coroutine = self._begin()
+        return self._coroutine
+
+    def __await__(self) -> Generator[Any, Any, T]:
+        return self._driven().__await__()
+
+    def send(self, value: Any) -> Any:
+        return self._driven().send(value)
+
+    def throw(self, *error: Any) -> Any:
+        return self._driven().throw(*error)
+
+    def close(self) -> None:
+        if self._coroutine is not None:
+            self._coroutine.close()
+
+
+class Undecided(Lazy[Any]):
+    """The result of a call in a running event loop: awaiting it decides for async code, looking at it for plain."""
+
+    def __init__(self, client: EnvClient[Any, Any, Any], steps: Steps[Any]) -> None:
+        self._client, self._steps = client, steps
+
+    async def _begin(self) -> Any:
+        self._client._claim("async")
+        return await _await(self._steps)
+
+    def _found(self) -> Any:
+        if not hasattr(self, "_value"):
+            self._client._claim("sync")
+            self._value = _wait(self._steps)
+        return self._value
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self._found(), name)
+
+    def __bool__(self) -> bool:
+        return bool(self._found())
+
+    def __repr__(self) -> str:
+        return repr(self._value) if hasattr(self, "_value") else "<not carried out yet: await it, or use the result>"
+
+
+class Starting(Lazy[ClientT]):
+    """A client whose server is not started yet: ``await`` it in async code, or call ``sync()`` in plain code. Once."""
+
+    def __init__(self, provider: Any, make: Callable[[str], ClientT]) -> None:
+        self._server: ProvidedServer | None = ProvidedServer(provider, None)
+        self._make = make
+
+    def _take(self) -> ProvidedServer:
+        server, self._server = self._server, None
+        if server is None:
+            raise RuntimeError("This client was started already. Call the factory again for another one.")
+        return server
+
+    async def _begin(self) -> ClientT:
+        server, client = self._take(), None
+        try:
+            client = self._make(await asyncio.to_thread(server.start))
+        finally:
+            if client is None:
+                await asyncio.to_thread(server.stop)
+        return await client.__aenter__()
+
+    def sync(self) -> SyncEnvClient[Any, Any, Any]:
+        """Start the server and connect, in plain code."""
+        server, client = self._take(), None
+        try:
+            client = self._make(server.start())
+        finally:
+            if client is None:
+                server.stop()
+        return client.sync().__enter__()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: await it, or call sync()>"
 
 
 class GenericAction(Record):
@@ -339,9 +500,7 @@ class SyncEnvClient(Generic[ActT, ObsT, StateT]):
     """
 
     def __init__(self, async_client: EnvClient[ActT, ObsT, StateT]) -> None:
-        if async_client._kind == "async" and async_client._line is not None:
-            raise RuntimeError("This client is connected in async code. disconnect() it there, or make another one.")
-        async_client._kind = "sync"
+        async_client._claim("sync")
         self._client = async_client
         self._loop = PrivateLoop()
 
@@ -375,7 +534,8 @@ class SyncEnvClient(Generic[ActT, ObsT, StateT]):
             self._loop.close()
 
     def __enter__(self) -> Self:
-        return self.connect()
+        _wait(self._client._enter())
+        return self
 
     def __exit__(self, *error: object) -> None:
         self.close()
@@ -399,36 +559,63 @@ class SyncEnvClient(Generic[ActT, ObsT, StateT]):
 
 
 class ProvidedServer:
-    """The server that a provider starts for a client, and stops with it; or one that runs already.
+    """The server of a client: one that runs already, or that a provider starts. The provider is stopped with it.
 
-    ``provider`` has ``start`` (the URL), ``stop`` and perhaps ``wait_for_ready``, as OpenEnv's have.
+    ``provider`` has ``start_container`` (without arguments) or ``start``, which return the URL, as OpenEnv's have.
     """
 
     def __init__(self, provider: Any, base_url: str | None) -> None:
         self._provider, self.base_url = provider, base_url
-        self._started = False
+        self._starts = base_url is None
+        self.runs = provider is not None and not self._starts  # whether there is something to stop
+        self._lock = threading.Lock()  # a start that is not awaited any more goes on in its thread
 
     def start(self) -> str:
         """Return the server's URL; the first call starts it."""
-        if self.base_url is None:
-            if not hasattr(self._provider, "start"):
-                raise PlanError(
-                    f"{type(self._provider).__name__} has no start(). Give base_url=, or use from_docker_image."
-                )
-            base_url = self._provider.start()
-            self._started = True
-            if not isinstance(base_url, str):
-                raise PlanError(f"{type(self._provider).__name__}.start() returned {base_url!r:.80}, expected a URL.")
-            if hasattr(self._provider, "wait_for_ready"):
-                self._provider.wait_for_ready()
-            self.base_url = base_url
-        return self.base_url
+        with self._lock:
+            if self.base_url is None:
+                self.runs = True  # before: what fails halfway may leave something to stop
+                try:
+                    self.base_url = _start(self._provider)
+                except BaseException:
+                    with suppress(Exception):
+                        self._stop()
+                    raise
+            return self.base_url
 
     def stop(self) -> None:
-        if self._started:
-            self._started = False
-            self._provider.stop()
-            self.base_url = None
+        """Stop what the provider has started; if that fails, the next call tries again."""
+        with self._lock:
+            self._stop()
+
+    def _stop(self) -> None:
+        if self.runs:
+            (self._provider.stop_container if hasattr(self._provider, "stop_container") else self._provider.stop)()
+            self.runs = False
+            if self._starts:
+                self.base_url = None
+
+
+def _start(provider: Any) -> str:
+    name = type(provider).__name__
+    if hasattr(provider, "start_container"):
+        parameters = inspect.signature(provider.start_container).parameters.values()
+        varied = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+        needed = [one.name for one in parameters if one.default is one.empty and one.kind not in varied]
+        if needed:
+            raise PlanError(
+                f"{name} does not support provider-owned startup because start_container() requires "
+                f"{', '.join(needed)}. Give base_url=, or use from_docker_image."
+            )
+        base_url: str = provider.start_container()
+        provider.wait_for_ready(base_url)
+    elif hasattr(provider, "start"):
+        base_url = provider.start()
+        if hasattr(provider, "wait_for_ready"):
+            provider.wait_for_ready()
+    else:
+        raise TypeError(f"provider must define start_container() or start(), and {name} has neither.")
+    return base_url
 
 
 # ── One question and its answer at a time over a websocket, for asyncio. Pings are answered at any time ──
@@ -444,7 +631,8 @@ class AsyncLine:
         self._connection: AsyncConnection | None = None
         self._came: asyncio.Queue[Text | Closed] = asyncio.Queue()
         self._heard_s = 0.0
-        self._closed_silently = False
+        self._closed_silently = self._too_large = False
+        self._loop = asyncio.get_running_loop()
         self.live = True
 
     @classmethod
@@ -468,12 +656,22 @@ class AsyncLine:
 
     def _on_end(self, why: BaseException | Closed) -> None:
         self._closed_silently = self._came.empty()
+        self._too_large = isinstance(why, WebSocketError) and why.close_code == TOO_LARGE
         self._came.put_nowait(why if isinstance(why, Closed) else Closed(ABNORMAL, str(why)))
 
     def usable(self) -> bool:
         if self._closed_silently:
             self._abort()
         return self.live
+
+    def in_running_loop(self) -> bool:
+        return self._loop.is_running()
+
+    def cut(self) -> None:
+        """End it, although its event loop does not run any more."""
+        self.live = False
+        if self._connection is not None:
+            self._connection.cut()
 
     async def ask(self, kind: str, data: Any = None) -> dict[str, Any]:
         text = question(kind, data)
@@ -494,6 +692,8 @@ class AsyncLine:
         if not early:
             self._connection.send_text(text)
         event = await self._next(kind, self._connection)
+        if isinstance(event, Closed) and self._too_large:
+            raise too_large(kind, self._line.max_bytes)
         if isinstance(event, Closed):
             raise connection_lost(kind, f"closed by the server with code {event.code} {event.reason}".rstrip())
         if early and '"error"' not in event.text[:20]:

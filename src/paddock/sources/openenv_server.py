@@ -25,11 +25,10 @@ from paddock.errors import (
     SessionGone,
     Unreachable,
 )
-from paddock.hosting.judge import WallRules
 from paddock.hosting.openenv.client import BlockingLine, Line, ServerError, session_gone
 from paddock.hosting.openenv.http_bodies import OPENENV_KEY
 from paddock.hosting.remote_address import RemoteAddress, explain_break
-from paddock.hosting.untrusted import ValueCheck
+from paddock.hosting.untrusted import Bounds, ValueCheck
 from paddock.hosting.websocket.endpoint import Endpoint, dial, seconds_left
 from paddock.hosting.websocket.events import UpgradeRefused
 from paddock.seeding import to_seed
@@ -38,17 +37,21 @@ from paddock.spaces import Space, Struct
 if TYPE_CHECKING:
     import ssl
 
+    from paddock.hosting.websocket.blocking import BlockingConnection
+
 
 Record = dict[str, Any]
 
 _ANY_OBJECT: Record = {"type": "object", "additionalProperties": True}
 _FOREVER_S = 1e9
+_DEPTH = 16  # levels of nesting in an answer
 LARGEST_BYTES = 1 << 22  # of /schema
 
 
 class OpenEnvServerEnv(Env[Record, Any]):
-    """Connects when made. ``answer_s``: for one answer; after one that did not come, only ``reset`` works.
+    """Connects when made, or goes on with an open ``connection``.
 
+    ``answer_s``: for one answer; after one that did not come, only ``reset`` works. ``max_bytes``: the largest answer.
     Actions are dicts with the fields of the server's action class, or instances with a ``model_dump``.
     """
 
@@ -62,18 +65,29 @@ class OpenEnvServerEnv(Env[Record, Any]):
         answer_s: float | None = 60.0,
         heartbeat_s: float | None = 20.0,
         context: ssl.SSLContext | None = None,
-        rules: WallRules | None = None,
+        max_bytes: int = 100 << 20,
+        connection: BlockingConnection | None = None,
     ) -> None:
-        self._address, self._rules = address, rules or WallRules()
+        self._address = address
         self._endpoint = address.endpoint(subprotocols=())
         self._settings = Line(
-            self._endpoint, connect_s, answer_s or _FOREVER_S, heartbeat_s, heartbeat_s, context=context
+            self._endpoint, connect_s, answer_s or _FOREVER_S, heartbeat_s, heartbeat_s, max_bytes, context=context
         )
-        self._line: BlockingLine | None = None
+        # What fits into a message fits into these: an entry takes at least two characters, a letter at most four bytes.
+        self._bounds = Bounds(4 * max_bytes, depth=_DEPTH, entries=max_bytes)
         self._closed = False
+        self._line: BlockingLine | None = self._connect(connection)  # before /schema: it answers pings meanwhile
+        try:
+            self._read_schema(connect_s)
+        except BaseException:
+            self.close()
+            raise
+
+    def _read_schema(self, timeout_s: float) -> None:
         found: Any = None
         with suppress(msgspec.DecodeError, RecursionError):
-            found = msgspec.json.decode(get(address.endpoint("/schema", subprotocols=()), connect_s, context))
+            endpoint = self._address.endpoint("/schema", subprotocols=())
+            found = msgspec.json.decode(get(endpoint, timeout_s, self._settings.context))
         found = found if isinstance(found, dict) else {}
         schemas = {role: one for role, one in found.items() if isinstance(role, str) and isinstance(one, dict)}
         self.action_space = _space_of(schemas.get("action"), "Action")
@@ -81,7 +95,6 @@ class OpenEnvServerEnv(Env[Record, Any]):
         self.observation_space: Space[Any] = Struct.from_schema(_ANY_OBJECT, name)
         texts = {role: msgspec.json.encode(schema).decode() for role, schema in schemas.items()}
         self.metadata = {"render_modes": [], OPENENV_KEY: {"schemas": texts}}
-        self._line = self._connect()
 
     def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Record, Info]:
         """``options`` are the environment's own arguments, ``episode_id`` too."""
@@ -126,6 +139,8 @@ class OpenEnvServerEnv(Env[Record, Any]):
 
     def _fields(self, action: Any) -> Record:
         dumped = action.model_dump() if hasattr(action, "model_dump") else action
+        if isinstance(dumped, dict) and dumped.get("type") == "list_tools":
+            return dumped  # servers with tools take this whatever their schema says, which names call_tool only
         try:
             return self.action_space.to_plain(dumped)  # type: ignore[attr-defined, no-any-return]
         except InvalidValue as error:
@@ -156,15 +171,15 @@ class OpenEnvServerEnv(Env[Record, Any]):
         except (PaddockError, OSError):
             self._line = None
             raise
-        return ValueCheck(kind, self._rules.value, wide=True).read(found)  # type: ignore[no-any-return]
+        return ValueCheck(kind, self._bounds, wide=True).read(found)  # type: ignore[no-any-return]
 
     def _check_open(self) -> None:
         if self._closed:
             raise ClosedEnvironmentError("This environment is closed. Make a new one.")
 
-    def _connect(self) -> BlockingLine:
+    def _connect(self, connection: BlockingConnection | None = None) -> BlockingLine:
         try:
-            return BlockingLine(self._settings)
+            return BlockingLine(self._settings, connection)
         except OSError as error:
             said = explain_break(error, self._endpoint, first=True)
             raise said or Unreachable(f"No connection to {self._address}: {error.strerror or error}") from None

@@ -17,7 +17,7 @@ from urllib.parse import unquote, urlsplit
 from paddock.errors import BadFrame, DeadlineExceeded, InvalidAction, PaddockError, PlanError, SessionGone
 from paddock.hosting.websocket.blocking import BlockingConnection
 from paddock.hosting.websocket.endpoint import Endpoint, basic, bearer
-from paddock.hosting.websocket.events import Closed, Event, Text, WebSocketError
+from paddock.hosting.websocket.events import TOO_LARGE, Closed, Event, Text, WebSocketError
 
 if TYPE_CHECKING:
     import ssl
@@ -144,6 +144,15 @@ def connection_lost(kind: str, why: str) -> ConnectionLost:
     )
 
 
+def too_large(kind: str, max_bytes: int) -> ConnectionLost:
+    """The error for an answer larger than this side takes."""
+    return ConnectionLost(
+        f"The answer to {kind} is larger than max_message_size_mb={max_bytes / (1 << 20):g} allows. The connection was "
+        "closed and the episode is lost. Pass a larger max_message_size_mb= to the client, or to make() as "
+        "remote=RemoteOptions(max_message_size_mb=…)."
+    )
+
+
 def session_gone(kind: str) -> SessionGone:
     """The error for a request to an episode that was lost."""
     return SessionGone(f"{kind}: the episode was lost with its connection. Begin a new one with reset().")
@@ -153,17 +162,20 @@ _LOOK_S = 5.0  # how often the server's pings are answered between two questions
 
 
 class BlockingLine:
-    """For blocking code; connects when made. After an error other than a ServerError, ``live`` is False.
+    """For blocking code; connects when made, unless it is given an open ``connection``.
+
+    After an error other than a ServerError, ``live`` is False.
 
     Between two questions a thread of its own answers the server's pings: OpenEnv's servers close a connection that
     does not answer within 40 seconds, and an agent may think longer than that.
     """
 
-    def __init__(self, line: Line) -> None:
+    def __init__(self, line: Line, connection: BlockingConnection | None = None) -> None:
         self._line = line
-        self._connection = BlockingConnection(
-            line.endpoint, timeout_s=line.connect_s, max_bytes=line.max_bytes, context=line.context
+        self._connection = connection or BlockingConnection(
+            line.endpoint, timeout_s=line.connect_s, context=line.context
         )
+        self._connection.limit(line.max_bytes)
         self._lock = threading.Lock()
         self._early: list[Event] = []  # what came before a question
         self._over = threading.Event()
@@ -239,7 +251,11 @@ class BlockingLine:
     def _next(self, kind: str, ends_s: float) -> Event | None:
         try:
             return self._connection.recv(max(0.0, ends_s - time.monotonic()))
-        except (OSError, WebSocketError) as error:
+        except WebSocketError as error:
+            if error.close_code == TOO_LARGE:
+                raise too_large(kind, self._line.max_bytes) from None
+            raise connection_lost(kind, str(error)) from None
+        except OSError as error:
             raise connection_lost(kind, str(error) or type(error).__name__) from None
 
     def _read_early(self) -> None:

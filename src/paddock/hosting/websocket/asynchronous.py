@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Callable
+from contextlib import suppress
 from math import inf
 from typing import TYPE_CHECKING, Any
 
@@ -198,6 +200,11 @@ class AsyncConnection(asyncio.BufferedProtocol):
         self._ws.close()
         self._write_outgoing()
         return True
+
+    def cut(self) -> None:
+        """Let the server see the end, although the event loop that this belongs to does not run any more."""
+        with suppress(OSError):
+            self._transport.get_extra_info("socket").shutdown(socket.SHUT_RDWR)
 
     def abort(self) -> None:
         """Close the socket without a Close frame; safe to call twice."""

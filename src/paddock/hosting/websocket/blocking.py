@@ -76,6 +76,10 @@ class BlockingConnection:
         """The one that the server chose among those offered."""
         return self._ws.subprotocol
 
+    def limit(self, max_bytes: int) -> None:
+        """Refuse larger messages from now on."""
+        self._ws.limit(max_bytes)
+
     @property
     def is_closed(self) -> bool:
         """Whether the peer has sent a Close, or closed its end of the socket."""

@@ -119,7 +119,7 @@ class MessageReader:
     """
 
     def __init__(self, *, max_bytes: int = MESSAGE_BYTES, split: Split | None = None) -> None:
-        self._max_bytes, self._split = max_bytes, split
+        self.max_bytes, self._split = max_bytes, split
         self._small = bytearray(BUFFER_BYTES)
         self._view = memoryview(self._small)
         self._start = self._end = 0
@@ -185,8 +185,8 @@ class MessageReader:
             size = int.from_bytes(self._view[start + 2 : at], "big")
             if size < (126 if second == 126 else 1 << 16):
                 raise WebSocketError(f"a length of {size} is not written in the shortest form")
-        if size > self._max_bytes - self._fragments_bytes:
-            raise WebSocketError(f"a message has more than {self._max_bytes} bytes", TOO_LARGE)
+        if size > self.max_bytes - self._fragments_bytes:
+            raise WebSocketError(f"a message has more than {self.max_bytes} bytes", TOO_LARGE)
         end = at + size
         if end <= self._end:
             payload = bytes(self._view[at:end])
@@ -327,6 +327,10 @@ class ClientConnection:
     def is_open(self) -> bool:
         """Whether the handshake is done; also after the end."""
         return self._handshake is None
+
+    def limit(self, max_bytes: int) -> None:
+        """Refuse larger messages from now on."""
+        self._reader.max_bytes = max_bytes
 
     def cut_off(self) -> ConnectionResetError:
         """The error for a server that closes during the handshake, as many with TLS do when plain HTTP comes."""
