@@ -11,12 +11,10 @@ import pytest
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
-import paddock.openenv
 from paddock.errors import PlanError
 from paddock.openenv import (
     ConcurrencyConfigurationError,
     HTTPEnvServer,
-    MCPEnvironment,
     create_app,
     create_fastapi_app,
 )
@@ -261,18 +259,22 @@ def test_classes_that_are_not_given_are_those_that_the_class_declares():
         assert step(client, "a") == "a"
 
 
-@pytest.mark.process
+@pytest.mark.peers
 def test_a_fastmcp_server_in_a_closure_goes_along_with_its_tools():
-    server = pytest.importorskip("fastmcp").FastMCP("calculator")
+    program = """
+    import json
+    from fastapi.testclient import TestClient
+    from fastmcp import FastMCP
+    from paddock.openenv import MCPEnvironment, Observation, create_app
+
+    server = FastMCP("calculator")
     server.tool(lambda a, b: a + b, name="add", description="Adds.")
 
     class Calculator(MCPEnvironment):
         def __init__(self):
             super().__init__(server)
-
         def reset(self, **kwargs):
-            return worlds.Observation()
-
+            return Observation()
         def _step_impl(self, action, **kwargs): ...
         @property
         def state(self): ...
@@ -280,11 +282,12 @@ def test_a_fastmcp_server_in_a_closure_goes_along_with_its_tools():
     call = {"name": "add", "arguments": {"a": 1, "b": 4}}
     with TestClient(create_app(Calculator, None, None)) as client:
         answer = client.post("/mcp", json={"jsonrpc": "2.0", "method": "tools/call", "params": call, "id": 1})
-        assert answer.json()["result"]["content"][0]["text"] == "5"
+        print(json.dumps(answer.json()["result"]["content"][0]["text"]))
+    """
+    assert run_with_peer("openenv10", program) == "5"
 
 
 @pytest.mark.process
-@pytest.mark.skipif(not hasattr(paddock.openenv, "install"), reason="install() is not there")
 def test_where_openenv_means_ours_it_does_in_workers_too(tmp_path):
     (tmp_path / "thing.py").write_text("""
 from openenv.core.env_server.interfaces import Environment
