@@ -31,7 +31,6 @@ NEEDED_BY_ONE = {
     "paddock.agentic.rollouts.table": "loaded late: Rich",
     "paddock.sandbox.inside.boot": "by name: the first code of every worker, by whatever way it was started",
     "paddock.sandbox.inside.template": "its process: what runs in the template, not beside it",
-    "paddock.sources.openenv": "loaded late: make() asks openenv_classes alone whether a class is OpenEnv's",
     # a command of its own, by its name in cli.program
     "paddock.cli.init": "a command; `paddock openenv init` writes its files the same way",
     "paddock.cli.ps": "a command; `paddock openenv validate` asks servers the same way",
@@ -42,7 +41,6 @@ NEEDED_BY_ONE = {
     "paddock.envs.classic_control.mountain_car": "one file per environment; its entry point is in the catalog",
     "paddock.gym.utils.passive_env_checker": "Gymnasium's module of that name",
     "paddock.openenv.exceptions": "OpenEnv's errors, without pydantic, which openenv.app needs",
-    "paddock.openenv.app": "by name: OpenEnv's create_app",
     "paddock.openenv.harness": "too long for one file with openenv.harness_turns",
     "paddock.openenv.llm_client": "OpenEnv's module of that name, without pydantic, which openenv.harness needs",
     "paddock.sources.dm_control": "one file per family; saved specs name it",

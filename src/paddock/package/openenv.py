@@ -126,7 +126,7 @@ def read_yaml(file: Path, *, as_text: bool = False) -> Any:
     try:
         if any(isinstance(token, yaml.AliasToken) for token in yaml.scan(text, Loader=loader)):
             raise InvalidManifest(f"{file} has aliases, which are not read. Write the values out.")
-        return yaml.load(text, Loader=loader)
+        return loader(text).get_single_data()
     except (yaml.YAMLError, RecursionError) as error:
         raise InvalidManifest(f"{file} is not valid YAML: {' '.join(str(error).split())[:300]}") from None
 
