@@ -211,7 +211,7 @@ def test_no_answer_names_a_path_an_exception_or_a_secret(server):
         for method, path, body in attempts:
             for headers in ({}, {"x-paddock-session": session}):
                 answer = peer.ask(method, path, headers, body)
-                failed = answer.status == 500 and answer.json()["code"] == "EXECUTION_ERROR"  # the environment did
+                failed = answer.status == 500 and answer.json["code"] == "EXECUTION_ERROR"  # the environment did
                 assert failed or answer.status not in (500, 502), (path, answer)
                 for word in (SECRET, "hunter2", "/home/", "/tmp/", "site-packages", "Traceback", "vault_env", '.py"'):
                     assert word.encode() not in answer.body, (path, word)
