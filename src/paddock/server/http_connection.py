@@ -25,7 +25,7 @@ _TOO_OFTEN_S = 0.05  # before a 429, so that a client that keeps asking is slowe
 STALLED_S = 30.0  # for a peer, of a websocket too, that takes nothing of what is sent to it
 _LINGER_S = 2.0  # after a refusal, for bytes that are still on their way: closing at once would cut off the answer
 _URL_BYTES = 1 << 13
-_METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "TRACE", "PATCH"))
+_METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "TRACE", "PATCH", "QUERY"))
 # Allowed once: an attacker hopes that two readers pick different ones of two.
 _ONCE = frozenset(
     ("authorization", "origin", "sec-fetch-site", "expect", "content-type", "upgrade", "x-paddock-session")
