@@ -60,6 +60,13 @@
     ├── StorageFull                      data that must be stored can't be written
     ├── InvalidJournal                   a session's journal that was changed
     ├── Unauthenticated, Forbidden       no valid token, or one that does not allow this
+    ├── InvalidKey                       a key file that can't be used, or a wrong password
+    ├── InvalidPackage                   a package file that is damaged, changed or malformed
+    ├── InvalidSignature                 what should be a signed statement is not one
+    ├── Untrusted                        not signed by a key that may; `fingerprints` says who did
+    │   ├── Revoked                      signed by a key, or of a digest, that was withdrawn
+    │   └── Expired                      signed, but its time is over or not yet come
+    ├── Downgrade                        an older version than one that was installed before
     ├── InvalidTool                      a tool that can't be offered as it is written
     ├── InvalidTask                      a split or index without a task, or a malformed task
     ├── InvalidRubric                    a rubric that can't be built like this, or the state of another one
@@ -454,6 +461,41 @@ class Unauthenticated(PaddockError, PermissionError, code="UNAUTHENTICATED", ses
 
 class Forbidden(PaddockError, PermissionError, code="FORBIDDEN", session_alive=False):
     """The token's role, or the place the request comes from, does not allow this."""
+
+
+# Errors of trust: keys, signatures, packages. What they speak of was not run, and nothing of it was kept.
+
+
+class InvalidKey(PaddockError, ValueError, code="INVALID_KEY", session_alive=False):
+    """A key file that can't be used: damaged, of another kind, or the password is wrong."""
+
+
+class InvalidPackage(PaddockError, ValueError, code="INVALID_PACKAGE", session_alive=False):
+    """A package file that is damaged, changed after it was signed, or malformed; the text names the entry."""
+
+
+class InvalidSignature(PaddockError, ValueError, code="INVALID_SIGNATURE", session_alive=False):
+    """What should be a signed statement is not one, or not of the kind that was expected."""
+
+
+class Untrusted(PaddockError, PermissionError, code="UNTRUSTED", session_alive=False):
+    """Not signed by keys that may sign it; ``fingerprints``: of the keys that did, or say that they did."""
+
+    def __init__(self, message: str, *, fingerprints: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.fingerprints = fingerprints
+
+
+class Revoked(Untrusted, code="REVOKED"):
+    """The key, or this very package, was withdrawn by a signed list. It stays so without a network."""
+
+
+class Expired(Untrusted, code="EXPIRED"):
+    """A key, a package or an index whose time is over, or has not come yet."""
+
+
+class Downgrade(PaddockError, PermissionError, code="DOWNGRADE", session_alive=False):
+    """An older version than one that was installed, or an older list than one that was read, here before."""
 
 
 def table(root: type[PaddockError] = PaddockError) -> list[tuple[type[PaddockError], str, bool, bool]]:

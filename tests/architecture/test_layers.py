@@ -13,7 +13,7 @@ SOURCE = Path(__file__).parents[2] / "src" / "paddock"
 LAYERS = (
     ("errors", "seeding", "aliases"),
     ("spaces", "sandbox"),
-    ("core", "record"),
+    ("core", "record", "trust"),
     ("wrappers", "kernels", "envs", "hosting", "package"),
     ("vector", "sources", "agentic", "testing"),
     ("making",),

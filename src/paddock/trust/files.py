@@ -1,0 +1,79 @@
+"""Files that are whole or not there: a crash or a full disk never leaves half of one."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import tempfile
+from pathlib import Path
+
+from paddock.errors import StorageFull
+
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+def write_new(path: str | os.PathLike[str], data: bytes, mode: int = 0o600) -> None:
+    """Write a file that must not exist yet; FileExistsError if it does, and then it is as it was."""
+    target = Path(path)
+    written = _write_beside(target, data, mode)
+    try:
+        os.link(written, target, follow_symlinks=False)  # unlike a rename it replaces nothing
+    except FileExistsError:
+        raise FileExistsError(errno.EEXIST, "exists already, and is not overwritten", str(target)) from None
+    finally:
+        written.unlink()
+    sync_folder(target.parent)
+
+
+def replace_file(path: str | os.PathLike[str], data: bytes, mode: int = 0o600) -> None:
+    """Write a file, over one of that name too: a reader gets all of the old one or all of the new."""
+    target = Path(path)
+    written = _write_beside(target, data, mode)
+    try:
+        written.replace(target)
+    except BaseException:
+        written.unlink(missing_ok=True)
+        raise
+    sync_folder(target.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Have the disk keep the folder's entries, where the system can."""
+    if os.name == "posix":
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def read_bounded(path: str | os.PathLike[str], limit_bytes: int) -> bytes:
+    """Read a regular file; ValueError if it is another kind of file, or larger than ``limit_bytes``."""
+    # Non-blocking: a stranger's path may lead to a pipe that nothing writes to.
+    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    with os.fdopen(descriptor, "rb") as stream:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise ValueError(f"{os.fspath(path)} is not a regular file but a folder, a pipe or a device.")
+        data = stream.read(limit_bytes + 1)
+    if len(data) > limit_bytes:
+        raise ValueError(f"{os.fspath(path)} is larger than {limit_bytes:,} bytes.")
+    return data
+
+
+def _write_beside(target: Path, data: bytes, mode: int) -> Path:
+    """Write to a new file in the target's folder, private until it has its mode, and return its path."""
+    descriptor, name = tempfile.mkstemp(prefix=".new-", dir=target.parent)
+    try:
+        with os.fdopen(descriptor, "wb") as stream:
+            stream.write(data)
+            stream.flush()
+            if os.name == "posix":
+                os.fchmod(stream.fileno(), mode)
+            os.fsync(stream.fileno())
+    except BaseException as error:
+        Path(name).unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.errno in _FULL:
+            raise StorageFull(f"{target} can't be written: {error.strerror}. Nothing was changed.") from error
+        raise
+    return Path(name)
