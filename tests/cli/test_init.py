@@ -57,19 +57,37 @@ def test_files_are_those_that_it_lists(here, paddock, kind):
     assert (told["folder"], told["id"]) == ("my_env", "MyEnv-v0")
     written = [path.relative_to(here / "my_env").as_posix() for path in (here / "my_env").rglob("*") if path.is_file()]
     assert sorted(written) == sorted(told["files"])
-    assert set(told["files"]) == {"paddock.toml", "my_env.py", "tests/test_my_env.py", "Dockerfile", "README.md"}
+    assert set(told["files"]) == {
+        *("paddock.toml", "pyproject.toml", "my_env.py", "tests/test_my_env.py", "Dockerfile", "README.md"),
+    }
 
 
 @kinds
 def test_no_placeholder_is_left(made, kind):
     for path in made(kind).rglob("*.*"):
-        assert not re.search(r"@(name|Name|docker)@", path.read_text())
+        assert not re.search(r"@(name|Name|dist|docker)@", path.read_text())
 
 
 def test_environment_of_tools_has_about_thirty_lines_of_code(made):
     text = (made("tools") / "my_env.py").read_text()
     code = re.sub(r'"""(.|\n)*?"""', "", text)
     assert len([line for line in code.splitlines() if line.strip()]) <= 30
+
+
+@pytest.mark.process
+def test_folder_can_be_installed_and_is_then_a_plugin(made, here):
+    command = [sys.executable, "-m", "pip", "install", "-q", "--no-build-isolation", "--no-deps", "--no-index"]
+    subprocess.run([*command, "--target", "site", "./" + made("gym").name], cwd=here, check=True, timeout=120)
+    ask = "import paddock; env = paddock.make('my_env/MyEnv-v0'); print(env.spec.max_episode_steps, env.reset(seed=1))"
+    told = subprocess.run(
+        [sys.executable, "-c", ask],
+        cwd=here.parent,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(here / "site"), str(ROOT / "src")])},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert (told.stdout.split(maxsplit=1)[0], told.returncode) == ("100", 0), told.stderr
 
 
 @pytest.mark.process

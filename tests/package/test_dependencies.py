@@ -212,3 +212,30 @@ def test_failed_install_builds_and_leaves_nothing(folder, index, tmp_path, line)
         install(wanted)
     assert list(wanted.place.parent.iterdir()) == []
     assert not (tmp_path / "ran").exists()
+
+
+def declared(*lines, lock=None):
+    head = '[package]\nname = "m"\nversion = "1"\n[[env]]\nid = "M-v0"\nentry = "m:M"\n[dependencies]\n'
+    files = {"paddock.toml": head + "\n".join(lines), "m.py": ""}
+    return files if lock is None else {**files, "lock/requirements.txt": lock}
+
+
+def test_a_manifests_dependencies_are_installed_by_its_lock_if_it_has_one(folder):
+    assert find_wanted(folder(declared('a = ">=1"'))).lines == ("a>=1",)
+    wanted = find_wanted(folder(declared('a = ">=1"', lock=f"b==2 --hash={HASH}\na==1.5 \\\n  --hash={HASH}\n")))
+    assert (wanted.lines, wanted.locked) == ((f"b==2 --hash={HASH}", f"a==1.5 --hash={HASH}"), True)
+
+
+@pytest.mark.parametrize(
+    ("lock", "words"),
+    [
+        (f"b==2 --hash={HASH}\n", "does not lock a>=1"),
+        ("a==1\n", "has no hash"),
+        (f"a>=1 --hash={HASH}\n", "is not pinned"),
+        (f"a==1.* --hash={HASH}\n", "is not pinned"),
+        (f"a @ https://example.com/a.whl --hash={HASH}\n", "only packages of the index"),
+    ],
+)
+def test_a_lock_pins_everything_by_hash(folder, lock, words):
+    with pytest.raises(InvalidManifest, match=words):
+        find_wanted(folder(declared('a = ">=1"', lock=lock)))

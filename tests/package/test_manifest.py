@@ -1,5 +1,6 @@
 """read_manifest: what a paddock.toml declares, and what each mistake in one is told as."""
 
+import re
 import sys
 from pathlib import Path
 
@@ -325,3 +326,23 @@ def test_extension_module_is_a_module(package):
 
     folder = package(modules=(f"maze_env{EXTENSION_SUFFIXES[0]}",))
     assert read_manifest(folder).modules()["maze_env"].suffix
+
+
+def test_dependencies_are_requirements_in_the_order_of_their_names(package):
+    toml = f'{GOOD}\n[dependencies]\nscipy = ">=1.11, <2"\n"Pygame.CE" = "*"\nnumpy = "==2.1.0"\n'
+    assert read_manifest(package(toml)).dependencies == ("numpy==2.1.0", "Pygame.CE", "scipy>=1.11,<2")
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ('numpy = "2.1"', "'2.1'; expected a distribution and its versions"),
+        ('numpy = "@ https://example.com/x.whl"', "expected a distribution"),
+        ('"--index-url" = "*"', "expected a distribution"),
+        ('numpy = ["2"]', "is a list; expected a string"),
+        ('numpy = "*"\nNumPy = "*"', "is there twice"),
+    ],
+)
+def test_a_dependency_is_a_name_and_its_versions(package, line, words):
+    with pytest.raises(InvalidManifest, match=r"\[dependencies\]: .*" + re.escape(words)):
+        read_manifest(package(f"{GOOD}\n[dependencies]\n{line}\n"))

@@ -97,10 +97,11 @@ def check_name(name: str) -> None:
 
 def files(name: str, kind: Kind) -> dict[str, str]:
     """Return the paths within the folder, with the text of each."""
-    words = {"name": name, "Name": class_name(name), "docker": ""}
+    words = {"name": name, "Name": class_name(name), "dist": name.replace("_", "-"), "docker": ""}
     words["docker"] = fill_template("docker.md.in", words).rstrip("\n")
     return {
         "paddock.toml": fill_template(f"{kind}/paddock.toml.in", words),
+        "pyproject.toml": fill_template("pyproject.toml.in", words),
         f"{name}.py": fill_template(f"{kind}/module.py.in", words),
         f"tests/test_{name}.py": fill_template(f"{kind}/test_module.py.in", words),
         "Dockerfile": fill_template("Dockerfile.in", words),

@@ -44,7 +44,7 @@ def add_options(parser: ArgumentParser) -> None:
     add("--uds", type=Path, metavar="PATH", help="listen on a unix socket instead")
     add("--isolation", metavar="KIND", help="the wall: sandbox (default), landlock or auto")
     add("--grant", action="store_true", help="grant folders the permissions that they ask for")
-    add("--install", action="store_true", help="install what OpenEnv folders ask for, wheels only, after asking")
+    add("--install", action="store_true", help="install what folders ask for, wheels only, after asking")
     add("--yes", action="store_true", help="install without asking")
     add("--processes", type=integer(1), metavar="N", help="that serve, on one port (default: one per core on Linux)")
     add("--max-sessions", type=integer(1), default=256, metavar="N", help="default 256")
@@ -131,13 +131,13 @@ def _port(arguments: Namespace) -> int:
 
 
 def _install(arguments: Namespace, output: Output) -> None:
-    """Say what the OpenEnv folders ask for, and install it if the user agrees."""
+    """Say what the folders ask for, and install it if the user agrees."""
     from paddock.making import locate
     from paddock.package.dependencies import find_wanted, install
 
-    folders = [one.folder for one in map(locate, arguments.targets) if one.openenv and one.folder is not None]
+    folders = [one.folder for one in map(locate, arguments.targets) if one.folder is not None]
     if not folders:
-        raise mistake("--install applies to folders with an openenv.yaml; none of the targets is one.")
+        raise mistake("--install applies to folders with a manifest; none of the targets is one.")
     for wanted in map(find_wanted, folders):
         if not wanted.lines or wanted.place.is_dir():
             continue

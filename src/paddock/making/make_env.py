@@ -49,7 +49,7 @@ def make(
     ``ClipReward.wrapper_spec(min_reward=0)``, classes or callables. ``validate=False`` passes any action to the
     environment; ``max_episode_steps=-1`` removes the time limit. A URL (``https://host:8000/CartPole-v1``, or
     ``http+unix://%2Frun%2Fpaddock.sock``) names an environment on a server; ``remote`` says how to reach it.
-    ``install=True`` first installs what an OpenEnv folder asks for, into a folder of its own, and says what on stderr.
+    ``install=True`` first installs what a folder asks for, into a folder of its own, and says what on stderr.
     See ``paddock explain TARGET`` for what a call would build.
 
     >>> import paddock
@@ -85,8 +85,8 @@ def _install(target: str | os.PathLike[str] | EnvSpec) -> None:
     from paddock.package.dependencies import find_wanted, install
 
     located = locate(target)
-    if located.folder is None or not located.openenv:
-        raise PlanError(f"install=True is for folders with an openenv.yaml, and {located.text!r} isn't one. Drop it.")
+    if located.folder is None:
+        raise PlanError(f"install=True is for folders with a manifest, and {located.text!r} isn't one. Drop it.")
     wanted = find_wanted(located.folder)
     if wanted.lines and not wanted.place.is_dir():
         print(*wanted.sentences(), sep="\n", file=sys.stderr)

@@ -71,7 +71,9 @@ def locate(target: str | os.PathLike[str] | EnvSpec) -> Target:
         manifest = read_manifest(path)
         spec = manifest.spec(name)
         located = Target(text, "folder", spec=spec, id=spec.id, folder=path, asked=manifest.permissions_of(spec.id))
-        return located if manifest.openenv is None else _with_dependencies(located, manifest.openenv)
+        if manifest.openenv is not None:
+            located = _as_openenv(located, manifest.openenv)
+        return _with_dependencies(located) if located.openenv or manifest.dependencies else located
     if _PACKAGE.fullmatch(text):
         return Target(text, "package")
     if ":" in text:
@@ -96,23 +98,27 @@ def locate(target: str | os.PathLike[str] | EnvSpec) -> Target:
     return Target(text, origin_of(spec.id), spec=spec, id=spec.id, asked=declared_permissions(spec))
 
 
-def _with_dependencies(target: Target, declared: OpenEnvFolder) -> Target:
-    from paddock.package.dependencies import find_wanted
-
-    assert target.folder is not None
+def _as_openenv(target: Target, declared: OpenEnvFolder) -> Target:
     call = ", ".join(f"{name}={text}" for name, text in declared.call.items())
     notes = [("openenv app", f"{declared.app or 'none'}{f', create_app({call})' if call else ''}")]
     if declared.variables:
         notes.append(("variables", ", ".join(f"{name}={text!r}" for name, text in declared.variables.items())))
+    return replace(target, openenv=True, notes=tuple(notes))
+
+
+def _with_dependencies(target: Target) -> Target:
+    from paddock.package.dependencies import find_wanted
+
+    assert target.folder is not None
     libraries = None
     try:
         wanted = find_wanted(target.folder)
         libraries = str(wanted.place) if wanted.place.is_dir() else None
         missing = f"not installed for it, as --install would: {', '.join(wanted.names)}" if wanted.lines else "none"
-        notes.append(("dependencies", libraries or missing))
+        note = libraries or missing
     except InvalidManifest as error:
-        notes.append(("dependencies", f"can't be installed: {error}"))
-    return replace(target, openenv=True, libraries=libraries, notes=tuple(notes))
+        note = f"can't be installed: {error}"
+    return replace(target, libraries=libraries, notes=(*target.notes, ("dependencies", note)))
 
 
 def split_folder(text: str) -> tuple[str, str | None] | None:

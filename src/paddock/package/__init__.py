@@ -33,11 +33,15 @@ if TYPE_CHECKING:
 
 FILE = "paddock.toml"
 OPENENV_FILE = "openenv.yaml"
+LOCK = "lock/requirements.txt"  # every wheel that the dependencies need, with its hashes
 OPENENV_ENTRY = "paddock.openenv.folder:FolderEnv"  # what makes the environment of such a folder, in its worker
 MAX_ENVS = 1000
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,99}(?:/[A-Za-z0-9][\w.-]{0,99})?", re.ASCII)
 _PART = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _VERSION = re.compile(r"[0-9][\w.+-]{0,63}", re.ASCII)
+# As pip writes them: the name of a distribution, and which versions of it will do.
+DISTRIBUTION = r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?"
+VERSIONS = r"[<>=!~]=?=? ?[\w.*+!-]+(?: ?, ?[<>=!~]=?=? ?[\w.*+!-]+)* ?"
 # Policy fields whose paths may be relative to the package's folder: a package can't know where it will be installed.
 _OWN_PATHS = ("read", "write", "programs")  # and "cassette", which is one path
 _MAX_WORKSPACES_DEEP = 4
@@ -67,6 +71,7 @@ class Manifest:
     envs: tuple[ManifestEnv, ...]
     permissions: Policy
     folder: Path
+    dependencies: tuple[str, ...] = ()  # for pip, as "numpy>=2", in the order of their names
     openenv: OpenEnvFolder | None = None  # of a folder in OpenEnv's shape, which has no paddock.toml
 
     def env(self, id: str | None = None) -> ManifestEnv:
@@ -150,8 +155,28 @@ def read_manifest(folder: str | os.PathLike[str]) -> Manifest:
         permissions = Policy.from_dict(_resolve_paths(table, table.values, real, 0))
     except InvalidPolicy as error:
         raise InvalidManifest(f"{table.place}: {error}") from None
+    dependencies = _read_dependencies(Fields(f"{file}: [dependencies]", whole.take("dependencies", dict, {})))
     whole.finish()
-    return Manifest(name, version, description, tuple(envs.values()), permissions, real)
+    return Manifest(name, version, description, tuple(envs.values()), permissions, real, dependencies)
+
+
+def _read_dependencies(fields: Fields) -> tuple[str, ...]:
+    lines: dict[str, str] = {}
+    for name in fields.values:
+        versions: str = fields.take(name, str)
+        if not re.fullmatch(DISTRIBUTION, name, re.ASCII) or not re.fullmatch(rf"\*|{VERSIONS}", versions, re.ASCII):
+            expected = "a distribution and its versions, as numpy = '>=2,<3', or '*' for any."
+            raise fields.refuse(brief(name), f"{brief(versions)}; expected {expected}")
+        if (normal := normal_name(name)) in lines:
+            raise fields.refuse(brief(name), "is there twice, in another spelling. Drop one of them.")
+        lines[normal] = name if versions == "*" else f"{name}{versions.replace(' ', '')}"
+    return tuple(line for _, line in sorted(lines.items()))
+
+
+def normal_name(line: str) -> str:
+    """Return the name of the distribution that a requirement names, in the form in which names are compared."""
+    match = re.match(DISTRIBUTION, line.strip(), re.ASCII)
+    return re.sub(r"[-_.]+", "-", match[0]).lower() if match else ""
 
 
 def _read_openenv_manifest(folder: Path) -> Manifest:
@@ -166,7 +191,9 @@ def _read_openenv_manifest(folder: Path) -> Manifest:
         spec = EnvSpec(id, OPENENV_ENTRY, kwargs={"folder": str(folder)}, **options)
     except InvalidId as error:
         raise InvalidManifest(f"{folder / OPENENV_FILE}: name: {error}") from None
-    return Manifest(found.name, found.version, found.description, (ManifestEnv(spec, False),), Policy(), folder, found)
+    return Manifest(
+        found.name, found.version, found.description, (ManifestEnv(spec, False),), Policy(), folder, openenv=found
+    )
 
 
 def _read_matching(fields: Fields, key: str, pattern: re.Pattern[str], expected: str) -> str:

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from paddock.errors import DependencyNotInstalled, InvalidManifest
-from paddock.package import read_text, read_toml
+from paddock.package import DISTRIBUTION, FILE, LOCK, VERSIONS, normal_name, read_manifest, read_text, read_toml
 from paddock.package.openenv import inside, parse
 
 _REQUIREMENTS = ("requirements.txt", "server/requirements.txt")
@@ -41,11 +41,7 @@ sys.addaudithook(refuse)
 runpy.run_module("pip", run_name="__main__", alter_sys=True)
 """
 _OPTIONS = ("--quiet", "--no-input", "--disable-pip-version-check", "--only-binary", ":all:")
-_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?", re.ASCII)
-_VERSIONS = r"[<>=!~]=?=? ?[\w.*+!-]+(?: ?, ?[<>=!~]=?=? ?[\w.*+!-]+)* ?"
-_REQUIREMENT = re.compile(
-    rf"{_NAME.pattern} ?(?:\[[\w ,.-]*\])? ?(?:\({_VERSIONS}\)|{_VERSIONS})?(?:;[^@\\]*)?", re.ASCII
-)
+_REQUIREMENT = re.compile(rf"{DISTRIBUTION} ?(?:\[[\w ,.-]*\])? ?(?:\({VERSIONS}\)|{VERSIONS})?(?:;[^@\\]*)?", re.ASCII)
 _HASH = re.compile(r"\s*--hash=(sha256:[0-9a-f]{64})(?=\s|$)")
 
 
@@ -83,8 +79,14 @@ class Wanted:
 
 
 def find_wanted(folder: str | os.PathLike[str]) -> Wanted:
-    """Read what the folder asks for: ``uv.lock``, requirements with hashes, or pyproject.toml and requirements."""
+    """Read what the folder asks for.
+
+    With a ``paddock.toml``: its lock, or what it declares. In OpenEnv's form: ``uv.lock``, requirements with hashes, or
+    pyproject.toml and requirements.
+    """
     real = Path(os.path.realpath(folder))
+    if (real / FILE).is_file():
+        return _read_declared(real)
     imported = _imports(real)
     lock = real / "uv.lock"
     if lock.is_file():
@@ -108,6 +110,22 @@ def find_wanted(folder: str | os.PathLike[str]) -> Wanted:
     locked = any("--hash=" in line for lines in found.values() for line in lines)
     lines, left_out = _choose([(name, line) for name, lines in found.items() for line in lines], imported, locked)
     return Wanted(tuple(lines), locked, tuple(found), tuple(left_out))
+
+
+def _read_declared(folder: Path) -> Wanted:
+    declared = read_manifest(folder).dependencies
+    lock = folder / LOCK
+    if not lock.is_file():
+        return Wanted(declared, False, (FILE,), ())
+    lines = tuple(_check(LOCK, line, locked=True) for line in _read_requirements(inside(folder, lock)))
+    for line in lines:
+        exact = line.partition(";")[0]
+        if "==" not in exact or "*" in exact:
+            raise InvalidManifest(f"{lock}: {line[:80]!r} is not pinned. Expected name==version and its hashes.")
+    names = set(map(normal_name, lines))
+    if missing := [line for line in declared if normal_name(line) not in names]:
+        raise InvalidManifest(f"{lock} does not lock {', '.join(missing)}, which {FILE} declares. Lock it again.")
+    return Wanted(lines, True, (LOCK,), ())
 
 
 def install(wanted: Wanted) -> Path:
@@ -151,21 +169,15 @@ def _choose(listed: list[tuple[str, str]], imported: set[str], locked: bool) -> 
     lines: list[str] = []
     left_out: list[str] = []
     for file, line in listed:
-        name = _normal(line)
+        name = normal_name(line)
         if name in _OPENENV or (name in _SERVER_ONLY and name not in imported):
             left_out.append(name)
         else:
             lines.append(_check(file, line, locked))
     if left_out and not locked:  # OpenEnv brings these along, and the folder's code uses them
-        have = {_normal(line) for line in lines}
+        have = {normal_name(line) for line in lines}
         lines += [name for name in _WITH_OPENENV if name in imported and name not in have]
     return list(dict.fromkeys(lines)), list(dict.fromkeys(left_out))
-
-
-def _normal(line: str) -> str:
-    """Return the name of the package that the requirement names, in the form in which names are compared."""
-    match = _NAME.match(line.strip())
-    return re.sub(r"[-_.]+", "-", match[0]).lower() if match else ""
 
 
 def _check(file: str, line: str, locked: bool) -> str:
@@ -189,7 +201,7 @@ def _read_lock(file: Path, imported: set[str]) -> tuple[list[str], list[str]]:
     """Return the packages of a ``uv.lock`` that the folder's own needs, each with its hashes."""
     packages: dict[str, list[dict[str, Any]]] = {}
     for one in read_toml(file).get("package", []):
-        packages.setdefault(_normal(one["name"]), []).append(one)
+        packages.setdefault(normal_name(one["name"]), []).append(one)
     roots = [one for versions in packages.values() for one in versions if {"editable", "virtual"} & set(one["source"])]
     if len(roots) != 1:
         raise InvalidManifest(f"{file}: expected one package whose source is this folder, found {len(roots)}.")
@@ -202,7 +214,7 @@ def _read_lock(file: Path, imported: set[str]) -> tuple[list[str], list[str]]:
     waiting = [(edge, frozenset[str]()) for edge in [*direct, *brought]]
     while waiting:
         edge, condition = waiting.pop()
-        name = _normal(edge["name"])
+        name = normal_name(edge["name"])
         if name in _OPENENV or (name in _SERVER_ONLY and name not in imported and edge in direct):
             left_out.append(name)
             continue
