@@ -102,7 +102,7 @@ def draws(digest: str, *samples: Scores) -> Iterator[list[list[Any]]]:
 def interval(
     statistic: Statistic, *samples: Scores, indices: Iterator[list[list[Any]]], confidence: float = CONFIDENCE
 ) -> tuple[Any, Any]:
-    """Return the percentile interval of ``statistic`` over resamples: each task's episodes are drawn from its own, with repeats."""
+    """Return the percentile interval of ``statistic`` over resamples, which are drawn within each task."""
     values = []
     for drawn in indices:
         pairs = (zip(scores, own, strict=True) for scores, own in zip(samples, drawn, strict=True))
