@@ -74,6 +74,8 @@
     ├── EpisodeFailed                    an episode that can't go on; it has no reward
     │   └── GradingFailed                a rubric raised, took too long or gave no score
     ├── InvalidTrace                     a trace that can't be read, or a value that can't stand in one
+    ├── InvalidSuite                     a suite of benchmarks that is malformed, or that pays for nothing
+    ├── InvalidBundle                    a benchmark's record that does not verify; `reason` says in which way
     └── AlreadyPendingCallError, NoAsyncCallError, ClosedEnvironmentError    vector environments
 
 What a reply on the wire and a retry loop need to know of each are class attributes, and ``table()`` lists them:
@@ -410,6 +412,25 @@ class InvalidManifest(PaddockError, ValueError, code="INVALID_MANIFEST", session
 
 class InvalidCassette(PaddockError, ValueError, code="INVALID_CASSETTE", session_alive=False):
     """A recording of external calls that can't be read or written; the text names the line. Nothing was answered."""
+
+
+# Errors of benchmarks.
+
+
+class InvalidSuite(PaddockError, ValueError, code="INVALID_SUITE", session_alive=False):
+    """A suite that is malformed, names code that it may not name, or pays a policy that does nothing."""
+
+
+class InvalidBundle(PaddockError, ValueError, code="INVALID_BUNDLE", session_alive=False):
+    """A benchmark's record that does not verify.
+
+    ``reason``: tampered, irreproducible, untrusted, incomplete or malformed. ``episode`` and ``step`` are the first
+    that differ, where there is one.
+    """
+
+    def __init__(self, message: str, *, reason: str, episode: int | None = None, step: int | None = None) -> None:
+        super().__init__(message)
+        self.reason, self.episode, self.step = reason, episode, step
 
 
 # Errors of the environment service: sessions, limits, access.

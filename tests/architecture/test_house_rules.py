@@ -22,8 +22,6 @@ PACKAGE_MODULES = 22  # directly in one folder: a listing that fits a screen
 
 # A module that one other module of its package needs usually belongs inside that one. These don't, and why.
 NEEDED_BY_ONE = {
-    "paddock.trust.files": "writing files whole is one idea, and what a key is another",
-    "paddock.trust.keys": "who signs and what is signed are read apart",
     # optional dependency: the module imports it at its top
     "paddock.adapters.sb3_vec_env": "optional dependency: Stable-Baselines3",
     "paddock.adapters.tianshou_lanes": "optional dependency: Tianshou",
@@ -37,6 +35,10 @@ NEEDED_BY_ONE = {
     "paddock.cli.init": "a command; `paddock openenv init` writes its files the same way",
     "paddock.cli.ps": "a command; `paddock openenv validate` asks servers the same way",
     "paddock.cli.serve": "a command; `paddock openenv serve` is the same",
+    # soon needed by more
+    "paddock.bench.bundle": "by name: the form of a record",
+    "paddock.bench.log": "by name: the form of a record",
+    "paddock.bench.suites": "by name: the tables of tasks",
     # process entry point
     "paddock.bench.hostile.trial": "process entry point: python -m",
     # named by specs and tables that users have

@@ -1,0 +1,311 @@
+"""The log of a run: its episodes as frames, a chain of hashes through each episode, and a tree over all of them.
+
+A frame is its payload's length (uint32), the number of its episode (uint32), its kind (1 byte) and the payload, all
+little-endian. An episode is one BEGIN frame, ROWS or LINES, and one END. Frames of several episodes may be mixed. An
+episode that begins a second time was interrupted: its first attempt stays in the file and counts for nothing.
+
+The chain of an episode begins with SHA-256("paddock-episode-v1" + plan digest + nonce + number as uint32); each frame
+makes it SHA-256(chain + kind + payload). The tree is that of RFC 6962 over the last hash of every episode.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import struct
+from array import array
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any, Literal
+
+import msgspec
+import numpy as np
+
+from paddock.errors import InvalidBundle
+from paddock.record.merkle import MerkleTree, leaf_hash
+from paddock.spaces.json_data import JsonLimits, NotJson, read_json
+
+FRAME = struct.Struct("<IIB")
+BEGIN, ROWS, LINES, END = 1, 2, 3, 4
+FRAME_BYTES = 1 << 24
+LOG_BYTES = 1 << 34
+TERMINATED, TRUNCATED = 1, 2
+LINE_LIMITS = JsonLimits(FRAME_BYTES, nesting=128, pieces=1 << 20)
+
+Status = Literal["complete", "truncated", "failed", "aborted"]
+Array = np.ndarray[Any, Any]
+
+
+class Begin(msgspec.Struct, forbid_unknown_fields=True):
+    """The head of an episode. ``observation`` of the reset: in hexadecimal beside rows, as JSON text beside lines."""
+
+    task: int
+    seed: int
+    observation: str | None
+
+
+class End(msgspec.Struct, forbid_unknown_fields=True):
+    """How an episode ended. ``total`` is its return, as the bits of a float64 in hexadecimal; ``code`` of the error."""
+
+    status: Status
+    steps: int
+    total: str
+    code: str | None = None
+
+
+@dataclass
+class Episode:
+    """One episode of a log. ``frames``: offset and size of each of its frames in turn, BEGIN and the steps.
+
+    ``head``: the last hash of its chain.
+    """
+
+    number: int
+    task: int
+    seed: int
+    frames: array[int] = field(default_factory=lambda: array("Q"), repr=False)
+    status: Status = "aborted"
+    steps: int = 0
+    total: float = 0.0
+    code: str | None = None
+    head: str = ""
+
+
+def bits(number: float) -> str:
+    """A float64 as its 16 hexadecimal digits: no rounding, and -0.0 and each NaN stay what they are."""
+    return struct.pack(">d", number).hex()
+
+
+def from_bits(text: str) -> float:
+    """The number that ``bits`` wrote; ValueError for any other text."""
+    if len(text) != 16 or text != text.lower():
+        raise ValueError(f"{text[:40]!r} is not a number of 16 hexadecimal digits")
+    number: float = struct.unpack(">d", bytes.fromhex(text))[0]
+    return number
+
+
+def first_hash(plan_digest: str, nonce: str, number: int) -> bytes:
+    """The beginning of an episode's chain."""
+    start = bytes.fromhex(plan_digest) + bytes.fromhex(nonce) + struct.pack("<I", number)
+    return hashlib.sha256(b"paddock-episode-v1" + start).digest()
+
+
+def next_hash(head: bytes, kind: int, payload: Any) -> bytes:
+    """The chain with one more frame."""
+    chain = hashlib.sha256(head + bytes((kind,)))
+    chain.update(payload)
+    return chain.digest()
+
+
+def root_of(heads: Sequence[str]) -> str:
+    """The root of the tree over the episodes, in the order of the plan."""
+    return MerkleTree([leaf_hash(bytes.fromhex(head)) for head in heads]).root.hex()
+
+
+class LogWriter:
+    """The log at ``path``, which goes on where it ends. ``begin`` an episode, ``add`` to it, ``end`` it."""
+
+    def __init__(self, path: Path, plan_digest: str, nonce: str) -> None:
+        self._salt = plan_digest, nonce
+        self._heads: dict[int, bytes] = {}
+        self._file: IO[bytes] = path.open("ab", buffering=0)
+
+    def begin(self, number: int, task: int, seed: int, observation: str | None) -> None:
+        """Write the head of an episode."""
+        self._heads[number] = first_hash(*self._salt, number)
+        self.add(number, BEGIN, msgspec.json.encode(Begin(task, seed, observation)))
+
+    def add(self, number: int, kind: int, payload: Any) -> None:
+        """Write one frame of an episode: it has reached the system when this returns."""
+        if len(payload) > FRAME_BYTES:
+            raise InvalidBundle(
+                f"episode {number}: {len(payload):,} bytes in one frame; at most {FRAME_BYTES:,} are read. "
+                f"Make observations or actions smaller.",
+                reason="malformed",
+            )
+        self._heads[number] = next_hash(self._heads[number], kind, payload)
+        rest = memoryview(b"".join((FRAME.pack(len(payload), number, kind), payload)))
+        while rest:
+            rest = rest[self._file.write(rest) or 0 :]
+
+    def end(self, number: int, status: Status, steps: int, total: float, code: str | None = None) -> str:
+        """End an episode; returns the last hash of its chain."""
+        self.add(number, END, msgspec.json.encode(End(status, steps, bits(total), code)))
+        return self._heads.pop(number).hex()
+
+    def sync(self) -> None:
+        """Have the disk keep all that was written."""
+        os.fsync(self._file.fileno())
+
+    def close(self) -> None:
+        self._file.close()
+
+
+@dataclass
+class Log:
+    """What a log holds. ``whole_bytes``: up to its last whole frame; ``abandoned``: attempts that were interrupted."""
+
+    path: Path
+    episodes: dict[int, Episode]
+    sha256: str
+    whole_bytes: int
+    torn: bool
+    abandoned: int
+
+    def begin_of(self, episode: Episode) -> Begin:
+        """The head of an episode."""
+        begin: Begin = _decode(next(self._read(episode.frames[:2])), Begin)
+        return begin
+
+    def payloads(self, episode: Episode) -> Iterator[bytes]:
+        """The ROWS or LINES of an episode, one frame at a time."""
+        return self._read(episode.frames[2:])
+
+    def _read(self, frames: array[int]) -> Iterator[bytes]:
+        with self.path.open("rb") as file:
+            for offset, size in zip(frames[::2], frames[1::2], strict=True):
+                file.seek(offset)
+                yield file.read(size)
+
+
+def read_log(path: Path, plan_digest: str, nonce: str, rows: Sequence[np.dtype[Any] | None]) -> Log:
+    """Read a log that anyone may have written; an InvalidBundle names the episode that is not as it should be.
+
+    ``rows`` has the type of a row for each task, None for those recorded as lines. A last frame that broke off is
+    what a crash leaves behind, and only makes the log ``torn``.
+    """
+    reader = _Reader(rows, plan_digest, nonce)
+    whole = hashlib.sha256()
+    at, torn = 0, False
+    with path.open("rb") as file:
+        if os.fstat(file.fileno()).st_size > LOG_BYTES:
+            raise malformed(f"the log is larger than {LOG_BYTES:,} bytes")
+        while head := file.read(FRAME.size):
+            if torn := len(head) < FRAME.size:
+                break
+            size, number, kind = FRAME.unpack(head)
+            if size > FRAME_BYTES:
+                raise malformed(f"a frame of {size:,} bytes at byte {at:,}; at most {FRAME_BYTES:,} are read")
+            payload = file.read(size)
+            if torn := len(payload) < size:
+                break
+            reader.read(number, kind, payload, at + FRAME.size)
+            whole.update(head)
+            whole.update(payload)
+            at += FRAME.size + size
+    return Log(path, reader.done, whole.hexdigest(), at, torn, reader.abandoned + len(reader.open))
+
+
+def malformed(problem: str) -> InvalidBundle:
+    """The error for bytes that are not those of a bundle."""
+    return InvalidBundle(f"This is not a bundle: {problem}.", reason="malformed")
+
+
+def tampered(problem: str, *, episode: int | None = None, step: int | None = None) -> InvalidBundle:
+    """The error for a record that was changed, or that never happened."""
+    return InvalidBundle(problem, reason="tampered", episode=episode, step=step)
+
+
+class _Reader:
+    def __init__(self, rows: Sequence[np.dtype[Any] | None], plan_digest: str, nonce: str) -> None:
+        self._rows, self._salt = rows, (plan_digest, nonce)
+        self.open: dict[int, tuple[Episode, bytes, int]] = {}  # with the chain so far, and the flags of the last step
+        self.done: dict[int, Episode] = {}
+        self.abandoned = 0
+
+    def read(self, number: int, kind: int, payload: bytes, at: int) -> None:
+        if number in self.done:
+            raise tampered(f"Episode {number} is in the log twice, or goes on after its end.", episode=number)
+        if kind == BEGIN:
+            self._begin(number, payload, at)
+            return
+        if number not in self.open:
+            raise tampered(f"Episode {number} goes on in the log, and never begins.", episode=number)
+        episode, head, flags = self.open[number]
+        head = next_hash(head, kind, payload)
+        if kind == END:
+            self._end(episode, head, flags, payload)
+            return
+        rows = self._rows[episode.task]
+        if kind != (LINES if rows is None else ROWS):
+            raise malformed(f"episode {number} has a frame of kind {kind}")
+        rewards, all_flags = _read_rows(payload, rows) if rows is not None else map(np.array, read_lines(payload)[2:])
+        if flags or all_flags[:-1].any():
+            raise tampered(f"Episode {number} goes on after the step that ends it.", episode=number)
+        # In order, as an environment's user would add them up: NumPy's own sum pairs numbers.
+        episode.total = float(np.add.accumulate(np.concatenate(((episode.total,), rewards)))[-1])
+        episode.steps += len(rewards)
+        episode.frames.extend((at, len(payload)))
+        self.open[number] = episode, head, int(all_flags[-1])
+
+    def _begin(self, number: int, payload: bytes, at: int) -> None:
+        if self.open.pop(number, None) is not None:
+            self.abandoned += 1
+        begin = _decode(payload, Begin)
+        if not 0 <= begin.task < len(self._rows):
+            raise malformed(f"episode {number} is of task {begin.task}, and there are {len(self._rows)}")
+        head = next_hash(first_hash(*self._salt, number), BEGIN, payload)
+        self.open[number] = Episode(number, begin.task, begin.seed, array("Q", (at, len(payload)))), head, 0
+
+    def _end(self, episode: Episode, head: bytes, flags: int, payload: bytes) -> None:
+        end = _decode(payload, End)
+        number = episode.number
+        if end.steps != episode.steps:
+            raise tampered(f"Episode {number} says {end.steps} steps and has {episode.steps}.", episode=number)
+        if end.total != bits(episode.total):
+            raise tampered(
+                f"Episode {number} says the return {_number(end.total)!r}, and its rewards make {episode.total!r}.",
+                episode=number,
+            )
+        ended = {"complete": (TERMINATED, TERMINATED | TRUNCATED), "truncated": (TRUNCATED,)}.get(end.status, (0,))
+        if flags not in ended:
+            raise tampered(f"Episode {number} says that it is {end.status}, and its last step differs.", episode=number)
+        episode.status, episode.code, episode.head = end.status, end.code, head.hex()
+        del self.open[number]
+        self.done[number] = episode
+
+
+def _read_rows(payload: bytes, rows: np.dtype[Any]) -> tuple[Array, Array]:
+    if not payload or len(payload) % rows.itemsize:
+        raise malformed(f"{len(payload)} bytes of rows of {rows.itemsize} bytes")
+    table = np.frombuffer(payload, rows)
+    if table["flags"].max() > TERMINATED | TRUNCATED:
+        raise malformed("a step has flags that there are not")
+    return table["reward"], table["flags"]
+
+
+def read_lines(payload: bytes) -> tuple[list[Any], list[Any], list[float], list[int]]:
+    """The actions, observations, rewards and flags of a LINES frame: ``[action, observation, reward, flags]`` each."""
+    columns: tuple[list[Any], list[Any], list[float], list[int]] = ([], [], [], [])
+    for text in payload.splitlines():
+        try:
+            match read_json(text, LINE_LIMITS):
+                case [action, observation, str(reward), int(flags)] if type(flags) is int and 0 <= flags <= 3:
+                    for column, value in zip(columns, (action, observation, from_bits(reward), flags), strict=True):
+                        column.append(value)
+                case _:
+                    raise malformed("a line is not a step")
+        except (NotJson, ValueError) as error:
+            raise malformed(f"a line can't be read: {error}") from None
+    if not columns[0]:
+        raise malformed("a frame without steps")
+    return columns
+
+
+def _decode(payload: bytes, kind: Any) -> Any:
+    """A BEGIN or END, from its one form: an unknown or repeated key, or a space, is another one."""
+    try:
+        found = msgspec.json.decode(payload, type=kind)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise malformed(f"a frame can't be read: {error}") from None
+    if msgspec.json.encode(found) != payload:
+        raise malformed("a frame is not in its one form")
+    return found
+
+
+def _number(text: str) -> float | str:
+    try:
+        return from_bits(text)
+    except ValueError:
+        return text[:40]

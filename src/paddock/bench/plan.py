@@ -1,0 +1,224 @@
+"""Plan a run: look at each environment of a suite once, and write down all that will matter, before any episode.
+
+Also the way back: make the environment that a task of somebody's plan names, behind a wall unless it is paddock's own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+from collections.abc import Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import paddock.envs.catalog  # noqa: F401 - puts the built-in ids into the registry
+from paddock import __version__
+from paddock.bench.bundle import FORMAT, Plan, PolicyPlan, Task
+from paddock.bench.suites import WRAPPERS, Suite, SuiteTask
+from paddock.core.env import Env
+from paddock.core.registry import registry
+from paddock.core.spec import EnvSpec, entry_point_text, public_path
+from paddock.core.values import canonical_bytes
+from paddock.core.vector_env import VectorEnv
+from paddock.errors import InvalidSpec, InvalidSuite, NoCanonicalForm, PaddockError
+from paddock.making import make
+from paddock.making.target import split_folder
+from paddock.record.digest import environment_digest
+from paddock.spaces import Space
+from paddock.spaces.rows import from_layout, layout
+
+_ROW_BYTES = 256  # larger observations are recorded as their digest
+_ENDLESS = 10_000  # steps of an episode whose environment has no limit, and whose suite sets none
+_PROBE_STEPS = 64
+
+
+def make_plan(suite: Suite, policy: PolicyPlan, *, episodes: int | None = None, isolation: str | None = None) -> Plan:
+    """The plan of a run of ``suite``. Makes each environment twice, and plays a few steps to see whether they agree."""
+    tasks = tuple(_plan_task(suite, task, episodes, isolation) for task in suite.task)
+    return Plan(
+        format=FORMAT,
+        suite=suite.name,
+        tasks=tasks,
+        policy=policy,
+        isolation=isolation or "default",
+        seed_rule="paddock-seed-v1",
+        retries=0,
+        paddock=__version__,
+    )
+
+
+def _plan_task(suite: Suite, task: SuiteTask, episodes: int | None, isolation: str | None) -> Task:
+    options: dict[str, Any] = {
+        "wrappers": [one.spec() for one in task.wrappers],
+        "env_kwargs": task.kwargs,
+        "isolation": isolation or (None if is_built_in(task.env) else "sandbox"),
+    }
+    if task.max_steps is not None:
+        options["max_episode_steps"] = task.max_steps
+    with closing(make(task.env, **options)) as env:
+        spec = env.spec
+        if spec is None:
+            raise InvalidSuite(f"the suite {suite.name!r}, task {task.name!r}: it has no spec, so it has no digest.")
+        max_steps = task.max_steps or spec.max_episode_steps or _ENDLESS
+        actions, observation_bytes = _row_of(env)
+        agentic = "tools" in env.metadata
+        if spec.max_episode_steps is None:
+            options["max_episode_steps"] = max_steps
+    with closing(make(task.env, **options)) as env, closing(make(task.env, **options)) as other:
+        try:
+            text, digest = env.spec.to_json(), environment_digest(env.spec)
+        except (InvalidSpec, NoCanonicalForm) as error:
+            raise InvalidSuite(f"the suite {suite.name!r}, task {task.name!r}: {error}") from error
+        exact = not env.spec.nondeterministic and _agree(env, other)
+        spaces = hashlib.sha256(canonical_bytes([env.observation_space.to_json(), env.action_space.to_json()]))
+    return Task(
+        name=task.name,
+        target=_public_target(task.env),
+        spec=text,
+        environment=digest,
+        package=_code_digest(task.env),
+        spaces=spaces.hexdigest(),
+        episodes=episodes or task.episodes,
+        max_steps=max_steps,
+        metric=task.metric,
+        success_at=_text(task.success_at),
+        failure=repr(float(task.failure)),
+        floor=_text(task.floor),
+        ceiling=_text(task.ceiling),
+        agentic=agentic,
+        determinism="exact" if exact else "none",
+        actions=actions,
+        observation_bytes=observation_bytes,
+    )
+
+
+def _text(number: float | None) -> str | None:
+    return None if number is None else repr(float(number))
+
+
+def is_built_in(target: str | EnvSpec) -> bool:
+    """Whether this is an environment of paddock's, within wrappers of paddock's: code that needs no wall."""
+    spec = target
+    if isinstance(spec, str):
+        if spec not in registry:
+            return False
+        spec = registry[spec]
+    if spec.entry_point is None or spec.id not in registry:
+        return False
+    ours = {f"paddock.wrappers:{name}" for name in WRAPPERS}
+    return registry.is_built_in(spec.id, entry_point_text(spec.entry_point)) and all(
+        public_path(entry_point_text(one.entry_point)) in ours for one in spec.additional_wrappers
+    )
+
+
+def make_environment(
+    task: Task, num_envs: int | None = None, *, targets: Mapping[str, str] | None = None, isolation: str | None = None
+) -> Env[Any, Any] | VectorEnv[Any, Any, Any]:
+    """The environment of a task. ``targets`` says, by the task's name, where code lies that a plan can't carry.
+
+    What is not paddock's own runs behind a wall unless ``isolation`` says otherwise. InvalidSuite if it is another
+    environment than the plan's.
+    """
+    spec = EnvSpec.from_json(task.spec)
+    place = (targets or {}).get(task.name, task.target)
+    options: dict[str, Any] = {} if num_envs is None else {"num_envs": num_envs}
+    if split_folder(place) is None and place in registry:
+        chosen: Any = spec
+    else:
+        chosen = place
+        options |= {"wrappers": spec.additional_wrappers, "env_kwargs": spec.kwargs}
+        options["max_episode_steps"] = spec.max_episode_steps
+    if not is_built_in(spec) or chosen is place:
+        options["isolation"] = isolation or "sandbox"
+    elif isolation is not None:
+        options["isolation"] = isolation
+    if num_envs is not None:
+        options["autoreset_mode"] = "Disabled"
+    made: Env[Any, Any] | VectorEnv[Any, Any, Any] = make(chosen, **options)
+    return made
+
+
+def _public_target(target: str) -> str:
+    """The target without folders of this machine: their last name is enough for a reader to know it again."""
+    folder = split_folder(target)
+    if folder is None:
+        return target
+    name, id = Path(folder[0]).expanduser().resolve().name, folder[1]
+    return f"./{name}" if id is None else f"./{name}:{id}"
+
+
+def _code_digest(target: str) -> str | None:
+    """SHA-256 over the files of a folder; None for what is not a folder."""
+    folder = split_folder(target)
+    return None if folder is None else folder_digest(Path(folder[0]).expanduser())
+
+
+def folder_digest(folder: Path) -> str:
+    """SHA-256 over the names and contents of all files in a folder, caches left out."""
+    files: list[Path] = []
+    for where, folders, names in os.walk(folder):
+        folders[:] = sorted(name for name in folders if name not in ("__pycache__", ".git", ".venv"))
+        files += [Path(where) / name for name in names]
+    found = {file.relative_to(folder).as_posix(): hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
+    return hashlib.sha256(b"paddock folder 1\n" + canonical_bytes(found)).hexdigest()
+
+
+def read_platform() -> dict[str, str]:
+    """What numbers may depend on, as text. ``class`` is the digest of the part on which exact replays rely."""
+    libc = " ".join(platform.libc_ver())
+    rely = {
+        "machine": platform.machine(),
+        "libc": libc,
+        "python": ".".join(platform.python_version_tuple()[:2]),
+        "numpy": np.__version__,
+        "paddock": __version__,
+    }
+    kind = hashlib.sha256(canonical_bytes(rely)).hexdigest()
+    return {**rely, "system": platform.system(), "python": platform.python_version(), "class": kind}
+
+
+def _row_of(env: Env[Any, Any]) -> tuple[tuple[str, tuple[int, ...]] | None, int]:
+    """How a step is recorded in rows: the dtype and shape of an action, and the bytes of an observation."""
+    action, observation = layout(env.action_space), layout(env.observation_space)
+    if action is None or observation is None or "array" not in action:
+        return None, 0
+    dtype, shape = action["array"]
+    size = observation_size(env.observation_space)
+    return (np.dtype(dtype).newbyteorder("<").str, tuple(shape)), size if size <= _ROW_BYTES else 0
+
+
+def observation_size(space: Space[Any]) -> int:
+    """How many bytes an observation of fixed size has."""
+    sizes: list[int] = []
+    from_layout(layout(space), lambda dtype, shape: sizes.append(dtype.itemsize * int(np.prod(shape))))
+    return sum(sizes)
+
+
+def _agree(one: Env[Any, Any], other: Env[Any, Any]) -> bool:
+    """Whether two environments that were made alike answer alike, to the same seeds and actions."""
+    try:
+        return _probe(one) == _probe(other)
+    except (PaddockError, NoCanonicalForm):
+        return False
+
+
+def _probe(env: Env[Any, Any]) -> str:
+    from paddock.record import TrajectoryDigest
+    from paddock.testing.probes import sample_allowed
+
+    digest, steps = TrajectoryDigest(), 0
+    for seed in (11, 12):
+        env.action_space.seed(seed)
+        observation, info = env.reset(seed=seed)
+        digest.reset(seed, observation)
+        ended = False
+        while not ended and steps < _PROBE_STEPS * (seed - 10):
+            action = sample_allowed(env.action_space, info)
+            observation, reward, terminated, truncated, info = env.step(action)
+            digest.step(action, observation, reward, terminated, truncated)
+            steps, ended = steps + 1, terminated or truncated
+    return digest.hexdigest()
