@@ -73,6 +73,13 @@
     ├── ToolFailed                       raised by a tool, in words for the model
     ├── EpisodeFailed                    an episode that can't go on; it has no reward
     │   └── GradingFailed                a rubric raised, took too long or gave no score
+    ├── ModelCallFailed                  a model's endpoint refused a call, and would refuse it again
+    │   ├── ModelOverloaded              it takes no more calls for now
+    │   ├── ModelUnavailable             there is no connection, or the server failed
+    │   │   └── ModelTimeout             it did not answer in time
+    │   ├── ModelReplyInvalid            what came is not a reply
+    │   └── ModelReplyCutOff             the reply reached its limit of tokens
+    ├── BudgetExceeded                   a rollout or a run has used what it may
     ├── InvalidTrace                     a trace that can't be read, or a value that can't stand in one
     ├── InvalidSuite                     a suite of benchmarks that is malformed, or that pays for nothing
     ├── InvalidBundle                    a benchmark's record that does not verify; `reason` says in which way
@@ -329,6 +336,40 @@ class InvalidRubric(PaddockError, ValueError, TypeError, KeyError, code="INVALID
     """A rubric that can't be built like this, a part of it that does not exist, or the state of another one."""
 
     __str__ = Exception.__str__  # KeyError's own would put the text in quotes
+
+
+class ModelCallFailed(PaddockError, code="MODEL_CALL_FAILED"):
+    """A model's endpoint refused a call, and would refuse it again. ``call`` is the record of it."""
+
+    def __init__(
+        self, message: str, *, status: int | None = None, retry_after_s: float | None = None, call: Any = None
+    ) -> None:
+        super().__init__(message)
+        self.status, self.retry_after_s, self.call = status, retry_after_s, call
+
+
+class ModelOverloaded(ModelCallFailed, code="MODEL_OVERLOADED", retryable=True):
+    """The endpoint takes no more calls for now; ``retry_after_s`` if it said until when."""
+
+
+class ModelUnavailable(ModelCallFailed, code="MODEL_UNAVAILABLE", retryable=True):
+    """There is no connection to the endpoint, it broke, or the server failed."""
+
+
+class ModelTimeout(ModelUnavailable, TimeoutError, code="MODEL_TIMEOUT"):
+    """The endpoint did not answer in time."""
+
+
+class ModelReplyInvalid(ModelCallFailed, code="MODEL_REPLY_INVALID", retryable=True):
+    """What the endpoint sent is not a reply with an assistant's message."""
+
+
+class ModelReplyCutOff(ModelCallFailed, code="MODEL_REPLY_CUT_OFF", retryable=True):
+    """The reply ended at its limit of tokens. What is there must not be graded as if the model had finished."""
+
+
+class BudgetExceeded(PaddockError, code="BUDGET_EXCEEDED"):
+    """A rollout or a run has used the tokens, money, calls or seconds that it may."""
 
 
 class InvalidTrace(PaddockError, ValueError, code="INVALID_TRACE"):

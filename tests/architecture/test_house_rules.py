@@ -60,6 +60,7 @@ NEEDED_BY_ONE = {
     "paddock.vector.process_lanes": "too long for one file with vector.processes",
     "paddock.wrappers.vector_rendering": "too long for one file with wrappers.vector",
     # a reader looks for it by name
+    "paddock.agentic.endpoint": "by name: the client of models, public as ModelEndpoint",
     "paddock.bench.hostile.attacks.kernel": "by name: one file per group of attacks",
     "paddock.bench.hostile.attacks.network": "by name: one file per group of attacks",
     "paddock.bench.hostile.attacks.processes": "by name: one file per group of attacks",

@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import inspect
 import secrets
+import time
 from collections.abc import Callable
 from typing import Any
 
-from paddock.agentic.chat import assistant_message
+from paddock.agentic.chat import assistant_message, to_dict
 from paddock.agentic.rollouts.episode import Episode, Job, PolicyRunner, Setup, Turn
 from paddock.agentic.rollouts.results import Rollout
 from paddock.core.env import Env, Info
 from paddock.errors import PlanError
+from paddock.record.model_call import ModelCall
 from paddock.seeding import to_seed
 
 Create = Callable[..., Any]
+_UNRECORDED = frozenset({"api_key", "extra_headers", "headers"})  # where clients take keys
 
 
 def chat_policy(create: Create, **request: Any) -> Callable[[Turn], Any]:
@@ -33,10 +36,23 @@ def chat_policy(create: Create, **request: Any) -> Callable[[Turn], Any]:
     """
 
     def policy(turn: Turn) -> Any:
-        tools = {"tools": list(turn.tools)} if turn.tools else {}  # APIs refuse an empty list
-        response = create(messages=list(turn.messages), **tools, **request)
-        return _await_message(response) if inspect.isawaitable(response) else assistant_message(response)
+        body = {"messages": list(turn.messages), **({"tools": list(turn.tools)} if turn.tools else {})}  # never empty
+        began_s, clock_s = time.time(), time.monotonic()
 
+        def read(response: Any) -> dict[str, Any]:
+            message = assistant_message(response)
+            reply = {"choices": [{"message": message}]} if isinstance(response, str) else to_dict(response)
+            seconds = time.monotonic() - clock_s
+            turn.record(ModelCall({**known, **body}, reply, began_s=began_s, seconds=seconds))
+            return message
+
+        async def wait(response: Any) -> dict[str, Any]:
+            return read(await response)
+
+        response = create(**body, **request)
+        return wait(response) if inspect.isawaitable(response) else read(response)
+
+    known = {name: value for name, value in request.items() if name not in _UNRECORDED}
     return policy
 
 
@@ -63,7 +79,3 @@ def play(
     finally:
         asking.close()
     return playing.rollout()
-
-
-async def _await_message(response: Any) -> dict[str, Any]:
-    return assistant_message(await response)

@@ -6,6 +6,7 @@
     tools.py           @tool, what its types and docstring say, and one call of it
     tasks.py           work, in splits; OpenEnv's Task API
     messages.py        what passes between an agent and its environment
+    endpoint.py        a model behind an OpenAI-compatible API, as a policy
     chat.py            the same in the form of chat-completions APIs
     rubrics/           grading, by rubrics made of rubrics
     rollouts/          many episodes at once, and their results
@@ -21,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 _NAMES = {
     "paddock.agentic.messages": "Action CallTool Image ListTools Message Observation Say Text ToolError ToolInfo",
+    "paddock.agentic.endpoint": "ModelEndpoint",
     "paddock.agentic.env": "ToolEnv",
     "paddock.agentic.tasks": "Task Tasks",
     "paddock.agentic.tools": "tool",
@@ -28,6 +30,7 @@ _NAMES = {
     "paddock.agentic.rollouts": "Rollout Rollouts Turn rollout",
     "paddock.agentic.rubrics": "ExponentialDiscountingTrajectoryRubric Gate LLMJudge Rubric RubricDict RubricList "
     "Sequential Timeout TrajectoryRubric WeightedSum",
+    "paddock.record.model_call": "ModelCall",
     "paddock.errors": "EpisodeFailed ToolFailed",
 }
 _HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
@@ -47,6 +50,7 @@ def __dir__() -> list[str]:
 
 
 if TYPE_CHECKING:  # for type checkers and editors, which do not run __getattr__
+    from paddock.agentic.endpoint import ModelEndpoint as ModelEndpoint
     from paddock.agentic.env import ToolEnv as ToolEnv
     from paddock.agentic.messages import Action as Action
     from paddock.agentic.messages import CallTool as CallTool
@@ -68,3 +72,4 @@ if TYPE_CHECKING:  # for type checkers and editors, which do not run __getattr__
     from paddock.agentic.tools import tool as tool
     from paddock.errors import EpisodeFailed as EpisodeFailed
     from paddock.errors import ToolFailed as ToolFailed
+    from paddock.record.model_call import ModelCall as ModelCall

@@ -199,11 +199,20 @@ def assistant_message(response: Any) -> dict[str, Any]:
         # This is how a service reports that it failed. No model said it, so it must not be graded.
         error = _get(response, "error")
         raise ValueError(f"the reply has no message of an assistant; its error: {error!r:.{_QUOTE_CHARS}}")
-    plain: dict[str, Any] = {"role": "assistant", "content": _get(message, "content")}
-    calls = _get(message, "tool_calls")
-    if calls:
+    # All of it goes back to the model with the next turn: reasoning, say. Fields without a value say nothing.
+    fields = {name: value for name, value in to_dict(message).items() if value is not None}
+    plain: dict[str, Any] = {"role": "assistant", "content": None, **fields}
+    if calls := plain.pop("tool_calls", None):
         plain["tool_calls"] = [_plain_call(call, at) for at, call in enumerate(calls)]
     return plain
+
+
+def to_dict(thing: Any) -> dict[str, Any]:
+    """Turn a part of a response into a dict, be it one already or an object of a client's."""
+    if isinstance(thing, Mapping):
+        return dict(thing)
+    dump = getattr(thing, "model_dump", None)
+    return dict(dump(mode="json")) if callable(dump) else {n: v for n, v in vars(thing).items() if n[:1] != "_"}
 
 
 def message_calls(message: Mapping[str, Any]) -> list[ToolCall]:
@@ -230,6 +239,7 @@ def _has(thing: Any, name: str) -> bool:
 def _plain_call(call: Any, at: int) -> dict[str, Any]:
     function = _get(call, "function")
     return {
+        **to_dict(call),
         "id": str(_get(call, "id") or f"call_{at}"),
         "type": "function",
         "function": {"name": _get(function, "name"), "arguments": _get(function, "arguments")},

@@ -141,4 +141,8 @@ def write(trace: TraceWriter, scored: Rescored, rubric: str) -> None:
         reward = step.reward if scored.new is None else 0.0 if new is None else new.score
         info = step.info if new is None else {**step.info, _RUBRIC_KEY: new.provenance()}
         into.step(step.action, step.observation, reward, step.terminated, step.truncated, info)
+    for call in episode.calls:
+        into.call(call)
+    if (known := episode.rollout) is not None:
+        into.rollout(known.messages, turns=known.turns, seconds=known.seconds, where=known.where)
     into.end(None if episode.error is None else (episode.error.code, episode.error.message))

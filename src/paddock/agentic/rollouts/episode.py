@@ -12,16 +12,18 @@ import zlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from paddock.agentic.chat import Conversation, StepRequest, refusal_text
+from paddock.agentic.endpoint import ModelEndpoint
 from paddock.agentic.rollouts.results import Failure, Rollout, Where
 from paddock.agentic.tasks import Task, task_name
 from paddock.core.env import Env, Info
 from paddock.errors import InvalidTask, PaddockError
+from paddock.record.model_call import ModelCall
 from paddock.record.trace.writer import EpisodeWriter
 from paddock.seeding import derived_seed, to_seed
 from paddock.spaces import Space
@@ -48,6 +50,7 @@ class Episode:
         self.where: Where = "making"
         self.began_s = time.monotonic()
         self.rewards: list[float] = []
+        self.calls: list[ModelCall] = []
         self.turns = 0
         self.over = (False, False)
         self.info: Info = {}
@@ -82,6 +85,7 @@ class Episode:
                 attempt=self.job.attempt,
                 action_space=actions,
                 np_random=np_random,
+                record=self.record_call,
             )
             requests = conversation.read_answer(self._policy.ask(turn, self._by_s))
             self.turns += 1
@@ -89,7 +93,7 @@ class Episode:
             for request in requests:
                 self._carry_out(env, conversation, request)
             reward = float(sum(self.rewards[before:]))
-        self._record(lambda into: into.end())
+        self._end(None)
 
     def stop(self) -> bool:
         """Let nothing more of this rollout begin, and return whether its environment is idle. From any thread."""
@@ -127,6 +131,14 @@ class Episode:
         self.rewards.append(float(reward))
         self._observation = conversation.add_observation(request, observation)
 
+    def record_call(self, call: ModelCall) -> None:
+        """Keep a call of a model, and write it into the trace."""
+        retry = sum(before.turn == self.turns and before.error is not None for before in self.calls)
+        call = replace(call, turn=self.turns, retry=retry)
+        self.calls.append(call)
+        if self._trace is not None:
+            self._trace.call(call)
+
     def _record(self, write: Callable[[EpisodeWriter], None]) -> None:
         if self._trace is not None:
             self.where = "trace"
@@ -136,7 +148,16 @@ class Episode:
         """Write into the trace that the rollout failed, unless its end is already written."""
         if self._trace is not None:
             with suppress(PaddockError):
-                self._trace.end((failure.code, failure.message))
+                self._end(failure)
+
+    def _end(self, failure: Failure | None) -> None:
+        def write(into: EpisodeWriter) -> None:
+            messages = [] if self._conversation is None else list(self._conversation.messages)
+            seconds = time.monotonic() - self.began_s
+            into.rollout(messages, turns=self.turns, seconds=seconds, where=None if failure is None else failure.where)
+            into.end(None if failure is None else (failure.code, failure.message))
+
+        self._record(write)
 
     def rollout(self, error: Failure | None = None) -> Rollout:
         setup = self.job.setup
@@ -152,6 +173,7 @@ class Episode:
             turns=self.turns,
             messages=[] if self._conversation is None else list(self._conversation.messages),
             info=self.info,
+            calls=tuple(self.calls),
             error=error,
             seconds=time.monotonic() - self.began_s,
         )
@@ -164,7 +186,8 @@ class Turn:
     ``messages`` and ``tools`` are in the form of chat-completions APIs, and empty for environments without tools.
     ``number`` counts the policy's turns and ``step`` the environment's steps, both from 0. ``reward`` is that of the
     last turn, None in the first. ``np_random`` and the stream behind ``action_space.sample()`` belong to this rollout
-    alone and start from its seed, so a random policy repeats itself however many rollouts run at once.
+    alone and start from its seed, so a random policy repeats itself however many rollouts run at once. A policy gives
+    each call of a model that it makes to ``record``.
     """
 
     observation: Any
@@ -178,6 +201,7 @@ class Turn:
     attempt: int
     action_space: Space[Any] = field(repr=False)
     np_random: np.random.Generator = field(repr=False)
+    record: Callable[[ModelCall], None] = field(repr=False, default=lambda call: None)
 
 
 Policy = Callable[[Any], Any]
@@ -237,6 +261,8 @@ class PolicyRunner:
                 task.cancel()
             if others:
                 await asyncio.wait(others, timeout=_CANCEL_S)
+            if isinstance(self._policy, ModelEndpoint):
+                await self._policy.close()
             loop.stop()
 
         asyncio.run_coroutine_threadsafe(stop(), loop)

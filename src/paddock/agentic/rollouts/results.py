@@ -16,6 +16,9 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from paddock.agentic.tasks import task_name
+from paddock.record.model_call import ModelCall
+from paddock.record.trace import Episode, TraceReader
 from paddock.record.trace.values import free_form
 
 if TYPE_CHECKING:
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
 
 
 FORMAT = "paddock.rollouts.v1"
+RUN = "run.jsonl"  # the trace in a results folder
 Where: TypeAlias = Literal["making", "reset", "policy", "step", "trace", "time"]
 
 
@@ -42,6 +46,7 @@ class Rollout:
 
     ``task`` is the task's public row with its split and index, empty if the environment has no tasks; ``place`` is its
     place in the list of tasks. If it is neither ``terminated`` nor ``truncated`` and has no error, its turns ran out.
+    ``calls`` are those of models, in their order.
     """
 
     place: int
@@ -55,6 +60,7 @@ class Rollout:
     turns: int = 0
     messages: list[dict[str, Any]] = field(default_factory=list, repr=False)
     info: dict[str, Any] = field(default_factory=dict, repr=False)
+    calls: Sequence[ModelCall] = field(default=(), repr=False)
     error: Failure | None = None
     seconds: float = 0.0
 
@@ -84,6 +90,21 @@ class Rollouts(Sequence[Rollout]):
 
     def __init__(self, rollouts: Sequence[Rollout], *, seed: int = 0) -> None:
         self._all, self._seed = tuple(rollouts), seed
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], *, seed: int = 0) -> Rollouts:
+        """Read the trace of a run, or the results folder of ``paddock eval``. Any trace will do.
+
+        Of several tries at a rollout the one that finished counts, else the last. What broke off is a failure.
+        """
+        found: dict[tuple[int, int], Rollout] = {}
+        trace = Path(path)
+        for at, episode in enumerate(TraceReader(trace / RUN if trace.is_dir() else trace)):
+            one = _from_episode(episode, at)
+            key = one.place, one.attempt
+            if key not in found or found[key].error is not None:
+                found[key] = one
+        return cls([found[key] for key in sorted(found)], seed=seed)
 
     @overload
     def __getitem__(self, at: int) -> Rollout: ...
@@ -187,6 +208,35 @@ class Rollouts(Sequence[Rollout]):
         failed = len(self.errors)
         words = f"mean return {'none' if mean is None else mean}, {failed} error{'s' * (failed != 1)}"
         return f"<Rollouts {len(self)}: {words}>"
+
+
+def _from_episode(episode: Episode, at: int) -> Rollout:
+    """The rollout that an episode of a trace records; the ``at``-th place if the trace is not that of a run."""
+    row = episode.task if isinstance(episode.task, dict) else {}
+    place, attempt = (episode.about.get(name) for name in ("place", "attempt"))
+    known, last = episode.rollout, episode.steps[-1] if episode.steps else None
+    where: Any = "trace" if known is None else known.where
+    error = None
+    if episode.error is not None:
+        error = Failure(episode.error.code, episode.error.message, where or "step", len(episode.steps))
+    elif not episode.ended:
+        error = Failure("BROKEN_OFF", "Its recording broke off.", "trace", len(episode.steps))
+    return Rollout(
+        place=place if type(place) is int else at,
+        name=task_name(row, episode.seed),
+        task=row,
+        attempt=attempt if type(attempt) is int else 0,
+        seed=episode.seed or 0,
+        rewards=tuple(step.reward for step in episode.steps),
+        terminated=last is not None and last.terminated,
+        truncated=last is not None and last.truncated,
+        turns=len(episode.steps) if known is None else known.turns,
+        messages=[] if known is None else known.messages,
+        info=(episode.info or {}) if last is None else last.info,
+        calls=tuple(episode.calls),
+        error=error,
+        seconds=0.0 if known is None else known.seconds,
+    )
 
 
 # ── Means and pass@k with intervals ──

@@ -36,7 +36,7 @@ class _Line(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, tag_field=
     episode: int
 
 
-class Header(_Line, tag="header"):
+class Header(_Line, kw_only=True, tag="header"):
     """An episode begins. ``spaces``: its own, the number of an earlier episode with the same ones, or none."""
 
     format: str
@@ -50,14 +50,14 @@ class Header(_Line, tag="header"):
     about: Any = None
 
 
-class ResetLine(_Line, tag="reset"):
+class ResetLine(_Line, kw_only=True, tag="reset"):
     """What ``reset`` returned."""
 
     observation: Any
     info: Any
 
 
-class StepLine(_Line, tag="step"):
+class StepLine(_Line, kw_only=True, tag="step"):
     """An action, and what ``step`` returned."""
 
     action: Any
@@ -75,7 +75,36 @@ class EpisodeError(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     message: str
 
 
-class EndLine(_Line, tag="end"):
+class CallLine(_Line, kw_only=True, tag="call", omit_defaults=True):
+    """A call of a model, as plain JSON without tags.
+
+    Its messages are the first ``kept`` of the call before in this episode and then ``messages``. The fields of the
+    request that ``same`` names are as in that call, too.
+    """
+
+    kept: int = 0
+    messages: list[Any] = []
+    request: dict[str, Any] = {}
+    same: list[str] = []
+    reply: Any = None
+    error: EpisodeError | None = None
+    turn: int = 0
+    retry: int = 0
+    began_s: float = 0.0
+    seconds: float = 0.0
+
+
+class RolloutLine(_Line, kw_only=True, tag="rollout", omit_defaults=True):
+    """What is known of a rollout when it ends. Its messages are written as a call's are."""
+
+    kept: int = 0
+    messages: list[Any] = []
+    turns: int = 0
+    seconds: float = 0.0
+    where: str | None = None
+
+
+class EndLine(_Line, kw_only=True, tag="end"):
     """The episode is over. ``total`` is its return; none where an error ended it."""
 
     error: EpisodeError | None = None
@@ -89,18 +118,22 @@ class Seal(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, tag_field="
     sha256: str
 
 
-Line = Header | ResetLine | StepLine | EndLine
+Line = Header | ResetLine | StepLine | CallLine | RolloutLine | EndLine
 
 
 def to_text(line: Line | Seal) -> bytes:
     """The line with its newline. ASCII, so that no text in it can control a terminal or end a line early."""
-    fields = msgspec.to_builtins(line)
-    first = {name: fields.pop(name) for name in ("type", "episode") if name in fields}
-    text = json.dumps({**first, **fields}, allow_nan=False, separators=(",", ":")).encode("ascii") + b"\n"
+    try:
+        text = msgspec.json.encode(line)
+    except (TypeError, ValueError, OverflowError, UnicodeError):  # a lone surrogate, an integer of more than 64 bits
+        text = b"\xff"
+    if not text.isascii() or b"\x7f" in text:
+        text = json.dumps(msgspec.to_builtins(line), allow_nan=False, separators=(",", ":")).encode("ascii")
+    text += b"\n"
     if not isinstance(line, Seal) and (len(text) > LIMITS.line_bytes or pieces(text) > LIMITS.line_pieces):
         raise InvalidTrace(
-            f"episode {line.episode}: a {first['type']} line of {len(text)} bytes and {pieces(text)} brackets and "
-            f"commas; at most {LIMITS.line_bytes} and {LIMITS.line_pieces} are read. "
+            f"episode {line.episode}: a {line.__struct_config__.tag} line of {len(text)} bytes and {pieces(text)} "
+            f"brackets and commas; at most {LIMITS.line_bytes} and {LIMITS.line_pieces} are read. "
             f"Put numbers into arrays, or record less."
         )
     return text

@@ -16,15 +16,18 @@ from typing import IO, TYPE_CHECKING, Any
 from paddock.core.spec import EnvSpec
 from paddock.errors import InvalidSpace, InvalidSpec, InvalidTrace, NoCanonicalForm
 from paddock.record.digest import known_digests
+from paddock.record.model_call import ModelCall
 from paddock.record.trace.lines import (
     FORMAT,
     LIMITS,
+    CallLine,
     EndLine,
     EpisodeError,
     Header,
     Limits,
     Line,
     ResetLine,
+    RolloutLine,
     Seal,
     StepLine,
     from_text,
@@ -59,13 +62,23 @@ class Step:
 
 
 @dataclass(frozen=True)
+class RolloutEnd:
+    """What was known of a rollout at its end: its conversation, and ``where`` it failed if it did."""
+
+    messages: list[Any]
+    turns: int
+    seconds: float
+    where: str | None
+
+
+@dataclass(frozen=True)
 class Episode:
     """An episode of a trace. Observations and actions are members of the recorded spaces.
 
     The class of a recorded Struct is not known here: its members are dicts with the same fields. ``number``: unique in
     the file. ``observation`` and ``info`` are those of the reset, None where that failed. ``env`` names the environment
     as the recorder did, ``digest`` is that of its spec. ``ended`` is False if the recording broke off. ``error`` says
-    why there is no return.
+    why there is no return. ``calls`` are those of a model, ``rollout`` what was known at the end, if that was recorded.
     """
 
     number: int
@@ -84,6 +97,8 @@ class Episode:
     ended: bool
     error: EpisodeError | None
     forms: Forms | None = field(repr=False)
+    calls: Sequence[ModelCall] = ()
+    rollout: RolloutEnd | None = None
 
     @property
     def total_return(self) -> float | None:
@@ -94,6 +109,7 @@ class Episode:
 
 
 _PIECE_BYTES = 64  # about what a bracket or comma comes to in memory
+_REFERENCE_BYTES = 8  # a message that a call repeats: a few bytes of a line must not become a gigabyte
 _NAME_LIMIT = 1000
 
 
@@ -152,7 +168,24 @@ class _Open:
     values: dict[str, Any]
     first: tuple[Any, Any, Forms] | None = None
     steps: list[Step] = field(default_factory=list)
+    calls: list[ModelCall] = field(default_factory=list)
+    rollout: RolloutEnd | None = None
     cost: int = 0
+
+    def messages(self, line: CallLine | RolloutLine) -> list[Any]:
+        """The messages of a line, with those that are as in the call before."""
+        before = self.calls[-1].messages if self.calls else []
+        if not 0 <= line.kept <= len(before):
+            raise ValueError(f"a line of episode {line.episode} keeps {line.kept} messages of {len(before)}")
+        return [*before[: line.kept], *line.messages]
+
+    def call(self, line: CallLine) -> ModelCall:
+        before = self.calls[-1].request if self.calls else {}
+        if missing := set(line.same) - before.keys():
+            raise ValueError(f"a call of episode {line.episode} has no {min(missing)!r:.60} to repeat")
+        request = {**{name: before[name] for name in line.same}, **line.request, "messages": self.messages(line)}
+        error = None if line.error is None else (line.error.code, line.error.message)
+        return ModelCall(request, line.reply, error, line.began_s, line.seconds, line.turn, line.retry)
 
     def episode(self, end: EndLine | None) -> Episode:
         observation, info, forms = self.first or (None, None, None)
@@ -172,6 +205,8 @@ class _Open:
             ended=end is not None,
             error=None if end is None else end.error,
             forms=forms,
+            calls=tuple(self.calls),
+            rollout=self.rollout,
         )
 
 
@@ -262,6 +297,9 @@ class _OpenEpisodes:
         if opened is None:
             what = "after its end" if line.episode in self._numbers else "without a header"
             raise ValueError(f"a line of episode {line.episode} {what}")
+        if isinstance(line, (CallLine, RolloutLine)):
+            opened.cost += _REFERENCE_BYTES * line.kept
+            self._held += _REFERENCE_BYTES * line.kept
         if isinstance(line, ResetLine):
             if opened.first is not None:
                 raise ValueError(f"a second reset in episode {line.episode}")
@@ -269,6 +307,10 @@ class _OpenEpisodes:
             opened.first = member(opened.spaces[0], form), self._info(line.info), Forms(form)
         elif isinstance(line, StepLine):
             opened.steps.append(self._step(opened, line))
+        elif isinstance(line, CallLine):
+            opened.calls.append(opened.call(line))
+        elif isinstance(line, RolloutLine):
+            opened.rollout = RolloutEnd(opened.messages(line), line.turns, line.seconds, line.where)
         elif isinstance(line, EndLine):
             self._check_total(opened, line)
         return opened

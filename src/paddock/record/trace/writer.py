@@ -22,14 +22,17 @@ from paddock.core.spec import EnvSpec, entry_point_text
 from paddock.core.wrapper import Wrapper
 from paddock.errors import CustomSpaceError, InvalidSpace, InvalidSpec, InvalidTrace, NoCanonicalForm, PaddockError
 from paddock.record.digest import environment_digest
+from paddock.record.model_call import ModelCall
 from paddock.record.trace.lines import (
     FORMAT,
     MESSAGE_LIMIT,
+    CallLine,
     EndLine,
     EpisodeError,
     Header,
     Line,
     ResetLine,
+    RolloutLine,
     Seal,
     StepLine,
     to_text,
@@ -207,6 +210,8 @@ class EpisodeWriter:
         # A custom space is not in the header, so its values are data like any other.
         self._observations, self._actions = (opening.observation_space, opening.action_space) if typed else (None, None)
         self._total = 0.0
+        self._messages: list[Any] = []  # of the last call, and its other fields
+        self._request: dict[str, Any] = {}
         self.over = False
 
     def reset(self, observation: Any, info: Mapping[str, Any]) -> None:
@@ -247,6 +252,43 @@ class EpisodeWriter:
         )
         self._total += number
 
+    def call(self, call: ModelCall) -> None:
+        """A call of a model, at any time between header and end."""
+        request = {name: value for name, value in call.request.items() if name != "messages"}
+        same = [name for name, value in request.items() if name in self._request and self._request[name] == value]
+        kept, messages = self._new_messages(call.messages)
+        line = CallLine(
+            episode=self.number,
+            kept=kept,
+            messages=messages,
+            request={name: value for name, value in request.items() if name not in same},
+            same=same,
+            reply=call.reply,
+            error=None if call.error is None else _error_form(call.error),
+            turn=call.turn,
+            retry=call.retry,
+            began_s=call.began_s,
+            seconds=call.seconds,
+        )
+        self._write(lambda keep: line)
+        self._request = request
+
+    def rollout(self, messages: list[Any], *, turns: int, seconds: float, where: str | None = None) -> None:
+        """What is known of the rollout, before its end: the whole conversation, and where it failed."""
+        kept, new = self._new_messages(messages)
+        line = RolloutLine(episode=self.number, kept=kept, messages=new, turns=turns, seconds=seconds, where=where)
+        self._write(lambda keep: line)
+
+    def _new_messages(self, messages: list[Any]) -> tuple[int, list[Any]]:
+        """How many messages are as they were in the last call, and those after."""
+        kept = 0
+        for old, new in zip(self._messages, messages, strict=False):
+            if old is not new and old != new:
+                break
+            kept += 1
+        self._messages = messages
+        return kept, messages[kept:]
+
     def end(self, error: tuple[str, str] | None = None) -> None:
         """End the episode. With an error, (code, message), there is no return, not even zero."""
 
@@ -254,7 +296,7 @@ class EpisodeWriter:
             self.over = True
             if error is None:
                 return EndLine(episode=self.number, total=free_form(self._total, keep, "return"))
-            return EndLine(episode=self.number, error=EpisodeError(error[0], error[1][:MESSAGE_LIMIT]))
+            return EndLine(episode=self.number, error=_error_form(error))
 
         self._write(line)
 
@@ -266,6 +308,10 @@ class EpisodeWriter:
             return line_of(keep)
 
         self._trace.write(checked)
+
+
+def _error_form(error: tuple[str, str]) -> EpisodeError:
+    return EpisodeError(error[0], error[1][:MESSAGE_LIMIT])
 
 
 def _info_form(info: Mapping[str, Any], keep: Keep) -> Any:
