@@ -26,7 +26,6 @@ NEEDED_BY_ONE = {
     "paddock.adapters.sb3_vec_env": "optional dependency: Stable-Baselines3",
     "paddock.adapters.tianshou_lanes": "optional dependency: Tianshou",
     "paddock.adapters.torchrl_env": "optional dependency: TorchRL",
-    "paddock.server.websocket": "optional dependency: picows",
     # loaded late
     "paddock.agentic.rollouts.table": "loaded late: Rich",
     "paddock.sandbox.inside.boot": "by name: the first code of every worker, by whatever way it was started",
@@ -34,7 +33,6 @@ NEEDED_BY_ONE = {
     # a command of its own, by its name in cli.program
     "paddock.cli.init": "a command; `paddock openenv init` writes its files the same way",
     "paddock.cli.ps": "a command; `paddock openenv validate` asks servers the same way",
-    "paddock.cli.serve": "a command; `paddock openenv serve` is the same",
     # soon needed by more
     "paddock.bench.bundle": "by name: the form of a record",
     "paddock.bench.log": "by name: the form of a record",
@@ -54,6 +52,7 @@ NEEDED_BY_ONE = {
     "paddock.agentic.envs.coding.families": "too long for one file with agentic.envs.python_code",
     "paddock.kernels.env": "too long for one file with kernels.vector; public as KernelEnv",
     "paddock.sandbox.cassette": "too long for one file with sandbox.proxy",
+    "paddock.fleet.gateway": "pure: fleet.proxy has its connections, and the simulation drives it without them",
     "paddock.server.mcp": "too long for one file with server.openenv",
     "paddock.server.openenv": "too long for one file with server.http_api",
     "paddock.testing.secure.source_rules": "too long for one file with testing.secure.findings",

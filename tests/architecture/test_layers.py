@@ -18,7 +18,7 @@ LAYERS = (
     ("vector", "sources", "agentic", "testing"),
     ("making",),
     ("server", "bench", "adapters"),
-    ("studio", "gym", "openenv"),
+    ("studio", "gym", "openenv", "fleet"),
     ("cli",),
 )
 LAYER = {name: number for number, names in enumerate(LAYERS) for name in names}

@@ -60,7 +60,7 @@ class Server:
         if not line.startswith("serving"):
             self.kill()
             raise AssertionError(self.log)
-        self.url = line.split()[2]
+        self.url = line.split()[2].replace("http:", "https:" if settings.get("tls_cert") else "http:")
         self.port = int(self.url.rpartition(":")[2])
 
     @property
@@ -113,6 +113,15 @@ def serving(folder, *targets, **settings):
         if server.process.poll() is None:
             server.process.send_signal(signal.SIGCONT)
             server.stop()
+
+
+def make_certificate(place):
+    """Write a certificate for 127.0.0.1 into this folder: ``cert.pem``, ``key.pem``; the folder."""
+    kind = ["-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2"]
+    names = ["-subj", "/CN=paddock test", "-addext", "subjectAltName=IP:127.0.0.1"]
+    files = ["-keyout", place / "key.pem", "-out", place / "cert.pem"]
+    subprocess.run(["openssl", "req", *kind, *names, *files], check=True, capture_output=True)
+    return place
 
 
 class Broken(AssertionError):

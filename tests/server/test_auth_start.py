@@ -168,27 +168,6 @@ def test_a_fresh_token_is_no_option_of_a_command(monkeypatch):
 
 
 @pytest.fixture(scope="module")
-def certificate(tmp_path_factory):
-    place = tmp_path_factory.mktemp("tls")
-    command = [
-        "openssl",
-        "req",
-        "-x509",
-        "-newkey",
-        "ec",
-        "-pkeyopt",
-        "ec_paramgen_curve:P-256",
-        "-nodes",
-        "-days",
-        "2",
-    ]
-    names = ["-subj", "/CN=paddock test", "-addext", "subjectAltName=IP:127.0.0.1"]
-    files = ["-keyout", place / "key.pem", "-out", place / "cert.pem"]
-    subprocess.run([*command, *names, *files], check=True, capture_output=True)
-    return place
-
-
-@pytest.fixture(scope="module")
 def secure(certificate, tmp_path_factory):
     place = tmp_path_factory.mktemp("secure")
     files = {"tls_cert": certificate / "cert.pem", "tls_key": certificate / "key.pem"}

@@ -175,6 +175,7 @@ COMMANDS = (
     Command("explain", "info", "explain what make() would build for a target, and why"),
     Command("permissions", "permissions", "say in plain words what code may do behind the wall"),
     Command("serve", "serve", "serve environments over HTTP and websockets"),
+    Command("gateway", "gateway", "spread the sessions of clients over several servers"),
     Command("ps", "ps", "list the sessions of a server"),
     Command("kill", "ps", "end one session of a server"),
     Command("openenv", "openenv", "OpenEnv's commands: init, validate, build and serve for folders in its form"),

@@ -66,6 +66,7 @@ _STATUS: dict[type[PaddockError], int] = {
     StorageFull: 503,
     Unreachable: 503,
 }
+MARK_HEADER = "x-paddock-mark"  # with /health: what the ids of this server's sessions end with
 _UNAUTHORIZED = {"www-authenticate": 'Bearer realm="paddock", Basic realm="paddock"'}
 
 logger = logging.getLogger("paddock.server")
@@ -129,7 +130,7 @@ class HttpApi:
         principal = self._principal(request)
         if principal is None or principal.session is not None:  # a pass of this process is for a session of its own
             return None
-        id = _session_of(request)
+        id = session_of(request)
         return None if id is None else self.processes.elsewhere(id)
 
     def _holder_of_pass(self, request: Request) -> int | None:
@@ -385,16 +386,16 @@ class HttpApi:
     async def _root(self, found: Admission, request: Request) -> Response:
         service, name = self._service, found.route.name
         if name.startswith("health"):
-            status = await self._status(request)
+            status, mark = await self._status(request), {MARK_HEADER: self.processes.mark}
             if name == "health":
                 queue = {one: status[one] for one in ("workers_starting", "sessions_waiting")}
                 word = "healthy" if status["healthy"] else "degraded"
-                return Response.of({"status": word, **(queue if status["sessions_waiting"] else {})})
+                return Response.of({"status": word, **(queue if status["sessions_waiting"] else {})}, 200, mark)
             facts = {"live": True} if name == "health/live" else {"ready": status["ready"]}
             principal = self._principal(request)
             if principal is not None and principal.role == "operator":
                 facts |= {"version": __version__, "sessions": service.active, "workers": status["workers"]}
-            return Response.of(facts, 200 if facts.get("ready", True) else 503)
+            return Response.of(facts, 200 if facts.get("ready", True) else 503, mark)
         if name == "sessions/{session}":
             assert found.principal is not None
             live = service.kill(request.segments[1])
@@ -411,7 +412,7 @@ class HttpApi:
         return Response.of(names if name == "list_environments" else {"environments": names})
 
 
-def _session_of(request: Request) -> str | None:
+def session_of(request: Request) -> str | None:
     """Return the id of the session that a request is for, from where its route looks for it."""
     segments = request.segments
     if len(segments) == 2 and segments[0] == "sessions":

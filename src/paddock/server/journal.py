@@ -11,6 +11,7 @@ A last entry that is incomplete or broken was torn by a crash and is ignored; a 
 from __future__ import annotations
 
 import os
+import re
 import struct
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -29,6 +30,7 @@ MAGIC = b"PDKJRNL1"
 _PREFIX = struct.Struct("<III")
 _LENGTH = struct.Struct("<I")
 _REST_BYTES = 1 << 16
+_MARK = re.compile(r"[0-9a-f]{8}")
 
 
 class Header(msgspec.Struct, tag="header", array_like=True, frozen=True):
@@ -347,6 +349,18 @@ def lock_folder(folder: Path) -> int:
             f"--journal {folder} is used by another server. Give each server a folder of its own."
         ) from None
     return fd
+
+
+def server_mark(folder: Path, fresh: str) -> str:
+    """Return the mark of the server with these journals, ``fresh`` if it has none yet: the next one has it, too."""
+    place, mark = folder / "mark", ""
+    with suppress(OSError):  # a disk that is full costs a gateway its sessions, not the server its start
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with suppress(FileNotFoundError):
+            mark = place.read_text()
+        if not mark:
+            place.write_text(fresh)
+    return mark if _MARK.fullmatch(mark) else fresh
 
 
 def _full(path: Path, error: OSError) -> StorageFull:

@@ -27,7 +27,7 @@ from paddock.server.auth import OriginCheck, Tokens
 from paddock.server.http import Request, Response
 from paddock.server.http_api import HttpApi
 from paddock.server.http_connection import HEAD_S, Caller, Callers, HttpConnection
-from paddock.server.journal import lock_folder
+from paddock.server.journal import lock_folder, server_mark
 from paddock.server.processes import Parent, Processes
 from paddock.server.served_env import ServedEnv
 from paddock.server.service import Service
@@ -52,34 +52,43 @@ def run(
     log: telemetry.LogForm | None = None,
 ) -> None:
     """Serve. ``when_ready`` is called with the addresses once requests are answered; ``log``: see ``begin_logging``."""
-    import resource  # here: this module can be imported on every system
-
     settings.check()
     telemetry.begin_logging(log)
-    with suppress(OSError, ValueError):
-        # A session takes about five descriptors; the usual soft limit of 1,024 is for programs that use select().
-        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-        if soft < hard:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    run: Callable[[Coroutine[Any, Any, None]], None] = asyncio.run
-    with suppress(ImportError):
-        import uvloop
-
-        run = uvloop.run
+    run = runner()
+    processes = Processes(settings.processes)
+    if settings.journal is not None:
+        processes.mark = server_mark(settings.journal, processes.mark)
     try:
         if settings.processes > 1:
-            _serve_together(settings, lambda processes: run(_serve(served, settings, tokens, processes)), when_ready)
+            _serve_together(settings, processes, lambda: run(_serve(served, settings, tokens, processes)), when_ready)
         else:
-            run(_serve(served, settings, tokens, Processes(), when_ready))
+            run(_serve(served, settings, tokens, processes, when_ready))
     finally:
         if settings.uds is not None:
             settings.uds.unlink(missing_ok=True)
 
 
-def _serve_together(settings: Settings, serve: Callable[[Processes], None], when_ready: Callable[[Any], None]) -> None:
+def runner() -> Callable[[Coroutine[Any, Any, None]], None]:
+    """Prepare this process for many connections; return what runs a coroutine: uvloop, where it is installed."""
+    import resource  # here: this module can be imported on every system
+
+    with suppress(OSError, ValueError):
+        # A session takes about five descriptors; the usual soft limit of 1,024 is for programs that use select().
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if soft < hard:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    with suppress(ImportError):
+        import uvloop
+
+        return uvloop.run
+    return asyncio.run
+
+
+def _serve_together(
+    settings: Settings, processes: Processes, serve: Callable[[], None], when_ready: Callable[[Any], None]
+) -> None:
     if threading.active_count() > 1:  # a fork copies only one of them, and whatever the others have locked
         raise PlanError("Several processes can't be started in a program that has threads. Use --processes 1.")
-    processes = Processes(settings.processes)
     lock = None
     try:
         lock = None if settings.journal is None else lock_folder(settings.journal)
@@ -93,9 +102,7 @@ def _serve_together(settings: Settings, serve: Callable[[Processes], None], when
         stopping = partial(notify, "STOPPING=1")
         drain_s = settings.drain_s
         gc.freeze()  # before the processes begin, so that they share the memory of all this
-        Parent(
-            processes, listening, partial(serve, processes), when_ready=ready, when_stopping=stopping, drain_s=drain_s
-        ).run()
+        Parent(processes, listening, serve, when_ready=ready, when_stopping=stopping, drain_s=drain_s).run()
     finally:
         processes.dispose()
         if lock is not None:
@@ -193,10 +200,15 @@ class NewConnection(asyncio.Protocol):
         upgrade = read_upgrade(head, self._peer, relayed=self._caller.relayed) if ends >= 0 else None
         if upgrade is None:
             self._become(self._http()).data_received(came)
-        elif (elsewhere := self._api.holder(upgrade)) is not None:
-            self._relay(elsewhere, came)
         else:
+            self._upgrade(upgrade, head, rest)
+
+    def _upgrade(self, upgrade: Request, head: bytes, rest: bytes) -> None:
+        elsewhere = self._api.holder(upgrade)
+        if elsewhere is None:
             self._open(upgrade, head, rest)
+        else:
+            self._relay(elsewhere, head + rest)
 
     def _open(self, upgrade: Request, head: bytes, rest: bytes) -> None:
         listener = WebsocketListener(self._settings.max_message)
@@ -306,8 +318,15 @@ class Acceptor:
     Nothing is done for one before its first byte has come: a silent one costs a descriptor, and no TLS.
     """
 
-    def __init__(self, api: HttpApi, settings: Settings, sockets: Sequence[socket.socket | Processes]) -> None:
+    def __init__(
+        self,
+        api: HttpApi,
+        settings: Settings,
+        sockets: Sequence[socket.socket | Processes],
+        begin: type[NewConnection] = NewConnection,
+    ) -> None:
         self.sockets: Sequence[Any] = sockets
+        self._begin = begin
         self._api, self._settings = api, settings
         self._loop = asyncio.get_running_loop()
         count = api.processes.count  # each has its share of the connections
@@ -438,7 +457,7 @@ class Acceptor:
         def door() -> NewConnection | _PlainHttp:
             if plain:
                 return _PlainHttp(self._api, max_body=0, peer=caller.peer, caller=caller)
-            return NewConnection(self._api, self._settings, caller)
+            return self._begin(self._api, self._settings, caller)
 
         tls: dict[str, Any] = {}
         secure = self._context is not None and sock.family != socket.AF_UNIX  # that of another process has no TLS

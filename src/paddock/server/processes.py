@@ -51,14 +51,19 @@ _KILL_S = 10.0  # beyond the drain, for a process that does not end
 _ANSWER_S = 1.0  # for what a process tells of itself
 _MESSAGE_BYTES = 1 << 12
 _READY, _FAILED, _RELAY, _ACCEPTED = b"+", b"!", b">", b"a"
+MARK_CHARACTERS = 8  # the end of a session's id, from which a gateway knows the server
 _HOP_BY_HOP = frozenset(("connection", "content-length", "transfer-encoding", "expect", "upgrade", "date"))
 
 
 class Processes:
-    """The ``count`` processes of a server, as the one with this ``index`` knows them. By default it is alone."""
+    """The ``count`` processes of a server, as the one with this ``index`` knows them. By default it is alone.
+
+    ``mark``: what all ids of this server end with, so that a gateway finds it; random unless it keeps journals.
+    """
 
     def __init__(self, count: int = 1) -> None:
         self.count, self.index = count, 0
+        self.mark = secrets.token_hex(MARK_CHARACTERS // 2)
         self.began_s = time.monotonic()
         self.control: socket.socket | None = None  # to the parent
         self._key = secrets.token_bytes(32)
@@ -72,9 +77,12 @@ class Processes:
     # Ids
 
     def new_id(self) -> str:
-        """Make an id that names this process: its first byte, modulo ``count``. Ids of another count are spread."""
+        """Make an id that names this process: its first byte, modulo ``count``. Ids of another count are spread.
+
+        Its end is the server's mark; between them are 88 random bits.
+        """
         first = self.index + self.count * secrets.randbelow(-(-(MOST_PROCESSES - self.index) // self.count))
-        return f"{first:02x}{secrets.token_hex(15)}"
+        return f"{first:02x}{secrets.token_hex(15 - MARK_CHARACTERS // 2)}{self.mark}"
 
     def elsewhere(self, id: str) -> int | None:
         """Return which other process has the session with this id; None if this one would have it."""
