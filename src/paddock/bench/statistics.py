@@ -146,10 +146,12 @@ class Figures:
     highest: float
     binary: bool
 
-    @property
-    def enough(self) -> bool:
-        """Whether there are enough episodes for a claim."""
-        return self.n >= ENOUGH_EPISODES
+    def document(self) -> dict[str, Any]:
+        """Return the figures as JSON data, each estimate as its value and its interval."""
+        return {
+            name: {"value": found.value, "low": found.low, "high": found.high} if type(found) is Estimate else found
+            for name, found in vars(self).items()
+        }
 
 
 def describe(

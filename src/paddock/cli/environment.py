@@ -44,8 +44,8 @@ def grant_all(text: str, isolation: str | None) -> Policy:
 
 
 @contextmanager
-def open_env(text: str, **options: Any) -> Iterator[Env[Any, Any]]:
-    """Run ``make(text, **options)``, and close the environment at the end of the block."""
+def open_env(text: str, **options: Any) -> Iterator[Any]:
+    """Run ``make(text, **options)``, and close the environment, or the lanes, at the end of the block."""
     from paddock.hosting.launch import PRINTS_TO
 
     before = PRINTS_TO.set(sys.stderr.buffer.write)  # which escapes, while a command runs
@@ -63,8 +63,20 @@ def open_env(text: str, **options: Any) -> Iterator[Env[Any, Any]]:
         PRINTS_TO.reset(before)
 
 
-def _make(text: str, **options: Any) -> Env[Any, Any]:
-    from paddock.core.env import Env
+@contextmanager
+def film(env: Env[Any, Any], folder: str, name: str) -> Iterator[Env[Any, Any]]:
+    """Put a camera around an environment: until the block ends, every episode becomes a video in the folder."""
+    from paddock.wrappers import RecordVideo
+
+    filmed: RecordVideo[Any, Any] = RecordVideo(env, folder, episode_trigger=lambda episode: True, name_prefix=name)
+    try:
+        yield filmed
+    finally:
+        if filmed.recording:
+            filmed.stop_recording()
+
+
+def _make(text: str, **options: Any) -> Any:
     from paddock.making import build, locate, plan, resolve
     from paddock.making.plan import choose_wall
 
@@ -77,9 +89,7 @@ def _make(text: str, **options: Any) -> Env[Any, Any]:
         target = resolve(target, options.get("isolation"))
     decided = plan(target, **options)
     with target_code(target.text):
-        env = build(decided)
-        assert isinstance(env, Env), "a plan without lanes builds one environment"
-        return env
+        return build(decided)
 
 
 def refuse_file(text: str) -> None:

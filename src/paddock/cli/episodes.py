@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from copy import deepcopy
+from dataclasses import replace
 from time import perf_counter
-from typing import Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from paddock.cli.output import environment_code, mistake
 from paddock.core.env import Env, Info
+from paddock.core.vector_env import VectorEnv
 from paddock.errors import NoCanonicalForm
 from paddock.making import make_vec
 from paddock.record import TrajectoryDigest
+from paddock.record.digest import ABOUT_LANES
+from paddock.record.trace.writer import EpisodeWriter, Opening, TraceWriter
+from paddock.spaces import concatenate, create_empty_array, iterate
+from paddock.wrappers.vector import info_list
+
+if TYPE_CHECKING:
+    from paddock.bench.statistics import Figures
 
 
 class Episode(NamedTuple):
@@ -47,11 +58,12 @@ class Play(NamedTuple):
         """Steps by the time spent in reset and step; the policy and the digest do not count."""
         return self.steps / self.seconds if self.seconds else 0.0
 
-    @property
-    def mean_return(self) -> float | None:
-        """The mean of the episodes' returns; None if none has ended."""
+    def figures(self, salt: str) -> Figures | None:
+        """Return the statistics of the returns, None if there are none. Without a digest ``salt`` seeds the intervals."""
+        from paddock.bench.statistics import describe
+
         returns = [episode.total_return for episode in self.episodes]
-        return sum(returns) / len(returns) if returns else None
+        return describe(returns, digest=self.digest or salt) if returns else None
 
 
 def play(
@@ -127,6 +139,153 @@ class _Player:
                 add(*values)
             except NoCanonicalForm as error:  # such an environment can be run, but its runs can't be compared
                 self.no_digest = str(error)
+
+
+def play_lanes(
+    lanes: VectorEnv[Any, Any, Any],
+    policy: PolicyMaker,
+    *,
+    seed: int,
+    episodes: int,
+    trace: TraceWriter | None = None,
+    on_episode: Callable[[int], None] | None = None,
+) -> Play:
+    """Play the same seeds in n lanes; lane k's policy has the seed ``seed + k``.
+
+    The digest is over those of the episodes, in their order.
+    """
+    player = _LanePlayer(lanes, seed, episodes, trace)
+    with environment_code(lambda: "the action space"):
+        ones: list[Any] = [_OneLaneOf(lanes) for _ in range(lanes.num_envs)]
+        player.choose = [policy(one, seed + lane) for lane, one in enumerate(ones)]
+    try:
+        with environment_code(lambda: f"step {player.steps} of {lanes.num_envs} lanes"):
+            for _ in player.run():
+                if on_episode is not None:
+                    on_episode(len(player.done))
+    except KeyboardInterrupt:
+        return Play(player.in_order(), player.seconds, None, "the run was interrupted", interrupted=True)
+    return Play(player.in_order(), player.seconds, player.digest(), player.no_digest)
+
+
+class _OneLaneOf:
+    """What policies and traces need to know of an environment, for one lane of a batch. It can't be played."""
+
+    def __init__(self, lanes: VectorEnv[Any, Any, Any]) -> None:
+        self.observation_space = lanes.single_observation_space
+        self.action_space = deepcopy(lanes.single_action_space)
+        self.unwrapped = lanes.unwrapped
+        self.spec = lanes.spec
+        if self.spec is not None:
+            kwargs = {name: value for name, value in self.spec.kwargs.items() if name not in ABOUT_LANES}
+            self.spec = replace(self.spec, kwargs=kwargs)
+
+
+class _LanePlayer:
+    """The loop over n lanes, each of which begins the next episode when its own has ended."""
+
+    choose: list[Choose]
+
+    def __init__(self, lanes: VectorEnv[Any, Any, Any], seed: int, episodes: int, trace: TraceWriter | None) -> None:
+        self._lanes, self._seed, self._episodes, self._trace = lanes, seed, episodes, trace
+        self._one: Any = _OneLaneOf(lanes)
+        self._next = 0
+        self._running: list[_Running | None] = [None] * lanes.num_envs
+        self.done: dict[int, tuple[Episode, TrajectoryDigest]] = {}
+        self.no_digest: str | None = None
+        self.seconds, self.steps = 0.0, 0
+
+    def run(self) -> Iterator[None]:
+        """Play all; yields after each episode."""
+        ended = np.ones(self._lanes.num_envs, bool)
+        seen: list[Any] = []
+        infos: list[Any] = []
+        while len(self.done) < self._episodes:
+            if ended.any():
+                seen, infos = self._begin(ended)
+            actions = [choose(one, info) for choose, one, info in zip(self.choose, seen, infos, strict=True)]
+            space = self._lanes.single_action_space
+            batch = concatenate(space, actions, create_empty_array(space, self._lanes.num_envs))
+            began = perf_counter()
+            observations, rewards, terminated, truncated, raw = self._lanes.step(batch)
+            self.seconds += perf_counter() - began
+            self.steps += 1
+            seen, infos = self._split(observations, raw)
+            ended = terminated | truncated
+            for lane, running in enumerate(self._running):
+                result = seen[lane], float(rewards[lane]), bool(terminated[lane]), bool(truncated[lane])
+                if running is not None:
+                    self._record(running, running.digest.step, actions[lane], *result)
+                    running.step(actions[lane], *result, infos[lane])
+                    if ended[lane]:
+                        self.done[running.number] = running.episode(result[2:]), running.digest
+                        self._running[lane] = None
+                        yield
+
+    def in_order(self) -> list[Episode]:
+        return [self.done[number][0] for number in sorted(self.done)]
+
+    def digest(self) -> str | None:
+        if self.no_digest is not None:
+            return None
+        digests = [bytes.fromhex(self.done[number][1].hexdigest()) for number in sorted(self.done)]
+        return hashlib.sha256(b"".join(digests)).hexdigest()
+
+    def _begin(self, ended: Any) -> tuple[list[Any], list[Any]]:
+        """Reset the lanes that ended. One for which no episode is left plays on, and nobody looks."""
+        fresh = np.flatnonzero(ended).tolist()[: self._episodes - self._next]
+        seeds: Any = [None] * len(ended)  # a seed for each lane, which the signature of Gymnasium doesn't mention
+        for lane in fresh:
+            seeds[lane] = self._seed + self._next
+            self._running[lane] = _Running(self._next, self._seed + self._next)
+            self._next += 1
+        began = perf_counter()
+        options = None if ended.all() else {"reset_mask": ended}
+        observations, raw = self._lanes.reset(seed=seeds, options=options)
+        self.seconds += perf_counter() - began
+        seen, infos = self._split(observations, raw)
+        for lane in fresh:
+            running = self._running[lane]
+            assert running is not None
+            self._record(running, running.digest.reset, running.seed, seen[lane])
+            if self._trace is not None:
+                running.begin(self._trace, self._one, seen[lane], infos[lane])
+        return seen, infos
+
+    def _split(self, observations: Any, infos: Any) -> tuple[list[Any], list[Any]]:
+        rows = [deepcopy(one) for one in iterate(self._lanes.observation_space, observations)]
+        return rows, info_list(infos, self._lanes.num_envs)
+
+    def _record(self, running: _Running, add: Callable[..., None], *values: Any) -> None:
+        if self.no_digest is None:
+            try:
+                add(*values)
+            except NoCanonicalForm as error:
+                self.no_digest = str(error)
+
+
+class _Running:
+    """An episode that a lane plays."""
+
+    def __init__(self, number: int, seed: int) -> None:
+        self.number, self.seed = number, seed
+        self.digest = TrajectoryDigest()
+        self._total, self._length = 0.0, 0
+        self._writer: EpisodeWriter | None = None
+
+    def begin(self, trace: TraceWriter, lane: Any, observation: Any, info: Info) -> None:
+        self._writer = trace.begin(Opening.of(lane, seed=self.seed), number=self.number)
+        self._writer.reset(observation, info)
+
+    def step(self, action: Any, observation: Any, reward: float, terminated: bool, truncated: bool, info: Info) -> None:
+        self._total, self._length = self._total + reward, self._length + 1
+        if self._writer is not None:
+            self._writer.step(action, observation, reward, terminated, truncated, info)
+            if terminated or truncated:
+                self._writer.end()
+
+    def episode(self, flags: Any) -> Episode:
+        return Episode(self.seed, self._total, self._length, _ENDED[flags])
 
 
 _ENDED = {

@@ -8,20 +8,33 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from paddock.cli.environment import grant_all, open_env
+from paddock.cli.environment import film, grant_all, open_env
 from paddock.cli.output import INTERRUPTED, OK, Output, mistake
 from paddock.cli.program import add_deadline, add_target, integer
 from paddock.core.problem import kind
 
 if TYPE_CHECKING:
+    from paddock.bench.statistics import Figures
     from paddock.cli.episodes import Play
     from paddock.core.env import Env
+    from paddock.record.trace import TraceWriter
 
 MOST_ROWS = 20
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     """The options of this command."""
+    _add_shared_arguments(parser)
+    parser.add_argument("--trace", metavar="FILE", help="write a trace of the episodes (docs/traces.md)")
+
+
+def add_record_arguments(parser: ArgumentParser) -> None:
+    """The options of ``paddock record``, which are those of ``run`` with a trace in any case."""
+    _add_shared_arguments(parser)
+    parser.add_argument("--out", dest="trace", required=True, metavar="FILE", help="the trace, which must not exist yet")
+
+
+def _add_shared_arguments(parser: ArgumentParser) -> None:
     add = parser.add_argument
     add_target(parser)
     add("--episodes", type=integer(1), default=1, metavar="N", help="how many (default 1)")
@@ -36,8 +49,15 @@ def add_arguments(parser: ArgumentParser) -> None:
     add("--grant", action="store_true", help="grant a folder the permissions that it asks for")
     add("--seed", type=integer(0), default=0, metavar="S", help="episode i is seeded with S + i (default 0)")
     add("--max-episode-steps", type=integer(1), metavar="N", help="another time limit than the environment's own")
-    add("--kwargs", type=_object, default={}, metavar="JSON", help="arguments of the environment, as '{\"size\": 7}'")
-    add("--trace", metavar="FILE", help="write a trace of the episodes (docs/traces.md)")
+    add(
+        *("--env-kwargs", "--kwargs"),
+        type=_object,
+        default={},
+        metavar="JSON",
+        help="arguments of the environment, as '{\"size\": 7}'",
+    )
+    add("--num-envs", type=integer(1), default=1, metavar="N", help="play in so many lanes (default 1)")
+    add("--video", metavar="DIR", help="write an mp4 of each episode into this folder")
     add_deadline(parser)
 
 
@@ -53,20 +73,25 @@ def _object(text: str) -> dict[str, Any]:
 
 def run(arguments: Namespace, output: Output) -> int:
     """Play, then print the table."""
-    from paddock.cli.episodes import open_policy, play
+    from paddock.cli.episodes import open_policy, play, play_lanes
     from paddock.cli.watchdog import watch
 
-    count = arguments.episodes
-    isolation = grant_all(arguments.target, arguments.isolation) if arguments.grant else arguments.isolation
-    options = {"isolation": isolation, "max_episode_steps": arguments.max_episode_steps, "env_kwargs": arguments.kwargs}
+    count, lanes = arguments.episodes, arguments.num_envs
+    if arguments.video is not None and lanes > 1:
+        raise mistake("--video films one lane. Drop it, or --num-envs.")
     with (
         watch(output, arguments.deadline),
         open_policy(arguments.policy, arguments.policy_isolation) as policy,
-        open_env(arguments.target, **options) as env,
-        _record_trace(env, arguments) as recorded,
+        open_env(arguments.target, **_options(arguments)) as env,
+        _open_trace(arguments) as trace,
         output.progress(arguments.target, count) as on_episode,
     ):
-        played = play(recorded, policy, seed=arguments.seed, episodes=count, on_episode=on_episode)
+        how: dict[str, Any] = {"seed": arguments.seed, "episodes": count, "on_episode": on_episode}
+        if lanes > 1:
+            played = play_lanes(env, policy, trace=trace, **how)
+        else:
+            with _observe(env, trace, arguments.video) as observed:
+                played = play(observed, policy, **how)
     if arguments.json:
         output.document(_document(arguments, played))
     else:
@@ -74,13 +99,40 @@ def run(arguments: Namespace, output: Output) -> int:
     return INTERRUPTED if played.interrupted else OK
 
 
+def run_record(arguments: Namespace, output: Output) -> int:
+    """Play, with a trace."""
+    code = run(arguments, output)
+    if not arguments.json:
+        output.line(f"the trace is {arguments.trace}; repeat it with: paddock replay {arguments.trace}")
+    return code
+
+
+def _options(arguments: Namespace) -> dict[str, Any]:
+    """The options of ``make``."""
+    isolation = grant_all(arguments.target, arguments.isolation) if arguments.grant else arguments.isolation
+    options: dict[str, Any] = {
+        "isolation": isolation,
+        "max_episode_steps": arguments.max_episode_steps,
+        "env_kwargs": arguments.env_kwargs,
+    }
+    if arguments.video is not None:
+        options["render_mode"] = "rgb_array"
+    if arguments.num_envs > 1:
+        from paddock.core.vector_env import AutoresetMode
+        from paddock.making import LaneOptions
+
+        alone = LaneOptions(autoreset=AutoresetMode.DISABLED, on_fault="raise")
+        options |= {"num_envs": arguments.num_envs, "lanes": alone}
+    return options
+
+
 @contextmanager
-def _record_trace(env: Env[Any, Any], arguments: Namespace) -> Iterator[Env[Any, Any]]:
-    """Put a recorder around the environment if ``--trace`` is given."""
+def _open_trace(arguments: Namespace) -> Iterator[TraceWriter | None]:
+    """Open the trace if ``--trace`` is given."""
     if arguments.trace is None:
-        yield env
+        yield None
         return
-    from paddock.record.trace import Recorder, TraceWriter
+    from paddock.record.trace import TraceWriter
 
     try:
         writer = TraceWriter(arguments.trace, seal=True)
@@ -90,10 +142,29 @@ def _record_trace(env: Env[Any, Any], arguments: Namespace) -> Iterator[Env[Any,
         why = f"{error.strerror}. Name a file in a folder that exists and that you may write to"
         raise mistake(f"--trace {arguments.trace}: {why}.") from error
     with writer:
-        yield Recorder(env, writer)
+        yield writer
+
+
+@contextmanager
+def _observe(env: Env[Any, Any], trace: TraceWriter | None, video: str | None) -> Iterator[Env[Any, Any]]:
+    """Put a recorder and a camera around the environment, as far as they are wanted."""
+    from paddock.record.trace import Recorder
+
+    recorded = env if trace is None else Recorder(env, trace)
+    if video is None:
+        yield recorded
+        return
+    with film(recorded, video, "run") as filmed:
+        yield filmed
+
+
+def _salt(arguments: Namespace) -> str:
+    """What intervals are drawn from where a run has no digest."""
+    return f"{arguments.target} {arguments.policy} {arguments.seed}"
 
 
 def _document(arguments: Namespace, played: Play) -> dict[str, Any]:
+    figures = played.figures(_salt(arguments))
     names = ("seed", "return", "length", "ended_by")
     return {
         "target": arguments.target,
@@ -101,7 +172,8 @@ def _document(arguments: Namespace, played: Play) -> dict[str, Any]:
         "seed": arguments.seed,
         "episodes": [dict(zip(names, episode, strict=True)) for episode in played.episodes],
         **({"interrupted": True} if played.interrupted else {}),
-        "mean_return": played.mean_return,
+        "mean_return": None if figures is None else figures.mean.value,
+        "statistics": None if figures is None else figures.document(),
         "steps": played.steps,
         "steps_per_second": played.steps_per_second,
         "trajectory_digest": played.digest,
@@ -121,11 +193,22 @@ def _print(arguments: Namespace, played: Play, output: Output) -> None:
     output.line()
     if played.interrupted:
         output.line(f"interrupted after {len(rows):,} of {arguments.episodes:,} episodes")
+    figures = played.figures(_salt(arguments))
     output.facts(
         [
-            ("mean return", "none" if played.mean_return is None else played.mean_return),
+            *describe_returns(figures),
             ("steps", played.steps),
             ("steps/s", f"{played.steps_per_second:,.0f}"),
             ("trajectory digest", played.digest or f"none: {played.no_digest}"),
         ]
     )
+
+
+def describe_returns(figures: Figures | None) -> list[tuple[str, object]]:
+    """Return the lines about returns: a mean alone for one episode, intervals for more."""
+    if figures is None:
+        return [("mean return", "none")]
+    if figures.mean.low is None:
+        return [("mean return", figures.mean.value)]
+    averages = (("mean return", figures.mean), ("median", figures.median), ("IQM", figures.iqm))
+    return [(name, f"{one.value:,.2f}  [{one.low:,.2f}, {one.high:,.2f}]") for name, one in averages]

@@ -17,7 +17,7 @@ from paddock.core.values import canonical_bytes
 from paddock.errors import InvalidSpec, NoCanonicalForm
 
 _FORMAT = b"paddock trajectory 1\n"
-_OF_LANES = ("num_envs", "vectorization_mode")
+ABOUT_LANES = ("num_envs", "vectorization_mode")
 _FIELDS = ("id", "max_episode_steps", "order_enforce", "disable_env_checker")
 
 
@@ -85,7 +85,7 @@ def _path(spec: EnvSpec, form: Callable[[str], str]) -> str | None:
 
 def _digest(version: int, spec: EnvSpec, code: dict[str, str | None], form: Callable[[str], str]) -> str:
     """Leave out what only informs: a threshold, the vector entry point."""
-    kwargs = {name: value for name, value in spec.kwargs.items() if name not in _OF_LANES}
+    kwargs = {name: value for name, value in spec.kwargs.items() if name not in ABOUT_LANES}
     described = {
         **{name: getattr(spec, name) for name in _FIELDS},
         **code,
