@@ -39,7 +39,8 @@ def test_every_command_has_text_and_json(paddock, words):
 
 
 def test_every_command_is_tried_above():
-    elsewhere = {"serve", "ps", "kill", "rescore", "init", "openenv"}  # in tests/server, and test_ps, test_rescore …
+    # in tests/server and tests/bench, and test_ps, test_replay …
+    elsewhere = {"serve", "ps", "kill", "rescore", "record", "replay", "init", "openenv"}
     assert {words[0] for words in ALL} == {command.name for command in COMMANDS} - elsewhere
 
 

@@ -39,7 +39,7 @@ class Camera(Counter):
 
 
 def record(path, env=None, seeds=(0, 1), steps=99):
-    with Recorder(Camera() if env is None else env, path) as recorder:
+    with TraceWriter(path) as writer, Recorder(Camera() if env is None else env, writer) as recorder:
         for seed in seeds:
             recorder.reset(seed=seed)
             for _ in range(steps):

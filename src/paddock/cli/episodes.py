@@ -59,7 +59,7 @@ class Play(NamedTuple):
         return self.steps / self.seconds if self.seconds else 0.0
 
     def figures(self, salt: str) -> Figures | None:
-        """Return the statistics of the returns, None if there are none. Without a digest ``salt`` seeds the intervals."""
+        """Return the statistics of the returns, if there are any. Without a digest ``salt`` seeds the intervals."""
         from paddock.bench.statistics import describe
 
         returns = [episode.total_return for episode in self.episodes]

@@ -1,12 +1,12 @@
 """``paddock replay``: play a recorded trace again, and say where it differs. ``paddock record`` writes one.
 
-A trace must not choose code to run: without ``--env`` only paddock's own environments, in wrappers of its own, are made.
+A trace must not choose code to run: without ``--env`` only paddock's own environments and wrappers are made.
 """
 
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -76,20 +76,22 @@ def run(arguments: Namespace, output: Output) -> int:
     return OK if same else FAILED
 
 
-def _replay(reader: Iterator[Episode] | Any, arguments: Namespace) -> Iterator[Row]:
+def _replay(reader: Iterable[Episode], arguments: Namespace) -> Iterator[Row]:
     """Replay the episodes as they come. The environment stays open while they name the same one."""
     from paddock.record.trace import replay
 
     spec: Any = ()  # unlike any spec, and unlike none
+    name, opened = Path(arguments.trace).stem, 0
     with ExitStack() as stack:
         for episode in reader:
             if episode.spec != spec:
                 stack.close()
                 spec = episode.spec
                 env = stack.enter_context(open_env(*_target(episode, arguments), **_options(spec, arguments)))
+                opened += 1
                 if arguments.video is not None:
-                    name = f"{Path(arguments.trace).stem}-{episode.number}"
-                    env = stack.enter_context(film(env, arguments.video, name))
+                    prefix = name if opened == 1 else f"{name}-{opened}"
+                    env = stack.enter_context(film(env, arguments.video, prefix))
             try:
                 found = replay(episode, env, infos=arguments.infos)
             except InvalidTrace as error:

@@ -31,7 +31,9 @@ def add_arguments(parser: ArgumentParser) -> None:
 def add_record_arguments(parser: ArgumentParser) -> None:
     """The options of ``paddock record``, which are those of ``run`` with a trace in any case."""
     _add_shared_arguments(parser)
-    parser.add_argument("--out", dest="trace", required=True, metavar="FILE", help="the trace, which must not exist yet")
+    parser.add_argument(
+        "--out", dest="trace", required=True, metavar="FILE", help="the trace, which must not exist yet"
+    )
 
 
 def _add_shared_arguments(parser: ArgumentParser) -> None:

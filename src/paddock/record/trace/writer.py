@@ -319,7 +319,7 @@ def _info_form(info: Mapping[str, Any], keep: Keep) -> Any:
 
 
 class Recorder(Wrapper[Any, Any, Any, Any]):
-    """Writes every episode of ``env`` into ``trace``: a path, for a trace that ends with ``close``, or your own writer.
+    """Writes every episode of ``env`` into ``trace``: a path, for a trace that ``close`` seals, or your own writer.
 
     It changes nothing, so no spec names it. If the environment raises, that is the episode's error; an episode that you
     leave with another reset simply ends there. Give each reset a seed: only then can the episode be replayed.
@@ -337,7 +337,7 @@ class Recorder(Wrapper[Any, Any, Any, Any]):
     def __init__(self, env: Env[Any, Any], trace: str | os.PathLike[str] | TraceWriter) -> None:
         super().__init__(env)
         self._owned = not isinstance(trace, TraceWriter)
-        self._trace = trace if isinstance(trace, TraceWriter) else TraceWriter(trace)
+        self._trace = trace if isinstance(trace, TraceWriter) else TraceWriter(trace, seal=True)
         self._episode: EpisodeWriter | None = None
 
     def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Any, Info]:
