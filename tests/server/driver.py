@@ -62,7 +62,7 @@ class Driver:
         while self.error is None and self.submitted < self.planned and client.has_room:
             if len(client._waiting) >= self.window:
                 break
-            request = Call(0, f"r{self.name}{self.submitted}")
+            request = self.next_request()
             number, commands = client.submit(request)
             if number in self.requests:
                 raise Violation(f"two requests of client {self.name} have the number {number}")
@@ -74,6 +74,9 @@ class Driver:
                 world.say(self.name, "asks", number)
                 if self.link.at_client:
                     world.send_up(self.link, command.frame)
+
+    def next_request(self):
+        return Call(0, f"r{self.name}{self.submitted}")
 
     def time_out(self, number):
         """The reply to this request is no longer wanted, unless it is here."""

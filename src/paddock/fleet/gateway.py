@@ -85,7 +85,11 @@ class _Phase(enum.Enum):
     RESUMING = enum.auto()
     YOUNG = enum.auto()  # a session without a step: it may still be moved
     MOVING = enum.auto()  # its server was lost; until another one's Welcome
+    CHECKING = enum.auto()  # until that one has given the answers that the client has
     SPLICED = enum.auto()
+
+
+_MOVABLE = (_Phase.YOUNG, _Phase.CHECKING)
 
 
 class _Flow(msgspec.Struct):
@@ -102,11 +106,17 @@ class _Flow(msgspec.Struct):
     frames: list[bytes] = msgspec.field(default_factory=list)  # of a young session
     late: list[bytes] = msgspec.field(default_factory=list)  # that came while it was being moved
     replies: dict[int, bytes] = msgspec.field(default_factory=dict)  # digests of those that the client has, by number
+    unchecked: set[int] = msgspec.field(default_factory=set)  # of these, what a new server has not given yet
     moves: int = 0
+    now: tuple[str, str] = ("", "")  # the session that it was moved to, and that one's token
 
 
 class _Moved(msgspec.Struct, frozen=True):
-    """Where a session is now. ``spent``: the token that the client got from its first server."""
+    """Where a session is now. ``spent``: the token that the client got from its first server.
+
+    Before its first step the client is made to resume, and learns the new session's name from the Welcome. So if this
+    gateway is lost instead, it resumes the first session, and never has both step.
+    """
 
     session: str
     spent: str
@@ -245,10 +255,11 @@ class Gateway:
         one = self._flows.get(flow)
         if one is None:
             return []
-        if one.phase is _Phase.YOUNG and one.moves < _MOVES:
+        if one.phase in _MOVABLE and one.moves < _MOVES:
             one.moves += 1
-            one.phase, one.hello, one.tried = _Phase.MOVING, frame_of(Hello(None), HANDSHAKE), set(one.tried)
-            return self._dial(flow, one, self.choose([] if one.server is None else [one.server]))
+            one.phase, one.hello = _Phase.MOVING, frame_of(Hello(None), HANDSHAKE)
+            one.tried = set() if one.server is None else {one.server}
+            return self._dial(flow, one, self.choose(one.tried))
         if one.phase in (_Phase.HELLO, _Phase.OPENING, _Phase.MOVING) and not one.fixed:
             return self._next(flow, one)
         self._forget(flow)
@@ -257,7 +268,7 @@ class Gateway:
     def may_move(self, flow: int) -> bool:
         """Whether the flow's server may still be replaced by another, so that its Close need not reach the client."""
         one = self._flows.get(flow)
-        return one is not None and not one.fixed and one.phase in (_Phase.HELLO, _Phase.YOUNG, _Phase.MOVING)
+        return one is not None and not one.fixed and one.phase in (*_MOVABLE, _Phase.HELLO, _Phase.MOVING)
 
     # Messages, until a flow is spliced
 
@@ -268,16 +279,22 @@ class Gateway:
             return []
         if one.phase is _Phase.HELLO:
             return self._hello(flow, one, data)
-        if one.phase is _Phase.MOVING and len(one.late) < 2 * _FRAMES:
+        if one.phase in (_Phase.MOVING, _Phase.CHECKING) and len(one.late) < 2 * _FRAMES:
             one.late.append(data)
             return []
         if one.phase is not _Phase.YOUNG:  # a client says nothing between its Hello and the Welcome
             self._forget(flow)
             return [Drop(flow)]
         if not _repeatable(data) or len(one.frames) == _FRAMES or _size(one.frames) + len(data) > _FRAMES_BYTES:
-            return [ToServer(flow, data), *self.splice(flow)]
+            return self._first_step(flow, one, data)
         one.frames.append(data)
         return [ToServer(flow, data)]
+
+    def _first_step(self, flow: int, one: _Flow, data: bytes) -> list[Command]:
+        if one.now[0]:
+            self._forget(flow)
+            return [Drop(flow)]  # the client resumes where the session is now, and sends this again
+        return [ToServer(flow, data), *self.splice(flow)]
 
     def splice(self, flow: int) -> list[Command]:
         """The session has begun to step, or its messages are too large to be looked at: it stays where it is."""
@@ -318,7 +335,7 @@ class Gateway:
         one = self._flows.get(flow)
         if one is None:
             return []
-        if one.phase is _Phase.YOUNG:
+        if one.phase in _MOVABLE:
             return self._reply(flow, one, data)
         try:
             number, message = decode_frame(data)
@@ -343,25 +360,26 @@ class Gateway:
         if one.phase is _Phase.RESUMING:
             one.phase = _Phase.SPLICED
             if welcome.session != one.session and one.session in self._moved:
-                data = frame_of(msgspec.structs.replace(welcome, session=one.session), HANDSHAKE)
+                data = frame_of(msgspec.structs.replace(welcome, was=one.session), HANDSHAKE)
             return [ToClient(flow, data), Splice(flow)]
         if one.phase is _Phase.OPENING:
             self.counts["opened"] += 1
             one.phase, one.session, one.token = _Phase.YOUNG, welcome.session, welcome.token
             return [ToClient(flow, data)]
+        one.phase, one.now, one.unchecked = _Phase.CHECKING, (welcome.session, welcome.token), set(one.replies)
+        return [*(ToServer(flow, frame) for frame in one.frames), *self._settle(flow, one)]
+
+    def _settle(self, flow: int, one: _Flow) -> list[Command]:
+        """Once the new server has given every answer that the client has, the session is there."""
+        if one.unchecked:
+            return []
         self.counts["moved"] += 1
-        self._moved[one.session] = _Moved(welcome.session, one.token, welcome.token)
+        self._moved[one.session] = _Moved(one.now[0], one.token, one.now[1])
         if len(self._moved) > _MOVED:
             self._moved.popitem(last=False)
         one.phase = _Phase.YOUNG
         late, one.late = one.late, []
-        commands: list[Command] = [ToServer(flow, frame) for frame in one.frames]
-        for frame in late:
-            if one.phase is _Phase.YOUNG:
-                commands += self.client_frame(flow, frame)
-            else:
-                commands.append(ToServer(flow, frame))
-        return commands
+        return [command for frame in late for command in self.client_frame(flow, frame)]
 
     def _reply(self, flow: int, one: _Flow, data: bytes) -> list[Command]:
         number = number_of(data) if len(data) >= PREFIX_BYTES else HANDSHAKE
@@ -369,9 +387,9 @@ class Gateway:
         if before is reply:
             return [ToClient(flow, data)]
         if before == reply:  # repeated by the server that the session was moved to
-            return []
+            one.unchecked.discard(number)
+            return self._settle(flow, one) if one.phase is _Phase.CHECKING else []
         # The client has another answer than this environment gave: it must not go on with this one.
-        self._moved.pop(one.session, None)
         self.counts["lost"] += 1
         self._forget(flow)
         return [Drop(flow)]

@@ -212,10 +212,11 @@ class Waiting(msgspec.Struct, tag="waiting", frozen=True):
     ahead: Annotated[int, msgspec.Meta(ge=0, lt=1 << 32)]
 
 
-class Welcome(msgspec.Struct, tag="welcome", frozen=True):
+class Welcome(msgspec.Struct, tag="welcome", frozen=True, omit_defaults=True):
     """The session that a connection has from now on. ``last``: the newest request that the server took, 0 for none.
 
-    ``token`` is for the next Hello, within ``grace_s`` seconds after the connection breaks.
+    ``token`` is for the next Hello, within ``grace_s`` seconds after the connection breaks. ``was``: the session that
+    the client asked for, if a gateway moved it before its first step; ``session`` has taken its place.
     """
 
     session: Annotated[str, msgspec.Meta(max_length=64)]
@@ -223,6 +224,7 @@ class Welcome(msgspec.Struct, tag="welcome", frozen=True):
     epoch: int
     last: Annotated[int, msgspec.Meta(ge=0, lt=1 << 32)]
     grace_s: float
+    was: Annotated[str, msgspec.Meta(max_length=64)] = ""
 
 
 Message: TypeAlias = Request | StepReply | StepJson | Outcome | Attach | Hello | Waiting | Welcome

@@ -297,7 +297,7 @@ class RemoteSession:
 
     def _handle_welcome(self, welcome: m.Welcome) -> list[Command]:
         last = codec.nearest_count(welcome.last, self._newest)
-        if self._session and welcome.session != self._session:
+        if self._session and self._session not in (welcome.session, welcome.was):
             return self.end(e.SessionGone("The server answered with another session than the requested one."))
         if last < self._last_settled:
             before = codec.number_on_wire(self._last_settled)
