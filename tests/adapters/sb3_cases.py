@@ -46,6 +46,39 @@ CASES = [("CartPole-v1", way) for way in WAYS]
 CASES += [(id, way) for id in ("FrozenLake-v1", "Pendulum-v1", "Taxi-v4") for way in ("compiled", "loop", "by hand")]
 
 
+@pytest.mark.parametrize("way", [{}, {"backend": "loop"}, {"lanes": LaneOptions(autoreset="Disabled")}])
+def test_action_masks_are_those_of_the_next_action_also_where_an_episode_has_just_begun(way):
+    from gymnasium.wrappers import TimeLimit
+
+    theirs = DummyVecEnv([lambda: TimeLimit(gymnasium.make("Taxi-v4").unwrapped, 3)] * 4)
+    ours = vec_env("Taxi-v4", 4, max_episode_steps=3, **way)
+    for envs in (theirs, ours):
+        envs.seed(5)
+        envs.reset()
+    for step in range(8):
+        masks = [env.unwrapped.action_mask(env.unwrapped.s).astype(bool) for env in theirs.envs]
+        assert ours.has_attr("action_masks")
+        np.testing.assert_array_equal(np.stack(ours.env_method("action_masks")), masks)
+        actions = np.array([np.flatnonzero(mask)[step % mask.sum()] for mask in masks])
+        np.testing.assert_array_equal(ours.step(actions)[0], theirs.step(actions)[0])
+    assert not vec_env("CartPole-v1", 2).has_attr("action_masks")
+
+
+def test_maskable_ppo_trains_and_takes_no_masked_action():
+    from sb3_contrib import MaskablePPO
+
+    env = vec_env("Taxi-v4", 4)
+    taken, send = [], env.step_async
+
+    def step_async(actions):
+        taken.append(all(mask[action] for mask, action in zip(env.env_method("action_masks"), actions, strict=True)))
+        send(actions)
+
+    env.step_async = step_async
+    MaskablePPO("MlpPolicy", env, n_steps=32, batch_size=64, n_epochs=1, seed=1).learn(256)
+    assert len(taken) == 64 and all(taken)
+
+
 def native(id, count):
     return DummyVecEnv([lambda: Monitor(gymnasium.make(id))] * count)
 

@@ -66,6 +66,25 @@ def from_gymnasium_space(space: theirs.Space[Any]) -> Space[Any]:
     return to_ours(space)
 
 
+def tools_of(target: Any, **make_kwargs: Any) -> list[dict[str, Any]]:
+    """Return the tools of an environment in the form of OpenAI's APIs, JSON Schemas inside; [] if it has none.
+
+    ``target``: what ``make`` takes, an environment, or a class of ToolEnv. What is made for the question is closed.
+
+    >>> [tool["function"]["name"] for tool in tools_of("paddock/Echo")]
+    ['echo_message', 'echo_with_length']
+    """
+    from paddock.agentic.chat import openai_tools
+    from paddock.hosting.messages import read_tools
+
+    if hasattr(target, "step"):
+        return openai_tools(read_tools(target.metadata) or [])
+    from paddock.making import make
+
+    with make(target, **make_kwargs) as env:
+        return openai_tools(read_tools(env.metadata) or [])
+
+
 def need(module: str) -> None:
     """Raise DependencyNotInstalled with the command that helps, if the module is missing. Imports nothing."""
     package, _, _ = module.partition(".")

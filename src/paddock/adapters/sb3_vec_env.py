@@ -64,6 +64,7 @@ class LanesVecEnv(VecEnv):  # type: ignore[misc]  # Stable-Baselines3 has no typ
         self._restarts_lanes = lanes.metadata["autoreset_mode"] is AutoresetMode.DISABLED
         self._copies = reuses_buffers(lanes)
         self._recv = lanes.recv
+        self._last_infos: tuple[Sequence[Info], list[int]] = (), []  # and the lanes that have begun anew since
         self._returns: Array = np.zeros(self.num_envs)
         self._steps = 0
         self._steps_before = [0] * self.num_envs  # when each lane's episode began
@@ -79,6 +80,7 @@ class LanesVecEnv(VecEnv):  # type: ignore[misc]  # Stable-Baselines3 has no typ
         self._reset_seeds()
         self._reset_options()
         self._returns[:], self._steps_before = 0, [self._steps] * self.num_envs
+        self._last_infos = self.reset_infos, list[int]()
         return _copy(observations) if self._copies else observations
 
     def step_async(self, actions: Array) -> None:
@@ -108,6 +110,7 @@ class LanesVecEnv(VecEnv):  # type: ignore[misc]  # Stable-Baselines3 has no typ
                 info["TimeLimit.truncated"] = not terminations.item(lane)
                 info["episode"] = {"r": round(returns.item(lane), 6), "l": steps - before[lane], "t": took}
                 returns[lane], before[lane] = 0, steps
+        self._last_infos = infos, over
         return observations, rewards, dones, infos
 
     def _infos(self, batch_infos: Info) -> list[Info]:
@@ -190,7 +193,17 @@ class LanesVecEnv(VecEnv):  # type: ignore[misc]  # Stable-Baselines3 has no typ
         return [values[lane] for lane in chosen]
 
     def has_attr(self, attr_name: str) -> bool:
+        if attr_name == "action_masks" and self._masks() is not None:
+            return True
         return self._class_attribute(attr_name) is not None or bool(super().has_attr(attr_name))
+
+    def _masks(self) -> list[Any] | None:
+        """Which actions each lane may take now, where infos say so: bool[actions] of each, for MaskablePPO."""
+        infos, over = self._last_infos
+        now = [self.reset_infos[lane] if lane in over else infos[lane] for lane in range(len(infos))]
+        if not now or not all("action_mask" in info for info in now):
+            return None
+        return [np.asarray(info["action_mask"], dtype=bool) for info in now]
 
     def _class_attribute(self, name: str) -> Any:
         """Return what the class of compiled lanes has under that name. Asking the lanes would call a method."""
@@ -211,6 +224,8 @@ class LanesVecEnv(VecEnv):  # type: ignore[misc]  # Stable-Baselines3 has no typ
 
     def env_method(self, method_name: str, *method_args: Any, indices: Indices = None, **method_kwargs: Any) -> Any:
         chosen, envs = list(self._get_indices(indices)), self._envs
+        if method_name == "action_masks" and (masks := self._masks()) is not None:
+            return [masks[lane] for lane in chosen]
         if envs is not None:
             found = [envs[lane].get_wrapper_attr(method_name) for lane in chosen]
             with self._changing():

@@ -10,6 +10,7 @@
     chat.py            the same in the form of chat-completions APIs
     rubrics/           grading, by rubrics made of rubrics
     rollouts/          many episodes at once, and their results
+    snapshots.py       an episode as bytes, for forks
     rescoring.py       recorded episodes scored again
     timed_thread.py    runs tools and rubrics within a time limit
     envs/              the environments that come with paddock

@@ -30,6 +30,7 @@ from paddock.agentic.messages import (
 )
 from paddock.agentic.rubrics import grade
 from paddock.agentic.rubrics.rubric import GradedObservation
+from paddock.agentic.snapshots import NOT_STATE, restore, save
 from paddock.agentic.tasks import Task, Tasks, answer
 from paddock.agentic.timed_thread import TimedThread, TookTooLong
 from paddock.agentic.tools import LOG, Tool, call_tool, collect_tools, tool_error
@@ -124,6 +125,10 @@ class ToolEnv(Env[Observation, Action]):
     description: ClassVar[str] = ""
     tasks: Tasks = Tasks(train=[Task()])
     rubric: Any = None
+    servers: Any = ()
+    # For snapshots: attributes that all copies share, and classes of other libraries that are their attributes alone.
+    constants: ClassVar[tuple[str, ...]] = ()
+    plain_classes: ClassVar[tuple[type, ...]] = ()
     # Limits in seconds; None for no limit. The first is for ``listen`` and for tools without a limit of their own.
     timeout_s: float | None = 25.0  # below the 30 s after which a wall ends the whole worker
     begin_timeout_s: float | None = 300.0
@@ -220,10 +225,7 @@ class ToolEnv(Env[Observation, Action]):
         self._awarded, self._terminated, self._truncated = None, False, False
         self._begin_rubric()
         self._thread.settle(self.timeout_s)
-        limits = {tool.options.timeout_s for tool in self.tools.values()} - {"default"}
-        # All in one thread or none: SQLite, for one, keeps to its own.
-        self._thread.in_place = limits | {self.timeout_s, self.begin_timeout_s} == {None}
-        self._grader.in_place = self.rubric_timeout_s is None
+        self._settle_threads()
         begun = self._run("begin", partial(self.begin, task), self.begin_timeout_s)
         try:
             messages, content = open_conversation(task.prompt or self.description if begun is None else begun)
@@ -266,6 +268,25 @@ class ToolEnv(Env[Observation, Action]):
         self._running = False
         self._thread.close()
         self._grader.close()
+
+    def snapshot(self) -> bytes:
+        """The episode as bytes: every attribute but ``constants``. It has the private state: not for agents."""
+        return save(self)
+
+    def restore(self, snapshot: bytes) -> None:
+        """Go on from a snapshot of such an environment; anything else is refused and changes nothing."""
+        restore(self, snapshot)
+
+    def fork(self) -> Self:
+        """Another environment in the same state, by the rules of ``snapshot``. Both go on by themselves."""
+        snapshot, other = self.snapshot(), type(self).__new__(type(self))
+        kept = (NOT_STATE | {*self.constants}) - {"task", "rubric", "_thread", "_grader"}
+        vars(other).update({name: value for name, value in vars(self).items() if name in kept})
+        other.action_space, other.observation_space = deepcopy((self.action_space, self.observation_space))
+        if "rubric" in vars(self):
+            other.rubric = deepcopy(self.rubric)
+        other.restore(snapshot)
+        return other
 
     def has_wrapper_attr(self, name: str) -> bool:
         return name == "task" or super().has_wrapper_attr(name)
@@ -317,16 +338,24 @@ class ToolEnv(Env[Observation, Action]):
 
     def _begin_rubric(self) -> None:
         """Reset the rubric. Each environment has a copy of its own: the class's may remember what happened."""
-        declared = type(self).rubric
         if self._grader.busy:  # a rubric hangs, and is left behind with its thread
             self._grader = TimedThread()
             if self._rubric_copied:
                 del self.rubric
-        if declared is not None and "rubric" not in self.__dict__:
-            self.rubric = declared() if isinstance(declared, type) else deepcopy(declared)
-            self._rubric_copied = True
+        if "rubric" not in self.__dict__ and type(self).rubric is not None:
+            self.rubric, self._rubric_copied = self._new_rubric(), True
         if self.rubric is not None:
             self.rubric.reset()
+
+    def _new_rubric(self) -> Any:
+        declared = self.rubric
+        return declared() if isinstance(declared, type) else deepcopy(declared)
+
+    def _settle_threads(self) -> None:
+        limits = {tool.options.timeout_s for tool in self.tools.values()} - {"default"}
+        # All in one thread or none: SQLite, for one, keeps to its own.
+        self._thread.in_place = limits | {self.timeout_s, self.begin_timeout_s} == {None}
+        self._grader.in_place = self.rubric_timeout_s is None
 
     def _grade(self, action: Action, observation: Observation) -> float:
         graded = GradedObservation.of(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+from copy import deepcopy
 from typing import TYPE_CHECKING, Any, Generic, Literal, SupportsFloat, TypeAlias
 
 import numpy as np
@@ -121,6 +122,10 @@ class Env(Root, Generic[ObsType, ActType]):
         """Go on from a snapshot of such an environment; anything else is refused and changes nothing."""
         raise SnapshotUnsupported(f"{type(self).__name__} can't restore a state: it defines no restore().")
 
+    def fork(self) -> Self:
+        """Another environment in the same state, at the same distance; both go on by themselves. Close both."""
+        return deep_copy(self, {})  # type: ignore[no-any-return]
+
     @property
     def unwrapped(self) -> Env[ObsType, ActType]:
         """The environment under all wrappers."""
@@ -144,6 +149,14 @@ class Env(Root, Generic[ObsType, ActType]):
     def __str__(self) -> str:
         name = type(self).__name__
         return f"<{name} instance>" if self.spec is None else f"<{name}<{self.spec.id}>>"
+
+
+def deep_copy(env: Any, memo: dict[int, Any]) -> Any:
+    """Copy an environment or wrapper, except for what ``memo`` has; SnapshotUnsupported where Python can't."""
+    try:
+        return deepcopy(env, memo)
+    except (TypeError, RecursionError, NotImplementedError) as error:
+        raise SnapshotUnsupported(f"{type(env).__name__} can't be forked: {error}.") from error
 
 
 # ── Gymnasium's classes among the bases of ours ──

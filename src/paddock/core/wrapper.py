@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from copy import deepcopy
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Generic, SupportsFloat
+from typing import TYPE_CHECKING, Any, Generic, SupportsFloat, cast
 
 import numpy as np
 
-from paddock.core.env import ActType, Env, Info, ObsType
+from paddock.core.env import ActType, Env, Info, ObsType, deep_copy
 from paddock.core.spec import EnvSpec, WrapperSpec, entry_point_text
 from paddock.core.state import State, state
 
 if TYPE_CHECKING:
-    from typing_extensions import TypeVar
+    from typing_extensions import Self, TypeVar
 
     WrapperObsType = TypeVar("WrapperObsType", default=Any)
     WrapperActType = TypeVar("WrapperActType", default=Any)
@@ -86,6 +86,19 @@ class Wrapper(Env[WrapperObsType, WrapperActType], Generic[WrapperObsType, Wrapp
 
     def restore(self, snapshot: bytes) -> None:
         self.env.restore(snapshot)
+
+    def fork(self) -> Self:
+        """A copy of this wrapper around a fork of what it wraps."""
+        inner = self.env.fork()
+        memo, own, layer = dict[int, Any](), cast(Any, self.env), cast(Any, inner)
+        while own is not None:  # a wrapper may refer to what is further inside
+            memo[id(own)] = layer
+            own, layer = getattr(own, "env", None), getattr(layer, "env", None)
+        try:
+            return deep_copy(self, memo)
+        except BaseException:
+            inner.close()
+            raise
 
     @property
     def _np_random(self) -> np.random.Generator:  # type: ignore[override]

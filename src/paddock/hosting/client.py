@@ -6,17 +6,17 @@ AsyncHostedEnv is the same for asyncio: ``await env.step(a)``. It is not an Env:
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from types import TracebackType
-from typing import Any, Protocol, SupportsFloat
+from typing import TYPE_CHECKING, Any, Protocol, SupportsFloat
 
 import numpy as np
 
 from paddock.core.env import Env, Info
 from paddock.core.spec import EnvSpec
 from paddock.core.state import State
-from paddock.errors import ClosedEnvironmentError, PaddockError, ResetNeeded, WorkerLost
+from paddock.errors import ClosedEnvironmentError, PaddockError, ResetNeeded, SnapshotUnsupported, WorkerLost
 from paddock.hosting import messages as m
 from paddock.hosting.channel import Channel
 from paddock.hosting.judge import Judge, WallRules, read_spec
@@ -24,6 +24,10 @@ from paddock.hosting.messages import V2
 from paddock.seeding import to_seed
 from paddock.spaces import Space
 
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+_NOT_MADE = "This environment can't be forked: it was not made by paddock.make()."
 _NUMBER = 0  # the channel holds this environment alone
 _OWN_NAMES = {"observation_space", "action_space", "metadata", "render_mode", "spec", "np_random"}
 
@@ -45,6 +49,7 @@ class HostedEnv(Env[Any, Any]):
     ) -> None:
         self._channel = channel
         self._closed = False
+        self._another: Callable[[], Any] | None = None  # makes an environment like this one
         self._ordered = wall is not None and wall.ordered
         self._needs_reset = self._ordered
         self._judge = Judge(rules=wall)
@@ -117,6 +122,19 @@ class HostedEnv(Env[Any, Any]):
     def restore(self, snapshot: bytes) -> None:
         self._ask(m.Restore(_NUMBER, snapshot))
         self._needs_reset = False  # whether it had ended when it was taken, only the far end knows
+
+    def fork(self) -> Self:
+        """Another environment in the same state, with a far end of its own."""
+        if self._another is None:
+            raise SnapshotUnsupported(_NOT_MADE)
+        snapshot = self.snapshot()
+        other: Self = self._another()
+        try:
+            other.restore(snapshot)
+        except BaseException:
+            other.close()
+            raise
+        return other
 
     def has_wrapper_attr(self, name: str) -> bool:
         return hasattr(self, name) or bool(self._find(name))
@@ -214,6 +232,7 @@ class AsyncHostedEnv:
 
     def __init__(self, channel: AsyncChannel, rules: WallRules | None) -> None:
         self._channel, self._judge = channel, Judge(rules=rules)
+        self._another: Callable[[], Awaitable[AsyncHostedEnv]] | None = None  # makes an environment like this one
         self._closed = False
 
     @classmethod
@@ -252,6 +271,19 @@ class AsyncHostedEnv:
     async def restore(self, snapshot: bytes) -> None:
         """Go on from a snapshot."""
         await self._ask(m.Restore(_NUMBER, snapshot))
+
+    async def fork(self) -> AsyncHostedEnv:
+        """Another environment in the same state, with a far end of its own."""
+        if self._another is None:
+            raise SnapshotUnsupported(_NOT_MADE)
+        snapshot = await self.snapshot()
+        other = await self._another()
+        try:
+            await other.restore(snapshot)
+        except BaseException:
+            await other.close()
+            raise
+        return other
 
     async def call(self, name: str, *args: Any, **kwargs: Any) -> Any:
         """The far end's attribute, called with the arguments if it is callable."""

@@ -109,6 +109,7 @@ def _build_in_worker(plan: Plan) -> Env[Any, Any]:
         spec = plan.target.spec
         walled = walled_env(pack(plan), plan.wall, ordered=spec is None or spec.order_enforce)
         walled.spec = _outside_spec(plan, walled.spec)
+        walled._another = partial(_build_in_worker, plan)
         return walled
     from paddock.hosting.client import HostedEnv
     from paddock.hosting.factories import dumps
@@ -117,6 +118,7 @@ def _build_in_worker(plan: Plan) -> Env[Any, Any]:
 
     env = HostedEnv(ProcessChannel(*start_fresh(), pickler=dumps), {"factory": partial(build_one, plan)})
     env.spec = env.spec or _predicted_spec(plan)
+    env._another = partial(_build_in_worker, plan)
     return env
 
 

@@ -6,6 +6,7 @@ The server picks the wire by the websocket's subprotocol; the environment's repr
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from paddock.core.env import Env
@@ -63,6 +64,7 @@ def _native(plan: Plan, options: RemoteOptions) -> Env[Any, Any] | VectorEnv[Any
     what = what_to_make(plan)
     if plan.num_envs is None:
         env = RemoteEnv(channel, what, wall=_RULES)
+        env._another = partial(_native, plan, options)
         if env.spec is not None:  # nothing that it names may be loaded here
             env.spec = replace(env.spec, entry_point=None, vector_entry_point=None, additional_wrappers=())
         return env
@@ -105,7 +107,9 @@ async def build_async(plan: Plan) -> AsyncHostedEnv:
             f"{error} If it is an OpenEnv server, use paddock.openenv.GenericEnvClient in async code, or make() in "
             f"plain code."
         ) from None
-    return await AsyncHostedEnv.make(channel, what_to_make(plan), wall=_RULES)
+    env = await AsyncHostedEnv.make(channel, what_to_make(plan), wall=_RULES)
+    env._another = partial(build_async, plan)
+    return env
 
 
 def what_to_make(plan: Plan) -> dict[str, Any]:
