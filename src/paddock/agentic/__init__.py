@@ -10,6 +10,7 @@
     chat.py            the same in the form of chat-completions APIs
     rubrics/           grading, by rubrics made of rubrics
     rollouts/          many episodes at once, and their results
+    mcp.py             tools of external MCP servers
     snapshots.py       an episode as bytes, for forks
     rescoring.py       recorded episodes scored again
     timed_thread.py    runs tools and rubrics within a time limit
@@ -25,6 +26,7 @@ _NAMES = {
     "paddock.agentic.messages": "Action CallTool Image ListTools Message Observation Say Text ToolError ToolInfo",
     "paddock.agentic.endpoint": "ModelEndpoint",
     "paddock.agentic.env": "ToolEnv",
+    "paddock.agentic.mcp": "Mcp",
     "paddock.agentic.tasks": "Task Tasks",
     "paddock.agentic.tools": "tool",
     "paddock.agentic.rubrics.rubric": "GradedObservation",
@@ -53,6 +55,7 @@ def __dir__() -> list[str]:
 if TYPE_CHECKING:  # for type checkers and editors, which do not run __getattr__
     from paddock.agentic.endpoint import ModelEndpoint as ModelEndpoint
     from paddock.agentic.env import ToolEnv as ToolEnv
+    from paddock.agentic.mcp import Mcp as Mcp
     from paddock.agentic.messages import Action as Action
     from paddock.agentic.messages import CallTool as CallTool
     from paddock.agentic.messages import Image as Image

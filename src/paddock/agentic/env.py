@@ -40,6 +40,7 @@ from paddock.errors import (
     GradingFailed,
     InvalidAction,
     InvalidTask,
+    InvalidTool,
     InvalidValue,
     PaddockError,
     ResetNeeded,
@@ -48,7 +49,11 @@ from paddock.errors import (
 from paddock.spaces import Struct
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from typing_extensions import Self
+
+    from paddock.agentic.mcp import Link, Mcp
 
 
 class Metadata:
@@ -63,6 +68,8 @@ class Metadata:
 
     def __get__(self, env: Any, cls: Any) -> dict[str, Any]:
         tasks = (cls if env is None else env).tasks
+        if env is not None and env.servers and not env._links:
+            env._open_servers()
         return {
             "render_modes": [],
             "description": cls.description,
@@ -71,7 +78,7 @@ class Metadata:
                     name: msgspec.json.encode(value).decode() if isinstance(value, dict) else value
                     for name, value in msgspec.structs.asdict(tool.info).items()
                 }
-                for tool in cls.tools.values()
+                for tool in (cls if env is None else env).tools.values()
             ],
             "splits": tasks.openenv_splits() if isinstance(tasks, Tasks) else [],
             **self.declared,
@@ -125,7 +132,7 @@ class ToolEnv(Env[Observation, Action]):
     description: ClassVar[str] = ""
     tasks: Tasks = Tasks(train=[Task()])
     rubric: Any = None
-    servers: Any = ()
+    servers: Sequence[Mcp] = ()  # of others, whose tools are offered too
     # For snapshots: attributes that all copies share, and classes of other libraries that are their attributes alone.
     constants: ClassVar[tuple[str, ...]] = ()
     plain_classes: ClassVar[tuple[type, ...]] = ()
@@ -147,6 +154,7 @@ class ToolEnv(Env[Observation, Action]):
     _rubric_copied = False  # from the class
     _thread: TimedThread
     _grader: TimedThread
+    _links: Sequence[Link] = ()
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -224,6 +232,10 @@ class ToolEnv(Env[Observation, Action]):
         self._place = {"split": split, "index": index}
         self._awarded, self._terminated, self._truncated = None, False, False
         self._begin_rubric()
+        if self.servers and (not self._links or any(link.used and not link.server.keep for link in self._links)):
+            self._open_servers()
+        if self._links:
+            self.info["servers"] = [link.about for link in self._links]
         self._thread.settle(self.timeout_s)
         self._settle_threads()
         begun = self._run("begin", partial(self.begin, task), self.begin_timeout_s)
@@ -266,6 +278,9 @@ class ToolEnv(Env[Observation, Action]):
 
     def close(self) -> None:
         self._running = False
+        for link in self._links:
+            link.close()
+        self._links = ()
         self._thread.close()
         self._grader.close()
 
@@ -364,6 +379,30 @@ class ToolEnv(Env[Observation, Action]):
         result = grade(self.rubric, action, graded, timeout_s=self.rubric_timeout_s, thread=self._grader)
         self.info = {**self.info, "rubric": result.provenance()}
         return result.score
+
+    def _open_servers(self) -> None:
+        """Begin a session with each MCP server, and offer its tools beside the environment's own."""
+        from paddock.agentic.mcp import Link
+
+        kept = {id(link.server): link for link in self._links if link.server.keep}
+        for link in self._links:
+            if not link.server.keep:
+                link.close()
+        self._links, tools = (), dict(type(self).tools)
+        try:
+            for server in self.servers:
+                link = kept.get(id(server)) or Link(server)
+                self._links = (*self._links, link)
+                for tool in link.tools or link.open():
+                    if tool.name in tools:
+                        raise InvalidTool(f"Two tools are called {tool.name!r}. Pass prefix= to {server!r}.")
+                    tools[tool.name] = tool
+        except BaseException:
+            for link in (*self._links, *kept.values()):
+                link.close()
+            self._links = ()
+            raise
+        self.tools = tools  # type: ignore[misc]  # of this instance
 
     def _infos(self) -> list[ToolInfo]:
         return [tool.info for tool in self.tools.values()]

@@ -36,7 +36,7 @@ _LAYER = "tools"
 # Known to every environment of this class, or made again: no snapshot has them.
 NOT_STATE = frozenset(
     {"action_space", "observation_space", "spec", "render_mode", "metadata", "tasks", "servers", "task", "rubric"}
-    | {"_thread", "_grader"}
+    | {"tools", "_thread", "_grader", "_links"}
 )
 _TEXTS: dict[type, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
     complex: (lambda v: [v.real, v.imag], lambda v: complex(*v)),

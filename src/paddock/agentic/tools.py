@@ -162,7 +162,7 @@ def _run(name: str, call: Callable[[], Any], thread: TimedThread, timeout_s: flo
 def _observe(tool: Tool, result: Any) -> Observation:
     """Turn a tool's result into an observation, if it is what the tool declares and not too long."""
     try:
-        plain, content = _to_plain_and_content(tool, result)
+        plain, content = tool.to_plain_and_content(result)
     except (InvalidValue, TypeError, ValueError, RecursionError) as error:
         LOG.warning("the tool %s did not return what it declares: %s", tool.name, error)
         kind = type(result).__name__
@@ -173,17 +173,6 @@ def _observe(tool: Tool, result: Any) -> Observation:
         message = f"{tool.name} failed: its result has {size} characters, at most {tool.options.most_chars} are allowed"
         raise Failure("execution_error", message, fault=True)
     return Observation(tool_name=tool.name, result=plain, content=content)
-
-
-def _to_plain_and_content(tool: Tool, result: Any) -> tuple[Any, list[Text | Image]]:
-    """Return the result as plain data, and as content. A tool that returns content has no plain data."""
-    parts = result if isinstance(result, (list, tuple)) else [result]
-    if tool.gives_content or any(isinstance(part, (Text, Image)) for part in parts):
-        return None, check_blocks(result)
-    plain = tool.to_plain(result)
-    if plain is None:
-        return None, []
-    return plain, [Text(plain if type(plain) is str else msgspec.json.encode(plain).decode())]
 
 
 # ── Signatures: annotations as two spaces, of the arguments by name and of the result. Defaults stay unchecked. ──
@@ -250,6 +239,16 @@ class Tool:
         if is_pydantic(record):
             return self._result.to_plain({"result": result})["result"]
         return self._result.to_plain(record(result=result))["result"]
+
+    def to_plain_and_content(self, result: Any) -> tuple[Any, list[Text | Image]]:
+        """Return the result as plain data, and as content. A tool that returns content has no plain data."""
+        parts = result if isinstance(result, (list, tuple)) else [result]
+        if self.gives_content or any(isinstance(part, (Text, Image)) for part in parts):
+            return None, check_blocks(result)
+        plain = self.to_plain(result)
+        if plain is None:
+            return None, []
+        return plain, [Text(plain if type(plain) is str else msgspec.json.encode(plain).decode())]
 
     def _fields(self, function: Callable[..., Any], hints: dict[str, Any], docstring: Docstring) -> list[Field]:
         owner, *parameters = inspect.signature(function).parameters.values() or (None,)

@@ -28,7 +28,6 @@ UNSUPPORTED_VERSION = -32022
 SESSION_HEADER, VERSION_HEADER = "mcp-session-id", "mcp-protocol-version"
 INITIALIZE, PING, LIST, CALL = "initialize", "ping", "tools/list", "tools/call"
 
-_UNKNOWN_TOOL = "tool_not_found"
 _INSTRUCTIONS = 100_000  # characters
 
 
@@ -139,8 +138,6 @@ def answer_to(message: Message, tools: Tools, reply: m.Reply) -> Answer:
     obs = ToolObservation.of(observation)
     if obs is None:
         return failure(message.id, INTERNAL_ERROR, "The environment's answer is not a tool's.")
-    if obs.error is not None and obs.error.error_type == _UNKNOWN_TOOL:
-        return failure(message.id, INVALID_PARAMS, obs.error.message)
     result = _result(tools.get(message.params["name"]), obs)
     if (over := ending(terminated, truncated)) is not None:
         result["_meta"] = {**result.get("_meta", {}), "paddock/episode": over}

@@ -73,6 +73,11 @@ class Workspace:
         self.socket, self._number, self._own = near, number, own
         self.ended: str | None = None  # after close: "exit", "signal", "timeout", "memory", …
 
+    @property
+    def child(self) -> Any:
+        """Its Child, where this process started it and nobody else reads what it writes beside; else None."""
+        return None if self._own is None or self.ended is not None else self._own.running[self._number][0]
+
     def communicate(self, data: bytes = b"", *, timeout_s: float = 30.0, most: int = _REPLY_BYTES) -> bytes:
         """Send ``data`` and close that side; return what the program writes until it ends, at most ``most`` bytes."""
         ends_s, output, unsent = time.monotonic() + timeout_s, bytearray(), memoryview(data)
