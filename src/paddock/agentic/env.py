@@ -128,7 +128,7 @@ class ToolEnv(Env[Observation, Action]):
     action_space = Struct(Action)
     observation_space = Struct(Observation)
 
-    tools: ClassVar[dict[str, Tool]] = {}
+    tools: dict[str, Tool] = {}  # the class has its own methods; an instance also those of its servers
     description: ClassVar[str] = ""
     tasks: Tasks = Tasks(train=[Task()])
     rubric: Any = None
@@ -388,7 +388,8 @@ class ToolEnv(Env[Observation, Action]):
         for link in self._links:
             if not link.server.keep:
                 link.close()
-        self._links, tools = (), dict(type(self).tools)
+        tools: dict[str, Any] = dict(type(self).tools)
+        self._links = ()
         try:
             for server in self.servers:
                 link = kept.get(id(server)) or Link(server)
@@ -402,7 +403,7 @@ class ToolEnv(Env[Observation, Action]):
                 link.close()
             self._links = ()
             raise
-        self.tools = tools  # type: ignore[misc]  # of this instance
+        self.tools = tools  # of this instance
 
     def _infos(self) -> list[ToolInfo]:
         return [tool.info for tool in self.tools.values()]

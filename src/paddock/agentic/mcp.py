@@ -100,7 +100,7 @@ class McpTool:
         """Call it. ToolFailed has the server's own words."""
         return self._link.call(self._name, arguments)
 
-    def to_plain_and_content(self, result: Any) -> tuple[Any, list[Text | Image]]:
+    def to_plain_and_content(self, result: tuple[Any, list[Text | Image]]) -> tuple[Any, list[Text | Image]]:
         return result
 
 
@@ -202,7 +202,7 @@ class Link:
                     raise _Failed(error.get("message", "") if isinstance(error, dict) else str(error))
                 if not isinstance(message.get("result"), dict):
                     raise ValueError("an answer without a result")
-                return message["result"]
+                return message["result"]  # type: ignore[no-any-return]
         raise ConnectionResetError("the server ended without an answer")
 
 

@@ -95,7 +95,7 @@ class Wrapper(Env[WrapperObsType, WrapperActType], Generic[WrapperObsType, Wrapp
             memo[id(own)] = layer
             own, layer = getattr(own, "env", None), getattr(layer, "env", None)
         try:
-            return deep_copy(self, memo)
+            return deep_copy(self, memo)  # type: ignore[no-any-return]
         except BaseException:
             inner.close()
             raise
