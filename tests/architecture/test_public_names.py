@@ -39,6 +39,7 @@ PUBLIC = [
     "register",
     "registry",
     "sandbox",
+    "seat",
     "sources",
     "spaces",
     "spec",

@@ -64,7 +64,7 @@ class LanesVecEnv(VecEnv):  # type: ignore[misc]  # Stable-Baselines3 has no typ
         self._restarts_lanes = lanes.metadata["autoreset_mode"] is AutoresetMode.DISABLED
         self._copies = reuses_buffers(lanes)
         self._recv = lanes.recv
-        self._last_infos: tuple[Sequence[Info], list[int]] = (), []  # and the lanes that have begun anew since
+        self._last_infos: tuple[Sequence[Info], list[int]] = (), []  # and the lanes whose episode ended then
         self._returns: Array = np.zeros(self.num_envs)
         self._steps = 0
         self._steps_before = [0] * self.num_envs  # when each lane's episode began

