@@ -43,23 +43,12 @@ _HOMES = {
         "paddock.core.registry": "register registry pprint_registry",
         "paddock.sources.families": "spec",
         "paddock.testing": "check_env",
-        "paddock.server.seat": "seat",
+        "paddock.server": "seat",
         "paddock.adapters": "to_gymnasium",
     }.items()
     for name in names.split()
 }
-_NEEDS_CATALOG = (
-    "make",
-    "make_vec",
-    "OpenEnv",
-    "warm",
-    "register",
-    "registry",
-    "spec",
-    "pprint_registry",
-    "EnvSpec",
-    "seat",
-)
+_NEEDS_CATALOG = ("make", "make_vec", "OpenEnv", "warm", "register", "registry", "spec", "pprint_registry", "EnvSpec")
 
 __all__ = [*_HOMES, "PaddockError", "__version__"]
 
@@ -123,7 +112,7 @@ if TYPE_CHECKING:  # for type checkers and editors, which do not run __getattr__
     from paddock.making import permissions as permissions
     from paddock.making.make_env import warm as warm
     from paddock.sandbox import Policy as Policy
-    from paddock.server.seat import seat as seat
+    from paddock.server import seat as seat
     from paddock.sources.families import spec as spec
     from paddock.spaces import Space as Space
     from paddock.testing import check_env as check_env

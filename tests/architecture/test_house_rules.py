@@ -27,9 +27,11 @@ NEEDED_BY_ONE = {
     "paddock.adapters.tianshou_lanes": "optional dependency: Tianshou",
     "paddock.adapters.torchrl_env": "optional dependency: TorchRL",
     # loaded late
+    "paddock.agentic.mcp": "loaded late: by an environment that has MCP servers",
     "paddock.agentic.rollouts.table": "loaded late: Rich",
     "paddock.sandbox.inside.boot": "by name: the first code of every worker, by whatever way it was started",
     "paddock.sandbox.inside.template": "its process: what runs in the template, not beside it",
+    "paddock.agentic.snapshots": "two ideas: which values can be copied is a format, and no part of an episode",
     # a command of its own, by its name in cli.program
     "paddock.cli.init": "a command; `paddock openenv init` writes its files the same way",
     "paddock.cli.ps": "a command; `paddock openenv validate` asks servers the same way",
@@ -53,13 +55,11 @@ NEEDED_BY_ONE = {
     "paddock.kernels.env": "too long for one file with kernels.vector; public as KernelEnv",
     "paddock.sandbox.cassette": "too long for one file with sandbox.proxy",
     "paddock.fleet.gateway": "pure: fleet.proxy has its connections, and the simulation drives it without them",
-    "paddock.server.mcp": "too long for one file with server.openenv",
     "paddock.server.openenv": "too long for one file with server.http_api",
     "paddock.testing.secure.source_rules": "too long for one file with testing.secure.findings",
     "paddock.vector.process_lanes": "too long for one file with vector.processes",
     "paddock.wrappers.vector_rendering": "too long for one file with wrappers.vector",
     # a reader looks for it by name
-    "paddock.agentic.endpoint": "by name: the client of models, public as ModelEndpoint",
     "paddock.bench.hostile.attacks.kernel": "by name: one file per group of attacks",
     "paddock.bench.hostile.attacks.network": "by name: one file per group of attacks",
     "paddock.bench.hostile.attacks.processes": "by name: one file per group of attacks",

@@ -26,6 +26,8 @@ from paddock.openenv.types import (
     Tool,
     model_validator,
 )
+from paddock.server import seat as seat
+from paddock.server.agent_seat import Seat as Seat  # a harness of OpenEnv's is an agent program: this seats any
 
 Message = dict[str, Any]
 

@@ -1,4 +1,4 @@
-"""seat(): a place in an environment for any agent program, which acts over MCP and asks its model through our proxy.
+"""Seat: a place in an environment for any agent program, which acts over MCP and asks its model through our proxy.
 
 Both are on one port of this machine, below a secret that dies with the seat. The agent never sees the model's key, and
 none of its own headers is recorded. What its calls may use together is limited.
@@ -58,7 +58,7 @@ class CallTokens:
     logprobs: list[float] | None
 
 
-def seat(
+def open_seat(
     target: Any,
     task: Any = None,
     *,
@@ -74,17 +74,7 @@ def seat(
     trace: str | os.PathLike[str] | None = None,
     **make_kwargs: Any,
 ) -> Seat:
-    """Seat an agent program in an environment, for one episode::
-
-        async with paddock.seat("paddock/Wordle", task=3, model="qwen3", base_url="http://127.0.0.1:8000/v1") as seat:
-            await my_agent(seat.prompt, mcp=seat.mcp_url, openai=seat.model_url)
-        print(seat.reward, seat.trace, seat.tokens)
-
-    ``target`` and other keywords are those of ``make``. ``task``: an index, (split, index) or a task's row. ``model``:
-    the name that is sent on, in place of the agent's own, or a ModelEndpoint; ``base_url`` is by default that of
-    ``OPENAI_BASE_URL``, or OpenAI's. The budget is ``max_calls``, ``max_tokens``, ``max_cost`` (with an endpoint that
-    has ``prices``) and ``timeout_s``: then model and tools refuse. ``trace``: where to record the episode.
-    """
+    """See ``paddock.seat``."""
     chosen = dict(options or {})
     if isinstance(task, dict):
         chosen |= {name: task[name] for name in ("split", "index") if name in task}
@@ -136,7 +126,7 @@ class Budget:
 
 
 class Seat:
-    """One episode of an agent program. Made by ``seat()``; ``async with`` begins and ends it.
+    """One episode of an agent program. Made by ``paddock.seat``; ``async with`` begins and ends it.
 
     ``mcp_url`` and ``model_url`` are for the agent; any key will do, ``api_key`` if one must be named. ``prompt`` is
     the task in words. ``reward`` is the return so far, and None if the episode, or the agent, failed: see ``error``.
@@ -245,9 +235,8 @@ class Seat:
         if tools is None:
             raise PlanError(f"{str(self._target)[:200]!r} has no tools, so no agent can act in it over MCP.")
         if self._path is None:
-            self._path = (
-                Path(self._open.enter_context(tempfile.TemporaryDirectory(prefix="paddock-seat-"))) / "run.jsonl"
-            )
+            folder = self._open.enter_context(tempfile.TemporaryDirectory(prefix="paddock-seat-"))
+            self._path = Path(folder) / "run.jsonl"
         self._tools = tools
         observation, info = env.reset(seed=self._seed, options=self._options)
         opening = Opening.of(env, seed=self._seed, options=self._options, task=info.get("task"))
@@ -414,7 +403,7 @@ class Seat:
     def _keep(self, call: ModelCall | None) -> None:
         if call is not None:
             self.calls.append(call)
-            with suppress(PaddockError):  # a reply that no trace can hold is no fault of the agent's
+            with suppress(PaddockError):  # a reply that no trace can hold isn't the agent's fault
                 self._writer.call(call)
 
 

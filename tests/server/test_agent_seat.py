@@ -55,10 +55,8 @@ class Agent:
         return post(f"{self.openai}/chat/completions", request, Authorization="Bearer whatever")
 
     def play(self, turns=3):
-        listed = self.rpc("tools/list")["tools"]
-        tools = [
-            {"type": "function", "function": {"name": one["name"], "parameters": one["inputSchema"]}} for one in listed
-        ]
+        functions = [{"name": one["name"], "parameters": one["inputSchema"]} for one in self.rpc("tools/list")["tools"]]
+        tools = [{"type": "function", "function": one} for one in functions]
         messages = [{"role": "user", "content": self.told["instructions"]}]
         for _ in range(turns):
             message = self.ask(messages, tools=tools)[2]["choices"][0]["message"]
@@ -76,10 +74,8 @@ def parrot(request):
     word = request["messages"][0]["content"].split()[-1]
     size = len(request["messages"])
     ids = {"prompt_token_ids": list(range(size)), "usage": {"prompt_tokens": size, "completion_tokens": 2}}
-    choice = {
-        "token_ids": [7, 8],
-        "logprobs": {"content": [{"token": "a", "logprob": -0.5}, {"token": "b", "logprob": -0.25}]},
-    }
+    entries = [{"token": "a", "logprob": -0.5}, {"token": "b", "logprob": -0.25}]
+    choice = {"token_ids": [7, 8], "logprobs": {"content": entries}}
     return reply(calls=[("echo_message", {"message": word})], choice=choice, **ids)
 
 
@@ -122,12 +118,8 @@ def test_key_reaches_the_model_and_nothing_else(tmp_path):
 
     seat, server = run(play, answer=answer, trace=tmp_path / "run.jsonl")
     assert f"Bearer {KEY}" in server.headers[0]
-    assert (
-        KEY not in pages[0]
-        and KEY not in (tmp_path / "run.jsonl").read_text()
-        and "whatever" not in str(server.headers)
-    )
-    assert KEY not in repr(seat.calls)
+    assert KEY not in pages[0] + (tmp_path / "run.jsonl").read_text() + repr(seat.calls)
+    assert "whatever" not in str(server.headers)
 
 
 def test_trace_is_a_trace_like_any_other_and_plays_again(tmp_path):
