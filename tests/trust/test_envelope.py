@@ -16,7 +16,7 @@ from paddock.trust.envelope import (
     canonical_json,
     open_envelope,
     read_canonical,
-    read_hints,
+    read_claimed_keys,
     seal,
     statement,
 )
@@ -44,7 +44,7 @@ def change(envelope, **fields):
 def sign_raw(payload, payload_type=IN_TOTO, key=A):
     """An envelope around any bytes, with a signature that is right."""
     signed = b"DSSEv1 %d %b %d %b" % (len(payload_type), payload_type.encode(), len(payload), payload)
-    entry = {"keyid": key.public.fingerprint, "sig": encoded(key.sign(signed))}
+    entry = {"keyid": str(key.public), "sig": encoded(key.sign(signed))}
     return json.dumps({"payload": encoded(payload), "payloadType": payload_type, "signatures": [entry]}).encode()
 
 
@@ -99,7 +99,7 @@ def test_every_bit_of_an_envelope_counts():
             continue
         # Only the hint may differ, which proves nothing.
         assert opened.statement == SAID
-        assert read_hints(bytes(changed)) != read_hints(envelope)
+        assert read_claimed_keys(bytes(changed)) != read_claimed_keys(envelope)
 
 
 def test_truncated_envelope_is_refused():
@@ -129,7 +129,7 @@ def test_threshold_counts_different_keys():
 def test_signature_that_occurs_twice_is_refused(hint):
     envelope = seal(SAID, [A])
     (entry,) = json.loads(envelope)["signatures"]
-    second = {**entry, "keyid": {"same": entry["keyid"], "other": B.public.fingerprint, "": ""}[hint]}
+    second = {**entry, "keyid": {"same": entry["keyid"], "other": str(B.public), "": ""}[hint]}
     with pytest.raises(InvalidSignature):
         open_envelope(change(envelope, signatures=[entry, second]), KEYS, threshold=2)
 
@@ -137,7 +137,7 @@ def test_signature_that_occurs_twice_is_refused(hint):
 def test_keyid_is_only_a_hint():
     envelope = seal(SAID, [A])
     (entry,) = json.loads(envelope)["signatures"]
-    lying = change(envelope, signatures=[{**entry, "keyid": B.public.fingerprint}])
+    lying = change(envelope, signatures=[{**entry, "keyid": str(B.public)}])
     assert open_envelope(lying, KEYS).signers == (A.public,)
     with pytest.raises(Untrusted):
         open_envelope(lying, [B.public])

@@ -192,11 +192,6 @@ def plan(
 def _check_options(
     target: Target, remote: RemoteOptions | None, limit: int | None, wrappers: Any, lanes: LaneOptions | None
 ) -> None:
-    if target.kind == "package":
-        raise PlanError(
-            f"{target.text!r} is a signed package, and this version of paddock has no store for them yet. Unpack it "
-            f"and name its folder, as ./{target.text.partition('@')[0].rpartition('/')[2]}."
-        )
     if remote is not None and target.kind != "url":
         raise PlanError(f"remote= is for servers, and {target.text!r} runs on this machine. Drop remote=.")
     if limit is not None and (type(limit) is not int or (limit <= 0 and limit != -1)):
@@ -318,7 +313,7 @@ def _default_wall(target: Target, tier: str) -> Policy:
 
     if target.asked is None:
         return replace(DEFAULT, tier=tier)  # type: ignore[arg-type]
-    if target.folder is None:
+    if target.folder is None or target.package is not None:
         return _in_tier(target.asked, tier)
     from paddock.sandbox.policy import find_excess
 

@@ -17,6 +17,7 @@ from paddock.sources.families import find_spec
 
 if TYPE_CHECKING:
     from paddock.package.openenv import OpenEnvFolder
+    from paddock.package.store import Installed
     from paddock.sandbox.policy import Policy
 
 
@@ -24,7 +25,7 @@ Kind = Literal["built in", "registered", "plugin", "spec", "module", "source", "
 
 _URL = re.compile(r"(?P<scheme>https?|wss?|http\+unix)://(?:[^/?#]*@)?", re.IGNORECASE)
 _MODULE = re.compile(r"(?P<module>[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*):(?P<id>.+)", re.ASCII)
-_PACKAGE = re.compile(r"[\w.-]+(?:/[\w.-]+)?@[\w.+-]+", re.ASCII)
+_PACKAGE = re.compile(r"(?P<name>[\w.-]+(?:/[\w.-]+)?)@(?P<version>[\w.+-]+)(?::(?P<id>.+))?", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,9 @@ class Target:
     openenv: bool = False  # whether that is OpenEnv's
     libraries: str | None = None  # where the folder's dependencies were installed, if they were
     notes: tuple[tuple[str, str], ...] = ()  # what else its files say, as rows for `explain`
-    asked: Policy | None = None  # the permissions that its manifest asks for, or that paddock declares for its own code
+    # The permissions that its manifest asks for, that paddock declares for its own code, or that a package was granted.
+    asked: Policy | None = None
+    package: Installed | None = None
     url: str | None = field(default=None, repr=False)  # of a server; it may hold the token, so never print it
 
     @property
@@ -74,8 +77,8 @@ def locate(target: str | os.PathLike[str] | EnvSpec) -> Target:
         if manifest.openenv is not None:
             located = _as_openenv(located, manifest.openenv)
         return _with_dependencies(located) if located.openenv or manifest.dependencies else located
-    if _PACKAGE.fullmatch(text):
-        return Target(text, "package")
+    if package := _PACKAGE.fullmatch(text):
+        return _locate_package(text, **package.groupdict())
     if ":" in text:
         match = _MODULE.fullmatch(text)
         if match is None:
@@ -96,6 +99,35 @@ def locate(target: str | os.PathLike[str] | EnvSpec) -> Target:
             raise
         return Target(text, "source", module="gymnasium", id=text)
     return Target(text, origin_of(spec.id), spec=spec, id=spec.id, asked=declared_permissions(spec))
+
+
+def _locate_package(text: str, name: str, version: str, id: str | None) -> Target:
+    """Find an installed package, and read all of it again: what is not as it was signed is not used."""
+    from paddock.package import read_manifest
+    from paddock.package.store import use_installed
+    from paddock.sandbox.policy import quote
+
+    if "/" not in name:
+        raise PlanError(f"{text!r} names no owner. A package is owner/name@version, as acme/maze@1.2.")
+    found, verdict = use_installed(name, version)
+    manifest = read_manifest(found.folder)
+    spec = manifest.spec(id)
+    signers = ", ".join(one.fingerprint[:16] for one in found.signers)
+    note = f"{name} {found.version}, digest {found.digest}, signed by {signers}, trusted: {verdict.how}"
+    notes = [("package", note)]
+    if manifest.description:
+        notes.append(("description", quote(manifest.description)))
+    return Target(
+        text,
+        "package",
+        spec=spec,
+        id=spec.id,
+        folder=str(manifest.folder),
+        libraries=found.libraries,
+        notes=tuple(notes),
+        asked=manifest.permissions_of(spec.id),
+        package=found,
+    )
 
 
 def _as_openenv(target: Target, declared: OpenEnvFolder) -> Target:

@@ -42,6 +42,7 @@ _VERSION = re.compile(r"[0-9][\w.+-]{0,63}", re.ASCII)
 # As pip writes them: the name of a distribution, and which versions of it will do.
 DISTRIBUTION = r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?"
 VERSIONS = r"[<>=!~]=?=? ?[\w.*+!-]+(?: ?, ?[<>=!~]=?=? ?[\w.*+!-]+)* ?"
+_DATE = re.compile(r"\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])", re.ASCII)
 # Policy fields whose paths may be relative to the package's folder: a package can't know where it will be installed.
 _OWN_PATHS = ("read", "write", "programs")  # and "cassette", which is one path
 _MAX_WORKSPACES_DEEP = 4
@@ -73,6 +74,8 @@ class Manifest:
     folder: Path
     dependencies: tuple[str, ...] = ()  # for pip, as "numpy>=2", in the order of their names
     openenv: OpenEnvFolder | None = None  # of a folder in OpenEnv's shape, which has no paddock.toml
+    serial: int | None = None  # of a release, if it does not follow from the version
+    expires: str | None = None  # the last day on which it is installed
 
     def env(self, id: str | None = None) -> ManifestEnv:
         """Return the environment with this id, or without an id the only one."""
@@ -140,6 +143,9 @@ def read_manifest(folder: str | os.PathLike[str]) -> Manifest:
     name = _read_matching(package, "name", _NAME, "letters, digits, '_', '-' and '.', as 'maze' or 'acme/maze'")
     version = _read_matching(package, "version", _VERSION, "a version, as '1.2.0'")
     description = package.take("description", str, "")
+    serial = package.count("serial")
+    expires = None if "expires" not in package.values else _read_matching(package, "expires", _DATE, "'2027-01-31'")
+    package.known.append("expires")
     package.finish()
     tables = whole.tables("env")
     if not 1 <= len(tables) <= MAX_ENVS:
@@ -157,7 +163,8 @@ def read_manifest(folder: str | os.PathLike[str]) -> Manifest:
         raise InvalidManifest(f"{table.place}: {error}") from None
     dependencies = _read_dependencies(Fields(f"{file}: [dependencies]", whole.take("dependencies", dict, {})))
     whole.finish()
-    return Manifest(name, version, description, tuple(envs.values()), permissions, real, dependencies)
+    found = tuple(envs.values())
+    return Manifest(name, version, description, found, permissions, real, dependencies, serial=serial, expires=expires)
 
 
 def _read_dependencies(fields: Fields) -> tuple[str, ...]:

@@ -128,9 +128,9 @@ def _read_declared(folder: Path) -> Wanted:
     return Wanted(lines, True, (LOCK,), ())
 
 
-def install(wanted: Wanted) -> Path:
-    """Install, unless that is done already, and return the folder. One that exists is whole."""
-    place = wanted.place
+def install(wanted: Wanted, place: Path | None = None) -> Path:
+    """Install into ``place``, unless that is done already, and return the folder. One that exists is whole."""
+    place = place or wanted.place
     if place.is_dir():
         return place
     place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

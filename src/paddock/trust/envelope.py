@@ -1,7 +1,7 @@
 """Signed statements: in-toto Statement v1 in a DSSE envelope, both as canonical JSON.
 
 An envelope is believed in one order only: the signature over the exact bytes first, then those same bytes are parsed.
-A keyid in it is a hint and proves nothing; what counts is how many different keys signed.
+A keyid in it is a hint and proves nothing; what counts is how many different keys signed. Ours hold the public key.
 """
 
 from __future__ import annotations
@@ -10,10 +10,11 @@ import base64
 import binascii
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from paddock.errors import InvalidSignature, Untrusted
+from paddock.errors import InvalidKey, InvalidSignature, Untrusted
 from paddock.spaces.json_data import JsonLimits, NotJson, read_json
 from paddock.trust.keys import PublicKey, SigningKey
 
@@ -115,18 +116,26 @@ def open_envelope(
         raise InvalidSignature(f"The envelope holds {found_type[:80]!r}; expected {payload_type!r}.")
     signers = _find_signers(_encode(payload, found_type), signatures, tuple(dict.fromkeys(keys)))
     if len(signers) < threshold:
-        hints = tuple(hint for hint, _ in signatures)
+        names = tuple(key.fingerprint for key in _parse_hints(signatures))
         raise Untrusted(
             f"{len(signers)} of the trusted keys signed this, and {threshold} must. "
-            f"It says that it was signed by: {', '.join(hint[:64] for hint in hints)}.",
-            fingerprints=hints,
+            f"It says that it was signed by: {', '.join(names) or 'no key that it names'}.",
+            fingerprints=names,
         )
     return Opened(_read_statement(payload, predicate_type), signers)
 
 
-def read_hints(data: bytes) -> tuple[str, ...]:
-    """Return the keyids that an envelope names. Nothing is verified: anyone can write them."""
-    return tuple(hint for hint, _ in _read_envelope(data)[2])
+def read_claimed_keys(data: bytes) -> tuple[PublicKey, ...]:
+    """Return the keys that an envelope names as its signers'. Nothing is verified: anyone can write them."""
+    return _parse_hints(_read_envelope(data)[2])
+
+
+def _parse_hints(signatures: list[tuple[str, bytes]]) -> tuple[PublicKey, ...]:
+    keys = []
+    for hint, _ in signatures:
+        with suppress(InvalidKey):
+            keys.append(PublicKey.parse(hint))
+    return tuple(dict.fromkeys(keys))
 
 
 def _encode(payload: bytes, payload_type: str) -> bytes:
@@ -140,7 +149,7 @@ def _find_signers(
 ) -> tuple[PublicKey, ...]:
     signers: list[PublicKey] = []
     for hint, signature in signatures:
-        for key in sorted(keys, key=lambda key: key.fingerprint != hint):  # the hint only saves time
+        for key in sorted(keys, key=lambda key: str(key) != hint):  # the hint only saves time
             if key.verify(signature, signed):
                 if key in signers:
                     raise InvalidSignature(f"The key {key.fingerprint} signed the envelope twice.")

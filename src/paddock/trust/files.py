@@ -1,16 +1,51 @@
-"""Files that are whole or not there: a crash or a full disk never leaves half of one."""
+"""Files that are whole or not there: a crash or a full disk never leaves half of one. And the user's folders."""
 
 from __future__ import annotations
 
 import errno
 import os
 import stat
+import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from paddock.errors import StorageFull
 
-_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+if sys.platform != "win32":
+    import fcntl
+
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+def config_folder() -> Path:
+    """What the user decides: keys and ``trust.toml``. ``PADDOCK_HOME`` holds this and all other data if it is set."""
+    return _home("XDG_CONFIG_HOME", ".config")
+
+
+def data_folder() -> Path:
+    """What paddock remembers: installed packages, trusted keys, grants."""
+    return _home("XDG_DATA_HOME", ".local/share")
+
+
+def _home(variable: str, below: str) -> Path:
+    if own := os.environ.get("PADDOCK_HOME"):
+        return Path(own).expanduser().absolute()
+    return Path(os.environ.get(variable) or Path.home() / below).absolute() / "paddock"
+
+
+@contextmanager
+def lock_file(path: Path) -> Iterator[None]:
+    """Hold the only lock on this file, which stays; wait while another process or thread has it."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600)
+    try:
+        if sys.platform != "win32":
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def write_new(path: str | os.PathLike[str], data: bytes, mode: int = 0o600) -> None:
@@ -73,7 +108,7 @@ def _write_beside(target: Path, data: bytes, mode: int) -> Path:
             os.fsync(stream.fileno())
     except BaseException as error:
         Path(name).unlink(missing_ok=True)
-        if isinstance(error, OSError) and error.errno in _FULL:
+        if isinstance(error, OSError) and error.errno in FULL:
             raise StorageFull(f"{target} can't be written: {error.strerror}. Nothing was changed.") from error
         raise
     return Path(name)

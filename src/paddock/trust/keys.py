@@ -79,7 +79,7 @@ class PublicKey:
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 of the 32 bytes, in hexadecimal: what people compare, and the keyid of a signature."""
+        """SHA-256 of the 32 bytes, in hexadecimal: what people compare."""
         return sha256(self.raw).hexdigest()
 
     def verify(self, signature: bytes, data: bytes) -> bool:
