@@ -331,6 +331,15 @@ class CommandFailed(Exception):
         self.exit_code, self.code = exit_code, code
 
 
+def agree(output: Output, question: str, unasked: str) -> bool:
+    """Ask a person on stderr. Without a terminal nobody is asked: the command ends and says what ``unasked`` says."""
+    if not sys.stdin.isatty():
+        raise mistake(f"{unasked}, and there is no terminal to ask at. Add --yes.")
+    output.stderr.write(f"{printable(question)} [y/N] ")
+    output.stderr.flush()
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
 def mistake(message: str, code: str = "USAGE") -> CommandFailed:
     """Make an error that the user can correct."""
     return CommandFailed(message, exit_code=MISTAKE, code=code)

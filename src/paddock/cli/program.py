@@ -181,6 +181,15 @@ COMMANDS = (
     Command("ps", "ps", "list the sessions of a server"),
     Command("kill", "ps", "end one session of a server"),
     Command("openenv", "openenv", "OpenEnv's commands: init, validate, build and serve for folders in its form"),
+    Command("pack", "packages", "write an environment's folder as a package"),
+    Command("verify", "packages", "check a package's files and signatures, and whether they are trusted here"),
+    Command("install", "packages", "install a signed package, after showing what it asks for"),
+    Command("uninstall", "packages", "remove an installed package"),
+    Command("publish", "packages", "put a package into a registry's folder"),
+    Command("keygen", "trust", "make a key that signs packages and results"),
+    Command("sign", "trust", "sign a package"),
+    Command("trust", "trust", "say whose packages are trusted: add, list, show, remove"),
+    Command("revoke", "trust", "withdraw keys and packages with a signed list"),
     Command("hostile", "hostile", "attack this machine's walls with hostile environments, and keep score"),
 )
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from paddock.cli.environment import find_modules_here
-from paddock.cli.output import OK, Output, error_message, mistake, printable
+from paddock.cli.output import OK, Output, agree, error_message, mistake, printable
 from paddock.cli.program import integer, seconds
 
 if TYPE_CHECKING:
@@ -144,13 +144,8 @@ def _install(arguments: Namespace, output: Output) -> None:
         for sentence in wanted.sentences():
             output.stderr.write(f"{printable(sentence)}\n")
         output.stderr.flush()
-        if not arguments.yes:
-            if not sys.stdin.isatty():
-                raise mistake("--install asks before it installs, and there is no terminal to ask at. Add --yes.")
-            output.stderr.write("Install them? [y/N] ")
-            output.stderr.flush()
-            if sys.stdin.readline().strip().lower() not in ("y", "yes"):
-                raise mistake("nothing was installed.")
+        if not arguments.yes and not agree(output, "Install them?", "--install asks before it installs"):
+            raise mistake("nothing was installed.")
         install(wanted)
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from paddock.errors import InvalidManifest, InvalidPackage, InvalidPolicy, InvalidSignature, PaddockError
-from paddock.package import FILE, Fields, Manifest, read_manifest
+from paddock.package import FILE, LOCK, Fields, Manifest, read_manifest
 from paddock.package.container import CHUNK, MAX_ENTRIES, Container, Entry, check_name, write_container
 from paddock.package.dependencies import find_wanted
 from paddock.sandbox.policy import Policy
@@ -31,7 +31,7 @@ from paddock.trust.envelope import (
     seal,
     statement,
 )
-from paddock.trust.files import sync_folder
+from paddock.trust.files import sync_folder, write_new
 from paddock.trust.keys import PublicKey, SigningKey
 
 SCHEMA = "paddock.package/1"
@@ -71,8 +71,8 @@ def describe(manifest: Manifest, spaces: Mapping[str, Any]) -> dict[str, Any]:
     wanted = find_wanted(manifest.folder)
     if wanted.lines and not wanted.locked:
         raise InvalidManifest(
-            f"{manifest.folder}: {', '.join(wanted.files)} names packages without hashes. Lock them: uv lock, or a "
-            f"requirements.txt from `pip-compile --generate-hashes`."
+            f"{manifest.folder}: {', '.join(wanted.files)} asks for {', '.join(wanted.names)} without hashes. "
+            f"Lock them in {LOCK}, as `uv pip compile --generate-hashes` does."
         )
     return {
         "schema": SCHEMA,
@@ -290,7 +290,7 @@ class Pad:
 
     def extract(self, folder: Path) -> None:
         """Write the package into an empty folder of ours. Checks what it writes: the file may have changed."""
-        (folder / MANIFEST).write_bytes(self.text)
+        write_new(folder / MANIFEST, self.text, 0o444)
         for one in self.files:
             target = folder / CODE / one.path
             target.parent.mkdir(parents=True, exist_ok=True)

@@ -336,7 +336,7 @@ def installed_packages() -> list[Installed]:
 
 
 def find_installed(name: str, version: str) -> Installed:
-    """Return the newest installed version that is ``version`` or begins with it: 1.2 finds 1.2.9. Checks nothing."""
+    """Return the newest installed version that is, or begins with, ``version``: 1.2 finds 1.2.9. Checks nothing."""
     found = [one for one in installed_packages() if one.name == name and f"{one.version}.".startswith(f"{version}.")]
     exact = [one for one in found if one.version == version]
     if not found:
@@ -354,8 +354,8 @@ def use_installed(name: str, version: str) -> tuple[Installed, Verdict]:
     beyond = find_excess(asked, grant.permissions if grant else DEFAULT)
     if beyond:
         raise NotPermitted(
-            f"{name} {found.version} asks for more than it was granted: {'; '.join(beyond)}. Review it by installing it "
-            f"again."
+            f"{name} {found.version} asks for more than it was granted: {'; '.join(beyond)}. Review it: "
+            f"install it again."
         )
     return found, verdict
 

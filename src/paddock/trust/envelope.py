@@ -79,7 +79,7 @@ def seal(statement: Mapping[str, Any], keys: Sequence[SigningKey], payload_type:
     """Sign a statement with each of the keys, and return the envelope's bytes."""
     payload = canonical_json(dict(statement))
     signed = _encode(payload, payload_type)
-    signatures = [{"keyid": key.public.fingerprint, "sig": base64.b64encode(key.sign(signed)).decode()} for key in keys]
+    signatures = [{"keyid": str(key.public), "sig": base64.b64encode(key.sign(signed)).decode()} for key in keys]
     text = base64.b64encode(payload).decode()
     return canonical_json({"payload": text, "payloadType": payload_type, "signatures": signatures})
 

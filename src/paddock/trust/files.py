@@ -13,9 +13,6 @@ from pathlib import Path
 
 from paddock.errors import StorageFull
 
-if sys.platform != "win32":
-    import fcntl
-
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -42,6 +39,8 @@ def lock_file(path: Path) -> Iterator[None]:
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600)
     try:
         if sys.platform != "win32":
+            import fcntl  # here: this module is imported everywhere
+
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
     finally:
