@@ -94,3 +94,12 @@ def pygame(monkeypatch):
     module = pytest.importorskip("pygame", reason="draws a window; runs where pygame-ce is installed, as in .[test]")
     yield module
     module.quit()
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    """A user whose keys, settings and packages are in a folder of this test."""
+    monkeypatch.setenv("PADDOCK_HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("PADDOCK_TRUST", raising=False)
+    monkeypatch.delenv("PADDOCK_KEY_PASSWORD", raising=False)
+    return tmp_path / "home"

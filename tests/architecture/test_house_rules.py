@@ -22,7 +22,6 @@ PACKAGE_MODULES = 22  # directly in one folder: a listing that fits a screen
 
 # A module that one other module of its package needs usually belongs inside that one. These don't, and why.
 NEEDED_BY_ONE = {
-    "paddock.cli.trust": "commands of its own; those for packages take its --key",
     "paddock.trust.names": "which names look alike is not a question of keys",
     # optional dependency: the module imports it at its top
     "paddock.adapters.sb3_vec_env": "optional dependency: Stable-Baselines3",

@@ -51,6 +51,7 @@ def runnable(page):
 def workplace(fresh_registry, tmp_path, monkeypatch):
     """An empty folder to work in, whose modules are forgotten afterwards."""
     before = set(sys.modules)
+    monkeypatch.setenv("PADDOCK_HOME", str(tmp_path / "home"))
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     yield tmp_path

@@ -19,6 +19,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     """The options of this command."""
     add = parser.add_argument
     add("folder", metavar="NAME", help="the name of the environment and of its folder, such as my_env")
+    add("--owner", metavar="OWNER", help="whose package it is: its name is then OWNER/NAME, as `paddock pack` wants it")
     add("--gym", action="store_true", help="spaces, reset and step, as in Gymnasium, instead of tools for a model")
 
 
@@ -28,7 +29,10 @@ def run(arguments: Namespace, output: Output) -> int:
     name = folder.name
     check_free(folder)
     check_name(name)
-    texts = files(name, "gym" if arguments.gym else "tools")
+    if arguments.owner is not None and not re.fullmatch(r"[a-z0-9][a-z0-9_-]{0,49}", arguments.owner, re.ASCII):
+        raise mistake(f"--owner {arguments.owner[:60]!r}: use lower-case letters, digits, '_' and '-'.")
+    package = name if arguments.owner is None else f"{arguments.owner}/{name}"
+    texts = files(name, "gym" if arguments.gym else "tools", package)
     write_files(folder, texts)
     if arguments.json:
         output.document({"folder": str(folder), "id": f"{class_name(name)}-v0", "files": list(texts)})
@@ -95,9 +99,9 @@ def check_name(name: str) -> None:
         raise mistake(f"There is already a module {name!r}, and one would hide the other. Choose another name.")
 
 
-def files(name: str, kind: Kind) -> dict[str, str]:
+def files(name: str, kind: Kind, package: str) -> dict[str, str]:
     """Return the paths within the folder, with the text of each."""
-    words = {"name": name, "Name": class_name(name), "dist": name.replace("_", "-"), "docker": ""}
+    words = {"name": name, "Name": class_name(name), "dist": name.replace("_", "-"), "docker": "", "package": package}
     words["docker"] = fill_template("docker.md.in", words).rstrip("\n")
     return {
         "paddock.toml": fill_template(f"{kind}/paddock.toml.in", words),

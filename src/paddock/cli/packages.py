@@ -1,12 +1,17 @@
 """``paddock pack``, ``verify``, ``install``, ``uninstall`` and ``publish``: packages from a folder to a store.
 
+``paddock keygen``, ``sign``, ``trust`` and ``revoke``: keys, and whose signatures count here. A password is asked for at
+a terminal, or read from the variable ``PADDOCK_KEY_PASSWORD``; never from an argument, which others on the machine see.
+
 Nothing of a package runs here. Only ``pack`` makes the author's environment once, behind the wall, to write down its
 spaces. What a package says of itself is shown with its control characters escaped.
 """
 
 from __future__ import annotations
 
+import os
 import re
+import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,14 +20,19 @@ from typing import TYPE_CHECKING, Any
 
 from paddock.cli.output import FAILED, OK, CommandFailed, Output, agree, mistake
 from paddock.cli.program import integer
-from paddock.cli.trust import add_key, load_key
 from paddock.errors import Downgrade, InvalidPackage, InvalidSignature, NotPermitted, Unreachable, Untrusted
+from paddock.trust.files import config_folder
 
 if TYPE_CHECKING:
     from paddock.package import Manifest
     from paddock.package.store import Installed, Review
+    from paddock.trust.keyring import Keyring, TrustedKey
+    from paddock.trust.keys import PublicKey, SigningKey
 
 _NAMED = re.compile(r"(?P<name>[\w-]+/[\w-]+)(?:@(?P<version>[\w.]+))?", re.ASCII)
+_PASSWORD = "PADDOCK_KEY_PASSWORD"  # noqa: S105 - the name of a variable
+_NAMESPACE = re.compile(r"[a-z0-9][a-z0-9_-]{0,49}", re.ASCII)
+_DIGEST = re.compile(r"(?:sha256:)?(?P<hex>[0-9a-f]{64})", re.ASCII)
 # A refusal is the answer to a question that was put rightly, so it does not have the exit code of wrong usage.
 _REFUSALS = (InvalidPackage, InvalidSignature, Untrusted, Downgrade, NotPermitted, Unreachable)
 
@@ -254,3 +264,267 @@ def _require_file(file: Path) -> None:
             raise mistake(f"There is no file {str(file)[:200]!r}.")
     except (OSError, ValueError) as error:  # a name that no file system has
         raise mistake(f"{str(file)[:80]!r} is not a file: {error}") from None
+
+
+# ── Keys ──
+
+
+def default_key() -> Path:
+    """Where ``keygen`` writes the user's key, and ``sign`` looks for it."""
+    return config_folder() / "keys" / "default.key"
+
+
+def add_key(parser: ArgumentParser) -> None:
+    """``--key``, for commands that sign."""
+    parser.add_argument("--key", type=Path, metavar="KEY", help="your key; default: the one that keygen wrote")
+
+
+def load_key(path: Path | None) -> SigningKey:
+    """Read the key that signs; one that is encrypted needs its password."""
+    from paddock.trust.keys import SigningKey
+
+    file = path or default_key()
+    encrypted = file.is_file() and b"ENCRYPTED" in file.read_bytes()[:4096]
+    return SigningKey.load(file, _ask_password(f"password of {file}") if encrypted else None)
+
+
+def _ask_password(question: str, *, twice: bool = False) -> str:
+    if (password := os.environ.get(_PASSWORD)) is not None:
+        return password
+    if not sys.stdin.isatty():
+        raise mistake(f"The key's password is asked for at a terminal, and there is none. Set {_PASSWORD}.")
+    from getpass import getpass
+
+    password = getpass(f"{question}: ")
+    if twice and getpass("again: ") != password:
+        raise mistake("the two passwords differ. No key was made.")
+    return password
+
+
+def add_keygen_arguments(parser: ArgumentParser) -> None:
+    """The options of ``keygen``."""
+    parser.add_argument("--out", type=Path, metavar="FILE", help="default: keys/default.key in your config folder")
+    parser.add_argument("--encrypt", action="store_true", help=f"with a password: asked for, or from {_PASSWORD}")
+
+
+def run_keygen(arguments: Namespace, output: Output) -> int:
+    """Write a key that only you can read, and the public one beside it."""
+    from paddock.trust.keys import SigningKey
+
+    file = arguments.out or default_key()
+    public = file.with_name(f"{file.stem}.pub")
+    for one in (file, public):
+        if os.path.lexists(one):
+            raise mistake(f"{one} exists, and a key is never overwritten. Name another file with --out.")
+    password = _ask_password("password", twice=True) if arguments.encrypt else None
+    if password == "":
+        raise mistake("an empty password protects nothing.")
+    if arguments.out is None:
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    key = SigningKey.generate()
+    key.save(file, password)
+    key.public.save(public)
+    facts = {"key": str(file), "public": str(public), "fingerprint": key.public.fingerprint}
+    if output.json:
+        output.document({**facts, "text": str(key.public)})
+        return OK
+    output.facts([*facts.items(), ("text", str(key.public))])
+    output.line()
+    output.line(f"Keep {file} secret, and a copy of it elsewhere. Give others {public}.")
+    return OK
+
+
+def add_sign_arguments(parser: ArgumentParser) -> None:
+    """The options of ``sign``."""
+    parser.add_argument("file", type=Path, metavar="FILE", help="a package that `paddock pack` wrote")
+    add_key(parser)
+
+
+def run_sign(arguments: Namespace, output: Output) -> int:
+    """Write the signature into the package."""
+    from paddock.package.pad import sign
+
+    if not arguments.file.is_file():
+        raise mistake(f"There is no file {str(arguments.file)[:200]!r}.")
+    key = load_key(arguments.key)
+    try:
+        digest = sign(arguments.file, key)
+    except (InvalidPackage, InvalidSignature) as error:
+        raise CommandFailed(str(error), exit_code=FAILED, code=error.code) from error
+    if output.json:
+        output.document({"file": str(arguments.file), "digest": digest, "signer": key.public.fingerprint})
+    else:
+        output.line(f"signed {arguments.file}, digest {digest}, with {key.public.fingerprint}")
+    return OK
+
+
+def add_trust_arguments(parser: ArgumentParser) -> None:
+    """The options of ``trust``."""
+    add = parser.add_argument
+    add("action", choices=["add", "list", "show", "remove"])
+    add("what", nargs="?", metavar="KEY", help="add: a .pub file, its text, or a revocation list; else a fingerprint")
+    add("--namespace", action="append", default=[], metavar="OWNER", help="what the key may sign: OWNER/…")
+    add("--not-before", metavar="DATE", help="from when the key counts, as 2027-01-31")
+    add("--not-after", metavar="DATE", help="until when")
+
+
+def run_trust(arguments: Namespace, output: Output) -> int:
+    """Change or show the keyring."""
+    from paddock.trust.keyring import load_keyring
+
+    if arguments.action == "list":
+        return _list(load_keyring(), output)
+    if arguments.what is None:
+        raise mistake(f"trust {arguments.action} what? Name a key: its file, its text or its fingerprint.")
+    if arguments.action == "add":
+        return _add(arguments, output)
+    trusted = _find(load_keyring(), arguments.what)
+    if arguments.action == "show":
+        return _show(trusted, load_keyring(), output)
+    from paddock.trust.keyring import change_keyring
+
+    with change_keyring() as keyring:
+        keyring.keys.pop(trusted.key.fingerprint, None)
+    if output.json:
+        output.document({"removed": trusted.key.fingerprint})
+    else:
+        output.line(f"{trusted.key.fingerprint} signs nothing new here; what is installed stays")
+        output.line("to refuse that too: paddock revoke")
+    return OK
+
+
+def _add(arguments: Namespace, output: Output) -> int:
+    from paddock.trust.files import read_bounded
+    from paddock.trust.keyring import TrustedKey, change_keyring
+
+    file = Path(arguments.what)
+    if not arguments.namespace:
+        if not file.is_file():
+            raise mistake("trust add KEYFILE needs --namespace OWNER: which packages the key may sign.")
+        data = read_bounded(file, 1 << 24)
+        if data[:1] != b"{":
+            raise mistake(f"{file} is not a revocation list. For a key, add --namespace OWNER.")
+        try:
+            with change_keyring() as keyring:
+                serial = keyring.learn(data)
+        except (InvalidSignature, Untrusted, Downgrade) as error:
+            raise CommandFailed(str(error), exit_code=FAILED, code=error.code) from error
+        output.document({"serial": serial}) if output.json else output.line(f"learned {file}, serial {serial}")
+        return OK
+    for one in arguments.namespace:
+        if not _NAMESPACE.fullmatch(one):
+            raise mistake(f"--namespace {one[:60]!r} is not a namespace: lower-case letters, digits, '_' and '-'.")
+    key = _read_public(arguments.what)
+    trusted = TrustedKey(
+        key, tuple(arguments.namespace), not_before=arguments.not_before, not_after=arguments.not_after
+    )
+    try:
+        with change_keyring() as keyring:
+            others = [one.key.fingerprint for space in arguments.namespace for one in keyring.bound_to(space)]
+            keyring.add(trusted)
+    except ValueError as error:  # a date
+        raise mistake(str(error)) from None
+    others = sorted({*others} - {key.fingerprint})
+    if output.json:
+        output.document({"fingerprint": key.fingerprint, "namespaces": arguments.namespace, "others": others})
+        return OK
+    output.line(f"{key.fingerprint} may sign {', '.join(f'{one}/…' for one in arguments.namespace)}")
+    if others:
+        output.line(f"so may {', '.join(others)}. If that one is retired: paddock trust remove FINGERPRINT")
+    return OK
+
+
+def _read_public(text: str) -> PublicKey:
+    from paddock.trust.keys import PublicKey
+
+    return PublicKey.parse(text) if text.startswith("ed25519:") else PublicKey.load(text)
+
+
+def _find(keyring: Keyring, text: str) -> TrustedKey:
+    """Return the trusted key with this fingerprint, or the beginning of it, or this file or text."""
+    if re.fullmatch(r"[0-9a-f]{8,64}", text, re.ASCII) and not Path(text).exists():
+        wanted = text
+    else:
+        wanted = _read_public(text).fingerprint
+    found = [one for name, one in keyring.keys.items() if name.startswith(wanted)]
+    if len(found) != 1:
+        raise mistake(f"{len(found)} trusted keys have the fingerprint {wanted}… See: paddock trust list")
+    return found[0]
+
+
+def _list(keyring: Keyring, output: Output) -> int:
+    if output.json:
+        output.document(keyring.to_dict())
+        return OK
+    rows = [[name, ", ".join(one.namespaces), one.how, one.not_after] for name, one in sorted(keyring.keys.items())]
+    if rows:
+        output.table(["key", "namespaces", "how", "until"], rows)
+    else:
+        output.line("no key is trusted yet")
+    for issuer, one in keyring.revoked.items():
+        counts = f"{len(one['keys'])} keys and {len(one['digests'])} packages"
+        output.line(f"{issuer} revoked {counts} of {', '.join(one['namespaces'])} (list {one['serial']})")
+    return OK
+
+
+def _show(trusted: TrustedKey, keyring: Keyring, output: Output) -> int:
+    key = trusted.key
+    lists = [one for one in keyring.revoked.values() if key.fingerprint in one["keys"]]
+    facts: dict[str, Any] = {
+        "fingerprint": key.fingerprint,
+        "text": str(key),
+        "namespaces": list(trusted.namespaces),
+        "how": trusted.how,
+        "not_before": trusted.not_before,
+        "not_after": trusted.not_after,
+        "revoked": lists[0]["keys"][key.fingerprint]["reason"] if lists else None,
+    }
+    if output.json:
+        output.document(facts)
+    else:
+        texts = ((name, ", ".join(one) if isinstance(one, list) else one or "no") for name, one in facts.items())
+        output.facts(list(texts))
+    return OK
+
+
+def add_revoke_arguments(parser: ArgumentParser) -> None:
+    """The options of ``revoke``."""
+    add = parser.add_argument
+    add("what", metavar="KEY|DIGEST", help="a .pub file, a key's text, a package's file, or 64 hexadecimal digits")
+    add_key(parser)
+    add("--out", type=Path, required=True, metavar="FILE", help="the list; one that is there grows")
+    add("--reason", default="", metavar="TEXT", help="for those who meet it")
+
+
+def run_revoke(arguments: Namespace, output: Output) -> int:
+    """Write the list, one serial higher."""
+    from paddock.trust.files import read_bounded, replace_file
+    from paddock.trust.keyring import revoke
+
+    keys, digests = _read_revoked(arguments.what)
+    reason = arguments.reason[:200]
+    before = read_bounded(arguments.out, 1 << 24) if arguments.out.exists() else None
+    key = load_key(arguments.key)
+    try:
+        data = revoke(key, before, keys=dict.fromkeys(keys, reason), digests=dict.fromkeys(digests, reason))
+    except (InvalidSignature, Untrusted) as error:
+        raise CommandFailed(f"{arguments.out}: {error}", exit_code=FAILED, code=error.code) from error
+    replace_file(arguments.out, data, 0o644)
+    if output.json:
+        output.document({"file": str(arguments.out), "keys": keys, "digests": digests, "by": key.public.fingerprint})
+    else:
+        output.line(f"{arguments.out} revokes {(keys or digests)[0]}")
+        output.line(f"publish it; for this machine: paddock trust add {arguments.out}")
+    return OK
+
+
+def _read_revoked(text: str) -> tuple[list[str], list[str]]:
+    """Return the fingerprints and the digests that a text names. Bare digits may be either, so they are both."""
+    if digits := _DIGEST.fullmatch(text):
+        return ([] if text.startswith("sha256:") else [digits["hex"]]), [digits["hex"]]
+    if text.endswith(".pad"):
+        from paddock.package.pad import Pad
+
+        with Pad(text) as pad:
+            return [], [pad.digest]
+    return [_read_public(text).fingerprint], []

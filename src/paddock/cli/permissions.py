@@ -99,11 +99,12 @@ def _read(text: str) -> Request:
     from paddock.sandbox.policy import DEFAULT
 
     target = locate(text)
-    kind = target.kind
-    if kind == "url":
+    if target.kind == "url":
         raise mistake(f"{text}: the server decides what runs there and how. Name a folder or an id.")
-    if kind == "package":
-        raise mistake(f"{text}: this release reads packages from folders only, as ./maze")
+    if target.package is not None:
+        from paddock.package import read_manifest
+
+        return Request(text, target.asked or DEFAULT, read_manifest(target.package.folder))
     return Request(text, target.asked or DEFAULT, own=target.asked is not None)
 
 

@@ -186,10 +186,10 @@ COMMANDS = (
     Command("install", "packages", "install a signed package, after showing what it asks for"),
     Command("uninstall", "packages", "remove an installed package"),
     Command("publish", "packages", "put a package into a registry's folder"),
-    Command("keygen", "trust", "make a key that signs packages and results"),
-    Command("sign", "trust", "sign a package"),
-    Command("trust", "trust", "say whose packages are trusted: add, list, show, remove"),
-    Command("revoke", "trust", "withdraw keys and packages with a signed list"),
+    Command("keygen", "packages", "make a key that signs packages and results"),
+    Command("sign", "packages", "sign a package"),
+    Command("trust", "packages", "say whose packages are trusted: add, list, show, remove"),
+    Command("revoke", "packages", "withdraw keys and packages with a signed list"),
     Command("hostile", "hostile", "attack this machine's walls with hostile environments, and keep score"),
 )
 

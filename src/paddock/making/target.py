@@ -109,12 +109,15 @@ def _locate_package(text: str, name: str, version: str, id: str | None) -> Targe
 
     if "/" not in name:
         raise PlanError(f"{text!r} names no owner. A package is owner/name@version, as acme/maze@1.2.")
-    found, verdict = use_installed(name, version)
+    found = use_installed(name, version)
     manifest = read_manifest(found.folder)
+    ids = [one.spec.id for one in manifest.envs]
+    if id is None and len(ids) > 1:
+        raise PlanError(f"{text!r} has the environments {', '.join(ids)}; name one, as {text}:{ids[0]}.")
     spec = manifest.spec(id)
     signers = ", ".join(one.fingerprint[:16] for one in found.signers)
-    note = f"{name} {found.version}, digest {found.digest}, signed by {signers}, trusted: {verdict.how}"
-    notes = [("package", note)]
+    note = f"{name} {found.version}, digest {found.digest}, signed by {signers}"
+    notes = [("package", note), ("trusted", found.how)]
     if manifest.description:
         notes.append(("description", quote(manifest.description)))
     return Target(
@@ -151,6 +154,21 @@ def _with_dependencies(target: Target) -> Target:
     except InvalidManifest as error:
         note = f"can't be installed: {error}"
     return replace(target, libraries=libraries, notes=(*target.notes, ("dependencies", note)))
+
+
+def spread(text: str) -> list[str]:
+    """Return the targets of all environments that a folder or a package has; any other target is the only one."""
+    from paddock.package import read_manifest
+
+    package = _PACKAGE.fullmatch(text)
+    if text.startswith((".", "/", "~")) and (folder := Path(text).expanduser()).is_dir():
+        return [f"{text}:{env.spec.id}" for env in read_manifest(folder).envs]
+    if package and package["id"] is None and "/" in package["name"]:
+        from paddock.package.store import find_installed
+
+        found = find_installed(package["name"], package["version"])  # the wall is put up later, after a check
+        return [f"{text}:{env.spec.id}" for env in read_manifest(found.folder).envs]
+    return [text]
 
 
 def split_folder(text: str) -> tuple[str, str | None] | None:

@@ -12,7 +12,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from hashlib import sha256
 from pathlib import Path
@@ -344,8 +344,8 @@ def find_installed(name: str, version: str) -> Installed:
     return (exact or found)[-1]
 
 
-def use_installed(name: str, version: str) -> tuple[Installed, Verdict]:
-    """Return an installed package, checked again: its bytes, its keys, and what it may do."""
+def use_installed(name: str, version: str) -> Installed:
+    """Return an installed package, checked again: its bytes, what it may do, and ``how`` its key is trusted now."""
     found = find_installed(name, version)
     verdict = load_keyring().judge(name, found.digest, found.signers, read_settings(), installed=True)
     found.check()
@@ -357,7 +357,7 @@ def use_installed(name: str, version: str) -> tuple[Installed, Verdict]:
             f"{name} {found.version} asks for more than it was granted: {'; '.join(beyond)}. Review it: "
             f"install it again."
         )
-    return found, verdict
+    return replace(found, how=verdict.how)
 
 
 def grants() -> dict[str, Grant]:

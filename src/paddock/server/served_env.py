@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from hashlib import sha256
-from pathlib import Path
 from typing import Any, get_args
 from urllib.parse import quote
 
@@ -33,9 +32,8 @@ from paddock.hosting.process_channel import ProcessChannel
 from paddock.hosting.remote_session import frame_of
 from paddock.making.payload import Payload, find_loaded_beside, pack
 from paddock.making.plan import Isolation, plan
-from paddock.making.target import locate
+from paddock.making.target import locate, spread
 from paddock.making.walls import WarmPool, walled_launcher, warm_pool
-from paddock.package import read_manifest
 from paddock.record.digest import former_path
 from paddock.sandbox.policy import Policy
 from paddock.server.auth import Role
@@ -91,6 +89,11 @@ class ServedEnv:
         planned = plan(target, isolation="sandbox" if isolation is None else isolation)
         if planned.wall is None:
             raise PlanError(f"isolation={isolation!r} has no wall, and a server never runs an environment without one.")
+        if target.package is not None and target.package.how == "first use":
+            raise PlanError(
+                f"{target.text!r} is trusted since its first use, and a server takes only keys that you added: paddock "
+                f"trust add {target.package.signers[0]} --namespace {target.package.name.partition('/')[0]}"
+            )
         self.text, self.name = target.text, name or target.id or target.text
         self.policy: Policy = planned.wall
         if deadline_s is not None:
@@ -226,16 +229,11 @@ class ServedEnv:
 def prepare_envs(
     targets: Sequence[str], isolation: Isolation = None, *, deadline_s: float | None = None, grant: bool = False
 ) -> list[ServedEnv]:
-    """Prepare the environments of these targets: for a folder, all that its manifest declares.
+    """Prepare the environments of these targets: for a folder or a package, all that its manifest declares.
 
     ``grant``: folders get all permissions that their manifests ask for, in the tier that ``isolation`` names.
     """
-    ids: list[str] = []
-    for text in targets:
-        if text.startswith((".", "/", "~")) and (folder := Path(text).expanduser()).is_dir():
-            ids += [f"{text}:{env.spec.id}" for env in read_manifest(folder).envs]
-        else:
-            ids.append(text)
+    ids = [one for text in targets for one in spread(text)]
     found: list[ServedEnv] = []
     for id in ids:
         wall = _grant(id, isolation) if grant else isolation
