@@ -1,6 +1,6 @@
 """``paddock pack``, ``verify``, ``install``, ``uninstall`` and ``publish``: packages from a folder to a store.
 
-``paddock keygen``, ``sign``, ``trust`` and ``revoke``: keys, and whose signatures count here. A password is asked for at
+``paddock keygen``, ``sign``, ``trust`` and ``revoke``: keys, and whose signatures count. A password is asked for at
 a terminal, or read from the variable ``PADDOCK_KEY_PASSWORD``; never from an argument, which others on the machine see.
 
 Nothing of a package runs here. Only ``pack`` makes the author's environment once, behind the wall, to write down its
