@@ -82,6 +82,7 @@
     ├── BudgetExceeded                   a rollout or a run has used what it may
     ├── InvalidTrace                     a trace that can't be read, or a value that can't stand in one
     ├── InvalidSuite                     a suite of benchmarks that is malformed, or that pays for nothing
+    ├── NotComparable                    two benchmark runs that did not measure the same thing, or hardly anything
     ├── InvalidBundle                    a benchmark's record that does not verify; `reason` says in which way
     └── AlreadyPendingCallError, NoAsyncCallError, ClosedEnvironmentError    vector environments
 
@@ -460,6 +461,10 @@ class InvalidCassette(PaddockError, ValueError, code="INVALID_CASSETTE", session
 
 class InvalidSuite(PaddockError, ValueError, code="INVALID_SUITE", session_alive=False):
     """A suite that is malformed, names code that it may not name, or pays a policy that does nothing."""
+
+
+class NotComparable(PaddockError, ValueError, code="NOT_COMPARABLE", session_alive=False):
+    """Two benchmark runs of which neither can be called better: other environments or rules, or a bare mean."""
 
 
 class InvalidBundle(PaddockError, ValueError, code="INVALID_BUNDLE", session_alive=False):

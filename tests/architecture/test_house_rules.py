@@ -37,7 +37,6 @@ NEEDED_BY_ONE = {
     "paddock.cli.init": "a command; `paddock openenv init` writes its files the same way",
     "paddock.cli.ps": "a command; `paddock openenv validate` asks servers the same way",
     # soon needed by more
-    "paddock.bench.bundle": "by name: the form of a record",
     "paddock.bench.log": "by name: the form of a record",
     "paddock.bench.suites": "by name: the tables of tasks",
     # process entry point
@@ -66,6 +65,7 @@ NEEDED_BY_ONE = {
     "paddock.bench.hostile.attacks.processes": "by name: one file per group of attacks",
     "paddock.bench.hostile.attacks.protocol": "by name: one file per group of attacks",
     "paddock.bench.hostile.attacks.resources": "by name: one file per group of attacks",
+    "paddock.bench.svg": "by name: charts",
     "paddock.bench.hostile.canaries": "by name: what attacks are after",
     "paddock.bench.hostile.neighbour": "by name: how fair a tier is to others",
     "paddock.wrappers.discretize": "by name: one file per family of wrappers",

@@ -54,7 +54,7 @@ def optimality_gap(scores: Scores, goal: float = 1.0) -> Any:
 
 def profile(scores: Scores, thresholds: Numbers) -> Any:
     """Return for each threshold the share of episodes above it, with the thresholds on the last axis."""
-    shares = [(task[..., None, :] > thresholds[:, None]).mean(axis=-1) for task in scores]
+    shares = [np.stack([(task > one).mean(axis=-1) for one in thresholds], axis=-1) for task in scores]
     return np.mean(shares, axis=0)
 
 
@@ -155,7 +155,7 @@ class Figures:
 
 
 def describe(
-    returns: Sequence[float], *, digest: str, failures: int = 0, scale: tuple[float, float] | None = None
+    returns: Sequence[float] | Numbers, *, digest: str, failures: int = 0, scale: tuple[float, float] | None = None
 ) -> Figures:
     """Return the figures of a task. ``scale``: its floor and its ceiling. If all returns are 0 or 1, the mean's
     interval is Wilson's.

@@ -18,7 +18,10 @@ class Subcommand(NamedTuple):
     help: str
 
 
-SUBCOMMANDS: tuple[Subcommand, ...] = ()
+SUBCOMMANDS = (
+    Subcommand("report", "paddock.cli.bench_report", "show what records say, also as a page or Markdown"),
+    Subcommand("compare", "paddock.cli.bench_report", "say whether one run is better than another"),
+)
 
 
 def add_arguments(parser: ArgumentParser) -> None:

@@ -171,6 +171,7 @@ COMMANDS = (
     Command("run", "run", "play episodes and show the results"),
     Command("record", "run", "play episodes and write them into a trace"),
     Command("replay", "replay", "play a recorded trace again, and say where it differs"),
+    Command("bench", "bench", "run benchmarks, verify and compare their records"),
     Command("rescore", "rescore", "score recorded episodes again, with another rubric"),
     Command("demo", "demo", "take a short tour"),
     Command("doctor", "doctor", "show what is installed here and what is wrong with it"),
