@@ -173,6 +173,7 @@ COMMANDS = (
     Command("replay", "replay", "play a recorded trace again, and say where it differs"),
     Command("bench", "bench", "run benchmarks, verify and compare their records"),
     Command("rescore", "rescore", "score recorded episodes again, with another rubric"),
+    Command("view", "view", "look at recorded episodes in the terminal, or as a page of HTML"),
     Command("demo", "demo", "take a short tour"),
     Command("doctor", "doctor", "show what is installed here and what is wrong with it"),
     Command("explain", "info", "explain what make() would build for a target, and why"),

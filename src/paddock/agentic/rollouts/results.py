@@ -64,6 +64,12 @@ class Rollout:
     error: Failure | None = None
     seconds: float = 0.0
 
+    def __str__(self) -> str:
+        """What happened, in a few lines."""
+        from paddock.agentic.rollouts.story import tell  # here: a module for people who look
+
+        return tell(self)
+
     @property
     def total_return(self) -> float | None:
         return None if self.error is not None else float(sum(self.rewards))
