@@ -36,9 +36,6 @@ NEEDED_BY_ONE = {
     # a command of its own, by its name in cli.program
     "paddock.cli.init": "a command; `paddock openenv init` writes its files the same way",
     "paddock.cli.ps": "a command; `paddock openenv validate` asks servers the same way",
-    # soon needed by more
-    "paddock.bench.log": "by name: the form of a record",
-    "paddock.bench.suites": "by name: the tables of tasks",
     # process entry point
     "paddock.bench.hostile.trial": "process entry point: python -m",
     # named by specs and tables that users have

@@ -40,7 +40,7 @@ def write_bundle(folder, returns, *, suite=CARTPOLES, key=None, policy="by hand"
             log.begin(
                 number, task, seed_of(digest, start.nonce, number), bytes(rows.dtype["observation"].itemsize).hex()
             )
-            log.add(number, ROWS, rows.tobytes())
+            log.add([(number, ROWS, rows.tobytes())])
             log.end(number, "complete", 3, 0.0 + total)
             number += 1
     log.sync()

@@ -1,11 +1,12 @@
-"""The log of a run: its episodes as frames, a chain of hashes through each episode, and a tree over all of them.
+"""The log of a run: its episodes as frames, a hash chain through each episode, and a tree over all of them.
 
 A frame is its payload's length (uint32), the number of its episode (uint32), its kind (1 byte) and the payload, all
 little-endian. An episode is one BEGIN frame, ROWS or LINES, and one END. Frames of several episodes may be mixed. An
 episode that begins a second time was interrupted: its first attempt stays in the file and counts for nothing.
 
-The chain of an episode begins with SHA-256("paddock-episode-v1" + plan digest + nonce + number as uint32); each frame
-makes it SHA-256(chain + kind + payload). The tree is that of RFC 6962 over the last hash of every episode.
+The hash of an episode is the SHA-256 of "paddock-episode-v1", the plan's digest, the nonce, the number as uint32, the
+size of BEGIN as uint32, and its payloads in order: a chain that runs through every step, however the steps are cut into
+frames. The tree is that of RFC 6962 over the hashes of all episodes.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 import hashlib
 import os
 import struct
+import threading
 from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -58,7 +60,7 @@ class End(msgspec.Struct, forbid_unknown_fields=True):
 class Episode:
     """One episode of a log. ``frames``: offset and size of each of its frames in turn, BEGIN and the steps.
 
-    ``head``: the last hash of its chain.
+    ``head``: the hash at the end of its chain.
     """
 
     number: int
@@ -85,17 +87,10 @@ def from_bits(text: str) -> float:
     return number
 
 
-def first_hash(plan_digest: str, nonce: str, number: int) -> bytes:
-    """The beginning of an episode's chain."""
-    start = bytes.fromhex(plan_digest) + bytes.fromhex(nonce) + struct.pack("<I", number)
-    return hashlib.sha256(b"paddock-episode-v1" + start).digest()
-
-
-def next_hash(head: bytes, kind: int, payload: Any) -> bytes:
-    """The chain with one more frame."""
-    chain = hashlib.sha256(head + bytes((kind,)))
-    chain.update(payload)
-    return chain.digest()
+def begin_hash(plan_digest: str, nonce: str, number: int, begin: bytes) -> Any:
+    """The hash of an episode with its head; its other payloads are added as they come."""
+    salt = bytes.fromhex(plan_digest) + bytes.fromhex(nonce) + struct.pack("<II", number, len(begin))
+    return hashlib.sha256(b"paddock-episode-v1" + salt + begin)
 
 
 def root_of(heads: Sequence[str]) -> str:
@@ -104,41 +99,61 @@ def root_of(heads: Sequence[str]) -> str:
 
 
 class LogWriter:
-    """The log at ``path``, which goes on where it ends. ``begin`` an episode, ``add`` to it, ``end`` it."""
+    """Writes the log at ``path`` on from its end: ``begin`` an episode, ``add`` to it, ``end`` it. Thread-safe."""
 
     def __init__(self, path: Path, plan_digest: str, nonce: str) -> None:
         self._salt = plan_digest, nonce
-        self._heads: dict[int, bytes] = {}
+        self._hashes: dict[int, Any] = {}
         self._file: IO[bytes] = path.open("ab", buffering=0)
+        self._lock = threading.Lock()
+        self._broken = False
 
     def begin(self, number: int, task: int, seed: int, observation: str | None) -> None:
         """Write the head of an episode."""
-        self._heads[number] = first_hash(*self._salt, number)
-        self.add(number, BEGIN, msgspec.json.encode(Begin(task, seed, observation)))
+        payload = msgspec.json.encode(Begin(task, seed, observation))
+        with self._lock:
+            self._hashes[number] = begin_hash(*self._salt, number, payload)
+            self._write(FRAME.pack(len(payload), number, BEGIN) + payload)
 
-    def add(self, number: int, kind: int, payload: Any) -> None:
-        """Write one frame of an episode: it has reached the system when this returns."""
-        if len(payload) > FRAME_BYTES:
-            raise InvalidBundle(
-                f"episode {number}: {len(payload):,} bytes in one frame; at most {FRAME_BYTES:,} are read. "
-                f"Make observations or actions smaller.",
-                reason="malformed",
-            )
-        self._heads[number] = next_hash(self._heads[number], kind, payload)
-        rest = memoryview(b"".join((FRAME.pack(len(payload), number, kind), payload)))
-        while rest:
-            rest = rest[self._file.write(rest) or 0 :]
+    def add(self, frames: Sequence[tuple[int, int, Any]]) -> None:
+        """Write frames: number of the episode, kind, bytes. They have reached the system when this returns. Hot."""
+        parts: list[Any] = []
+        with self._lock:
+            hashes = self._hashes
+            for number, kind, payload in frames:
+                size = payload.nbytes if isinstance(payload, np.ndarray) else len(payload)
+                if size > FRAME_BYTES:
+                    raise InvalidBundle(
+                        f"episode {number}: {size:,} bytes in one frame; at most {FRAME_BYTES:,} are read. "
+                        f"Make observations or actions smaller.",
+                        reason="malformed",
+                    )
+                hashes[number].update(payload)
+                parts += (FRAME.pack(size, number, kind), payload)
+            self._write(b"".join(parts))
 
-    def end(self, number: int, status: Status, steps: int, total: float, code: str | None = None) -> str:
-        """End an episode; returns the last hash of its chain."""
-        self.add(number, END, msgspec.json.encode(End(status, steps, bits(total), code)))
-        return self._heads.pop(number).hex()
+    def _write(self, data: bytes) -> None:
+        if self._broken:
+            raise OSError("the log could not be written; run again with the same --out to go on")
+        try:
+            rest = memoryview(data)
+            while rest:
+                rest = rest[self._file.write(rest) or 0 :]
+        except BaseException:  # half a frame may be there: nothing can follow it
+            self._broken = True
+            raise
+
+    def end(self, number: int, status: Status, steps: int, total: float, code: str | None = None) -> None:
+        """End an episode."""
+        self.add([(number, END, msgspec.json.encode(End(status, steps, bits(total), code)))])
+        del self._hashes[number]
 
     def sync(self) -> None:
         """Have the disk keep all that was written."""
         os.fsync(self._file.fileno())
 
     def close(self) -> None:
+        """Safe to call twice."""
         self._file.close()
 
 
@@ -210,7 +225,7 @@ def tampered(problem: str, *, episode: int | None = None, step: int | None = Non
 class _Reader:
     def __init__(self, rows: Sequence[np.dtype[Any] | None], plan_digest: str, nonce: str) -> None:
         self._rows, self._salt = rows, (plan_digest, nonce)
-        self.open: dict[int, tuple[Episode, bytes, int]] = {}  # with the chain so far, and the flags of the last step
+        self.open: dict[int, tuple[Episode, Any, int]] = {}  # with the hash so far, and the flags of the last step
         self.done: dict[int, Episode] = {}
         self.abandoned = 0
 
@@ -222,10 +237,10 @@ class _Reader:
             return
         if number not in self.open:
             raise tampered(f"Episode {number} goes on in the log, and never begins.", episode=number)
-        episode, head, flags = self.open[number]
-        head = next_hash(head, kind, payload)
+        episode, chain, flags = self.open[number]
+        chain.update(payload)
         if kind == END:
-            self._end(episode, head, flags, payload)
+            self._end(episode, chain.hexdigest(), flags, payload)
             return
         rows = self._rows[episode.task]
         if kind != (LINES if rows is None else ROWS):
@@ -237,7 +252,7 @@ class _Reader:
         episode.total = float(np.add.accumulate(np.concatenate(((episode.total,), rewards)))[-1])
         episode.steps += len(rewards)
         episode.frames.extend((at, len(payload)))
-        self.open[number] = episode, head, int(all_flags[-1])
+        self.open[number] = episode, chain, int(all_flags[-1])
 
     def _begin(self, number: int, payload: bytes, at: int) -> None:
         if self.open.pop(number, None) is not None:
@@ -245,10 +260,10 @@ class _Reader:
         begin = _decode(payload, Begin)
         if not 0 <= begin.task < len(self._rows):
             raise malformed(f"episode {number} is of task {begin.task}, and there are {len(self._rows)}")
-        head = next_hash(first_hash(*self._salt, number), BEGIN, payload)
-        self.open[number] = Episode(number, begin.task, begin.seed, array("Q", (at, len(payload)))), head, 0
+        episode = Episode(number, begin.task, begin.seed, array("Q", (at, len(payload))))
+        self.open[number] = episode, begin_hash(*self._salt, number, payload), 0
 
-    def _end(self, episode: Episode, head: bytes, flags: int, payload: bytes) -> None:
+    def _end(self, episode: Episode, head: str, flags: int, payload: bytes) -> None:
         end = _decode(payload, End)
         number = episode.number
         if end.steps != episode.steps:
@@ -261,7 +276,7 @@ class _Reader:
         ended = {"complete": (TERMINATED, TERMINATED | TRUNCATED), "truncated": (TRUNCATED,)}.get(end.status, (0,))
         if flags not in ended:
             raise tampered(f"Episode {number} says that it is {end.status}, and its last step differs.", episode=number)
-        episode.status, episode.code, episode.head = end.status, end.code, head.hex()
+        episode.status, episode.code, episode.head = end.status, end.code, head
         del self.open[number]
         self.done[number] = episode
 
@@ -275,14 +290,14 @@ def _read_rows(payload: bytes, rows: np.dtype[Any]) -> tuple[Array, Array]:
     return table["reward"], table["flags"]
 
 
-def read_lines(payload: bytes) -> tuple[list[Any], list[Any], list[float], list[int]]:
+def read_lines(payload: bytes) -> tuple[list[Any], list[Any], list[Any], list[Any]]:
     """The actions, observations, rewards and flags of a LINES frame: ``[action, observation, reward, flags]`` each."""
-    columns: tuple[list[Any], list[Any], list[float], list[int]] = ([], [], [], [])
+    columns: tuple[list[Any], list[Any], list[Any], list[Any]] = ([], [], [], [])
     for text in payload.splitlines():
         try:
             match read_json(text, LINE_LIMITS):
                 case [action, observation, str(reward), int(flags)] if type(flags) is int and 0 <= flags <= 3:
-                    for column, value in zip(columns, (action, observation, from_bits(reward), flags), strict=True):
+                    for column, value in zip(columns, [action, observation, from_bits(reward), flags], strict=True):
                         column.append(value)
                 case _:
                     raise malformed("a line is not a step")

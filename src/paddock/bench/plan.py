@@ -23,16 +23,17 @@ from paddock.core.env import Env
 from paddock.core.registry import registry
 from paddock.core.spec import EnvSpec, entry_point_text, public_path
 from paddock.core.values import canonical_bytes
-from paddock.core.vector_env import VectorEnv
+from paddock.core.vector_env import AutoresetMode, VectorEnv
 from paddock.errors import InvalidSpec, InvalidSuite, NoCanonicalForm, PaddockError
 from paddock.making import make
+from paddock.making.options import LaneOptions
 from paddock.making.target import split_folder
 from paddock.record.digest import environment_digest
 from paddock.spaces import Space
 from paddock.spaces.rows import from_layout, layout
 
 _ROW_BYTES = 256  # larger observations are recorded as their digest
-_ENDLESS = 10_000  # steps of an episode whose environment has no limit, and whose suite sets none
+_ENDLESS, _ENDLESS_TALK = 10_000, 200  # steps where neither the environment nor the suite has a limit
 _PROBE_STEPS = 64
 
 
@@ -63,9 +64,9 @@ def _plan_task(suite: Suite, task: SuiteTask, episodes: int | None, isolation: s
         spec = env.spec
         if spec is None:
             raise InvalidSuite(f"the suite {suite.name!r}, task {task.name!r}: it has no spec, so it has no digest.")
-        max_steps = task.max_steps or spec.max_episode_steps or _ENDLESS
-        actions, observation_bytes = _row_of(env)
         agentic = "tools" in env.metadata
+        max_steps = task.max_steps or spec.max_episode_steps or (_ENDLESS_TALK if agentic else _ENDLESS)
+        actions, observation_bytes = _row_of(env)
         if spec.max_episode_steps is None:
             options["max_episode_steps"] = max_steps
     with closing(make(task.env, **options)) as env, closing(make(task.env, **options)) as other:
@@ -137,7 +138,7 @@ def make_environment(
     elif isolation is not None:
         options["isolation"] = isolation
     if num_envs is not None:
-        options["autoreset_mode"] = "Disabled"
+        options["lanes"] = LaneOptions(autoreset=AutoresetMode.DISABLED)
     made: Env[Any, Any] | VectorEnv[Any, Any, Any] = make(chosen, **options)
     return made
 

@@ -108,7 +108,9 @@ BUILT_IN = {
     "agentic-text": Suite(
         "agentic-text",
         [
-            SuiteTask("paddock/Echo", episodes=10, metric="success", success_at=1.0, floor=0.0, ceiling=0.5),
+            SuiteTask(
+                "paddock/Echo", episodes=10, max_steps=8, metric="success", success_at=1.0, floor=0.0, ceiling=0.5
+            ),
             SuiteTask("paddock/Wordle", episodes=20, metric="success", success_at=1.0, floor=0.0, ceiling=0.5),
         ],
         "environments of tools, for language models",

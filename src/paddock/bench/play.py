@@ -1,0 +1,269 @@
+"""Play the episodes of a task and record each step: n compiled lanes at once, or single environments in threads.
+
+An episode depends on its seed and the policy alone, never on which lane played it or what was played before.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
+from queue import Empty, SimpleQueue
+from typing import Any
+
+import numpy as np
+
+from paddock.agentic.chat import Conversation, refusal_text
+from paddock.agentic.rollouts import Turn
+from paddock.bench.bundle import Task
+from paddock.bench.log import Array, LogWriter
+from paddock.bench.plan import is_built_in, make_environment
+from paddock.bench.policies import Choose, Maker
+from paddock.bench.recording import LaneRecorder, LineRecorder, RowRecorder
+from paddock.core.env import Env
+from paddock.core.spec import EnvSpec
+from paddock.core.vector_env import VectorEnv
+from paddock.errors import PaddockError
+from paddock.seeding import derived_seed
+from paddock.spaces.conform import conform
+
+Job = tuple[int, int]  # number of the episode, its seed
+OnEnd = Callable[[], None]
+_POLICY_STREAM = 2
+
+
+class Player:
+    """Plays episodes of one task into a log. ``on_end`` is called after each, from any thread."""
+
+    def __init__(
+        self,
+        log: LogWriter,
+        number: int,
+        task: Task,
+        maker: Maker,
+        *,
+        targets: dict[str, str] | None = None,
+        isolation: str | None = None,
+        on_end: OnEnd = lambda: None,
+    ) -> None:
+        self._log, self._number, self._task, self._maker, self._on_end = log, number, task, maker, on_end
+        self._where: Any = {"targets": targets, "isolation": isolation}
+
+    def play(self, jobs: Sequence[Job], lanes: int) -> None:
+        """Play all of these episodes. What the environment or policy raises is its episode's failure."""
+        if not jobs:
+            return
+        lanes = min(lanes, len(jobs))
+        if lanes > 1 and self._task.row is not None and is_built_in(EnvSpec.from_json(self._task.spec)):
+            with closing(make_environment(self._task, lanes, **self._where)) as env:
+                _Lanes(env, self._log, self._number, self._task, self._maker, self._on_end).play(jobs)  # type: ignore[arg-type]
+        elif lanes > 1:
+            self._play_in_threads(jobs, lanes)
+        else:
+            self._play_singly(iter(jobs))
+
+    def _play_in_threads(self, jobs: Sequence[Job], count: int) -> None:
+        queue: SimpleQueue[Job] = SimpleQueue()
+        for job in jobs:
+            queue.put(job)
+        errors: list[BaseException] = []
+
+        def left() -> Iterator[Job]:
+            while not errors:
+                try:
+                    yield queue.get_nowait()
+                except Empty:
+                    return
+
+        def work() -> None:
+            try:
+                self._play_singly(left())
+            except BaseException as error:
+                errors.append(error)
+
+        threads = [threading.Thread(target=work, name=f"paddock-bench-{at}") for at in range(count)]
+        for thread in threads:
+            thread.start()
+        try:
+            for thread in threads:
+                thread.join()
+        except BaseException as error:  # Ctrl-C: let no other episode begin
+            errors.append(error)
+            raise
+        if errors:
+            raise errors[0]
+
+    def _play_singly(self, jobs: Iterable[Job]) -> None:
+        env: Any = None
+        try:
+            for number, seed in jobs:
+                if env is None:
+                    env = make_environment(self._task, **self._where)
+                if not self._play_one(env, number, seed):
+                    env.close()  # what failed may be broken: the next episode begins in a new one
+                    env = None
+                self._on_end()
+        finally:
+            if env is not None:
+                env.close()
+
+    def _play_one(self, env: Env[Any, Any], number: int, seed: int) -> bool:
+        """Play an episode, and return whether it ended well."""
+        spaces = env.observation_space, env.action_space
+        recorder: Any = (
+            LineRecorder(self._log, number, spaces)
+            if self._task.row is None
+            else RowRecorder(self._log, number, self._task, spaces[0])
+        )
+        try:
+            observation, info = env.reset(seed=seed)
+        except Exception as error:
+            recorder.begin(self._number, seed, None)
+            recorder.end("failed", code_of(error))
+            return False
+        recorder.begin(self._number, seed, observation)
+        code: str | None = "POLICY_ERROR"
+        choose: Any = None
+        try:
+            choose = self._maker(*spaces, seed)
+            play = _converse if self._task.agentic else _act
+            flags, code = play(env, choose, recorder, observation, info, seed, self._task.max_steps)
+        except Exception:
+            flags = (False, False)
+        finally:
+            if hasattr(choose, "close"):
+                choose.close()
+        if any(flags):
+            recorder.end("complete" if flags[0] else "truncated")
+        else:
+            recorder.end("aborted" if code == "STEPS" else "failed", code)
+        return code in (None, "STEPS", "POLICY_ERROR")
+
+
+def code_of(error: BaseException) -> str:
+    """The code of an error that an environment raised."""
+    return error.code if isinstance(error, PaddockError) else "ENV_ERROR"
+
+
+Ending = tuple[tuple[bool, bool], str | None]  # terminated and truncated, and the code of what went wrong
+
+
+def _act(env: Any, choose: Choose, recorder: Any, observation: Any, info: Any, seed: int, most: int) -> Ending:
+    space = env.action_space
+    for _ in range(most):
+        action = conform(space, choose(observation))
+        try:
+            observation, reward, terminated, truncated, _ = env.step(action)
+            reward = float(reward)
+        except Exception as error:
+            return (False, False), code_of(error)
+        recorder.step(action, observation, reward, bool(terminated), bool(truncated))
+        if terminated or truncated:
+            return (bool(terminated), bool(truncated)), None
+    return (False, False), "STEPS"
+
+
+def _converse(env: Any, choose: Choose, recorder: Any, observation: Any, info: Any, seed: int, most: int) -> Ending:
+    """Play an environment of tools: the policy gets Turns, and may answer as a model does."""
+    conversation = Conversation(env)
+    now, reward, steps = conversation.begin(observation), None, 0
+    env.action_space.seed(derived_seed(seed, _POLICY_STREAM))
+    random = np.random.default_rng(derived_seed(seed, _POLICY_STREAM))
+    for number in range(most):
+        turn = Turn(
+            observation=now,
+            messages=list(conversation.messages),
+            tools=list(conversation.tools),
+            task=dict(info.get("task") or {}),
+            number=number,
+            step=steps,
+            info=info,
+            reward=reward,
+            attempt=0,
+            action_space=env.action_space,
+            np_random=random,
+        )
+        reward = 0.0
+        for request in conversation.read_answer(choose(turn)):
+            if request.call is not None and request.call.problem is not None:
+                conversation.reply(request, request.call.problem)
+                continue
+            try:
+                observation, gain, terminated, truncated, info = env.step(request.action)
+            except Exception as error:
+                if (words := refusal_text(error)) is None or request.call is None:
+                    return (False, False), code_of(error)
+                conversation.reply(request, f"Error: {words}")
+                continue
+            recorder.step(request.action, observation, float(gain), bool(terminated), bool(truncated))
+            steps, reward = steps + 1, reward + float(gain)
+            if terminated or truncated:
+                return (bool(terminated), bool(truncated)), None
+            now = conversation.add_observation(request, observation)
+    return (False, False), "STEPS"
+
+
+class _Lanes:
+    """Episodes of a task in n lanes of paddock's own. Each lane takes the next episode when its own has ended."""
+
+    def __init__(
+        self, env: VectorEnv[Any, Any, Array], log: LogWriter, number: int, task: Task, maker: Maker, on_end: OnEnd
+    ) -> None:
+        self._env, self._task, self._maker, self._on_end = env, task, maker, on_end
+        self._lanes = env.num_envs
+        self._recorder = LaneRecorder(log, number, task, env.single_observation_space, self._lanes)
+        self._policies: list[Any] = [None] * self._lanes
+        dtype, shape = task.actions or ("", ())
+        self._actions = np.zeros((self._lanes, *shape), dtype)
+        self._actions[...] = env.single_action_space.sample()  # what held lanes have: any valid action
+
+    def play(self, jobs: Sequence[Job]) -> None:
+        waiting, recorder, env = iter(jobs), self._recorder, self._env
+        observations = self._begin(waiting, np.ones(self._lanes, np.bool_), None)
+        while any(number is not None for number in recorder.episodes):
+            idle = np.array([number is None for number in recorder.episodes])
+            self._choose(observations)
+            if idle.any():
+                env.hold(idle)
+            before = [number is not None for number in recorder.episodes]
+            observations, rewards, terminated, truncated, _ = env.step(self._actions)
+            recorder.step(self._actions, observations, rewards, terminated, truncated)
+            over = np.array([was and now is None for was, now in zip(before, recorder.episodes, strict=True)])
+            for _ in range(int(over.sum())):
+                self._on_end()
+            if over.any():
+                observations = self._begin(waiting, over, observations)
+
+    def _begin(self, waiting: Iterator[Job], free: Array, observations: Any) -> Any:
+        """Begin the next episodes in lanes that are free, as far as there are any."""
+        jobs: dict[int, Job] = dict(zip(free.nonzero()[0].tolist(), waiting, strict=False))
+        if not jobs:
+            return observations
+        mask = np.zeros(self._lanes, np.bool_)
+        mask[list(jobs)] = True
+        seeds = [jobs[lane][1] if lane in jobs else None for lane in range(self._lanes)]
+        observations, _ = self._env.reset(seed=seeds, options={"reset_mask": mask})  # type: ignore[arg-type]
+        spaces = self._env.single_observation_space, self._env.single_action_space
+        for lane, (number, seed) in jobs.items():
+            self._recorder.begin(lane, number, seed, observations)
+            self._policies[lane] = self._maker(*spaces, seed)
+        return observations
+
+    def _choose(self, observations: Any) -> None:
+        for lane, number in enumerate(self._recorder.episodes):
+            if number is None:
+                continue
+            try:
+                action = self._policies[lane](_row(observations, lane))
+                self._actions[lane] = conform(self._env.single_action_space, action)
+            except Exception:
+                self._recorder.end(lane, "failed", "POLICY_ERROR")
+                self._on_end()
+
+
+def _row(observations: Any, lane: int) -> Any:
+    if isinstance(observations, tuple):
+        return tuple(_row(part, lane) for part in observations)
+    if isinstance(observations, dict):
+        return {key: _row(part, lane) for key, part in observations.items()}
+    return observations[lane]

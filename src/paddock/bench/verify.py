@@ -1,0 +1,478 @@
+"""Verify a bundle: who signed it, and by replay whether the environments answer as the record says.
+
+The level says what was shown, and never more. ``docs/bench.md`` has the table of levels.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from itertools import groupby
+from math import comb
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from paddock.bench.bundle import Bundle, Task, read_bundle
+from paddock.bench.log import Array, Episode, LogWriter, read_lines, read_log
+from paddock.bench.plan import folder_digest, is_built_in, make_environment, read_platform
+from paddock.bench.play import Player
+from paddock.bench.policies import PolicySource
+from paddock.bench.recording import LineRecorder, batch_packer, leaves_of, observation_packer
+from paddock.core.env import Env
+from paddock.core.spec import EnvSpec
+from paddock.core.vector_env import VectorEnv
+from paddock.errors import InvalidBundle, PaddockError, Untrusted
+from paddock.making.target import split_folder
+from paddock.record.digest import environment_digest
+from paddock.record.trace.values import member, unfold
+from paddock.spaces.rows import from_layout, layout
+from paddock.trust.keys import PublicKey
+
+Level = Literal["L0", "L1", "L2", "L2+", "L3", "T"]
+_LANES = 256
+_GROUP_STEPS = 1 << 18  # of the record in memory at once
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What was shown. ``reason`` is None for what verifies; ``episode`` and ``step`` (0 is the reset) are the first
+    that differ. ``replayed`` of ``episodes``; ``notes`` say what the level does not show.
+    """
+
+    level: Level
+    reason: str | None
+    message: str
+    digest: str | None = None
+    plan: str | None = None
+    signer: str | None = None
+    episodes: int = 0
+    replayed: int = 0
+    episode: int | None = None
+    step: int | None = None
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Checks:
+    """What a verifier knows and wants. ``judge`` raises Untrusted for a key. ``plan`` and ``nonce``: what they must be;
+    ``registered``: a ledger shows that the plan came before the run, with this nonce. ``policy``: to be replayed.
+    """
+
+    judge: Callable[[PublicKey], None]
+    sample: int | None = None
+    plan: str | None = None
+    nonce: str | None = None
+    registered: bool = False
+    policy: PolicySource | None = None
+    targets: Mapping[str, str] | None = None
+    isolation: str | None = None
+    on_replay: Callable[[int], None] = lambda done: None
+
+
+def verify_bundle(path: str | Path, checks: Checks) -> Verdict:
+    """Verify the bundle at ``path``, which anyone may have written. The verdict says why it does not verify."""
+    try:
+        bundle = read_bundle(path)
+    except InvalidBundle as error:
+        return Verdict("L0", error.reason, str(error), episode=error.episode, step=error.step)
+    known = Verdict(
+        "L0", None, "", bundle.digest, bundle.plan_digest, bundle.start.signer, episodes=bundle.plan.episodes
+    )
+    try:
+        try:
+            checks.judge(PublicKey.parse(bundle.start.signer))
+        except Untrusted as error:
+            raise InvalidBundle(str(error), reason="untrusted") from error
+        _check_expected(bundle, checks)
+        known = replace(known, level="L1")
+        replayed = _replay(bundle, checks)
+        if checks.policy is not None:
+            _replay_policy(bundle, checks)
+    except InvalidBundle as error:
+        return replace(known, reason=error.reason, message=str(error), episode=error.episode, step=error.step)
+    return _conclude(known, bundle, checks, replayed)
+
+
+def _check_expected(bundle: Bundle, checks: Checks) -> None:
+    if checks.plan is not None and checks.plan != bundle.plan_digest:
+        raise InvalidBundle(
+            f"This is a run of the plan {bundle.plan_digest}, and {checks.plan[:64]} is expected.", reason="tampered"
+        )
+    if checks.nonce is not None and checks.nonce != bundle.start.nonce:
+        raise InvalidBundle("The run has another nonce than the one that was issued for it.", reason="tampered")
+    if checks.policy is not None and checks.policy.plan.digest != bundle.plan.policy.digest:
+        raise InvalidBundle(
+            f"The policy here is not the one of the record, {bundle.plan.policy.name!r}: their digests differ.",
+            reason="tampered",
+        )
+
+
+def _conclude(known: Verdict, bundle: Bundle, checks: Checks, replayed: int) -> Verdict:
+    """The highest level that the checks which passed amount to, and what it leaves open."""
+    notes = []
+    transcripts = [task.name for task in bundle.plan.tasks if task.determinism == "none"]
+    level: Level = "L2"
+    if checks.registered or (checks.nonce is not None and bundle.start.origin == "challenge"):
+        level = "L2+"
+    else:
+        notes.append(f"nonce: {bundle.start.origin}, so earlier attempts may have been discarded")
+    if checks.policy is None:
+        notes.append("actions are not attributed: they may come from another policy than the one named")
+    elif level == "L2+":
+        level = "L3"
+    else:
+        notes.append("the policy was replayed with the same actions")
+    if transcripts:
+        level = "T"
+        notes.append(f"signed transcripts, not replayed: {', '.join(transcripts)} can't be repeated")
+    if not replayed and not transcripts:
+        level = "L1"
+    if 0 < replayed < known.episodes:
+        some = max(1, known.episodes // 10)
+        caught = 1 - comb(known.episodes - some, replayed) / comb(known.episodes, replayed)
+        notes.append(f"a sample: if {some} episodes were false, it finds one with probability {caught:.2f}")
+    failed = sum(episode.status in ("failed", "aborted") for episode in bundle.episodes)
+    if failed:
+        notes.append(f"{failed} episodes failed or were aborted; each counts as its task's failure value")
+    if bundle.log.abandoned:
+        notes.append(f"{bundle.log.abandoned} attempts at an episode were interrupted and played again")
+    return replace(known, level=level, message=f"verified at level {level}", replayed=replayed, notes=tuple(notes))
+
+
+def choose_sample(bundle: Bundle, count: int | None) -> list[Episode]:
+    """All episodes, or ``count`` of them as the bundle's digest has it: the same for everyone, and nobody's choice."""
+    if count is None or count >= len(bundle.episodes):
+        return bundle.episodes
+    drawn = sorted(bundle.episodes, key=lambda one: hashlib.sha256(f"{bundle.digest} {one.number}".encode()).digest())
+    return sorted(drawn[:count], key=lambda one: one.number)
+
+
+# Replay
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The first step at which an environment does not answer as the record says."""
+
+    episode: int
+    step: int
+    text: str
+
+    def __str__(self) -> str:
+        return f"episode {self.episode}, step {self.step}: {self.text}"
+
+
+def _replay(bundle: Bundle, checks: Checks) -> int:
+    """Replay the sample, and return how many episodes that was. The first difference is an InvalidBundle."""
+    done = 0
+    for number, group in groupby(choose_sample(bundle, checks.sample), key=lambda one: one.task):
+        task, episodes = bundle.plan.tasks[number], list(group)
+        if task.determinism == "none":
+            continue
+        try:
+            _check_environment(task, checks)
+            found = _replay_task(bundle, task, episodes, checks, done)
+            if found is not None:
+                _blame(bundle, task, found, checks)
+        except InvalidBundle:
+            raise
+        except PaddockError as error:
+            raise InvalidBundle(
+                f"The environment of the task {task.name!r} can't be made here: {error}", reason="irreproducible"
+            ) from error
+        done += len(episodes)
+        checks.on_replay(done)
+    return done
+
+
+def _check_environment(task: Task, checks: Checks) -> None:
+    place = (checks.targets or {}).get(task.name, task.target)
+    folder = split_folder(place)
+    if folder is not None and folder_digest(Path(folder[0]).expanduser()) != task.package:
+        raise InvalidBundle(
+            f"The task {task.name!r} has other code than {place}: their digests differ.", reason="tampered"
+        )
+    with closing(make_environment(task, targets=checks.targets, isolation=checks.isolation)) as env:
+        if env.spec is None or (folder is None and environment_digest(env.spec) != task.environment):
+            raise InvalidBundle(
+                f"The task {task.name!r} was run in another environment than its plan names: their digests differ.",
+                reason="tampered",
+            )
+        row = layout(env.observation_space)
+        if task.row is not None and (row is None or _row_bytes(row) != task.observation_bytes != 0):
+            raise InvalidBundle(f"The task {task.name!r} has observations of another form.", reason="tampered")
+
+
+def _row_bytes(form: Any) -> int:
+    sizes: list[int] = []
+    from_layout(form, lambda dtype, shape: sizes.append(dtype.itemsize * int(np.prod(shape))))
+    return sum(sizes)
+
+
+def _replay_task(
+    bundle: Bundle, task: Task, episodes: Sequence[Episode], checks: Checks, done: int
+) -> Difference | None:
+    where: Any = {"targets": checks.targets, "isolation": checks.isolation}
+    if task.row is not None and is_built_in(EnvSpec.from_json(task.spec)):
+        with closing(make_environment(task, min(_LANES, len(episodes)), **where)) as lanes:
+            replayer = _LaneReplay(bundle, task, lanes)  # type: ignore[arg-type]
+            for group in _groups(episodes):
+                if found := replayer.find_difference(group):
+                    return found
+                done += len(group)
+                checks.on_replay(done)
+        return None
+    with closing(make_environment(task, **where)) as env:
+        for episode in episodes:
+            if found := _replay_one(bundle, task, env, episode):  # type: ignore[arg-type]
+                return found
+            done += 1
+            checks.on_replay(done)
+    return None
+
+
+def _groups(episodes: Sequence[Episode]) -> Iterator[list[Episode]]:
+    """Episodes in groups whose steps fit into memory; one that is longer is a group of its own."""
+    group: list[Episode] = []
+    steps = 0
+    for episode in episodes:
+        if group and steps + episode.steps > _GROUP_STEPS:
+            yield group
+            group, steps = [], 0
+        group.append(episode)
+        steps += episode.steps
+    if group:
+        yield group
+
+
+def _blame(bundle: Bundle, task: Task, found: Difference, checks: Checks) -> None:
+    """Say why a replay differs: another platform, an environment that does not repeat itself, or a false record."""
+    here, there = read_platform(), bundle.start.platform
+    if there.get("class") != here["class"]:
+        other = next((name for name in here if there.get(name) != here[name]), "class")
+        why = f"It was recorded with {other} {there.get(other, 'unknown')[:80]}, and this is {here[other]}."
+        raise InvalidBundle(f"{found}. {why}", reason="irreproducible", episode=found.episode, step=found.step)
+    episode = bundle.log.episodes[found.episode]
+    for _ in range(2):
+        with closing(make_environment(task, targets=checks.targets, isolation=checks.isolation)) as env:
+            if _replay_one(bundle, task, env, episode) != found:  # type: ignore[arg-type]
+                raise InvalidBundle(
+                    f"{found}. The environment does not repeat itself: a second replay differs from the first.",
+                    reason="irreproducible",
+                    episode=found.episode,
+                    step=found.step,
+                )
+    raise InvalidBundle(f"{found}.", reason="tampered", episode=found.episode, step=found.step)
+
+
+class _LaneReplay:
+    """Replays rows in n compiled lanes. All lanes step at once; each goes through episodes of its own."""
+
+    def __init__(self, bundle: Bundle, task: Task, env: VectorEnv[Any, Any, Array]) -> None:
+        assert task.row is not None
+        self._bundle, self._task, self._env, self._lanes = bundle, task, env, env.num_envs
+        self._pack = batch_packer(env.single_observation_space, task, self._lanes)
+        self._got = np.zeros(self._lanes, task.row)
+        self._began = False
+
+    def find_difference(self, episodes: Sequence[Episode]) -> Difference | None:
+        """The first difference in these episodes, in the order of their numbers."""
+        table = np.concatenate([*map(self._table, episodes), np.zeros(1, self._got.dtype)])
+        self._bytes = table.view(np.uint8).reshape(len(table), -1)
+        self._ends = np.cumsum([episode.steps for episode in episodes])
+        self._episodes, self._next = episodes, 0
+        self._now: list[int | None] = [None] * self._lanes
+        self._at = np.full(self._lanes, len(table) - 1)  # of an idle lane: the row of zeros
+        self._stop = np.full(self._lanes, -1)
+        found: list[Difference] = []
+        rows, env, got = table, self._env, self._got
+        found += self._begin(np.ones(self._lanes, np.bool_))
+        while (busy := self._stop >= 0).any():
+            want = rows[self._at]
+            if not busy.all():
+                env.hold(~busy)
+                want["action"][~busy] = want["action"][busy.argmax()]  # a valid one, which held lanes ignore
+            observations, rewards, terminated, truncated, _ = env.step(want["action"])
+            got["action"], got["reward"] = want["action"], rewards
+            got["flags"] = terminated.view(np.uint8) | truncated.view(np.uint8) << 1
+            got["observation"] = self._pack(observations)
+            wrong = (got.view(np.uint8).reshape(self._lanes, -1) != self._bytes[self._at]).any(axis=1) & busy
+            for lane in wrong.nonzero()[0].tolist():
+                found.append(self._describe(lane, want[lane]))
+            self._at[busy] += 1
+            over = busy & (wrong | (self._at == self._stop))
+            if over.any():
+                found += self._begin(over)
+        return min(found, key=lambda one: (one.episode, one.step), default=None)
+
+    def _table(self, episode: Episode) -> Array:
+        return np.frombuffer(b"".join(self._bundle.log.payloads(episode)), self._got.dtype)
+
+    def _begin(self, free: Array) -> list[Difference]:
+        """Begin the next episodes in the lanes that are free; returns the resets that differ."""
+        found: list[Difference] = []
+        while True:
+            self._stop[free], self._at[free] = -1, len(self._bytes) - 1
+            lanes: list[int] = free.nonzero()[0].tolist()
+            jobs = dict(zip(lanes, range(self._next, len(self._episodes)), strict=False))
+            if not jobs:
+                return found
+            self._next += len(jobs)
+            observed = self._reset(jobs)
+            free = np.zeros(self._lanes, np.bool_)
+            for lane, job in jobs.items():
+                episode = self._episodes[job]
+                end = int(self._ends[job])
+                self._now[lane], self._at[lane], self._stop[lane] = job, end - episode.steps, end
+                wanted = self._bundle.log.begin_of(episode).observation
+                if observed[lane].tobytes().hex() != wanted:
+                    found.append(Difference(episode.number, 0, "the reset gives another observation than the record"))
+                    free[lane] = True
+                elif not episode.steps:
+                    free[lane] = True
+            if not free.any():
+                return found
+
+    def _reset(self, jobs: dict[int, int]) -> Array:
+        mask = np.zeros(self._lanes, np.bool_)
+        mask[list(jobs)] = True
+        seeds: list[int | None] = [None] * self._lanes
+        for lane, job in jobs.items():
+            seeds[lane] = self._episodes[job].seed
+        if not self._began:
+            mask[:] = True
+        self._began = True
+        return self._pack(self._env.reset(seed=seeds, options={"reset_mask": mask})[0])  # type: ignore[arg-type]
+
+    def _describe(self, lane: int, want: Any) -> Difference:
+        job = self._now[lane]
+        assert job is not None
+        episode = self._episodes[job]
+        step = int(self._at[lane]) - (int(self._ends[job]) - episode.steps) + 1
+        return Difference(
+            episode.number, step, _row_difference(self._got[lane], want, self._env.single_observation_space)
+        )
+
+
+def _replay_one(bundle: Bundle, task: Task, env: Env[Any, Any], episode: Episode) -> Difference | None:
+    """Replay one episode in one environment, step by step."""
+    begin = bundle.log.begin_of(episode)
+    spaces = env.observation_space, env.action_space
+    lines = LineRecorder(None, 0, spaces) if task.row is None else None  # type: ignore[arg-type]
+    pack = observation_packer(spaces[0], task) if lines is None else None
+    try:
+        observation, _ = env.reset(seed=episode.seed)
+    except Exception as error:
+        return None if begin.observation is None else _raised(episode, 0, error)
+    form = lines.form(observation) if lines else pack(observation).hex()  # type: ignore[misc]
+    if form != begin.observation:
+        return Difference(episode.number, 0, "the reset gives another observation than the record")
+    step = 0
+    for payload in bundle.log.payloads(episode):
+        wanted: Any = zip(*read_lines(payload), strict=True) if lines else np.frombuffer(payload, task.row)
+        for want in wanted:
+            step += 1
+            action = member(spaces[1], unfold(want[0], _no_fetch)) if lines else _action(want["action"], spaces[1])
+            try:
+                observation, reward, terminated, truncated, _ = env.step(action)
+            except Exception as error:
+                return _raised(episode, step, error)
+            flags = int(bool(terminated)) | int(bool(truncated)) << 1
+            if lines:
+                text = _line_difference(lines, want, observation, float(reward), flags)
+            else:
+                got = np.zeros((), task.row)
+                got["action"], got["reward"], got["flags"] = want["action"], reward, flags
+                got["observation"] = np.frombuffer(pack(observation), got["observation"].dtype)[0]  # type: ignore[misc]
+                text = "" if got.tobytes() == want.tobytes() else _row_difference(got, want, spaces[0])
+            if text:
+                return Difference(episode.number, step, text)
+    return None
+
+
+def _action(value: Any, space: Any) -> Any:
+    return value.copy() if value.shape else space.dtype.type(value)
+
+
+def _raised(episode: Episode, step: int, error: Exception) -> Difference:
+    return Difference(episode.number, step, f"the environment raises {type(error).__name__}, the record has a result")
+
+
+def _no_fetch(reference: Any) -> Array:
+    raise ValueError("an array beside the record")
+
+
+_FLAGS = ("goes on", "terminates", "truncates", "terminates and truncates")
+
+
+def _line_difference(lines: LineRecorder, want: Any, observation: Any, reward: float, flags: int) -> str:
+    import json
+
+    _, form, gain, ended = want
+    if np.float64(gain).tobytes() != np.float64(reward).tobytes():
+        return f"the environment gives reward {reward!r}, the record says {gain!r}"
+    if flags != ended:
+        return f"the environment {_FLAGS[flags]}, the record says that it {_FLAGS[ended]}"
+    same = lines.form(observation) == json.dumps(form, sort_keys=True, separators=(",", ":"))
+    return "" if same else "the environment gives another observation than the record"
+
+
+def _row_difference(got: Any, want: Any, space: Any) -> str:
+    """What differs, in plain words. ``got`` and ``want`` are rows."""
+    if got["reward"].tobytes() != want["reward"].tobytes():
+        return f"the environment gives reward {float(got['reward'])!r}, the record says {float(want['reward'])!r}"
+    if got["flags"] != want["flags"]:
+        ours, theirs = _FLAGS[int(got["flags"])], _FLAGS[int(want["flags"])]
+        return f"the environment {ours}, the record says that it {theirs}"
+    ours_bytes, theirs_bytes = got["observation"].tobytes(), want["observation"].tobytes()
+    at = 0
+    for path, dtype in leaves_of(space):
+        if len(ours_bytes) != _row_bytes(layout(space)):
+            break  # a digest
+        size = len(ours_bytes) if path == () else dtype.itemsize
+        ours_array = np.frombuffer(ours_bytes[at : at + size], dtype)
+        theirs_array = np.frombuffer(theirs_bytes[at : at + size], dtype)
+        for place, (one, other) in enumerate(zip(ours_array, theirs_array, strict=True)):
+            if one.tobytes() != other.tobytes():
+                name = (
+                    "observation"
+                    + "".join(f"[{key!r}]" for key in path)
+                    + (f"[{place}]" if len(ours_array) > 1 else "")
+                )
+                return f"the environment gives {name} {one.item()!r}, the record says {other.item()!r}"
+        at += size
+    return "the environment gives another observation than the record"
+
+
+def _replay_policy(bundle: Bundle, checks: Checks) -> None:
+    """Play the sample again with the policy, into a log that is thrown away: each episode must have the same hash."""
+    assert checks.policy is not None
+    sample = choose_sample(bundle, checks.sample)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "episodes.log"
+        log = LogWriter(path, bundle.plan_digest, bundle.start.nonce)
+        with closing(log):
+            for number, task in enumerate(bundle.plan.tasks):
+                jobs = [(one.number, one.seed) for one in sample if one.task == number and task.determinism == "exact"]
+                Player(
+                    log,
+                    number,
+                    task,
+                    checks.policy.maker,
+                    targets=dict(checks.targets or {}),
+                    isolation=checks.isolation,
+                ).play(jobs, 8)
+        again = read_log(path, bundle.plan_digest, bundle.start.nonce, [task.row for task in bundle.plan.tasks])
+        for episode in sample:
+            other = again.episodes.get(episode.number)
+            if other is not None and other.head != episode.head:
+                raise InvalidBundle(
+                    f"episode {episode.number}: the policy acts otherwise than the record says.",
+                    reason="tampered",
+                    episode=episode.number,
+                )
