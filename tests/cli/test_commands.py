@@ -254,8 +254,9 @@ def test_modules_in_the_working_folder_can_be_targets(paddock, tmp_path, monkeyp
     )
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [place for place in sys.path if place])
-    document = paddock("run", "maze_in_this_folder:Maze-v0", "--json").document
-    assert document["episodes"][0]["length"] == 5
+    found = paddock("run", "maze_in_this_folder:Maze-v0", "--isolation", "none", "--json")
+    assert found.document["episodes"][0]["length"] == 5
+    assert "maze_in_this_folder:Maze-v0 runs in this process and may do all that you may (isolation none)" in found.err
     # Last in the search: a file here can't stand in for an installed module.
     assert sys.path[-1] == str(tmp_path)
 

@@ -6,7 +6,7 @@ from argparse import ArgumentParser, Namespace
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from paddock.cli.environment import grant_all, open_env, refuse_file
 from paddock.cli.output import FAILED, OK, CommandFailed, Output, environment_code, error_message, mistake
@@ -15,6 +15,7 @@ from paddock.errors import InvalidManifest, PaddockError, PlanError, SandboxUnav
 
 if TYPE_CHECKING:
     from paddock.core.spec import EnvSpec
+    from paddock.making.plan import Isolation
     from paddock.testing import Finding
     from paddock.testing.rules import Level
 
@@ -32,6 +33,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_json(form)
     add_deadline(parser)
     parser.add_argument("--grant", action="store_true", help="grant a folder the permissions that it asks for")
+    parser.add_argument("--isolation", metavar="KIND", help="as make(isolation=...); code of others is sandboxed")
     parser.add_argument("--strict", action="store_true", help="warnings make the exit code 1 too")
     form.add_argument("--sarif", action="store_true", help="print SARIF 2.1.0, which code hosts show as annotations")
 
@@ -42,18 +44,19 @@ def run(arguments: Namespace, output: Output) -> int:
     from paddock.testing import report
 
     with watch(output, arguments.deadline):
-        findings, ran = _find(arguments.target, output, grant=arguments.grant)
+        isolation = grant_all(arguments.target, arguments.isolation) if arguments.grant else arguments.isolation
+        findings, ran = _find(arguments.target, output, isolation)
     if arguments.json:
         output.document(report.to_json(findings, arguments.target))
     elif arguments.sarif:
         output.document(report.to_sarif(findings, arguments.target))
     else:
-        _print(arguments.target, findings, output, ran=ran)
+        print_findings(arguments.target, findings, output, ran=ran)
     failing = ("error", "warning") if arguments.strict else ("error",)
     return FAILED if any(finding.level in failing for finding in findings) else OK
 
 
-def _find(target: str, output: Output, *, grant: bool) -> tuple[list[Finding], bool]:
+def _find(target: str, output: Output, isolation: Isolation) -> tuple[list[Finding], bool]:
     """Check the source, and run each environment of a folder. Returns the findings and whether anything ran."""
     from paddock.making.target import split_folder
     from paddock.package import read_manifest
@@ -65,31 +68,31 @@ def _find(target: str, output: Output, *, grant: bool) -> tuple[list[Finding], b
         raise mistake(text)
     named = split_folder(target)
     if named is None:
-        return _find_by_running(target, grant=grant), True
+        return _find_by_running(target, isolation), True
     findings = find_in_folder(named[0])
     if any(finding.rule == "no-manifest" for finding in findings):
         return findings, False
     ids = [env.spec.id for env in read_manifest(named[0]).envs]
     if named[1] is not None or len(ids) == 1:
-        found, ran = _find_in_one(target, output, grant=grant)
+        found, ran = _find_in_one(target, output, isolation)
         return [*findings, *found], ran
     runs = []
     with output.progress(target, len(ids)) as on_env:
         for id in ids:
-            found, ran = _find_in_one(f"{target}:{id}", output, grant=grant)
+            found, ran = _find_in_one(f"{target}:{id}", output, isolation)
             runs.append(ran)
             findings += [replace(one, message=f"{id}: {one.message}", environment=id) for one in found]
             on_env(len(runs))
     return findings, any(runs)
 
 
-def _find_in_one(target: str, output: Output, *, grant: bool) -> tuple[list[Finding], bool]:
+def _find_in_one(target: str, output: Output, isolation: Isolation) -> tuple[list[Finding], bool]:
     """Run one environment of a folder, if this machine can. Returns the findings and whether it ran."""
     from paddock.core.problem import Problem
     from paddock.testing.rules import finding_of
 
     try:
-        return _find_by_running(target, grant=grant), True
+        return _find_by_running(target, isolation), True
     except InvalidManifest:  # it names an environment that the folder does not have
         raise
     except (PaddockError, CommandFailed) as error:
@@ -99,20 +102,25 @@ def _find_in_one(target: str, output: Output, *, grant: bool) -> tuple[list[Find
         return [], False
 
 
-def _find_by_running(target: str, *, grant: bool) -> list[Finding]:
+def _find_by_running(target: str, isolation: Isolation) -> list[Finding]:
+    from paddock.core.env import isolation_of
     from paddock.making import permissions
-    from paddock.making.target import split_folder
     from paddock.testing import find
     from paddock.testing.secure import find_at_run_time, find_in_module
 
     # Without validation: the guard would refuse at once what the findings should report.
-    options = {"validate": False, "isolation": grant_all(target, None) if grant else None}
+    options: Any = {"validate": False, "isolation": isolation}
     with open_env(target, **options) as env, environment_code(lambda: f"checking {target}"):
         findings = find(env)
-    if split_folder(target) is not None or not any(finding.level == "error" for finding in findings):
+        apart = isolation_of(env) != "none"
+        if apart and any(finding.level == "error" for finding in findings):
+            env.unwrapped.abandon()  # it may hang, and then would not close
+    if apart or not any(finding.level == "error" for finding in findings):
         # In another environment: behind a wall, one that broke a rule has been stopped.
-        with open_env(target, **options) as other, environment_code(lambda: f"checking {target}"):
+        with open_env(target, announce=False, **options) as other, environment_code(lambda: f"checking {target}"):
             findings += find_at_run_time(other, permissions(target))
+            if apart:
+                other.unwrapped.abandon()
     for module in _modules(target, env.spec):
         findings += find_in_module(module)
     return list(dict.fromkeys(findings))  # a package and a module of it hold the same files
@@ -125,12 +133,14 @@ def _modules(target: str, spec: EnvSpec | None) -> list[str]:
     located = locate(target)
     if located.kind not in ("module", "plugin"):
         return []  # built in, registered here, or a folder, which has a manifest
-    entry = spec.entry_point if spec is not None else None
+    known = located.spec or spec
+    entry = None if known is None else known.entry_point
     named = [located.module, entry.partition(":")[0] if isinstance(entry, str) else None]
     return list(dict.fromkeys(name for name in named if name and name.partition(".")[0] != "paddock"))
 
 
-def _print(target: str, findings: Sequence[Finding], output: Output, *, ran: bool) -> None:
+def print_findings(target: str, findings: Sequence[Finding], output: Output, *, ran: bool) -> None:
+    """Print findings, the worst first, and how many there are."""
     for finding in sorted(findings, key=lambda finding: LEVELS.index(finding.level)):
         output.line(f"{finding.level} {finding.code} {finding.rule}: {finding.message}")
         output.line(f"  fix: {finding.fix}")

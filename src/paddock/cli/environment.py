@@ -44,13 +44,16 @@ def grant_all(text: str, isolation: str | None) -> Policy:
 
 
 @contextmanager
-def open_env(text: str, **options: Any) -> Iterator[Any]:
-    """Run ``make(text, **options)``, and close the environment, or the lanes, at the end of the block."""
+def open_env(text: str, *, announce: bool = True, **options: Any) -> Iterator[Any]:
+    """Run ``make(text, **options)``, and close the environment, or the lanes, at the end of the block.
+
+    Code that is not paddock's own is behind the wall unless ``isolation`` says otherwise; stderr says where it runs.
+    """
     from paddock.hosting.launch import PRINTS_TO
 
     before = PRINTS_TO.set(sys.stderr.buffer.write)  # which escapes, while a command runs
     try:
-        env = _make(text, **options)
+        env = _make(text, announce, **options)
         try:
             yield env
         except BaseException:
@@ -76,12 +79,13 @@ def film(env: Env[Any, Any], folder: str, name: str) -> Iterator[Env[Any, Any]]:
             filmed.stop_recording()
 
 
-def _make(text: str, **options: Any) -> Any:
+def _make(text: str, announce: bool, **options: Any) -> Any:
     from paddock.making import build, locate, plan, resolve
     from paddock.making.plan import choose_wall
 
     refuse_file(text)
     target = locate(text)
+    announce = announce and target.third_party  # before its code, if it runs here, registers it
     choose_wall(target, options.get("isolation"))  # an unknown tier is a mistake in the call
     if target.kind == "module":
         find_modules_here()
@@ -89,23 +93,28 @@ def _make(text: str, **options: Any) -> Any:
         target = resolve(target, options.get("isolation"))
     decided = plan(target, **options)
     with target_code(target.text):
-        return build(decided)
+        env = build(decided)
+    if announce:
+        where = _RUNS.get(decided.isolation, "runs behind the wall")
+        print(f"paddock: {target.text} {where} (isolation {decided.isolation})", file=sys.stderr)
+    return env
+
+
+_RUNS = {
+    "none": "runs in this process and may do all that you may",
+    "process": "runs in a process of its own, without a wall, and may do all that you may",
+}
 
 
 def refuse_file(text: str) -> None:
-    """Refuse a file, or ``file.py:Id``, and name the targets in it.
-
-    It is imported for that, as ``module:Id`` would be, unless its folder has a manifest.
-    """
+    """Refuse a file, or ``file.py:Id``, and name the targets in it. It is read for that, not imported."""
     stem, dot, id = text.partition(".py:")
     path = Path(f"{stem}.py" if dot else text)
     if path.suffix != ".py" or not path.is_file():
         return
-    from importlib import import_module
-
-    from paddock.core.registry import registry
     from paddock.making.build import describe_registrations
     from paddock.making.target import has_manifest
+    from paddock.testing.secure.source import registered_ids
 
     below = os.path.relpath(path)
     folder = os.path.relpath(path.parent)
@@ -117,12 +126,8 @@ def refuse_file(text: str) -> None:
             f"{path} is a file, not a target. In its folder, name its module and an id: {path.stem}:{id or 'Id'}."
         )
     module = below.removesuffix(".py").replace(os.sep, ".")
-    find_modules_here()
-    before = set(registry)
-    with target_code(module):
-        import_module(module)
     raise mistake(
-        f"{path} is a file, not a target. {describe_registrations(module, set(registry) - before, like=id)}",
+        f"{path} is a file, not a target. {describe_registrations(module, registered_ids(path), like=id)}",
         UnregisteredEnv.code,
     )
 

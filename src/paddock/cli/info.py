@@ -95,11 +95,14 @@ def add_arguments(parser: ArgumentParser) -> None:
     """The options of ``paddock info``."""
     parser.add_argument("id", metavar="ID", help="an id such as CartPole-v1; with --make also my_module:Maze-v0")
     parser.add_argument("--make", action="store_true", help="make the environment, to show its spaces too")
+    parser.add_argument("--isolation", metavar="KIND", help="as make(isolation=...), with --make")
 
 
 def run(arguments: Namespace, output: Output) -> int:
     """Print what the spec says, and with ``--make`` what the environment says."""
-    facts = _env_facts(arguments.id) if arguments.make else _known_facts(arguments.id)
+    if arguments.isolation is not None and not arguments.make:
+        raise mistake("--isolation needs --make: without it nothing is run.")
+    facts = _env_facts(arguments.id, arguments.isolation) if arguments.make else _known_facts(arguments.id)
     if arguments.json:
         output.document(facts)
     else:
@@ -162,11 +165,11 @@ def _spec_facts(spec: EnvSpec) -> dict[str, Any]:
     }
 
 
-def _env_facts(text: str) -> dict[str, Any]:
+def _env_facts(text: str, isolation: str | None) -> dict[str, Any]:
     """Make the environment, and ask it."""
     from paddock.core.spec import entry_point_text
 
-    with open_env(text) as env, environment_code(lambda: f"describing {text}"):
+    with open_env(text, isolation=isolation) as env, environment_code(lambda: f"describing {text}"):
         return {
             **(_spec_facts(env.spec) if env.spec is not None else {"id": text}),
             "class": entry_point_text(type(env.unwrapped)),
@@ -199,10 +202,13 @@ def add_explain_arguments(parser: ArgumentParser) -> None:
 
 def run_explain(arguments: Namespace, output: Output) -> int:
     """Print the plan."""
-    plan = plan_target(
-        arguments.target, num_envs=arguments.num_envs, isolation=arguments.isolation, backend=arguments.backend
-    )
-    rows = plan.lines()
+    from paddock.trust.third_party import choosing
+
+    with choosing(None):  # what make() would do in Python
+        plan = plan_target(
+            arguments.target, num_envs=arguments.num_envs, isolation=arguments.isolation, backend=arguments.backend
+        )
+        rows = plan.lines()
     if arguments.json:
         output.document({"target": plan.target.text, "plan": [{"what": what, "how": how} for what, how in rows]})
     else:

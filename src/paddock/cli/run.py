@@ -77,6 +77,7 @@ def run(arguments: Namespace, output: Output) -> int:
     """Play, then print the table."""
     from paddock.cli.episodes import open_policy, play, play_lanes
     from paddock.cli.watchdog import watch
+    from paddock.core.env import isolation_of
 
     count, lanes = arguments.episodes, arguments.num_envs
     if arguments.video is not None and lanes > 1:
@@ -88,6 +89,7 @@ def run(arguments: Namespace, output: Output) -> int:
         _open_trace(arguments) as trace,
         output.progress(arguments.target, count) as on_episode,
     ):
+        isolation = isolation_of(env)
         how: dict[str, Any] = {"seed": arguments.seed, "episodes": count, "on_episode": on_episode}
         if lanes > 1:
             played = play_lanes(env, policy, trace=trace, **how)
@@ -95,7 +97,7 @@ def run(arguments: Namespace, output: Output) -> int:
             with _observe(env, trace, arguments.video) as observed:
                 played = play(observed, policy, **how)
     if arguments.json:
-        output.document(_document(arguments, played))
+        output.document(_document(arguments, played, isolation))
     else:
         _print(arguments, played, output)
     return INTERRUPTED if played.interrupted else OK
@@ -165,11 +167,12 @@ def _salt(arguments: Namespace) -> str:
     return f"{arguments.target} {arguments.policy} {arguments.seed}"
 
 
-def _document(arguments: Namespace, played: Play) -> dict[str, Any]:
+def _document(arguments: Namespace, played: Play, isolation: str) -> dict[str, Any]:
     figures = played.figures(_salt(arguments))
     names = ("seed", "return", "length", "ended_by")
     return {
         "target": arguments.target,
+        "isolation": isolation,
         "policy": arguments.policy,
         "seed": arguments.seed,
         "episodes": [dict(zip(names, episode, strict=True)) for episode in played.episodes],

@@ -52,6 +52,7 @@ class Root(AnyByDefault):
 
     _np_random: np.random.Generator | None = None
     _np_random_seed: int | None = None
+    _isolation: str = "none"  # the tier that its code runs in; `making` sets it on what stands for one elsewhere
 
     @property
     def np_random(self) -> np.random.Generator:
@@ -157,6 +158,11 @@ def deep_copy(env: Any, memo: dict[int, Any]) -> Any:
         return deepcopy(env, memo)
     except (TypeError, RecursionError, NotImplementedError) as error:
         raise SnapshotUnsupported(f"{type(env).__name__} can't be forked: {error}.") from error
+
+
+def isolation_of(env: Any) -> str:
+    """Return the tier that an environment's code runs in: none is this process."""
+    return str(getattr(env.unwrapped, "_isolation", "none"))
 
 
 # ── Gymnasium's classes among the bases of ours ──

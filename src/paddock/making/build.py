@@ -32,9 +32,15 @@ def build(plan: Plan) -> Env[Any, Any] | VectorEnv[Any, Any, Any]:
     """Build the environment of a plan for a resolved target. If that fails, what was opened is closed."""
     if plan.target.url is not None:
         return _build_remote(plan)
+    if plan.num_envs is None and plan.isolation == "none":
+        return build_one(plan)
     if plan.num_envs is None:
-        return build_one(plan) if plan.isolation == "none" else _build_in_worker(plan)
-    return with_vector_spec(_LANES[plan.backend](plan, plan.num_envs), plan, plan.num_envs)
+        elsewhere = _build_in_worker(plan)
+        elsewhere.unwrapped._isolation = plan.isolation
+        return elsewhere
+    lanes = with_vector_spec(_LANES[plan.backend](plan, plan.num_envs), plan, plan.num_envs)
+    lanes.unwrapped._isolation = plan.isolation
+    return lanes
 
 
 def build_one(plan: Plan) -> Env[Any, Any]:
@@ -126,6 +132,7 @@ def _build_remote(plan: Plan) -> Env[Any, Any] | VectorEnv[Any, Any, Any]:
     from paddock.making.remote import build_remote
 
     env = build_remote(plan)
+    env._isolation = plan.isolation
     if isinstance(env, VectorEnv):
         return env
     dressed = env

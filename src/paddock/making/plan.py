@@ -11,7 +11,8 @@ from paddock.core.spec import EnvSpec, WrapperSpec, entry_point_text
 from paddock.errors import NotTransferable, PlanError
 from paddock.kernels import numba_installed
 from paddock.making.options import LaneOptions, RemoteOptions
-from paddock.making.target import Target
+from paddock.making.target import Target, is_own_wrapper
+from paddock.trust.third_party import choose
 
 if TYPE_CHECKING:
     from paddock.sandbox.policy import Policy
@@ -67,6 +68,8 @@ class Plan:
         """Return the plan as (what, how) rows, outermost decision first."""
         target, spec = self.target, self.target.spec
         rows = [("target", f"{target.text} ({target.kind})"), ("isolation", _ISOLATION[self.isolation])]
+        if (why := explain_trust(target)) is not None:
+            rows.append(("third-party code", why))
         if self.wall is not None:
             from paddock.making.payload import wall_lines  # when first used: it looks at files
 
@@ -160,6 +163,7 @@ def plan(
     tier: Tier = "remote"
     resolved: Backend = "one" if num_envs is None else "remote"
     if target.kind != "url":
+        isolation = default_isolation(target, wrappers) if isolation is None else isolation  # before a spec can say
         target, num_envs, isolation, backend = _without_lane_arguments(target, num_envs, isolation, backend)
         wall = choose_wall(target, isolation)
         tier = wall.tier if wall is not None else "process" if isolation == "process" else "none"
@@ -278,13 +282,39 @@ def _arguments_text(spec: EnvSpec | None, given: dict[str, Any]) -> str:
     return ", ".join(f"{name}={value!r}" for name, value in merged.items()) or "none"
 
 
+def default_isolation(target: Target, wrappers: Sequence[WrapperLike] = ()) -> str | None:
+    """Where a target's code runs if the caller does not say: behind the wall if it came as a folder.
+
+    Other code of others runs in this process unless the user's settings say otherwise. ``wrappers`` count if they are
+    data: a class or a function is code that is here already.
+    """
+    if target.folder is not None:
+        return "sandbox"
+    theirs = any(isinstance(one, WrapperSpec) and not is_own_wrapper(one) for one in wrappers)
+    if target.url is not None or not (target.third_party or theirs):
+        return None
+    isolation = choose().isolation
+    return None if isolation == "none" else isolation
+
+
+def explain_trust(target: Target) -> str | None:
+    """Say where code of others runs, and who decided that; None for a target that has none."""
+    if not target.third_party or target.folder is not None:
+        return None
+    isolation, reason = choose()
+    if isolation == "none":
+        return f"runs in this process, {reason}. Commands such as `paddock run` put it behind the wall"
+    return f"has isolation={isolation!r}, {reason}, unless make() is told another"
+
+
 def choose_wall(target: Target, isolation: Isolation) -> Policy | None:
     """Choose the permissions behind the wall, or None for no wall. PlanError for a tier that does not exist.
 
     If the caller did not ask for a tier, it depends on where the code comes from.
     """
+    isolation = default_isolation(target) if isolation is None else isolation
     if isolation is None:
-        return None if target.folder is None else _default_wall(target, "sandbox")
+        return None
     if isolation == "none" and target.openenv:
         raise PlanError(
             f"isolation='none' can't be used with {target.text!r}: its modules have the names that those of every "
@@ -417,7 +447,13 @@ def redirect_to_envpool(
             "together: paddock.wrappers.vector has most wrappers."
         )
     task = target.id.removeprefix("ALE/")
-    return Target(f"envpool:{task}", "source", module="envpool", id=task), "auto"
+    found = Target(f"envpool:{task}", "source", module="envpool", id=task)
+    if isolation is None and default_isolation(found) is not None:
+        raise PlanError(
+            f"backend='envpool' steps lanes in this process, but code of others is kept apart, {choose().reason}. Pass "
+            f"isolation='none' if you trust EnvPool."
+        )
+    return found, "auto"
 
 
 def _check_remote(plan: Plan, isolation: Isolation, backend: str) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from paddock.core.registry import origin_of, registry
-from paddock.core.spec import EnvSpec, parse_id
+from paddock.core.spec import EnvSpec, WrapperSpec, parse_id
 from paddock.envs.catalog import PERMISSIONS
 from paddock.errors import InvalidId, InvalidManifest, NameNotFound, NamespaceNotFound, PlanError, VersionNotFound
 from paddock.sources.families import find_spec
@@ -48,6 +48,11 @@ class Target:
     asked: Policy | None = None
     package: Installed | None = None
     url: str | None = field(default=None, repr=False)  # of a server; it may hold the token, so never print it
+
+    @property
+    def third_party(self) -> bool:
+        """Whether its code is neither paddock's nor what this program itself has registered."""
+        return self.url is None and (self.spec is None or not (is_own(self.spec) or _is_registered(self.spec)))
 
     @property
     def folders(self) -> tuple[str, ...]:
@@ -186,16 +191,37 @@ def has_manifest(folder: str) -> bool:
     return any((Path(folder) / name).is_file() for name in ("paddock.toml", "openenv.yaml"))
 
 
+def is_own(spec: EnvSpec) -> bool:
+    """Whether a spec names only code that comes with paddock, under the id that it has there."""
+    entry, vector = spec.entry_point, spec.vector_entry_point
+    if not isinstance(entry, str) or not registry.is_protected(spec.id) or not registry.is_built_in(spec.id, entry):
+        return False
+    same_lanes = vector is None or vector == registry[spec.id].vector_entry_point
+    return same_lanes and all(map(is_own_wrapper, spec.additional_wrappers))
+
+
+def _is_registered(spec: EnvSpec) -> bool:
+    """Whether code that runs in this process has registered just this under the id."""
+    known = registry.get(spec.id)
+    if known is None or registry.is_protected(spec.id):
+        return False
+    same = (spec.entry_point, spec.vector_entry_point) == (known.entry_point, known.vector_entry_point)
+    return same and all(is_own_wrapper(one) or one in known.additional_wrappers for one in spec.additional_wrappers)
+
+
+def is_own_wrapper(wrapper: WrapperSpec) -> bool:
+    """Whether a wrapper as data names a class of ``paddock.wrappers``."""
+    return re.fullmatch(r"paddock\.wrappers(\.\w+)*:\w+", wrapper.entry_point, re.ASCII) is not None
+
+
 def declared_permissions(spec: EnvSpec) -> Policy | None:
     """Return the permissions that paddock declares for its own environments. They need no grant.
 
     None if it declares none, and for anyone else's code, whatever id its spec has.
     """
     text = PERMISSIONS.get(spec.id)
-    if text is None or not isinstance(spec.entry_point, str) or not registry.is_built_in(spec.id, spec.entry_point):
+    if text is None or not is_own(spec):  # wrappers run in the same worker
         return None
-    if any(not one.entry_point.startswith("paddock.wrappers:") for one in spec.additional_wrappers):
-        return None  # they run in the same worker
     module, _, name = text.partition(":")
     policy: Policy = getattr(importlib.import_module(module), name)()
     return policy

@@ -17,11 +17,13 @@ import msgspec
 
 from paddock.errors import PlanError, SandboxUnavailable, WorkerLost
 from paddock.hosting.client import HostedEnv
+from paddock.hosting.failures import SEEN_AS
 from paddock.hosting.judge import WallRules
 from paddock.hosting.launch import PRINTS_TO, Launcher
 from paddock.hosting.process_channel import ProcessChannel
 from paddock.making.payload import WORKER, Payload, with_folders
 from paddock.sandbox.launching import launch
+from paddock.sandbox.mounts import inside_path
 from paddock.sandbox.plan import Call
 from paddock.sandbox.policy import Policy
 
@@ -97,6 +99,7 @@ class _WorkerOrder:
     def start(self, report: socket.socket | None = None) -> Started:
         """Start a worker. With ``report`` it imports the environment ahead, and writes there whether it could."""
         policy, payload = self.policy, self.payload
+        SEEN_AS.update((inside_path(name, path), path) for name, path in payload.modules.items())
         with ExitStack() as ends, ExitStack() as if_it_fails:
             near, far = socket.socketpair()
             if_it_fails.callback(near.close)

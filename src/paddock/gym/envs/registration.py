@@ -26,8 +26,8 @@ from paddock.core.vector_env import VectorEnv
 from paddock.core.wrapper import Wrapper
 from paddock.errors import NameNotFound, NamespaceNotFound, PlanError, RegistryConflict, VersionNotFound
 from paddock.making.build import build, build_one, load, resolve, with_vector_spec
-from paddock.making.plan import Plan, plan
-from paddock.making.target import locate
+from paddock.making.plan import Plan, default_isolation, plan
+from paddock.making.target import Target, locate
 from paddock.sources import families
 from paddock.sources.families import family_of, imported_gymnasium, in_gymnasium, is_installed
 from paddock.vector.loop import SyncVectorEnv
@@ -190,7 +190,10 @@ def make_vec(
     ``vectorization_mode="vector_entry_point"`` steps the lanes of any built-in id together, compiled. ``wrappers`` and
     ``vector_kwargs`` are for lanes in a loop or in processes.
     """
-    spec = resolve(locate(id)).spec
+    located = locate(id)
+    if default_isolation(located, wrappers or ()) not in (None, "process"):
+        return _make_elsewhere(located, num_envs, vector_kwargs, wrappers, kwargs)
+    spec = resolve(located).spec
     assert spec is not None
     # A spec read back from a vector environment carries these four among its arguments.
     kwargs = {**spec.kwargs, **kwargs}
@@ -262,6 +265,15 @@ def _plan_one(
     )
 
 
+def _make_elsewhere(
+    target: Target, num_envs: int, vector_kwargs: dict[str, Any] | None, wrappers: Any, kwargs: dict[str, Any]
+) -> VectorEnv[Any, Any, Any]:
+    """Lanes behind a wall, where the user's settings want code of others."""
+    if vector_kwargs:
+        raise PlanError(f"vector_kwargs= can't be used with {target.text!r}, whose lanes are behind a wall. Drop it.")
+    return _build_lanes(target, num_envs, kwargs, wrappers=wrappers or ())
+
+
 def _make_own_vector(
     spec: EnvSpec, num_envs: int, vector_kwargs: dict[str, Any] | None, wrappers: Any, kwargs: dict[str, Any]
 ) -> VectorEnv[Any, Any, Any]:
@@ -271,14 +283,18 @@ def _make_own_vector(
                 f"`{name}` can't be used with vectorization_mode='vector_entry_point': the environment steps all "
                 f"lanes itself. Use 'sync', or wrap the result."
             )
+    return _build_lanes(locate(spec), num_envs, kwargs, backend="compiled")
+
+
+def _build_lanes(target: Target, num_envs: int, kwargs: dict[str, Any], **options: Any) -> VectorEnv[Any, Any, Any]:
     made = plan(
-        locate(spec),
+        target,
         num_envs=num_envs,
-        backend="compiled",
         strict=False,
         max_episode_steps=kwargs.pop("max_episode_steps", None),
         render_mode=kwargs.pop("render_mode", None),
         env_kwargs=kwargs,
+        **options,
     )
     env = build(made)
     assert isinstance(env, VectorEnv)

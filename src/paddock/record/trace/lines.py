@@ -37,7 +37,10 @@ class _Line(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, tag_field=
 
 
 class Header(_Line, kw_only=True, tag="header"):
-    """An episode begins. ``spaces``: its own, the number of an earlier episode with the same ones, or none."""
+    """An episode begins. ``spaces``: its own, the number of an earlier episode with the same ones, or none.
+
+    ``isolation``: the tier that the environment's code ran in; older traces do not say.
+    """
 
     format: str
     env: str | None = None
@@ -48,6 +51,7 @@ class Header(_Line, kw_only=True, tag="header"):
     task: Any = None
     spaces: dict[str, Any] | int | None = None
     about: Any = None
+    isolation: str | msgspec.UnsetType = msgspec.UNSET
 
 
 class ResetLine(_Line, kw_only=True, tag="reset"):

@@ -77,8 +77,9 @@ class Episode:
 
     The class of a recorded Struct is not known here: its members are dicts with the same fields. ``number``: unique in
     the file. ``observation`` and ``info`` are those of the reset, None where that failed. ``env`` names the environment
-    as the recorder did, ``digest`` is that of its spec. ``ended`` is False if the recording broke off. ``error`` says
-    why there is no return. ``calls`` are those of a model, ``rollout`` what was known at the end, if that was recorded.
+    as the recorder did, ``digest`` is that of its spec, ``isolation`` the tier that it ran in. ``ended`` is False if
+    the recording broke off. ``error`` says why there is no return. ``calls`` are those of a model, ``rollout`` what was
+    known at the end, if that was recorded.
     """
 
     number: int
@@ -99,6 +100,7 @@ class Episode:
     forms: Forms | None = field(repr=False)
     calls: Sequence[ModelCall] = ()
     rollout: RolloutEnd | None = None
+    isolation: str | None = None
 
     @property
     def total_return(self) -> float | None:
@@ -207,6 +209,7 @@ class _Open:
             forms=forms,
             calls=tuple(self.calls),
             rollout=self.rollout,
+            isolation=header.isolation or None,
         )
 
 
@@ -260,8 +263,10 @@ class _OpenEpisodes:
             raise ValueError(f"a second header of episode {line.episode}")
         if len(self._numbers) >= self._limits.episodes:
             raise ValueError(f"more than {self._limits.episodes} episodes")
-        if max(len(line.env or ""), len(line.digest or "")) > _NAME_LIMIT:
-            raise ValueError(f"the name or the digest of an environment has more than {_NAME_LIMIT} characters")
+        if max(len(line.env or ""), len(line.digest or ""), len(line.isolation or "")) > _NAME_LIMIT:
+            raise ValueError(
+                f"the name, the digest or the isolation of an environment has more than {_NAME_LIMIT} characters"
+            )
         spec = None if line.spec is None else EnvSpec.from_json(json.dumps(line.spec))
         if spec is not None and line.digest is not None:
             try:

@@ -15,9 +15,10 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, SupportsFloat
 
+import msgspec
 import numpy as np
 
-from paddock.core.env import Env, Info
+from paddock.core.env import Env, Info, isolation_of
 from paddock.core.spec import EnvSpec, entry_point_text
 from paddock.core.wrapper import Wrapper
 from paddock.errors import CustomSpaceError, InvalidSpace, InvalidSpec, InvalidTrace, NoCanonicalForm, PaddockError
@@ -53,7 +54,8 @@ if TYPE_CHECKING:
 class Opening:
     """What a trace says of an episode before it begins: which environment, seed, task and spaces.
 
-    ``options`` and ``task`` are those of the reset; ``about`` is for your own notes.
+    ``options`` and ``task`` are those of the reset; ``about`` is for your own notes. ``isolation`` is the tier that the
+    environment's code runs in.
     """
 
     env: str | None
@@ -65,6 +67,7 @@ class Opening:
     options: Mapping[str, Any] | None = None
     task: Any = None
     about: Mapping[str, Any] | None = None
+    isolation: str | None = None
 
     @staticmethod
     def of(env: Env[Any, Any], *, seed: int | None, name: str | None = None, **more: Any) -> Opening:
@@ -74,7 +77,8 @@ class Opening:
             with suppress(NoCanonicalForm):  # a function among its arguments has no digest
                 digest = environment_digest(spec)
         named = name or (entry_point_text(type(env.unwrapped)) if spec is None else spec.id)
-        return Opening(named, spec, digest, env.observation_space, env.action_space, seed, **more)
+        spaces = env.observation_space, env.action_space
+        return Opening(named, spec, digest, *spaces, seed, isolation=isolation_of(env), **more)
 
     @staticmethod
     def like(episode: Episode, *, about: Mapping[str, Any]) -> Opening:
@@ -146,6 +150,7 @@ class TraceWriter:
                 task=free_form(opening.task, keep, "task", drop=True),
                 spaces=spaces if known is None else known,
                 about=free_form(dict(opening.about or {}), keep, "about", drop=True),
+                isolation=opening.isolation or msgspec.UNSET,
             )
 
         self.write(header)

@@ -42,6 +42,18 @@ def sources_of(path: Path) -> list[Source]:
     return found
 
 
+def registered_ids(path: Path) -> list[str]:
+    """Return the ids that a file's calls of ``register`` spell out."""
+    tree = _source(path).tree
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)] if tree is not None else []
+    named = [
+        [*call.args[:1], *(one.value for one in call.keywords if one.arg == "id")]
+        for call in calls
+        if (call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")) == "register"
+    ]
+    return [one.value for ids in named for one in ids if isinstance(one, ast.Constant) and isinstance(one.value, str)]
+
+
 def _files(folder: Path) -> Iterator[Path]:
     """Yield files with code, in the same order everywhere. ``os.walk`` does not enter folders that are links."""
     for place, folders, names in os.walk(folder):
