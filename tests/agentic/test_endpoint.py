@@ -5,8 +5,7 @@ import json
 
 import pytest
 
-from paddock.agentic import LLMJudge, ModelCall, ModelEndpoint, Rollouts, rollout
-from paddock.agentic.endpoint import read_reply
+from paddock.agentic import LLMJudge, ModelEndpoint, Rollouts, rollout
 from paddock.errors import (
     ModelCallFailed,
     ModelOverloaded,
@@ -140,10 +139,16 @@ def test_a_limit_of_requests_spaces_them():
     assert began[-1] - began[0] >= 4 * 0.05 - 0.02
 
 
-def test_a_cut_off_reply_is_no_reply():
-    call = ModelCall({}, reply("The answer is 4", finish="length"))
-    with pytest.raises(ModelReplyCutOff, match="cut off"):
-        read_reply(call)
+def test_a_cut_off_reply_is_a_failure_unless_it_may_be_graded():
+    with model_server(lambda request: reply("Tea, please", finish="length")) as server:
+        endpoint = ModelEndpoint("toy", server.url)
+        (failed,) = rollout(Parlour, endpoint, progress=False)
+        (graded,) = rollout(Parlour, endpoint, progress=False, cut_off="grade")
+        with pytest.raises(ModelReplyCutOff):
+            asyncio.run(endpoint.complete("hi"))
+    assert (failed.error.code, failed.error.where, failed.total_return) == ("MODEL_REPLY_CUT_OFF", "policy", None)
+    assert "Raise max_tokens" in failed.error.message and not failed.cut_off
+    assert (graded.total_return, graded.cut_off) == (1.0, True)
 
 
 def test_an_endpoint_is_a_judge_too():

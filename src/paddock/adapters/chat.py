@@ -13,10 +13,12 @@ from collections.abc import Callable
 from typing import Any
 
 from paddock.agentic.chat import assistant_message, to_dict
-from paddock.agentic.rollouts.episode import Episode, Job, PolicyRunner, Setup, Turn
+from paddock.agentic.rollouts.episode import Episode, InThread, Job, Setup, Turn, play_here
+from paddock.agentic.rollouts.limits import Limits, Spending
 from paddock.agentic.rollouts.results import Rollout
 from paddock.core.env import Env, Info
 from paddock.errors import PlanError
+from paddock.hosting.private_loop import PrivateLoop
 from paddock.record.model_call import ModelCall
 from paddock.seeding import to_seed
 
@@ -35,25 +37,31 @@ def chat_policy(create: Create, **request: Any) -> Callable[[Turn], Any]:
     1.0
     """
 
+    def body(turn: Turn) -> dict[str, Any]:  # APIs refuse an empty list of tools
+        return {"messages": list(turn.messages), **({"tools": list(turn.tools)} if turn.tools else {})}
+
+    def read(turn: Turn, sent: dict[str, Any], began_s: float, response: Any) -> dict[str, Any]:
+        message = assistant_message(response)
+        reply = {"choices": [{"message": message}]} if isinstance(response, str) else to_dict(response)
+        turn.record(ModelCall({**known, **sent}, reply, began_s=began_s, seconds=time.time() - began_s))
+        return message
+
     def policy(turn: Turn) -> Any:
-        body = {"messages": list(turn.messages), **({"tools": list(turn.tools)} if turn.tools else {})}  # never empty
-        began_s, clock_s = time.time(), time.monotonic()
+        sent, began_s = body(turn), time.time()
+        response = create(**sent, **request)
+        if inspect.isawaitable(response):
+            return wait(turn, sent, began_s, response)
+        return read(turn, sent, began_s, response)
 
-        def read(response: Any) -> dict[str, Any]:
-            message = assistant_message(response)
-            reply = {"choices": [{"message": message}]} if isinstance(response, str) else to_dict(response)
-            seconds = time.monotonic() - clock_s
-            turn.record(ModelCall({**known, **body}, reply, began_s=began_s, seconds=seconds))
-            return message
+    async def wait(turn: Turn, sent: dict[str, Any], began_s: float, response: Any) -> dict[str, Any]:
+        return read(turn, sent, began_s, await response)
 
-        async def wait(response: Any) -> dict[str, Any]:
-            return read(await response)
-
-        response = create(**body, **request)
-        return wait(response) if inspect.isawaitable(response) else read(response)
+    async def async_policy(turn: Turn) -> Any:
+        sent, began_s = body(turn), time.time()
+        return read(turn, sent, began_s, await create(**sent, **request))
 
     known = {name: value for name, value in request.items() if name not in _UNRECORDED}
-    return policy
+    return async_policy if inspect.iscoroutinefunction(inspect.unwrap(create)) else policy
 
 
 def play(
@@ -72,10 +80,15 @@ def play(
     if max_turns < 1:
         raise PlanError(f"max_turns={max_turns}: expected at least 1.")
     work = Setup(secrets.randbits(31) if seed is None else to_seed(seed), options, {})
-    asking = PolicyRunner(chat_policy(create, **request))
-    playing = Episode(Job(0, 0, 0, work), asking, max_turns=max_turns, by_s=None)
+    limits = Limits(timeout_s=None, max_turns=max_turns)
+    playing = Episode(Job(0, 0, 0, work), chat_policy(create, **request), limits, Spending())
+    loop = PrivateLoop()
+
+    async def wait(answer: Any) -> Any:
+        return await answer
+
     try:
-        playing.run(env, None)
+        play_here(playing, env, None, InThread(lambda answer, by_s: loop.run(wait(answer))))
     finally:
-        asking.close()
+        loop.close()
     return playing.rollout()

@@ -30,7 +30,7 @@ _NAMES = {
     "paddock.agentic.tasks": "Task Tasks",
     "paddock.agentic.tools": "tool",
     "paddock.agentic.rubrics.rubric": "GradedObservation",
-    "paddock.agentic.rollouts": "Rollout Rollouts Turn rollout",
+    "paddock.agentic.rollouts": "Budget Rollout Rollouts Turn arollout rollout stream",
     "paddock.agentic.rubrics": "ExponentialDiscountingTrajectoryRubric Gate LLMJudge Rubric RubricDict RubricList "
     "Sequential Timeout TrajectoryRubric WeightedSum",
     "paddock.record.model_call": "ModelCall",
@@ -66,10 +66,13 @@ if TYPE_CHECKING:  # for type checkers and editors, which do not run __getattr__
     from paddock.agentic.messages import Text as Text
     from paddock.agentic.messages import ToolError as ToolError
     from paddock.agentic.messages import ToolInfo as ToolInfo
+    from paddock.agentic.rollouts import Budget as Budget
     from paddock.agentic.rollouts import Rollout as Rollout
     from paddock.agentic.rollouts import Rollouts as Rollouts
     from paddock.agentic.rollouts import Turn as Turn
+    from paddock.agentic.rollouts import arollout as arollout
     from paddock.agentic.rollouts import rollout as rollout
+    from paddock.agentic.rollouts import stream as stream
     from paddock.agentic.rubrics.rubric import GradedObservation as GradedObservation
     from paddock.agentic.tasks import Task as Task
     from paddock.agentic.tasks import Tasks as Tasks

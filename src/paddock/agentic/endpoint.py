@@ -11,13 +11,14 @@ import json
 import os
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 import msgspec
 
-from paddock.agentic.chat import assistant_message
+from paddock.agentic.chat import assistant_message, message_text
 from paddock.errors import (
     ModelCallFailed,
     ModelOverloaded,
@@ -97,7 +98,7 @@ class ModelEndpoint:
         return f"ModelEndpoint({self.model!r}, {self.base_url!r}{sampling})"
 
     async def __call__(self, turn: Turn) -> dict[str, Any]:
-        """Act as a policy. ModelReplyCutOff if the reply reached its limit of tokens."""
+        """Act as a policy."""
         try:
             call = await self.chat(turn.messages, turn.tools)
         except ModelCallFailed as error:
@@ -105,12 +106,14 @@ class ModelEndpoint:
                 turn.record(error.call)
             raise
         turn.record(call)
-        return read_reply(call)
+        return assistant_message(call.reply)
 
     async def complete(self, prompt: str) -> str:
         """Return the model's words: what ``LLMJudge`` wants of a client."""
         call = await self.chat([{"role": "user", "content": prompt}], keep_alive=False)
-        return str(read_reply(call)["content"] or "")
+        if call.cut_off:
+            raise ModelReplyCutOff(f"The reply was cut off after {call.completion_tokens} tokens.", call=call)
+        return message_text(assistant_message(call.reply))
 
     async def chat(self, messages: Any, tools: Any = (), *, keep_alive: bool = True, **request: Any) -> ModelCall:
         """Make one call. A ModelCallFailed says why there is no reply, and has the record as its ``call``."""
@@ -139,6 +142,9 @@ class ModelEndpoint:
                 self._free_s = max(self._free_s, time.monotonic() + error.retry_after_s)
             raise
         call = record(reply)
+        if self.prices is not None:
+            cost = call.prompt_tokens * self.prices[0] + call.completion_tokens * self.prices[1]
+            call = replace(call, cost=cost / 1e6)
         if self._token_s:
             self._free_s += self._token_s * (call.prompt_tokens + call.completion_tokens)
         return call
@@ -210,17 +216,6 @@ class ModelEndpoint:
             self._free_s = begins_s + self._gap_s
         if begins_s > now:
             await asyncio.sleep(begins_s - now)
-
-
-def read_reply(call: ModelCall) -> dict[str, Any]:
-    """The assistant's message of a call; ModelReplyCutOff if it reached its limit of tokens."""
-    if call.cut_off:
-        raise ModelReplyCutOff(
-            f"The model's reply was cut off after {call.completion_tokens} tokens. Raise max_tokens, or grade what is "
-            f"there with cut_off='grade'.",
-            call=call,
-        )
-    return assistant_message(call.reply)
 
 
 class _Connection:

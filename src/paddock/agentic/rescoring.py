@@ -144,5 +144,5 @@ def write(trace: TraceWriter, scored: Rescored, rubric: str) -> None:
     for call in episode.calls:
         into.call(call)
     if (known := episode.rollout) is not None:
-        into.rollout(known.messages, turns=known.turns, seconds=known.seconds, where=known.where)
+        into.rollout(**vars(known))
     into.end(None if episode.error is None else (episode.error.code, episode.error.message))

@@ -18,7 +18,8 @@ class ModelCall:
     """``request`` is the body that was sent; ``reply`` the body that came, unknown fields included.
 
     A call that failed has an ``error``, (code, message), and may have the reply that was refused. ``turn`` is the
-    policy's, ``retry`` counts the calls of that turn that failed before. ``began_s`` is Unix time.
+    policy's, ``retry`` counts the calls of that turn that failed before. ``began_s`` is Unix time. ``cost`` is known if
+    the prices are.
     """
 
     request: dict[str, Any]
@@ -28,6 +29,7 @@ class ModelCall:
     seconds: float = 0.0
     turn: int = 0
     retry: int = 0
+    cost: float = 0.0
 
     @property
     def messages(self) -> list[dict[str, Any]]:

@@ -5,31 +5,30 @@
 
 from __future__ import annotations
 
-import inspect
 import threading
 import time
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import Any, Protocol
 
 import numpy as np
 
-from paddock.agentic.chat import Conversation, StepRequest, refusal_text
-from paddock.agentic.endpoint import ModelEndpoint
+from paddock.agentic.chat import Conversation, StepRequest, refusal_text, to_dict
+from paddock.agentic.rollouts.limits import Limits, Spending, code_of
 from paddock.agentic.rollouts.results import Failure, Rollout, Where
 from paddock.agentic.tasks import Task, task_name
 from paddock.core.env import Env, Info
-from paddock.errors import InvalidTask, PaddockError
+from paddock.errors import InvalidTask, ModelReplyCutOff, PaddockError
 from paddock.record.model_call import ModelCall
 from paddock.record.trace.writer import EpisodeWriter
 from paddock.seeding import derived_seed, to_seed
 from paddock.spaces import Space
 
-if TYPE_CHECKING:
-    import asyncio
+Policy = Callable[[Any], Any]
 
 
 @dataclass(frozen=True)
@@ -42,16 +41,31 @@ class Job:
     setup: Setup
 
 
+class Stage(Protocol):
+    """Where a rollout is played: in an event loop, or in a thread, where nothing here ever suspends."""
+
+    async def call(self, function: Callable[..., Any], *args: Any) -> Any:
+        """Call the environment."""
+
+    async def ask(self, policy: Policy, turn: Turn) -> Any:
+        """Ask the policy, plain or async. OutOfTime if it must be awaited and is too late."""
+
+    async def sleep(self, seconds: float) -> None:
+        """Let time pass."""
+
+
 class Episode:
     """What happened so far in one rollout."""
 
-    def __init__(self, job: Job, policy: PolicyRunner, *, max_turns: int | None, by_s: float | None) -> None:
-        self.job, self._policy, self._max_turns, self._by_s = job, policy, max_turns, by_s
+    def __init__(self, job: Job, policy: Policy, limits: Limits, spending: Spending) -> None:
+        self.job, self._policy, self._limits, self._all_spending = job, policy, limits, spending
         self.where: Where = "making"
         self.began_s = time.monotonic()
+        self.by_s = None if limits.timeout_s is None else self.began_s + limits.timeout_s
         self.rewards: list[float] = []
         self.calls: list[ModelCall] = []
-        self.turns = 0
+        self.spending = Spending()
+        self.turns = self.retries = 0
         self.over = (False, False)
         self.info: Info = {}
         self._trace: EpisodeWriter | None = None
@@ -59,19 +73,18 @@ class Episode:
         self._lock = threading.Lock()
         self._stopped = False
 
-    def run(self, env: Env[Any, Any], trace: EpisodeWriter | None) -> None:
+    async def play(self, env: Env[Any, Any], trace: EpisodeWriter | None, stage: Stage) -> None:
         """Play to the end. Raises whatever policy, environment or trace raise, and OutOfTime."""
         setup, self._trace = self.job.setup, trace
-        action_seed, policy_seed = (derived_seed(setup.seed, self.job.attempt * 2 + stream) for stream in (0, 1))
-        actions = deepcopy(env.action_space)  # environments of a kind may share one, and its stream
-        actions.seed(action_seed)
-        np_random = np.random.default_rng(policy_seed)
+        streams = Streams(env, setup.seed, self.job.attempt)
         self._conversation = conversation = Conversation(env)
         self._enter("reset")
-        observation, self.info = env.reset(seed=setup.seed, options=setup.options)
-        self._record(lambda into: into.reset(observation, self.info))
+        observation, self.info = await stage.call(lambda: env.reset(seed=setup.seed, options=setup.options))
+        if self._trace is not None:
+            self.where = "trace"
+            self._trace.reset(observation, self.info)
         self._observation, reward = conversation.begin(observation), None
-        while not any(self.over) and (self._max_turns is None or self.turns < self._max_turns):
+        while not any(self.over) and not self._is_used_up():
             self._enter("policy")
             turn = Turn(
                 observation=self._observation,
@@ -83,17 +96,48 @@ class Episode:
                 info=self.info,
                 reward=reward,
                 attempt=self.job.attempt,
-                action_space=actions,
-                np_random=np_random,
                 record=self.record_call,
+                streams=streams,
             )
-            requests = conversation.read_answer(self._policy.ask(turn, self._by_s))
+            requests = conversation.read_answer(await self._ask(turn, stage))
             self.turns += 1
             before = len(self.rewards)
             for request in requests:
-                self._carry_out(env, conversation, request)
+                await self._carry_out(env, conversation, request, stage)
             reward = float(sum(self.rewards[before:]))
         self._end(None)
+
+    def _is_used_up(self) -> bool:
+        """Whether the rollout has had its turns, or what its budget allows. BudgetExceeded if the whole run's is."""
+        limits = self._limits
+        if limits.max_turns is not None and self.turns >= limits.max_turns:
+            return True
+        limits.run_budget.check(self._all_spending)
+        return limits.budget.is_used_up(self.spending)
+
+    async def _ask(self, turn: Turn, stage: Stage) -> Any:
+        """Ask the policy, again if it fails and that may help. The environment waits as it is."""
+        tries = 0
+        while True:
+            count = len(self.calls)
+            try:
+                answer = await stage.ask(self._policy, turn)
+                if len(self.calls) == count and _is_response(answer):
+                    request = {"messages": turn.messages, **({"tools": turn.tools} if turn.tools else {})}
+                    self.record_call(ModelCall(request, to_dict(answer)))
+                if (
+                    len(self.calls) > count and self.calls[-1].error is not None
+                ):  # cut off, and that counts as a failure
+                    raise ModelReplyCutOff(self.calls[-1].error[1], call=self.calls[-1])
+                return answer
+            except Exception as error:
+                wait_s = self._limits.retry.wait_s(error, tries, code_of(error, "policy"), "policy")
+                if wait_s is None or (self.by_s is not None and time.monotonic() + wait_s >= self.by_s):
+                    raise
+            tries += 1
+            self.retries += 1
+            await stage.sleep(wait_s)
+            self._enter("policy")
 
     def stop(self) -> bool:
         """Let nothing more of this rollout begin, and return whether its environment is idle. From any thread."""
@@ -101,14 +145,27 @@ class Episode:
             self._stopped = True
             return self.where == "policy"
 
+    @property
+    def stopped(self) -> bool:
+        return self._stopped
+
+    def go_on(self, note: Callable[[], None]) -> bool:
+        """Call ``note`` unless the rollout was stopped, and return whether it was called."""
+        with self._lock:
+            if not self._stopped:
+                note()
+            return not self._stopped
+
     def _enter(self, where: Where) -> None:
         """Note whose code runs from here on; OutOfTime if the rollout was stopped or its time is over."""
         with self._lock:
-            if self._stopped or (self._by_s is not None and time.monotonic() >= self._by_s):
+            if self._stopped or (self.by_s is not None and time.monotonic() >= self.by_s):
                 raise OutOfTime
             self.where = where
 
-    def _carry_out(self, env: Env[Any, Any], conversation: Conversation, request: StepRequest) -> None:
+    async def _carry_out(
+        self, env: Env[Any, Any], conversation: Conversation, request: StepRequest, stage: Stage
+    ) -> None:
         if any(self.over):
             conversation.reply(request, "The episode is over.")
             return
@@ -117,7 +174,7 @@ class Episode:
             return
         self._enter("step")
         try:
-            observation, reward, terminated, truncated, info = env.step(request.action)
+            observation, reward, terminated, truncated, info = await stage.call(env.step, request.action)
         except Exception as error:
             if (words := refusal_text(error)) is None:
                 raise
@@ -127,37 +184,47 @@ class Episode:
             conversation.reply(request, f"Error: {words}")  # a model wrote the arguments: it may try again
             return
         self.over, self.info = (bool(terminated), bool(truncated)), info
-        self._record(lambda into: into.step(request.action, observation, reward, terminated, truncated, info))
+        if self._trace is not None:
+            self.where = "trace"
+            self._trace.step(request.action, observation, reward, terminated, truncated, info)
         self.rewards.append(float(reward))
         self._observation = conversation.add_observation(request, observation)
 
     def record_call(self, call: ModelCall) -> None:
         """Keep a call of a model, and write it into the trace."""
-        retry = sum(before.turn == self.turns and before.error is not None for before in self.calls)
-        call = replace(call, turn=self.turns, retry=retry)
+        error = call.error
+        if error is None and call.cut_off and self._limits.cut_off == "fail":
+            words = f"The reply was cut off after {call.completion_tokens} tokens. Raise max_tokens, or pass "
+            error = ModelReplyCutOff.code, f"{words}cut_off='grade' to go on with what is there."
+        retry = 0
+        for before in reversed(self.calls):
+            if before.turn != self.turns:
+                break
+            retry += before.error is not None
+        call = replace(call, error=error, turn=self.turns, retry=retry)
         self.calls.append(call)
+        self.spending.add(call)
+        self._all_spending.add(call)
         if self._trace is not None:
+            where, self.where = self.where, "trace"
             self._trace.call(call)
-
-    def _record(self, write: Callable[[EpisodeWriter], None]) -> None:
-        if self._trace is not None:
-            self.where = "trace"
-            write(self._trace)
+            self.where = where
 
     def end_trace(self, failure: Failure) -> None:
         """Write into the trace that the rollout failed, unless its end is already written."""
-        if self._trace is not None:
-            with suppress(PaddockError):
-                self._end(failure)
+        with suppress(PaddockError):
+            self._end(failure)
 
     def _end(self, failure: Failure | None) -> None:
-        def write(into: EpisodeWriter) -> None:
-            messages = [] if self._conversation is None else list(self._conversation.messages)
-            seconds = time.monotonic() - self.began_s
-            into.rollout(messages, turns=self.turns, seconds=seconds, where=None if failure is None else failure.where)
-            into.end(None if failure is None else (failure.code, failure.message))
-
-        self._record(write)
+        if self._trace is None:
+            return
+        if failure is None:
+            self.where = "trace"
+        messages = [] if self._conversation is None else list(self._conversation.messages)
+        where = None if failure is None else failure.where
+        seconds = time.monotonic() - self.began_s
+        self._trace.rollout(messages, turns=self.turns, seconds=seconds, where=where, retries=self.retries)
+        self._trace.end(None if failure is None else (failure.code, failure.message))
 
     def rollout(self, error: Failure | None = None) -> Rollout:
         setup = self.job.setup
@@ -174,9 +241,27 @@ class Episode:
             messages=[] if self._conversation is None else list(self._conversation.messages),
             info=self.info,
             calls=tuple(self.calls),
+            retries=self.retries,
             error=error,
             seconds=time.monotonic() - self.began_s,
         )
+
+
+class Streams:
+    """The random streams of one rollout's policy, made when they are first used."""
+
+    def __init__(self, env: Env[Any, Any], seed: int, attempt: int) -> None:
+        self._env, self._seed, self._attempt = env, seed, attempt
+
+    @cached_property
+    def action_space(self) -> Space[Any]:
+        actions = deepcopy(self._env.action_space)  # environments of a kind may share one, and its stream
+        actions.seed(derived_seed(self._seed, self._attempt * 2))
+        return actions
+
+    @cached_property
+    def np_random(self) -> np.random.Generator:
+        return np.random.default_rng(derived_seed(self._seed, self._attempt * 2 + 1))
 
 
 @dataclass(frozen=True)
@@ -199,88 +284,54 @@ class Turn:
     info: Info
     reward: float | None
     attempt: int
-    action_space: Space[Any] = field(repr=False)
-    np_random: np.random.Generator = field(repr=False)
-    record: Callable[[ModelCall], None] = field(repr=False, default=lambda call: None)
+    record: Callable[[ModelCall], None] = field(repr=False)
+    streams: Streams = field(repr=False)
 
+    @property
+    def action_space(self) -> Space[Any]:
+        return self.streams.action_space
 
-Policy = Callable[[Any], Any]
-_CANCEL_S = 5.0
+    @property
+    def np_random(self) -> np.random.Generator:
+        return self.streams.np_random
 
 
 class OutOfTime(Exception):
     """A rollout took longer than it may."""
 
 
-class PolicyRunner:
-    """Calls a policy, plain or async, from any thread.
+def play_here(episode: Episode, env: Env[Any, Any], trace: EpisodeWriter | None, stage: Stage) -> None:
+    """Play in this thread, on a stage whose coroutines never suspend."""
+    playing = episode.play(env, trace, stage)
+    try:
+        playing.send(None)
+    except StopIteration:
+        return
+    finally:
+        playing.close()
+    raise RuntimeError("a stage that blocks has suspended")
 
-    Everything async runs in one loop, so that all turns share a client's connections. The loop starts with the first
-    answer that must be awaited.
-    """
 
-    def __init__(self, policy: Policy) -> None:
-        self._policy = policy
-        self._lock = threading.Lock()
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread: threading.Thread | None = None
-        self._closed = False
+class InThread:
+    """The stage of a thread that may block. ``wait`` gets an awaitable and a monotonic time, and returns its result."""
 
-    def ask(self, turn: Any, by_s: float | None) -> Any:
-        """Return the policy's answer; OutOfTime if it must be awaited and has not come at the monotonic ``by_s``."""
-        answer = self._policy(turn)
-        if not inspect.isawaitable(answer):
-            return answer
-        import asyncio
-        from concurrent.futures import TimeoutError as Expired
+    def __init__(self, wait: Callable[[Awaitable[Any], float | None], Any], by_s: float | None = None) -> None:
+        self._wait, self._by_s = wait, by_s
 
-        async def wait() -> Any:
-            return await answer  # it may be any awaitable, and the loop takes coroutines only
+    async def call(self, function: Callable[..., Any], *args: Any) -> Any:
+        return function(*args)
 
-        future = asyncio.run_coroutine_threadsafe(wait(), self._running_loop())
-        try:
-            return future.result(None if by_s is None else max(0.0, by_s - time.monotonic()))
-        except Expired:
-            if future.done():  # the policy's own
-                raise
-            future.cancel()
-            raise OutOfTime from None
+    async def ask(self, policy: Policy, turn: Turn) -> Any:
+        answer = policy(turn)
+        return self._wait(answer, self._by_s) if isinstance(answer, Awaitable) else answer
 
-    def close(self) -> None:
-        """Cancel what is still awaited, and end the loop. Safe to call twice."""
-        with self._lock:
-            self._closed = True
-            loop, thread, self._loop = self._loop, self._thread, None
-        if loop is None or thread is None:
-            return
-        import asyncio
+    async def sleep(self, seconds: float) -> None:
+        time.sleep(seconds)
 
-        async def stop() -> None:
-            others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
-            for task in others:
-                task.cancel()
-            if others:
-                await asyncio.wait(others, timeout=_CANCEL_S)
-            if isinstance(self._policy, ModelEndpoint):
-                await self._policy.close()
-            loop.stop()
 
-        asyncio.run_coroutine_threadsafe(stop(), loop)
-        thread.join(2 * _CANCEL_S)
-        if not thread.is_alive():
-            loop.close()
-
-    def _running_loop(self) -> asyncio.AbstractEventLoop:
-        import asyncio
-
-        with self._lock:
-            if self._closed:
-                raise RuntimeError("the rollouts have ended")
-            if self._loop is None:
-                self._loop = asyncio.new_event_loop()
-                self._thread = threading.Thread(target=self._loop.run_forever, name="paddock-policy", daemon=True)
-                self._thread.start()
-            return self._loop
+def _is_response(answer: Any) -> bool:
+    """Whether an answer is the whole response of a chat-completions API."""
+    return bool(answer.get("choices") if isinstance(answer, Mapping) else getattr(answer, "choices", None))
 
 
 # ── Which episodes to play: tasks of the environment, or seeds if it has none ──

@@ -46,7 +46,7 @@ class Rollout:
 
     ``task`` is the task's public row with its split and index, empty if the environment has no tasks; ``place`` is its
     place in the list of tasks. If it is neither ``terminated`` nor ``truncated`` and has no error, its turns ran out.
-    ``calls`` are those of models, in their order.
+    ``calls`` are those of models, in their order; ``retries`` counts what failed and was tried again.
     """
 
     place: int
@@ -61,6 +61,7 @@ class Rollout:
     messages: list[dict[str, Any]] = field(default_factory=list, repr=False)
     info: dict[str, Any] = field(default_factory=dict, repr=False)
     calls: Sequence[ModelCall] = field(default=(), repr=False)
+    retries: int = 0
     error: Failure | None = None
     seconds: float = 0.0
 
@@ -85,10 +86,15 @@ class Rollout:
 
     @property
     def ended(self) -> str:
-        """How it ended: terminated, truncated, turns or error."""
+        """How it ended: terminated, truncated, turns (or its budget), or error."""
         if self.error is not None:
             return "error"
         return "terminated" if self.terminated else "truncated" if self.truncated else "turns"
+
+    @property
+    def cut_off(self) -> bool:
+        """Whether a reply of the model that counts reached its limit of tokens."""
+        return any(call.cut_off and call.error is None for call in self.calls)
 
 
 class Rollouts(Sequence[Rollout]):
@@ -103,13 +109,7 @@ class Rollouts(Sequence[Rollout]):
 
         Of several tries at a rollout the one that finished counts, else the last. What broke off is a failure.
         """
-        found: dict[tuple[int, int], Rollout] = {}
-        trace = Path(path)
-        for at, episode in enumerate(TraceReader(trace / RUN if trace.is_dir() else trace)):
-            one = _from_episode(episode, at)
-            key = one.place, one.attempt
-            if key not in found or found[key].error is not None:
-                found[key] = one
+        found, _ = read_run(path)
         return cls([found[key] for key in sorted(found)], seed=seed)
 
     @overload
@@ -216,6 +216,20 @@ class Rollouts(Sequence[Rollout]):
         return f"<Rollouts {len(self)}: {words}>"
 
 
+def read_run(path: str | os.PathLike[str]) -> tuple[dict[tuple[int, int], Rollout], int]:
+    """Read the rollouts of a trace by place and attempt, and a number above those of its episodes."""
+    found: dict[tuple[int, int], Rollout] = {}
+    above = 0
+    trace = Path(path)
+    for at, episode in enumerate(TraceReader(trace / RUN if trace.is_dir() else trace)):
+        one = _from_episode(episode, at)
+        above = max(above, episode.number + 1)
+        key = one.place, one.attempt
+        if key not in found or found[key].error is not None:
+            found[key] = one
+    return found, above
+
+
 def _from_episode(episode: Episode, at: int) -> Rollout:
     """The rollout that an episode of a trace records; the ``at``-th place if the trace is not that of a run."""
     row = episode.task if isinstance(episode.task, dict) else {}
@@ -240,6 +254,7 @@ def _from_episode(episode: Episode, at: int) -> Rollout:
         messages=[] if known is None else known.messages,
         info=(episode.info or {}) if last is None else last.info,
         calls=tuple(episode.calls),
+        retries=0 if known is None else known.retries,
         error=error,
         seconds=0.0 if known is None else known.seconds,
     )

@@ -1,66 +1,125 @@
-"""rollout(): play tasks with a policy, several at once, and keep the result of each."""
+"""rollout(): play tasks with a policy, many at once, and keep the result of each.
+
+One event loop plays them all. A policy that is a coroutine function is awaited in it, and environments of tools without
+limits are stepped there; what may block has a thread of its own.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 import logging
 import os
 import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
+from concurrent.futures import TimeoutError as Expired
+from contextlib import aclosing, contextmanager, nullcontext, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
-from paddock.agentic.rollouts.episode import Episode, Job, OutOfTime, Policy, PolicyRunner, list_setups
-from paddock.agentic.rollouts.results import Failure, Rollout, Rollouts
+from paddock.agentic.endpoint import ModelEndpoint
+from paddock.agentic.env import ToolEnv
+from paddock.agentic.rollouts.call_thread import CallThread
+from paddock.agentic.rollouts.episode import (
+    Episode,
+    InThread,
+    Job,
+    OutOfTime,
+    Policy,
+    Turn,
+    list_setups,
+    play_here,
+)
+from paddock.agentic.rollouts.limits import Budget, Limits, Retry, RetryOn, Spending, code_of
+from paddock.agentic.rollouts.results import Failure, Rollout, Rollouts, read_run
 from paddock.core.env import Env
 from paddock.core.problem import kind
 from paddock.core.spec import EnvSpec
-from paddock.errors import DeadlineExceeded, PaddockError, PlanError
+from paddock.errors import BudgetExceeded, DeadlineExceeded, PaddockError, PlanError
 from paddock.hosting.client import HostedEnv
+from paddock.hosting.process_channel import ProcessChannel
 from paddock.record.trace.writer import Opening, TraceWriter
 from paddock.seeding import to_seed
 
-if TYPE_CHECKING:
-    from typing_extensions import Self
+DEFAULT_CONCURRENCY = 64
+PROCESSES = 16  # by default, where each environment is a process of its own
 
 
-DEFAULT_CONCURRENCY = 8
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """The options of ``rollout``, ``arollout`` and ``stream``.
 
-
-def rollout(
-    env_or_id: Any,
-    policy: Policy,
-    tasks: Any = None,
-    *,
-    concurrency: int | None = None,
-    attempts: int = 1,
-    timeout_s: float | None = 600.0,
-    max_turns: int | None = None,
-    seed: int = 0,
-    trace: str | os.PathLike[str] | None = None,
-    progress: bool = True,
-    make_env: Callable[[Any], Env[Any, Any]] | None = None,
-) -> Rollouts:
-    """Play each of the ``tasks`` ``attempts`` times, ``concurrency`` (8) of them at once.
-
-    ``env_or_id``: an id, a path, a URL, an EnvSpec, a function or class that makes environments, or an environment,
-    which plays one rollout at a time. ``make_env`` replaces ``paddock.make``.
-    ``policy(turn)``, plain or async, returns an action; in an environment of tools also text, or an assistant's message
-    with tool calls, each of which is a step. It is called from several threads at once.
-    ``tasks``: the name of a split, a count, or a list of indices, of (split, index) or of rows; None for all of the
-    first split. For an environment without tasks: a count, or a list of seeds.
+    ``concurrency``: how many rollouts at once; 64, or 16 where each environment is a process. ``attempts``: how often
+    each task is played.
     ``timeout_s``: for one rollout; past it, the rollout is an error and its environment is abandoned and replaced.
     ``max_turns``: how often the policy may act in one rollout; None for no limit, so that a policy that repeats a
-    mistake goes on until ``timeout_s``. ``trace``: where to record all steps, as JSON lines.
-    ``progress``: a bar on stderr; a line every 10 seconds if that is not a terminal.
+    mistake goes on until ``timeout_s``. ``trace``: where to record all steps and calls of models, as JSON lines.
+    ``resume``: go on with that trace: what finished is not played again.
+    ``retries``: how often the policy is asked again in a turn that failed, and a rollout begun again whose environment
+    failed; ``retry_on``: codes of errors, or a function of one, that decides which; ``backoff_s``: the first wait.
+    ``cut_off``: "fail" if a reply that reached its limit of tokens is an error, "grade" to go on with what is there.
+    ``budget``: of one rollout, which ends like one whose turns ran out. ``run_budget``: of all; then no more begin.
+    ``progress``: a bar on stderr; a line every 10 seconds if that is not a terminal. ``make_env`` replaces
+    ``paddock.make``.
+    """
 
-    A rollout that fails is kept with its error and without a reward. The same ``seed`` gives the same episodes.
+    concurrency: int | None = None
+    attempts: int = 1
+    timeout_s: float | None = 600.0
+    max_turns: int | None = None
+    seed: int = 0
+    trace: str | os.PathLike[str] | None = None
+    resume: bool = False
+    retries: int = 0
+    retry_on: RetryOn = None
+    backoff_s: float = 0.5
+    cut_off: Literal["fail", "grade"] = "fail"
+    budget: Budget = field(default_factory=Budget)
+    run_budget: Budget = field(default_factory=Budget)
+    progress: bool = True
+    make_env: Callable[[Any], Env[Any, Any]] | None = None
+
+    def __post_init__(self) -> None:
+        timeout_s = self.timeout_s
+        if timeout_s is not None and not (isinstance(timeout_s, (int, float)) and 0 < timeout_s < float("inf")):
+            raise PlanError(f"timeout_s={timeout_s!r}: expected a positive number of seconds, or None.")
+        for name in ("concurrency", "attempts", "max_turns"):
+            count = getattr(self, name)
+            if not (count is None and name != "attempts") and (type(count) is not int or count < 1):
+                raise PlanError(f"{name}={count!r}: expected a count of 1 or more.")
+        if self.resume and self.trace is None:
+            raise PlanError("resume=True: name the trace to go on with, as trace='run.jsonl'.")
+
+    def limits(self) -> Limits:
+        retry = Retry(self.retries, self.retry_on, self.backoff_s)
+        return Limits(self.timeout_s, self.max_turns, retry, self.cut_off, self.budget, self.run_budget)
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C ended a run. ``rollouts`` are those that had ended."""
+
+    def __init__(self, rollouts: Rollouts) -> None:
+        super().__init__(f"interrupted after {len(rollouts)} rollouts")
+        self.rollouts = rollouts
+
+
+def rollout(env_or_id: Any, policy: Policy, tasks: Any = None, **options: Any) -> Rollouts:
+    """Play each of the ``tasks``, many at once. The keywords are those of ``Options``.
+
+    ``env_or_id``: an id, a path, a URL, an EnvSpec, a function or class that makes environments, or an environment,
+    which plays one rollout at a time.
+    ``policy(turn)``, plain or async, returns an action; in an environment of tools also text, or an assistant's message
+    with tool calls, each of which is a step. A plain one is called from several threads at once.
+    ``tasks``: the name of a split, a count, or a list of indices, of (split, index) or of rows; None for all of the
+    first split. For an environment without tasks: a count, or a list of seeds.
+
+    A rollout that fails is kept with its error and without a reward. The same ``seed`` gives the same episodes. Ctrl-C
+    is a KeyboardInterrupt whose ``rollouts`` are those that had ended.
 
     >>> import paddock
     >>> from paddock.agentic import rollout
@@ -68,31 +127,46 @@ def rollout(
     >>> [one.total_return for one in done]
     [39.0, 48.0, 27.0]
     """
-    _check(policy, attempts=attempts, timeout_s=timeout_s, max_turns=max_turns, concurrency=concurrency)
-    make, name = _maker(env_or_id, make_env, concurrency)
-    lent = isinstance(env_or_id, Env)
-    workers = 1 if lent else DEFAULT_CONCURRENCY if concurrency is None else concurrency
-    plan = partial(_plan_jobs, tasks=tasks, seed=to_seed(seed), attempts=attempts)
-    tally = Tally()
-    with (
-        nullcontext() if trace is None else TraceWriter(trace) as writer,
-        Pool(make, lent, PolicyRunner(policy), plan, workers, timeout_s, max_turns, writer, name) as pool,
-        report_progress(pool.begin(), progress) as show,
-    ):
-        for new in pool.results():
-            for one in new:
-                tally.add(one.total_return, one.turns)
-            tally.running_turns = pool.running_turns()
-            show(tally)
-    return Rollouts(pool.in_order(), seed=seed)
+    crew = Crew(env_or_id, policy, tasks, Options(**options))
+    ended = threading.Event()
+
+    def run() -> None:
+        try:
+            asyncio.run(crew.finish())
+        except BaseException as error:
+            crew.fail(error)
+        finally:
+            ended.set()
+
+    thread = threading.Thread(target=run, name="paddock-rollouts", daemon=True)
+    thread.start()
+    try:
+        while not ended.wait(_POLL_S):  # a signal must get its turn on every platform
+            pass
+    except KeyboardInterrupt:
+        crew.interrupt()
+        ended.wait(_CLOSE_S)
+        raise Interrupted(crew.rollouts()) from None
+    thread.join(_CLOSE_S)
+    crew.check()
+    return crew.rollouts()
 
 
-def _plan_jobs(env: Env[Any, Any], *, tasks: Any, seed: int, attempts: int) -> list[Job]:
-    return [
-        Job(place * attempts + attempt, place, attempt, setup)
-        for place, setup in enumerate(list_setups(env, tasks, seed))
-        for attempt in range(attempts)
-    ]
+async def arollout(env_or_id: Any, policy: Policy, tasks: Any = None, **options: Any) -> Rollouts:
+    """Like ``rollout``, in the loop that awaits it."""
+    crew = Crew(env_or_id, policy, tasks, Options(**options))
+    await crew.finish()
+    crew.check()
+    return crew.rollouts()
+
+
+async def stream(env_or_id: Any, policy: Policy, tasks: Any = None, **options: Any) -> AsyncIterator[Rollout]:
+    """Like ``arollout``, but yield each rollout when it ends. Leaving the loop ends the others."""
+    crew = Crew(env_or_id, policy, tasks, Options(**options))
+    async with aclosing(crew.results()) as results:
+        async for one in results:
+            yield one
+    crew.check()
 
 
 def _maker(target: Any, make_env: Any, concurrency: int | None) -> tuple[Callable[[], Env[Any, Any]], str | None]:
@@ -134,17 +208,6 @@ def _trace_name(target: Any) -> str | None:
         parts = urlsplit(text)
         return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
     return Path(text).name if isinstance(target, os.PathLike) or text.startswith((".", "/", "~")) else text
-
-
-def _check(policy: Any, *, timeout_s: float | None, **counts: int | None) -> None:
-    if not callable(policy):
-        raise PlanError(f"policy={policy!r:.80}: expected a function that takes a turn.")
-    if timeout_s is not None and not (isinstance(timeout_s, (int, float)) and 0 < timeout_s < float("inf")):
-        raise PlanError(f"timeout_s={timeout_s!r}: expected a positive number of seconds, or None.")
-    for name, count in counts.items():
-        optional = count is None and name != "attempts"
-        if not optional and (type(count) is not int or count < 1):
-            raise PlanError(f"{name}={count!r}: expected a count of 1 or more.")
 
 
 # ── Progress: a bar on a terminal, otherwise a line now and then ──
@@ -239,266 +302,464 @@ def _bar(total: int, clock: Callable[[], float]) -> Iterator[Callable[[Tally], N
         yield show
 
 
-# ── The threads that play rollouts at the same time, and the caller who watches the clock ──
+# ── The crew that plays rollouts at the same time ──
 #
-# They close what they made. A worker that is late is abandoned: its rollout is an error from then on, whatever comes of
-# it, and another worker takes its place with an environment of its own.
+# It closes what it made. A rollout that is late is an error from then on, whatever comes of it, and its environment, if
+# that is busy, is abandoned and replaced.
 
 LOG = logging.getLogger("paddock.agentic")
 _CLOSE_S = 30.0  # for environments to close in
 _ABANDON_S = 3.0  # and for those that did not answer
 _GRACE_S = 0.25  # past its deadline: a policy that looks at the clock itself is left to end itself
-_POLL_S = 0.5  # between looks at the clock: a signal must get its turn on every platform
+_CANCEL_S = 5.0  # for a policy that was cancelled
+_POLL_S = 0.5
+_TICK_S = 0.1  # between looks at how far it is
+_PATIENCE_S = 0.002  # that the loop waits for a call in a thread, before it does something else meanwhile
+_IMPATIENT = 200  # calls that it does not wait for, after one that took longer
+_SLICE_S = 0.01  # that a rollout may keep the loop
 _MAX_ERROR_CHARS = 2000
 
-Plan = Callable[[Env[Any, Any]], Sequence[Job]]
 
+class Crew:
+    """Plays jobs with one worker each. ``lent``: the only environment is the caller's, never closed nor replaced."""
 
-@dataclass(eq=False)
-class Pool:
-    """``plan`` lists the jobs, given the first environment; it is called in that environment's own thread.
-
-    ``lent``: the only environment is the caller's, and is never closed here, nor replaced.
-    """
-
-    make: Callable[[], Env[Any, Any]]
-    lent: bool
-    policy: PolicyRunner
-    plan: Plan
-    concurrency: int
-    timeout_s: float | None
-    max_turns: int | None
-    trace: TraceWriter | None
-    name: str | None
-
-    def __post_init__(self) -> None:
-        self._changed = threading.Condition()
-        self._planned: int | None = None
+    def __init__(self, target: Any, policy: Policy, tasks: Any, options: Options) -> None:
+        if not callable(policy):
+            raise PlanError(f"policy={policy!r:.80}: expected a function that takes a turn.")
+        self.policy, self.options, self.limits = policy, options, options.limits()
+        self._tasks, self._seed = tasks, to_seed(options.seed)
+        self.make, self.name = _maker(target, options.make_env, options.concurrency)
+        self.lent, self.lost = isinstance(target, Env), False
+        self.awaits = _is_async(policy)
+        self.on_loop = False  # whether environments live in the event loop
+        self.impatient = 0
+        self.trace: TraceWriter | None = None
+        self.appends = False
+        self._active = 0
+        self.spending = Spending()
         self._jobs: deque[Job] = deque()
-        self._results: dict[int, Rollout] = {}
-        self._workers: list[Worker] = []
-        self._late: list[threading.Thread] = []
+        self._done: dict[int, Rollout] = {}
+        self._news: asyncio.Queue[Rollout | None] = asyncio.Queue()
         self._failure: BaseException | None = None
-        self._stopping = False
-        self.lost = False  # a worker did not come back with the environment that was lent
+        self._late: list[threading.Thread] = []
+        self._playing: set[Episode] = set()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._task: asyncio.Task[Any] | None = None
+        self.tally = Tally()
 
-    # ── In the caller's thread ──
+    def rollouts(self) -> Rollouts:
+        """Those that have ended, in order."""
+        return Rollouts([self._done[number] for number in sorted(self._done)], seed=self._seed)
 
-    def begin(self) -> int:
-        """Start the first worker, and return how many results there will be once it has planned them."""
-        self._start_worker()
-        by_s = None if self.timeout_s is None else time.monotonic() + self.timeout_s
-        with self._changed:
-            while self._planned is None:
-                if self._failure is not None:
-                    raise self._failure
-                if by_s is not None and time.monotonic() >= by_s:
-                    raise DeadlineExceeded(f"The first environment was not ready within {self.timeout_s} s.")
-                self._changed.wait(_POLL_S)
-            return self._planned
+    def interrupt(self) -> None:
+        """Cancel ``finish``, from another thread."""
+        if self._loop is not None and self._task is not None:
+            with suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(self._task.cancel)
 
-    def results(self) -> Iterator[list[Rollout]]:
-        """Yield the new results until all have come; now and then an empty list, while nothing happens."""
-        count = 0
-        while count < (self._planned or 0):
-            with self._changed:
-                if self._failure is not None:
-                    raise self._failure
-                if len(self._results) == count:
-                    self._start_enough_workers()
-                    busy = [worker.by_s for worker in self._workers if worker.episode is not None]
-                    waits = (max(0.0, by_s - time.monotonic()) for by_s in busy if by_s is not None)
-                    self._changed.wait(min([_POLL_S, *waits]))
-                    for worker in list(self._workers):
-                        if worker.is_late():
-                            self._give_up(worker)
-                new = list(self._results.values())[count:]
-            count += len(new)
-            yield new
+    async def finish(self) -> None:
+        """Play all jobs."""
+        self._task = asyncio.current_task()
+        async with aclosing(self.results()) as results:
+            async for _ in results:
+                pass
 
-    def running_turns(self) -> int:
-        with self._changed:
-            return sum(worker.episode.turns for worker in self._workers if worker.episode is not None)
+    def check(self) -> None:
+        """Raise what ended the whole. Not in ``finish``: a KeyboardInterrupt would break its loop."""
+        if self._failure is not None:
+            raise self._failure
 
-    def in_order(self) -> list[Rollout]:
-        return [self._results[number] for number in sorted(self._results)]
+    async def results(self) -> AsyncGenerator[Rollout, None]:
+        """Play all jobs, and yield each result when it has come."""
+        self._loop = asyncio.get_running_loop()
+        path = self.options.trace
+        self.appends = self.options.resume and path is not None and Path(path).exists()
+        first, workers = Worker(self), []
+        with nullcontext() if path is None else TraceWriter(path, append=self.appends) as self.trace:
+            try:
+                total = await self._plan(first)
+                crew = [first, *(Worker(self) for _ in range(min(self._concurrency(first), len(self._jobs)) - 1))]
+                self._active = len(crew)
+                workers = [asyncio.ensure_future(worker.run()) for worker in crew]
+                with report_progress(total, self.options.progress) as show:
+                    ticker = asyncio.ensure_future(self._tick(show))
+                    try:
+                        while (one := await self._news.get()) is not None:
+                            yield one
+                    finally:
+                        ticker.cancel()
+                        self._show(show)
+            finally:
+                await self._close([] if workers else [first], workers)
 
-    def __enter__(self) -> Self:
-        return self
+    async def _plan(self, first: Worker) -> int:
+        """Make the first environment, list the jobs, and take what an earlier run finished. Returns their number."""
+        planning = asyncio.ensure_future(first.plan(self._list_jobs))
+        done, _ = await asyncio.wait({planning}, timeout=self.limits.timeout_s)
+        if not done:
+            planning.cancel()
+            raise DeadlineExceeded(f"The first environment was not ready within {self.limits.timeout_s} s.")
+        jobs = planning.result()
+        before, numbers = read_run(self.options.trace) if self.appends and self.options.trace is not None else ({}, 0)
+        for job in jobs:
+            one = before.get((job.place, job.attempt))
+            if one is None or one.error is not None:
+                self._jobs.append(job)
+            elif (one.seed, one.task) != (job.setup.seed, job.setup.row):
+                raise PlanError(
+                    f"{self.options.trace} is of another run: it has {one.name} in the place of {job.setup.name}."
+                )
+            else:
+                self._keep(job, one)
+        if self.trace is not None:
+            self.trace.reserve(max(numbers, len(jobs)))
+        return len(jobs)
 
-    def __exit__(self, *exc: object) -> None:
-        with self._changed:
-            self._stopping = True
+    def _list_jobs(self, env: Env[Any, Any]) -> list[Job]:
+        attempts = self.options.attempts
+        return [
+            Job(place * attempts + attempt, place, attempt, setup)
+            for place, setup in enumerate(list_setups(env, self._tasks, self._seed))
+            for attempt in range(attempts)
+        ]
+
+    def _concurrency(self, first: Worker) -> int:
+        if self.lent:
+            return 1
+        channel = getattr(getattr(first.env, "unwrapped", None), "_channel", None)
+        usual = PROCESSES if isinstance(channel, ProcessChannel) else DEFAULT_CONCURRENCY
+        return self.options.concurrency or usual
+
+    async def _tick(self, show: Callable[[Tally], None]) -> None:
+        while True:
+            self._show(show)
+            await asyncio.sleep(min(_TICK_S, LINE_S))
+
+    def _show(self, show: Callable[[Tally], None]) -> None:
+        self.tally.running_turns = sum(episode.turns for episode in self._playing)
+        show(self.tally)
+
+    async def _close(self, started: list[Worker], workers: list[asyncio.Task[None]]) -> None:
+        self._jobs.clear()
+        for task in workers:
+            task.cancel()
+        closing = [*workers, *(asyncio.ensure_future(worker.close()) for worker in started)]
+        if closing:
+            await asyncio.wait(closing, timeout=_CLOSE_S)
+        if isinstance(self.policy, ModelEndpoint):
+            await self.policy.close()
+        by_s = time.monotonic() + _ABANDON_S
+        while any(thread.is_alive() for thread in self._late) and time.monotonic() < by_s:
+            await asyncio.sleep(0.01)
+
+    # ── For the workers ──
+
+    def next_job(self) -> Job | None:
+        return self._jobs.popleft() if self._jobs and self._failure is None else None
+
+    def begin(self, job: Job) -> Episode:
+        episode = Episode(job, self.policy, self.limits, self.spending)
+        self._playing.add(episode)
+        return episode
+
+    def drop(self, episode: Episode) -> None:
+        """Forget an episode: it is played again, or the whole has failed."""
+        self._playing.discard(episode)
+
+    def take(self, episode: Episode, rollout: Rollout) -> None:
+        self._playing.discard(episode)
+        if rollout.error is not None and rollout.error.code == BudgetExceeded.code:
             self._jobs.clear()
-            busy = [worker for worker in self._workers if worker.episode is not None]
-            for worker in busy:
-                worker.given_up = True
-            self._changed.notify_all()
-        for worker in busy:  # interrupted: their results are not wanted
-            self._abandon(worker)
-        self.policy.close()
-        _join([worker.thread for worker in self._workers if worker not in busy], _CLOSE_S)
-        _join(self._late, _ABANDON_S)
+        self._keep(episode.job, rollout)
+        self._news.put_nowait(rollout)
 
-    def _start_worker(self) -> None:
-        worker = Worker(self)
-        self._workers.append(worker)
-        worker.thread.start()
+    def _keep(self, job: Job, rollout: Rollout) -> None:
+        self._done[job.number] = rollout
+        self.tally.add(rollout.total_return, rollout.turns)
 
-    def _start_enough_workers(self) -> None:
-        # No worker ends while there is work: it is given up, or goes on.
-        idle = sum(worker.episode is None for worker in self._workers)
-        while self._jobs and len(self._workers) < self.concurrency and idle < len(self._jobs):
-            self._start_worker()
-            idle += 1
-
-    def _give_up(self, worker: Worker) -> None:
-        episode = worker.episode
-        assert episode is not None
-        worker.given_up = True
-        self._workers.remove(worker)
-        failure = _timeout_failure(episode)
-        self._results[episode.job.number] = episode.rollout(failure)
-        episode.end_trace(failure)
-        self.lost = self.lent
-        self._abandon(worker)
-
-    def _abandon(self, worker: Worker) -> None:
-        # In a thread of its own: to end a remote environment may take a while, and other workers are late too.
-        thread = threading.Thread(target=worker.abandon, name="paddock-abandon", daemon=True)
-        thread.start()
-        self._late += [thread, worker.thread]
-
-    # ── In the workers' threads ──
-
-    def plan_jobs(self, worker: Worker) -> None:
-        if self._planned is not None or self._workers[0] is not worker:
-            return
-        jobs = self.plan(worker.env())
-        with self._changed:
-            self._jobs.extend(jobs)
-            self._planned = len(jobs)
-            self._changed.notify_all()
-
-    def next_episode(self, worker: Worker) -> Episode | None:
-        """Start the clock of the next job; None if there are no more."""
-        with self._changed:
-            if self._stopping or worker.given_up or not self._jobs:
-                return None
-            job = self._jobs.popleft()
-            by_s = None if self.timeout_s is None else time.monotonic() + self.timeout_s
-            worker.by_s = None if by_s is None else by_s + _GRACE_S
-            worker.episode = Episode(job, self.policy, max_turns=self.max_turns, by_s=by_s)
-            self._changed.notify_all()
-            return worker.episode
-
-    def take_result(self, worker: Worker, job: Job, rollout: Rollout) -> bool:
-        """Keep a result; False if the worker was given up before."""
-        with self._changed:
-            if worker.given_up:
-                return False
-            worker.episode = None
-            self._results[job.number] = rollout
-            self._changed.notify_all()
-            return True
+    def leave(self) -> None:
+        """Note that a worker has ended."""
+        self._active -= 1
+        if not self._active:
+            self._news.put_nowait(None)
 
     def fail(self, error: BaseException) -> None:
-        with self._changed:
-            self._failure = self._failure or error
-            self._changed.notify_all()
+        self._failure = self._failure or error
+        self._news.put_nowait(None)
 
+    @property
+    def failed(self) -> bool:
+        return self._failure is not None
 
-def _join(threads: Sequence[threading.Thread], within_s: float) -> None:
-    by_s = time.monotonic() + within_s
-    for thread in threads:
-        thread.join(max(0.0, by_s - time.monotonic()))
+    def wait(self, answer: Awaitable[Any], by_s: float | None) -> Any:
+        """Await something in the loop, from a thread that may block. OutOfTime at the monotonic ``by_s``."""
+
+        async def wait() -> Any:
+            return await answer  # it may be any awaitable, and the loop takes coroutines only
+
+        assert self._loop is not None
+        future = asyncio.run_coroutine_threadsafe(wait(), self._loop)
+        try:
+            return future.result(None if by_s is None else max(0.0, by_s - time.monotonic()))
+        except Expired:
+            if future.done():  # the policy's own
+                raise
+            future.cancel()
+            raise OutOfTime from None
+
+    def abandon(self, env: Env[Any, Any] | None, thread: CallThread | None, *, idle: bool) -> None:
+        """End an environment that is not coming back. One in this process that is not idle can only end itself."""
+        inner = None if env is None else env.unwrapped
+        ends: Callable[[], None] | None = inner.abandon if isinstance(inner, HostedEnv) else None
+        if ends is None and idle and env is not None and not self.lent:
+            ends = env.close
+        if ends is not None:  # in a thread of its own: it may take a while, and others are late too
+            late = threading.Thread(target=_quietly, args=(ends,), name="paddock-abandon", daemon=True)
+            late.start()
+            self._late.append(late)
+        if thread is not None:
+            if env is not None and not self.lent:
+                thread.put(_quietly, env.close)
+            thread.end()
+            self._late.append(thread.thread)
 
 
 class Worker:
-    """One thread with one environment, for one rollout after another. No other thread calls the environment.
+    """Plays one rollout after another, with one environment, which is replaced if it fails."""
 
-    Except to end it: if the thread waits for a remote environment in vain, ending that ends the waiting. The pool sets
-    ``given_up``, under its lock: from then on this worker's results don't count.
-    """
+    def __init__(self, crew: Crew) -> None:
+        self._crew = crew
+        self.env: Env[Any, Any] | None = None
+        self._thread: CallThread | None = None  # where the environment lives, unless that is the loop
+        self._slice_s = 0.0
 
-    def __init__(self, pool: Pool) -> None:
-        self._pool = pool
-        self._env: Env[Any, Any] | None = None
-        self.episode: Episode | None = None
-        self.by_s: float | None = None
-        self.given_up = False
-        self.thread = threading.Thread(target=self._run, name="paddock-rollout", daemon=True)
+    async def plan(self, list_jobs: Callable[[Env[Any, Any]], list[Job]]) -> list[Job]:
+        """Make the environment and list the jobs, in a thread: both may take long. Decides where environments live."""
+        self._thread = thread = CallThread()
+        self.env = await self._make_in(thread)
+        jobs: list[Job] = await thread.call(list_jobs, self.env)
+        self._crew.on_loop = self._crew.awaits and _steps_at_once(self.env)
+        if self._crew.on_loop:
+            if not self._crew.lent:
+                await thread.call(_quietly, self.env.close)
+                self.env = None
+            thread.end()
+            self._thread = None
+        return jobs
 
-    def env(self) -> Env[Any, Any]:
-        if self._env is None:
-            if self._pool.lost:
-                raise RuntimeError(
-                    "the environment did not come back from an earlier rollout. Pass an id, or a function that makes "
-                    "environments, so that another can take its place."
-                )
-            self._env = self._pool.make()
-        return self._env
-
-    def is_late(self) -> bool:
-        return self.episode is not None and self.by_s is not None and time.monotonic() >= self.by_s
-
-    def abandon(self) -> None:
-        """End the environment from outside. One in this process that is not idle can only end itself."""
-        env, episode = self._env, self.episode
-        idle = episode is not None and episode.stop()
-        inner = None if env is None else env.unwrapped
-        if isinstance(inner, HostedEnv):
-            inner.abandon()
-        elif idle:
-            self._close(env)
-
-    def _run(self) -> None:
+    async def _make_in(self, thread: CallThread) -> Env[Any, Any]:
+        """Make an environment in its thread. One that comes too late is closed there."""
+        making = thread.put(self._crew.make)
         try:
-            self._pool.plan_jobs(self)
-            while (episode := self._pool.next_episode(self)) is not None:
-                rollout = self._play(episode)
-                if not self._pool.take_result(self, episode.job, rollout):
-                    break
-        except BaseException as error:  # a bug, a full disk, KeyboardInterrupt in a policy: all end the whole
-            self._pool.fail(error)
-        finally:
-            self._close_env()
-
-    def _close_env(self) -> None:
-        env, self._env = self._env, None
-        self._close(env)
-
-    def _close(self, env: Env[Any, Any] | None) -> None:
-        if env is not None and not self._pool.lent:
-            with suppress(Exception, SystemExit):
-                env.close()
-
-    def _play(self, episode: Episode) -> Rollout:
-        try:
-            env = self.env()
-            trace = self._pool.trace
-            episode.run(env, None if trace is None else self._begin_trace(env, episode.job, trace))
-        except KeyboardInterrupt:
+            env: Env[Any, Any] = await thread.wait(making)
+            return env
+        except asyncio.CancelledError:
+            if not self._crew.lent:
+                thread.put(lambda: _quietly(making.result.close) if making.result is not None else None)
             raise
-        except BaseException as error:  # SystemExit and CancelledError too: one rollout ends, not all of them
-            if episode.where == "trace" and isinstance(error, OSError):
-                raise  # a full disk: no rollout's fault, and nothing to go on with
-            LOG.info("the rollout %s failed", episode.job.setup.name, exc_info=error)
-            failure = _failure(error, episode)
-            environments_fault = episode.where not in ("policy", "trace") and not isinstance(error, OutOfTime)
-            usable = isinstance(error, PaddockError) and error.session_alive
-            if environments_fault and not usable and not self._pool.lent:
-                self._close_env()  # the next rollout gets another
-            episode.end_trace(failure)
-            return episode.rollout(failure)
-        return episode.rollout()
 
-    def _begin_trace(self, env: Env[Any, Any], job: Job, trace: TraceWriter) -> Any:
+    async def run(self) -> None:
+        try:
+            while (job := self._crew.next_job()) is not None:
+                await self._finish(job)
+        except BaseException as error:  # a bug, a full disk, KeyboardInterrupt in a policy: all end the whole
+            if not isinstance(error, asyncio.CancelledError):
+                self._crew.fail(error)
+        finally:
+            await self.close()
+            self._crew.leave()
+
+    async def close(self) -> None:
+        env, thread = self.env, self._thread
+        self.env = self._thread = None
+        if thread is None:
+            if env is not None and not self._crew.lent:
+                _quietly(env.close)
+            return
+        if env is not None and not self._crew.lent:
+            closing = asyncio.ensure_future(thread.call(_quietly, env.close))
+            await asyncio.wait({closing}, timeout=_CLOSE_S)
+        thread.end()
+
+    async def _finish(self, job: Job) -> None:
+        """Play a job, again if its environment failed and another try may help."""
+        retry, tries = self._crew.limits.retry, 0
+        while True:
+            episode = self._crew.begin(job)
+            episode.retries = tries
+            error = await self._play(episode)
+            if self._crew.failed:
+                self._crew.drop(episode)
+                return
+            failure = None if error is None else _failure(error, episode)
+            if failure is not None:
+                episode.end_trace(failure)
+            wait_s = None
+            if error is not None and failure is not None and failure.where not in ("policy", "trace"):
+                wait_s = retry.wait_s(error, tries, failure.code, failure.where)
+            if wait_s is None or self._crew.lost:
+                self._crew.take(episode, episode.rollout(failure))
+                return
+            self._crew.drop(episode)
+            tries += 1
+            await asyncio.sleep(wait_s)
+
+    async def _play(self, episode: Episode) -> BaseException | None:
+        """Play within the time, and return the error if there is one."""
+        playing = asyncio.ensure_future(
+            self._play_in_loop(episode) if self._crew.awaits else self._play_in_thread(episode)
+        )
+        by_s, grace_s = episode.by_s, 0.0 if self._crew.awaits else _GRACE_S
+        try:
+            left_s = None if by_s is None else max(0.0, by_s - time.monotonic()) + grace_s
+            done, _ = await asyncio.wait({playing}, timeout=left_s)
+        except asyncio.CancelledError:  # interrupted: its result is not wanted
+            self._leave(episode, episode.stop())
+            playing.cancel()
+            await asyncio.wait({playing}, timeout=_ABANDON_S)
+            raise
+        if done:
+            return playing.result()
+        idle = episode.stop()
+        playing.cancel()
+        if idle and self._crew.awaits:  # the policy is late, and the environment as it was
+            await asyncio.wait({playing}, timeout=_CANCEL_S)
+        else:
+            self._leave(episode, idle)
+        return OutOfTime()
+
+    def _leave(self, episode: Episode, idle: bool) -> None:
+        """Give up the environment and its thread, unless they wait for an async policy."""
+        if self._crew.awaits and (idle or self._thread is None):
+            return
+        self._crew.abandon(self.env, self._thread, idle=idle)
+        self._crew.lost = self._crew.lent
+        self.env = self._thread = None
+
+    async def _play_in_loop(self, episode: Episode) -> BaseException | None:
+        self._slice_s = time.monotonic()
+        try:
+            if self.env is None:
+                await self._make_env()
+            env = self.env
+            assert env is not None
+            await episode.play(env, self._begin_trace(env, episode), self)
+        except BaseException as error:  # SystemExit and CancelledError too: one rollout ends, not all of them
+            return await self._judge(error, episode)
+        return None
+
+    async def _play_in_thread(self, episode: Episode) -> BaseException | None:
+        if self._thread is None:
+            self._thread = CallThread()
+
+        def play() -> BaseException | None:
+            try:
+                env = self.env
+                if env is None:
+                    self._check_lost()
+                    env = self._crew.make()
+                    if not episode.go_on(lambda: setattr(self, "env", env)):
+                        _quietly(env.close)
+                        return OutOfTime()
+                play_here(episode, env, self._begin_trace(env, episode), InThread(self._crew.wait, episode.by_s))
+            except BaseException as error:
+                return error
+            return None
+
+        thread = self._thread
+        error = await thread.call(play)
+        return None if error is None else await self._judge(error, episode)
+
+    async def _make_env(self) -> None:
+        self._check_lost()
+        if self._crew.on_loop:
+            self.env = self._crew.make()
+            return
+        if self._thread is None:
+            self._thread = CallThread()
+        self.env = await self._make_in(self._thread)
+
+    def _check_lost(self) -> None:
+        if self._crew.lost:
+            raise RuntimeError(
+                "the environment did not come back from an earlier rollout. Pass an id, or a function that makes "
+                "environments, so that another can take its place."
+            )
+
+    async def _judge(self, error: BaseException, episode: Episode) -> BaseException | None:
+        """Decide what an error means: whether it ends the whole, and whether the environment can go on."""
+        if isinstance(error, KeyboardInterrupt) or (episode.where == "trace" and isinstance(error, OSError)):
+            self._crew.fail(error)  # a full disk: no rollout's fault, and nothing to go on with
+        if isinstance(error, asyncio.CancelledError) and episode.stopped:
+            return OutOfTime()
+        LOG.info("the rollout %s failed", episode.job.setup.name, exc_info=error)
+        environments_fault = episode.where not in ("policy", "trace") and not isinstance(error, OutOfTime)
+        usable = isinstance(error, PaddockError) and error.session_alive
+        if environments_fault and not usable and not self._crew.lent:
+            await self.close()  # the next rollout gets another
+        return error
+
+    def _begin_trace(self, env: Env[Any, Any], episode: Episode) -> Any:
+        trace, job = self._crew.trace, episode.job
+        if trace is None:
+            return None
         setup, about = job.setup, {"attempt": job.attempt, "place": job.place}
         opening = Opening.of(
-            env, seed=setup.seed, name=self._pool.name, options=setup.options, task=setup.row or None, about=about
+            env, seed=setup.seed, name=self._crew.name, options=setup.options, task=setup.row or None, about=about
         )
-        return trace.begin(opening, number=job.number)
+        return trace.begin(opening, number=None if self._crew.appends or episode.retries else job.number)
+
+    # ── The stage of rollouts in the loop ──
+
+    async def call(self, function: Callable[..., Any], *args: Any) -> Any:
+        if self._thread is None:
+            return function(*args)
+        crew = self._crew
+        patience_s = _PATIENCE_S if crew.impatient <= 0 else 0.0
+        crew.impatient -= 1
+        began_s = time.monotonic()
+        try:
+            return await self._thread.call(function, *args, patience_s=patience_s)
+        finally:
+            if patience_s and time.monotonic() - began_s > patience_s:
+                crew.impatient = _IMPATIENT
+
+    async def ask(self, policy: Policy, turn: Turn) -> Any:
+        now = time.monotonic()
+        if now - self._slice_s > _SLICE_S:
+            await asyncio.sleep(0)
+            self._slice_s = time.monotonic()
+        return await policy(turn)
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+
+def _quietly(function: Callable[[], Any]) -> None:
+    with suppress(Exception, SystemExit):
+        function()
+
+
+def _is_async(policy: Any) -> bool:
+    """Whether calling the policy returns at once something to await."""
+    return any(inspect.iscoroutinefunction(inspect.unwrap(one)) for one in (policy, type(policy).__call__))
+
+
+def _steps_at_once(env: Env[Any, Any]) -> bool:
+    """Whether an environment can be stepped in the loop: its author set no limits, so nothing hangs, nor waits."""
+    inner = env.unwrapped
+    if not isinstance(inner, ToolEnv):
+        return False
+    rubrics = [] if inner.rubric is None else [inner.rubric, *inner.rubric.rubrics()]
+    limits = {tool.options.timeout_s for tool in inner.tools.values()} - {"default"}
+    limits |= {inner.timeout_s, inner.begin_timeout_s, inner.rubric_timeout_s if rubrics else None}
+    code = [
+        inner.begin,
+        inner.listen,
+        *(tool.function for tool in inner.tools.values()),
+        *(one.forward for one in rubrics),
+    ]
+    return limits == {None} and not any(inspect.iscoroutinefunction(one) for one in code)
 
 
 def _failure(error: BaseException, episode: Episode) -> Failure:
@@ -512,8 +773,7 @@ def _failure(error: BaseException, episode: Episode) -> Failure:
     step = len(episode.rewards)
     if isinstance(error, PaddockError):
         return Failure(error.code, words, episode.where, step)
-    code = "POLICY_ERROR" if episode.where == "policy" else "ENV_ERROR"
-    return Failure(code, f"{type(error).__name__}: {words}", episode.where, step)
+    return Failure(code_of(error, episode.where), f"{type(error).__name__}: {words}", episode.where, step)
 
 
 def _timeout_failure(episode: Episode) -> Failure:

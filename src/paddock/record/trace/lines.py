@@ -96,6 +96,7 @@ class CallLine(_Line, kw_only=True, tag="call", omit_defaults=True):
     retry: int = 0
     began_s: float = 0.0
     seconds: float = 0.0
+    cost: float = 0.0
 
 
 class RolloutLine(_Line, kw_only=True, tag="rollout", omit_defaults=True):
@@ -104,6 +105,7 @@ class RolloutLine(_Line, kw_only=True, tag="rollout", omit_defaults=True):
     kept: int = 0
     messages: list[Any] = []
     turns: int = 0
+    retries: int = 0
     seconds: float = 0.0
     where: str | None = None
 

@@ -67,6 +67,7 @@ class RolloutEnd:
 
     messages: list[Any]
     turns: int
+    retries: int
     seconds: float
     where: str | None
 
@@ -187,7 +188,7 @@ class _Open:
             raise ValueError(f"a call of episode {line.episode} has no {min(missing)!r:.60} to repeat")
         request = {**{name: before[name] for name in line.same}, **line.request, "messages": self.messages(line)}
         error = None if line.error is None else (line.error.code, line.error.message)
-        return ModelCall(request, line.reply, error, line.began_s, line.seconds, line.turn, line.retry)
+        return ModelCall(request, line.reply, error, line.began_s, line.seconds, line.turn, line.retry, line.cost)
 
     def episode(self, end: EndLine | None) -> Episode:
         observation, info, forms = self.first or (None, None, None)
@@ -315,7 +316,7 @@ class _OpenEpisodes:
         elif isinstance(line, CallLine):
             opened.calls.append(opened.call(line))
         elif isinstance(line, RolloutLine):
-            opened.rollout = RolloutEnd(opened.messages(line), line.turns, line.seconds, line.where)
+            opened.rollout = RolloutEnd(opened.messages(line), line.turns, line.retries, line.seconds, line.where)
         elif isinstance(line, EndLine):
             self._check_total(opened, line)
         return opened

@@ -168,10 +168,10 @@ def to_storable(array: Array) -> Array | None:
 class ArrayFile:
     """Arrays on their way to the file, which is created with the first of them."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, append: bool = False) -> None:
         self._path = path
-        self._file: IO[bytes] | None = None
-        self._end = 0
+        self._file: IO[bytes] | None = path.open("ab", buffering=0) if append and path.exists() else None
+        self._end = 0 if self._file is None else self._file.seek(0, os.SEEK_END)
 
     def place(self, array: Array, batch: list[Any]) -> list[Any]:
         """Add ``array`` to the ``batch`` to be written; returns the reference to it."""

@@ -26,6 +26,7 @@ from paddock.record.digest import environment_digest
 from paddock.record.model_call import ModelCall
 from paddock.record.trace.lines import (
     FORMAT,
+    LIMITS,
     MESSAGE_LIMIT,
     CallLine,
     EndLine,
@@ -110,15 +111,19 @@ class Opening:
 class TraceWriter:
     """A new trace at ``path``, its arrays in ``path.arrays``. An existing file is an error unless ``overwrite``.
 
+    ``append``: go on with a trace that is not sealed. What broke off in its last line is dropped.
+
     ``seal``: closing adds a last line with the number of episodes and a hash over all of them, so that a reader notices
     if one is left out. Older readers refuse that line.
     """
 
-    def __init__(self, path: str | os.PathLike[str], *, overwrite: bool = False, seal: bool = False) -> None:
-        self.path = Path(path)
+    def __init__(
+        self, path: str | os.PathLike[str], *, overwrite: bool = False, append: bool = False, seal: bool = False
+    ) -> None:
+        self.path, self._appends = Path(path), append
         self._hash = hashlib.sha256() if seal else None
         arrays = arrays_path(self.path)
-        for there in () if overwrite else (self.path, arrays):
+        for there in () if overwrite or append else (self.path, arrays):
             if there.exists():
                 raise FileExistsError(f"{there} exists, and a trace is not overwritten. Name another, or remove it.")
         self._lock = threading.Lock()
@@ -126,9 +131,19 @@ class TraceWriter:
         self._numbers: set[int] = set()
         self._next = 0
         self._unusable = ""
-        self._file = self.path.open("wb" if overwrite else "xb", buffering=0)
-        arrays.unlink(missing_ok=True)
-        self._arrays = ArrayFile(arrays)
+        self._file = self.path.open("ab" if append else "wb" if overwrite else "xb", buffering=0)
+        if append:
+            with self.path.open("rb") as before:
+                begins = max(0, before.seek(0, 2) - LIMITS.line_bytes)
+                before.seek(begins)
+                self._file.truncate(begins + before.read().rfind(b"\n") + 1)
+        else:
+            arrays.unlink(missing_ok=True)
+        self._arrays = ArrayFile(arrays, append=append)
+
+    def reserve(self, numbers: int) -> None:
+        """Keep the numbers below this for episodes that are given theirs."""
+        self._next = max(self._next, numbers)
 
     def begin(self, opening: Opening, *, number: int | None = None) -> EpisodeWriter:
         """Write the header of an episode, with the next number unless you give one."""
@@ -203,7 +218,9 @@ class TraceWriter:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-        if error is not None and not self._numbers:  # an empty trace: free the name for the next try
+        if (
+            error is not None and not self._numbers and not self._appends
+        ):  # an empty trace: free the name for the next try
             self.path.unlink(missing_ok=True)
 
 
@@ -274,14 +291,15 @@ class EpisodeWriter:
             retry=call.retry,
             began_s=call.began_s,
             seconds=call.seconds,
+            cost=call.cost,
         )
         self._write(lambda keep: line)
         self._request = request
 
-    def rollout(self, messages: list[Any], *, turns: int, seconds: float, where: str | None = None) -> None:
-        """What is known of the rollout, before its end: the whole conversation, and where it failed."""
+    def rollout(self, messages: list[Any], **known: Any) -> None:
+        """What is known of the rollout, before its end: the whole conversation, and the other fields of its line."""
         kept, new = self._new_messages(messages)
-        line = RolloutLine(episode=self.number, kept=kept, messages=new, turns=turns, seconds=seconds, where=where)
+        line = RolloutLine(episode=self.number, kept=kept, messages=new, **known)
         self._write(lambda keep: line)
 
     def _new_messages(self, messages: list[Any]) -> tuple[int, list[Any]]:
