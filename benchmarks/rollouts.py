@@ -13,10 +13,8 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import json
 import os
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -24,7 +22,7 @@ from pathlib import Path
 
 from _timing import Table
 
-from paddock.agentic import CallTool, ModelEndpoint, Task, Tasks, ToolEnv, arollout, tool
+from paddock.agentic import CallTool, Task, Tasks, ToolEnv, arollout, tool
 
 TURNS, SLEEP_S = 5, 0.05
 BARS = {64: 0.85, 256: 0.85, 1024: 0.6}
@@ -82,7 +80,8 @@ async def ours(kind, count):
     with tempfile.TemporaryDirectory() as folder:
         trace = f"{folder}/run.jsonl"
         done = await arollout(kind, policy, count, concurrency=count, trace=trace, progress=False)
-    assert len(done) == count and all(one.total_return == 1.0 for one in done), done.errors[:1]
+    if [one.total_return for one in done] != [1.0] * count:
+        raise RuntimeError(f"rollouts failed: {done.errors[:1]}")
 
 
 def measure(run):

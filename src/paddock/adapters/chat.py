@@ -14,7 +14,7 @@ from typing import Any
 
 from paddock.agentic.chat import assistant_message, to_dict
 from paddock.agentic.rollouts.episode import Episode, InThread, Job, Setup, Turn, play_here
-from paddock.agentic.rollouts.limits import Limits, Spending
+from paddock.agentic.rollouts.options import Limits, Spending
 from paddock.agentic.rollouts.results import Rollout
 from paddock.core.env import Env, Info
 from paddock.errors import PlanError

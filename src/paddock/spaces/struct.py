@@ -146,6 +146,11 @@ class Struct(Space[T_co]):
             return self._read(self.validate(value), plain=True)  # type: ignore[no-any-return]
         return msgspec.to_builtins(value if type(value) in self.records else made)  # type: ignore[no-any-return]
 
+    def written(self, value: Any) -> bytes | None:
+        """The JSON text of a record, the same data as ``to_plain``; None if that is not known without a longer look."""
+        found = self._read_written(value) if type(value) in self.records else None
+        return None if found is None else found[1]
+
     def _read(self, value: Any, *, plain: bool) -> Any:
         from paddock.spaces.records.nodes import Mismatch, Walk
 
@@ -162,6 +167,11 @@ class Struct(Space[T_co]):
 
         None is not a no: it goes the long way. Hot: each step with typed records asks this at both ends.
         """
+        found = self._read_written(value)
+        return None if found is None else found[0]
+
+    def _read_written(self, value: Any) -> tuple[Any, bytes] | None:
+        """The same, with its JSON text."""
         if self._decode is None:
             return None
         try:
@@ -175,7 +185,7 @@ class Struct(Space[T_co]):
             return None
         # Text with few brackets can't nest deeper than the long way allows.
         shallow = written.count(b"{") + written.count(b"[") <= DEPTH_LIMIT or is_plain(value)
-        return made if same is True and shallow else None
+        return (made, written) if same is True and shallow else None
 
     def contains(self, x: Any) -> bool:
         """Whether ``x`` is an instance of the class itself, not of a subclass, with valid fields. Never raises."""

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from paddock.agentic.chat import Conversation, StepRequest, refusal_text, to_dict
-from paddock.agentic.rollouts.limits import Limits, Spending, code_of
+from paddock.agentic.rollouts.options import Limits, Spending, code_of
 from paddock.agentic.rollouts.results import Failure, Rollout, Where
 from paddock.agentic.tasks import Task, task_name
 from paddock.core.env import Env, Info

@@ -17,7 +17,6 @@ from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
 from concurrent.futures import TimeoutError as Expired
 from contextlib import aclosing, contextmanager, nullcontext, suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urlsplit
@@ -35,7 +34,7 @@ from paddock.agentic.rollouts.episode import (
     list_setups,
     play_here,
 )
-from paddock.agentic.rollouts.limits import Budget, Limits, Retry, RetryOn, Spending, code_of
+from paddock.agentic.rollouts.options import Options, Spending, code_of
 from paddock.agentic.rollouts.results import Failure, Rollout, Rollouts, read_run
 from paddock.core.env import Env
 from paddock.core.problem import kind
@@ -48,56 +47,6 @@ from paddock.seeding import to_seed
 
 DEFAULT_CONCURRENCY = 64
 PROCESSES = 16  # by default, where each environment is a process of its own
-
-
-@dataclass(frozen=True, kw_only=True)
-class Options:
-    """The options of ``rollout``, ``arollout`` and ``stream``.
-
-    ``concurrency``: how many rollouts at once; 64, or 16 where each environment is a process. ``attempts``: how often
-    each task is played.
-    ``timeout_s``: for one rollout; past it, the rollout is an error and its environment is abandoned and replaced.
-    ``max_turns``: how often the policy may act in one rollout; None for no limit, so that a policy that repeats a
-    mistake goes on until ``timeout_s``. ``trace``: where to record all steps and calls of models, as JSON lines.
-    ``resume``: go on with that trace: what finished is not played again.
-    ``retries``: how often the policy is asked again in a turn that failed, and a rollout begun again whose environment
-    failed; ``retry_on``: codes of errors, or a function of one, that decides which; ``backoff_s``: the first wait.
-    ``cut_off``: "fail" if a reply that reached its limit of tokens is an error, "grade" to go on with what is there.
-    ``budget``: of one rollout, which ends like one whose turns ran out. ``run_budget``: of all; then no more begin.
-    ``progress``: a bar on stderr; a line every 10 seconds if that is not a terminal. ``make_env`` replaces
-    ``paddock.make``.
-    """
-
-    concurrency: int | None = None
-    attempts: int = 1
-    timeout_s: float | None = 600.0
-    max_turns: int | None = None
-    seed: int = 0
-    trace: str | os.PathLike[str] | None = None
-    resume: bool = False
-    retries: int = 0
-    retry_on: RetryOn = None
-    backoff_s: float = 0.5
-    cut_off: Literal["fail", "grade"] = "fail"
-    budget: Budget = field(default_factory=Budget)
-    run_budget: Budget = field(default_factory=Budget)
-    progress: bool = True
-    make_env: Callable[[Any], Env[Any, Any]] | None = None
-
-    def __post_init__(self) -> None:
-        timeout_s = self.timeout_s
-        if timeout_s is not None and not (isinstance(timeout_s, (int, float)) and 0 < timeout_s < float("inf")):
-            raise PlanError(f"timeout_s={timeout_s!r}: expected a positive number of seconds, or None.")
-        for name in ("concurrency", "attempts", "max_turns"):
-            count = getattr(self, name)
-            if not (count is None and name != "attempts") and (type(count) is not int or count < 1):
-                raise PlanError(f"{name}={count!r}: expected a count of 1 or more.")
-        if self.resume and self.trace is None:
-            raise PlanError("resume=True: name the trace to go on with, as trace='run.jsonl'.")
-
-    def limits(self) -> Limits:
-        retry = Retry(self.retries, self.retry_on, self.backoff_s)
-        return Limits(self.timeout_s, self.max_turns, retry, self.cut_off, self.budget, self.run_budget)
 
 
 class Interrupted(KeyboardInterrupt):
@@ -314,10 +263,16 @@ _GRACE_S = 0.25  # past its deadline: a policy that looks at the clock itself is
 _CANCEL_S = 5.0  # for a policy that was cancelled
 _POLL_S = 0.5
 _TICK_S = 0.1  # between looks at how far it is
-_PATIENCE_S = 0.002  # that the loop waits for a call in a thread, before it does something else meanwhile
-_IMPATIENT = 200  # calls that it does not wait for, after one that took longer
+# Environments of tools are stepped in the loop as long as that is quick, and in threads for a while after it was not.
+_SLOW_S, _SLOW_MEAN_S = 0.05, 0.005
+_FIRST_AWHILE, _LONGEST_AWHILE = 200, 100_000  # calls
 _SLICE_S = 0.01  # that a rollout may keep the loop
 _MAX_ERROR_CHARS = 2000
+
+
+# "loop": its code runs there. "any": its code has a thread of its own, so it does not matter. "thread": in one of ours,
+# always the same.
+Home = Literal["loop", "any", "thread"]
 
 
 class Crew:
@@ -331,8 +286,9 @@ class Crew:
         self.make, self.name = _maker(target, options.make_env, options.concurrency)
         self.lent, self.lost = isinstance(target, Env), False
         self.awaits = _is_async(policy)
-        self.on_loop = False  # whether environments live in the event loop
-        self.impatient = 0
+        self.home: Home = "thread"
+        self._mean_s, self._awhile, self._in_threads = 0.0, _FIRST_AWHILE, 0
+        self._idle: list[CallThread] = []
         self.trace: TraceWriter | None = None
         self.appends = False
         self._active = 0
@@ -446,6 +402,8 @@ class Crew:
         closing = [*workers, *(asyncio.ensure_future(worker.close()) for worker in started)]
         if closing:
             await asyncio.wait(closing, timeout=_CLOSE_S)
+        for thread in self._idle:
+            thread.end()
         if isinstance(self.policy, ModelEndpoint):
             await self.policy.close()
         by_s = time.monotonic() + _ABANDON_S
@@ -507,6 +465,25 @@ class Crew:
             future.cancel()
             raise OutOfTime from None
 
+    @property
+    def steps_in_threads(self) -> bool:
+        """Whether the next call should be made in a thread, because the loop was slowed down by earlier ones."""
+        self._in_threads -= 1
+        return self._in_threads >= 0
+
+    def note_pace(self, seconds: float) -> None:
+        """Note how long a call took that was made in the loop."""
+        self._mean_s += (seconds - self._mean_s) / 10
+        if seconds > _SLOW_S or self._mean_s > _SLOW_MEAN_S:
+            self._in_threads, self._mean_s = self._awhile, 0.0
+            self._awhile = min(2 * self._awhile, _LONGEST_AWHILE)
+
+    def borrow_thread(self) -> CallThread:
+        return self._idle.pop() if self._idle else CallThread()
+
+    def give_back(self, thread: CallThread) -> None:
+        self._idle.append(thread)
+
     def abandon(self, env: Env[Any, Any] | None, thread: CallThread | None, *, idle: bool) -> None:
         """End an environment that is not coming back. One in this process that is not idle can only end itself."""
         inner = None if env is None else env.unwrapped
@@ -538,8 +515,12 @@ class Worker:
         self._thread = thread = CallThread()
         self.env = await self._make_in(thread)
         jobs: list[Job] = await thread.call(list_jobs, self.env)
-        self._crew.on_loop = self._crew.awaits and _steps_at_once(self.env)
-        if self._crew.on_loop:
+        if self._crew.awaits:
+            self._crew.home = _home_of(self.env)
+        if self._crew.home == "any":
+            self._crew.give_back(thread)
+            self._thread = None
+        elif self._crew.home == "loop":
             if not self._crew.lent:
                 await thread.call(_quietly, self.env.close)
                 self.env = None
@@ -572,14 +553,15 @@ class Worker:
     async def close(self) -> None:
         env, thread = self.env, self._thread
         self.env = self._thread = None
-        if thread is None:
-            if env is not None and not self._crew.lent:
-                _quietly(env.close)
-            return
         if env is not None and not self._crew.lent:
+            if self._crew.home == "loop":
+                _quietly(env.close)
+                return
+            thread = thread or CallThread()
             closing = asyncio.ensure_future(thread.call(_quietly, env.close))
             await asyncio.wait({closing}, timeout=_CLOSE_S)
-        thread.end()
+        if thread is not None:
+            thread.end()
 
     async def _finish(self, job: Job) -> None:
         """Play a job, again if its environment failed and another try may help."""
@@ -614,9 +596,14 @@ class Worker:
             left_s = None if by_s is None else max(0.0, by_s - time.monotonic()) + grace_s
             done, _ = await asyncio.wait({playing}, timeout=left_s)
         except asyncio.CancelledError:  # interrupted: its result is not wanted
-            self._leave(episode, episode.stop())
-            playing.cancel()
-            await asyncio.wait({playing}, timeout=_ABANDON_S)
+            idle = episode.stop()
+            if self._crew.awaits:
+                playing.cancel()
+            done, _ = await asyncio.wait({playing}, timeout=_ABANDON_S)  # it ends by itself, unless something hangs
+            if not done:
+                playing.cancel()
+            if not done or self._crew.awaits:
+                self._leave(episode, idle)
             raise
         if done:
             return playing.result()
@@ -672,12 +659,19 @@ class Worker:
 
     async def _make_env(self) -> None:
         self._check_lost()
-        if self._crew.on_loop:
+        if self._crew.home == "loop":
             self.env = self._crew.make()
             return
         if self._thread is None:
-            self._thread = CallThread()
+            self._thread = self._crew.borrow_thread()
         self.env = await self._make_in(self._thread)
+        self._give_back()
+
+    def _give_back(self) -> None:
+        """Return the thread of a call, if any thread will do for the next one."""
+        if self._crew.home == "any" and self._thread is not None:
+            self._crew.give_back(self._thread)
+            self._thread = None
 
     def _check_lost(self) -> None:
         if self._crew.lost:
@@ -712,17 +706,22 @@ class Worker:
     # ── The stage of rollouts in the loop ──
 
     async def call(self, function: Callable[..., Any], *args: Any) -> Any:
-        if self._thread is None:
-            return function(*args)
         crew = self._crew
-        patience_s = _PATIENCE_S if crew.impatient <= 0 else 0.0
-        crew.impatient -= 1
-        began_s = time.monotonic()
+        if crew.home == "loop":
+            return function(*args)
+        if crew.home == "any":
+            if not crew.steps_in_threads:
+                began_s = time.monotonic()
+                try:
+                    return function(*args)
+                finally:
+                    crew.note_pace(time.monotonic() - began_s)
+            self._thread = crew.borrow_thread()
+        assert self._thread is not None
         try:
-            return await self._thread.call(function, *args, patience_s=patience_s)
+            return await self._thread.call(function, *args)
         finally:
-            if patience_s and time.monotonic() - began_s > patience_s:
-                crew.impatient = _IMPATIENT
+            self._give_back()
 
     async def ask(self, policy: Policy, turn: Turn) -> Any:
         now = time.monotonic()
@@ -745,21 +744,20 @@ def _is_async(policy: Any) -> bool:
     return any(inspect.iscoroutinefunction(inspect.unwrap(one)) for one in (policy, type(policy).__call__))
 
 
-def _steps_at_once(env: Env[Any, Any]) -> bool:
-    """Whether an environment can be stepped in the loop: its author set no limits, so nothing hangs, nor waits."""
+def _home_of(env: Env[Any, Any]) -> Home:
+    """Where an environment may be stepped while the policy is awaited in the loop."""
     inner = env.unwrapped
     if not isinstance(inner, ToolEnv):
-        return False
+        return "thread"
     rubrics = [] if inner.rubric is None else [inner.rubric, *inner.rubric.rubrics()]
     limits = {tool.options.timeout_s for tool in inner.tools.values()} - {"default"}
     limits |= {inner.timeout_s, inner.begin_timeout_s, inner.rubric_timeout_s if rubrics else None}
-    code = [
-        inner.begin,
-        inner.listen,
-        *(tool.function for tool in inner.tools.values()),
-        *(one.forward for one in rubrics),
-    ]
-    return limits == {None} and not any(inspect.iscoroutinefunction(one) for one in code)
+    code = [inner.begin, inner.listen]
+    code += [*(tool.function for tool in inner.tools.values()), *(one.forward for one in rubrics)]
+    waits = any(inspect.iscoroutinefunction(one) for one in code)
+    if limits == {None}:
+        return "thread" if waits else "loop"
+    return "any"  # with limits its code has a thread of its own
 
 
 def _failure(error: BaseException, episode: Episode) -> Failure:

@@ -134,15 +134,22 @@ def to_text(line: Line | Seal) -> bytes:
     except (TypeError, ValueError, OverflowError, UnicodeError):  # a lone surrogate, an integer of more than 64 bits
         text = b"\xff"
     if not text.isascii() or b"\x7f" in text:
-        text = json.dumps(msgspec.to_builtins(line), allow_nan=False, separators=(",", ":")).encode("ascii")
+        fields = msgspec.to_builtins(line, enc_hook=_unwrap)
+        text = json.dumps(fields, allow_nan=False, separators=(",", ":")).encode("ascii")
     text += b"\n"
-    if not isinstance(line, Seal) and (len(text) > LIMITS.line_bytes or pieces(text) > LIMITS.line_pieces):
+    long = len(text) > LIMITS.line_pieces and not isinstance(line, Seal)  # each piece is a byte at least
+    if long and (len(text) > LIMITS.line_bytes or pieces(text) > LIMITS.line_pieces):
+        assert not isinstance(line, Seal)
         raise InvalidTrace(
             f"episode {line.episode}: a {line.__struct_config__.tag} line of {len(text)} bytes and {pieces(text)} "
             f"brackets and commas; at most {LIMITS.line_bytes} and {LIMITS.line_pieces} are read. "
             f"Put numbers into arrays, or record less."
         )
     return text
+
+
+def _unwrap(value: Any) -> Any:
+    return msgspec.json.decode(value)  # msgspec.Raw: data that is JSON already
 
 
 def from_text(text: bytes, limits: Limits = LIMITS) -> Line | Seal:

@@ -13,18 +13,20 @@ from __future__ import annotations
 import hashlib
 import math
 import os
+import re
 import stat
 from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any, TypeAlias
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from paddock.core.values import FEW, LITTLE_DTYPES, TRACE, Outside, TaggedJson, size_of
 from paddock.errors import CustomSpaceError, InvalidSpace
 from paddock.record.trace.lines import LIMITS, Limits
-from paddock.spaces import Box, Dict, MultiBinary, MultiDiscrete, Space, Tuple
+from paddock.spaces import Box, Dict, MultiBinary, MultiDiscrete, Space, Struct, Tuple
 from paddock.spaces.json_data import to_numbers
 from paddock.spaces.json_value import check_keys, decode, encode
 
@@ -33,7 +35,16 @@ Keep: TypeAlias = Callable[[Array], Any]  # puts an array aside and returns what
 Fetch: TypeAlias = Callable[[Any], Array]
 
 _ARRAY_SPACES = (Box, MultiDiscrete, MultiBinary)
+_NUMBERS = re.compile(rb"\[[-+0-9.,eE\[\]trufals]{%d,}" % (2 * FEW))  # what may be a list that is put aside
 _INTEGERS = ("|u1", "|i1", "<i2", "<i4", "<i8")
+
+
+def member_text(space: Space[Any] | None, value: Any, keep: Keep, name: str) -> Any:
+    """``member_form`` for a line. What agents and their environments say goes in as the JSON text that it is."""
+    text = space.written(value) if type(space) is Struct else None
+    if text is None or b'"$' in text or _NUMBERS.search(text):
+        return member_form(space, value, keep, name)
+    return msgspec.Raw(text)
 
 
 def member_form(space: Space[Any] | None, value: Any, keep: Keep, name: str) -> Any:

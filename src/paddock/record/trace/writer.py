@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -40,8 +41,8 @@ from paddock.record.trace.lines import (
     to_text,
 )
 from paddock.record.trace.reader import Episode
-from paddock.record.trace.values import ArrayFile, Keep, arrays_path, free_form, member_form, write_all
-from paddock.spaces import Space
+from paddock.record.trace.values import ArrayFile, Keep, arrays_path, free_form, member_text, write_all
+from paddock.spaces import Space, Struct
 from paddock.spaces.conform import Nonconforming, conform
 
 if TYPE_CHECKING:
@@ -128,6 +129,7 @@ class TraceWriter:
                 raise FileExistsError(f"{there} exists, and a trace is not overwritten. Name another, or remove it.")
         self._lock = threading.Lock()
         self._spaces: dict[str, int] = {}  # their text, and the episode whose header has it
+        self._last: Any = None  # spaces, and their forms
         self._numbers: set[int] = set()
         self._next = 0
         self._unusable = ""
@@ -147,8 +149,7 @@ class TraceWriter:
 
     def begin(self, opening: Opening, *, number: int | None = None) -> EpisodeWriter:
         """Write the header of an episode, with the next number unless you give one."""
-        spec, spaces = opening.spec_form(), opening.spaces_form()
-        text = None if spaces is None else json.dumps(spaces)
+        spec, (spaces, text) = opening.spec_form(), self._spaces_of(opening)
         chosen: list[int] = []
 
         def header(keep: Keep) -> Header:
@@ -172,6 +173,14 @@ class TraceWriter:
         if text is not None:
             self._spaces.setdefault(text, chosen[0])
         return EpisodeWriter(self, chosen[0], opening, typed=spaces is not None)
+
+    def _spaces_of(self, opening: Opening) -> tuple[dict[str, Any] | None, str | None]:
+        """The spaces as JSON data and as text, read again only if they differ from the last episode's."""
+        spaces = opening.observation_space, opening.action_space
+        if self._last is None or not all(map(_is_same, spaces, self._last[0])):
+            form = opening.spaces_form()
+            self._last = spaces, form, None if form is None else json.dumps(form)
+        return self._last[1], self._last[2]
 
     def _number(self, wanted: int | None) -> int:
         number = self._next if wanted is None else wanted
@@ -241,7 +250,7 @@ class EpisodeWriter:
         self._write(
             lambda keep: ResetLine(
                 episode=self.number,
-                observation=member_form(self._observations, observation, keep, "observation"),
+                observation=member_text(self._observations, observation, keep, "observation"),
                 info=_info_form(info, keep),
             )
         )
@@ -257,16 +266,16 @@ class EpisodeWriter:
     ) -> None:
         """The action, and what ``env.step`` returned."""
         number = float(reward)
-        if self._actions is not None:
+        if self._actions is not None and not (type(self._actions) is Struct and type(action) in self._actions.records):
             # As the environment gets it: a list of numbers becomes an array, a dict a record.
             with suppress(Nonconforming):
                 action = conform(self._actions, action)
         self._write(
             lambda keep: StepLine(
                 episode=self.number,
-                action=member_form(self._actions, action, keep, "action"),
-                observation=member_form(self._observations, observation, keep, "observation"),
-                reward=free_form(number, keep, "reward"),
+                action=member_text(self._actions, action, keep, "action"),
+                observation=member_text(self._observations, observation, keep, "observation"),
+                reward=number if math.isfinite(number) else free_form(number, keep, "reward"),
                 terminated=bool(terminated),
                 truncated=bool(truncated),
                 info=_info_form(info, keep),
@@ -333,12 +342,17 @@ class EpisodeWriter:
         self._trace.write(checked)
 
 
+def _is_same(space: Space[Any] | None, other: Space[Any] | None) -> bool:
+    """Whether two spaces have the same form; equal Boxes may differ in their last bits."""
+    return space is other or (type(space) is Struct and space == other)
+
+
 def _error_form(error: tuple[str, str]) -> EpisodeError:
     return EpisodeError(error[0], error[1][:MESSAGE_LIMIT])
 
 
 def _info_form(info: Mapping[str, Any], keep: Keep) -> Any:
-    return free_form(dict(info), keep, "info", drop=True)
+    return free_form(dict(info), keep, "info", drop=True) if info else {}
 
 
 class Recorder(Wrapper[Any, Any, Any, Any]):

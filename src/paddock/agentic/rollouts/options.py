@@ -1,13 +1,15 @@
-"""How far rollouts may go, and how often they try again: turns, time, budgets, retries."""
+"""The options of rollouts: how far they may go, and how often they try again."""
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from paddock.agentic.rollouts.results import Where
+from paddock.core.env import Env
 from paddock.core.problem import kind
 from paddock.errors import BudgetExceeded, PaddockError, PlanError
 from paddock.record.model_call import ModelCall
@@ -130,3 +132,53 @@ class Limits:
                 )
         if self.cut_off not in ("fail", "grade"):
             raise PlanError(f"cut_off={self.cut_off!r}: expected 'fail' or 'grade'.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """The options of ``rollout``, ``arollout`` and ``stream``.
+
+    ``concurrency``: how many rollouts at once; 64, or 16 where each environment is a process. ``attempts``: how often
+    each task is played.
+    ``timeout_s``: for one rollout; past it, the rollout is an error and its environment is abandoned and replaced.
+    ``max_turns``: how often the policy may act in one rollout; None for no limit, so that a policy that repeats a
+    mistake goes on until ``timeout_s``. ``trace``: where to record all steps and calls of models, as JSON lines.
+    ``resume``: go on with that trace: what finished is not played again.
+    ``retries``: how often the policy is asked again in a turn that failed, and a rollout begun again whose environment
+    failed; ``retry_on``: codes of errors, or a function of one, that decides which; ``backoff_s``: the first wait.
+    ``cut_off``: "fail" if a reply that reached its limit of tokens is an error, "grade" to go on with what is there.
+    ``budget``: of one rollout, which ends like one whose turns ran out. ``run_budget``: of all; then no more begin.
+    ``progress``: a bar on stderr; a line every 10 seconds if that is not a terminal. ``make_env`` replaces
+    ``paddock.make``.
+    """
+
+    concurrency: int | None = None
+    attempts: int = 1
+    timeout_s: float | None = 600.0
+    max_turns: int | None = None
+    seed: int = 0
+    trace: str | os.PathLike[str] | None = None
+    resume: bool = False
+    retries: int = 0
+    retry_on: RetryOn = None
+    backoff_s: float = 0.5
+    cut_off: Literal["fail", "grade"] = "fail"
+    budget: Budget = field(default_factory=Budget)
+    run_budget: Budget = field(default_factory=Budget)
+    progress: bool = True
+    make_env: Callable[[Any], Env[Any, Any]] | None = None
+
+    def __post_init__(self) -> None:
+        timeout_s = self.timeout_s
+        if timeout_s is not None and not (isinstance(timeout_s, (int, float)) and 0 < timeout_s < float("inf")):
+            raise PlanError(f"timeout_s={timeout_s!r}: expected a positive number of seconds, or None.")
+        for name in ("concurrency", "attempts", "max_turns"):
+            count = getattr(self, name)
+            if not (count is None and name != "attempts") and (type(count) is not int or count < 1):
+                raise PlanError(f"{name}={count!r}: expected a count of 1 or more.")
+        if self.resume and self.trace is None:
+            raise PlanError("resume=True: name the trace to go on with, as trace='run.jsonl'.")
+
+    def limits(self) -> Limits:
+        retry = Retry(self.retries, self.retry_on, self.backoff_s)
+        return Limits(self.timeout_s, self.max_turns, retry, self.cut_off, self.budget, self.run_budget)
