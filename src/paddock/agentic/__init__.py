@@ -30,7 +30,7 @@ _NAMES = {
     "paddock.agentic.tasks": "Task Tasks",
     "paddock.agentic.tools": "tool",
     "paddock.agentic.rubrics.rubric": "GradedObservation",
-    "paddock.agentic.rollouts": "Budget Rollout Rollouts Turn arollout rollout stream",
+    "paddock.agentic.rollouts": "Budget Group Rollout Rollouts Sample Turn arollout rollout stream",
     "paddock.agentic.rubrics": "ExponentialDiscountingTrajectoryRubric Gate LLMJudge Rubric RubricDict RubricList "
     "Sequential Timeout TrajectoryRubric WeightedSum",
     "paddock.record.model_call": "ModelCall",
@@ -67,8 +67,10 @@ if TYPE_CHECKING:  # for type checkers and editors, which do not run __getattr__
     from paddock.agentic.messages import ToolError as ToolError
     from paddock.agentic.messages import ToolInfo as ToolInfo
     from paddock.agentic.rollouts import Budget as Budget
+    from paddock.agentic.rollouts import Group as Group
     from paddock.agentic.rollouts import Rollout as Rollout
     from paddock.agentic.rollouts import Rollouts as Rollouts
+    from paddock.agentic.rollouts import Sample as Sample
     from paddock.agentic.rollouts import Turn as Turn
     from paddock.agentic.rollouts import arollout as arollout
     from paddock.agentic.rollouts import rollout as rollout

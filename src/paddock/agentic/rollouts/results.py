@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from math import comb, sqrt
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from paddock.agentic.rollouts.groups import Group, Kind, Sample, grade_group, group_by_task, samples_of
 from paddock.agentic.tasks import task_name
 from paddock.record.model_call import ModelCall
 from paddock.record.trace import Episode, TraceReader
@@ -46,7 +47,8 @@ class Rollout:
 
     ``task`` is the task's public row with its split and index, empty if the environment has no tasks; ``place`` is its
     place in the list of tasks. If it is neither ``terminated`` nor ``truncated`` and has no error, its turns ran out.
-    ``calls`` are those of models, in their order; ``retries`` counts what failed and was tried again.
+    ``calls`` are those of models, in their order; ``retries`` counts what failed and was tried again. ``group_reward``
+    is of a rubric that saw all attempts, and takes the place of the return.
     """
 
     place: int
@@ -62,6 +64,7 @@ class Rollout:
     info: dict[str, Any] = field(default_factory=dict, repr=False)
     calls: Sequence[ModelCall] = field(default=(), repr=False)
     retries: int = 0
+    group_reward: float | None = None
     error: Failure | None = None
     seconds: float = 0.0
 
@@ -73,7 +76,9 @@ class Rollout:
 
     @property
     def total_return(self) -> float | None:
-        return None if self.error is not None else float(sum(self.rewards))
+        if self.error is not None:
+            return None
+        return float(sum(self.rewards)) if self.group_reward is None else self.group_reward
 
     @property
     def reward(self) -> float | None:
@@ -130,6 +135,29 @@ class Rollouts(Sequence[Rollout]):
     def error_share(self) -> float:
         return len(self.errors) / len(self._all) if self._all else 0.0
 
+    def groups(self) -> list[Group]:
+        """All attempts at a task together, with their advantages. Those that failed are kept apart."""
+        return group_by_task(self._all)
+
+    def grade_groups(self, rubric: Callable[[Group], Sequence[float]]) -> Rollouts:
+        """Return rollouts with the rewards of a rubric that sees a whole group, and returns one for each member."""
+        graded = [one for group in self.groups() for one in grade_group(group, rubric)]
+        return Rollouts(sorted(graded, key=lambda one: (one.place, one.attempt)), seed=self._seed)
+
+    def samples(
+        self,
+        advantages: Kind | None = "grpo",
+        *,
+        drop_equal: bool = False,
+        on_missing: Literal["raise", "skip"] = "raise",
+    ) -> Iterator[Sample]:
+        """Yield what a trainer learns from: ids, mask, log probabilities, reward and advantage.
+
+        Rollouts that failed are left out. ``drop_equal`` leaves out groups whose rewards do not differ.
+        ``on_missing="skip"`` leaves out rollouts without token ids, which are an error otherwise.
+        """
+        return samples_of(self._all, advantages, drop_equal, on_missing)
+
     def mean_return(self, *, confidence: float = 0.95) -> Estimate | None:
         """Return the mean over rollouts that did not fail; None if all failed.
 
@@ -161,7 +189,20 @@ class Rollouts(Sequence[Rollout]):
             "error_share": self.error_share,
             "errors": dict(codes),
             "steps": sum(rollout.steps for rollout in self._all),
+            "cut_off": sum(rollout.cut_off for rollout in self._all),
+            "retries": sum(rollout.retries for rollout in self._all),
+            **self._usage(),
             "seconds": sum(rollout.seconds for rollout in self._all),
+        }
+
+    def _usage(self) -> dict[str, Any]:
+        """What the models were asked for, failed calls included."""
+        calls = [call for rollout in self._all for call in rollout.calls]
+        return {
+            "calls": len(calls),
+            "prompt_tokens": sum(call.prompt_tokens for call in calls),
+            "completion_tokens": sum(call.completion_tokens for call in calls),
+            "cost": sum(call.cost for call in calls),
         }
 
     def table(self, rows: int = 20) -> Table:
