@@ -175,6 +175,8 @@ COMMANDS = (
     Command("record", "run", "play episodes and write them into a trace"),
     Command("replay", "replay", "play a recorded trace again, and say where it differs"),
     Command("bench", "bench", "run benchmarks, verify and compare their records"),
+    Command("eval", "eval", "let a model play the tasks of an environment, and keep and show the results"),
+    Command("compare", "eval", "compare the results of two runs, task by task"),
     Command("rescore", "rescore", "score recorded episodes again, with another rubric"),
     Command("view", "view", "look at recorded episodes in the terminal, or as a page of HTML"),
     Command("demo", "demo", "take a short tour"),

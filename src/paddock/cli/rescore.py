@@ -226,8 +226,11 @@ def _check_without_wall(target: str, isolation: str | None) -> None:
     raise mistake(f"--env {target} {where}, and a wall keeps hidden fields in. {own} add: --isolation none")
 
 
-def load_rubric(text: str) -> Rubric:
-    """Load the rubric ``module:Name``, from Python's path or the working folder: an instance, or what makes one."""
+def load_rubric(text: str, **arguments: Any) -> Rubric:
+    """Load the rubric ``module:Name``, from Python's path or the working folder: an instance, or what makes one.
+
+    That gets the ``arguments``.
+    """
     from paddock.agentic.rubrics import Rubric
 
     module, colon, name = text.partition(":")
@@ -237,7 +240,7 @@ def load_rubric(text: str) -> Rubric:
     found = _import_attribute(module, name)
     if not isinstance(found, Rubric) and (inspect.isclass(found) or inspect.isroutine(found)):
         with environment_code(lambda: f"making {text}"):
-            found = found()
+            found = found(**arguments)
     if not isinstance(found, Rubric):
         raise mistake(f"--rubric {text}: it is {kind(found)}, expected a Rubric, or a class or function of one.")
     return found

@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, TextIO
 
 from paddock.agentic.rollouts.results import Where
 from paddock.core.env import Env
@@ -148,8 +148,8 @@ class Options:
     failed; ``retry_on``: codes of errors, or a function of one, that decides which; ``backoff_s``: the first wait.
     ``cut_off``: "fail" if a reply that reached its limit of tokens is an error, "grade" to go on with what is there.
     ``budget``: of one rollout, which ends like one whose turns ran out. ``run_budget``: of all; then no more begin.
-    ``progress``: a bar on stderr; a line every 10 seconds if that is not a terminal. ``make_env`` replaces
-    ``paddock.make``.
+    ``progress``: a bar on stderr, or on another stream; a line every 10 seconds if that is not a terminal.
+    ``make_env`` replaces ``paddock.make``.
     """
 
     concurrency: int | None = None
@@ -165,7 +165,7 @@ class Options:
     cut_off: Literal["fail", "grade"] = "fail"
     budget: Budget = field(default_factory=Budget)
     run_budget: Budget = field(default_factory=Budget)
-    progress: bool = True
+    progress: bool | TextIO = True
     make_env: Callable[[Any], Env[Any, Any]] | None = None
 
     def __post_init__(self) -> None:

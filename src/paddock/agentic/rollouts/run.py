@@ -18,7 +18,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from concurrent.futures import TimeoutError as Expired
 from contextlib import aclosing, contextmanager, nullcontext, suppress
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TextIO
 from urllib.parse import urlsplit
 
 from paddock.agentic.endpoint import ModelEndpoint
@@ -168,9 +168,10 @@ LINE_S = 10.0
 class Tally:
     """The rollouts so far. ``running_turns``: turns of rollouts that have not ended."""
 
-    def __init__(self) -> None:
+    def __init__(self, spending: Spending | None = None) -> None:
         self.done = self.failed = self.turns = self.running_turns = 0
         self.total = 0.0
+        self._spending = spending
 
     def add(self, total_return: float | None, turns: int) -> None:
         """Count one more rollout; its return is None if it failed."""
@@ -185,24 +186,32 @@ class Tally:
         scored, turns = self.done - self.failed, self.turns + self.running_turns
         mean = f"mean return {self.total / scored:.3f}" if scored else "no return yet"
         errors = f", {self.failed} error{'s' * (self.failed != 1)}" if self.failed else ""
-        return f"{turns} turn{'s' * (turns != 1)}, {mean}{errors}"
+        return f"{turns} turn{'s' * (turns != 1)}, {mean}{errors}{self._spending_words()}"
+
+    def _spending_words(self) -> str:
+        spent = self._spending
+        if spent is None or not spent.tokens:
+            return ""
+        money = f", {spent.money:,.2f} spent" if spent.money else ""
+        return f", {spent.tokens:,} tokens ({spent.tokens / max(spent.seconds, 1e-9):,.0f}/s){money}"
 
 
 @contextmanager
 def report_progress(
-    total: int, enabled: bool, *, clock: Callable[[], float] = time.monotonic
+    total: int, enabled: bool | TextIO, *, clock: Callable[[], float] = time.monotonic
 ) -> Iterator[Callable[[Tally], None]]:
-    """Yield a function that shows a tally on stderr. Call it often: it decides by ``clock`` when to write."""
-    if not enabled or sys.stderr is None:
+    """Yield a function that shows a tally on stderr, or another stream. Call it often: it decides when to write."""
+    into = sys.stderr if isinstance(enabled, bool) else enabled
+    if not enabled or into is None:
         yield lambda tally: None
-    elif not sys.stderr.isatty():
-        yield _lines(total, clock)
+    elif not into.isatty():
+        yield _lines(into, total, clock)
     else:
-        with _bar(total, clock) as show:
+        with _bar(into, total, clock) as show:
             yield show
 
 
-def _lines(total: int, clock: Callable[[], float]) -> Callable[[Tally], None]:
+def _lines(into: TextIO, total: int, clock: Callable[[], float]) -> Callable[[Tally], None]:
     """Write a line every LINE_S, for a log, and one more at the end of a run that had any."""
     began = clock()
     due, written = began + LINE_S, -1
@@ -214,14 +223,14 @@ def _lines(total: int, clock: Callable[[], float]) -> Callable[[Tally], None]:
             due, written = now + LINE_S, tally.done
             with suppress(OSError, ValueError):  # rollouts must not be lost because a log is full or closed
                 rollouts = f"{tally.done} of {total} rollout{'s' * (total != 1)}"
-                sys.stderr.write(f"{rollouts}, {tally.words()}, {now - began:.0f} s\n")
-                sys.stderr.flush()
+                into.write(f"{rollouts}, {tally.words()}, {now - began:.0f} s\n")
+                into.flush()
 
     return show
 
 
 @contextmanager
-def _bar(total: int, clock: Callable[[], float]) -> Iterator[Callable[[Tally], None]]:
+def _bar(into: TextIO, total: int, clock: Callable[[], float]) -> Iterator[Callable[[Tally], None]]:
     from rich.console import Console
     from rich.progress import (
         BarColumn,
@@ -232,7 +241,7 @@ def _bar(total: int, clock: Callable[[], float]) -> Iterator[Callable[[Tally], N
         TimeRemainingColumn,
     )
 
-    console = Console(file=sys.stderr, markup=False, emoji=False, highlight=False)
+    console = Console(file=into, markup=False, emoji=False, highlight=False)
     columns = BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn()
     # Not redirected: Rich would read the colour codes that an environment prints.
     drawn = Progress(
@@ -301,7 +310,7 @@ class Crew:
         self._playing: set[Episode] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._task: asyncio.Task[Any] | None = None
-        self.tally = Tally()
+        self.tally = Tally(self.spending)
 
     def rollouts(self) -> Rollouts:
         """Those that have ended, in order."""
