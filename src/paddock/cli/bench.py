@@ -36,6 +36,10 @@ SUBCOMMANDS = (
     Subcommand("verify", "paddock.cli.bench", "verify a record: its signature, its seeds, and each step by replay"),
     Subcommand("report", "paddock.cli.bench_report", "show what records say, also as a page or Markdown"),
     Subcommand("compare", "paddock.cli.bench_report", "say whether one run is better than another"),
+    Subcommand("submit", "paddock.cli.bench_board", "verify a record and enter it into the leaderboard"),
+    Subcommand("list", "paddock.cli.bench_board", "list the leaderboard, with all attempts"),
+    Subcommand("show", "paddock.cli.bench_board", "show one result, its attempts and its proof"),
+    Subcommand("challenge", "paddock.cli.bench_board", "enter a plan and get the nonce for a run of it"),
 )
 
 
