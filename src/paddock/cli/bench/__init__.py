@@ -34,12 +34,12 @@ class Subcommand(NamedTuple):
 SUBCOMMANDS = (
     Subcommand("run", "paddock.cli.bench", "run a suite, and write a record that anyone can verify"),
     Subcommand("verify", "paddock.cli.bench", "verify a record: its signature, its seeds, and each step by replay"),
-    Subcommand("report", "paddock.cli.bench_report", "show what records say, also as a page or Markdown"),
-    Subcommand("compare", "paddock.cli.bench_report", "say whether one run is better than another"),
-    Subcommand("submit", "paddock.cli.bench_board", "verify a record and enter it into the leaderboard"),
-    Subcommand("list", "paddock.cli.bench_board", "list the leaderboard, with all attempts"),
-    Subcommand("show", "paddock.cli.bench_board", "show one result, its attempts and its proof"),
-    Subcommand("challenge", "paddock.cli.bench_board", "enter a plan and get the nonce for a run of it"),
+    Subcommand("report", "paddock.cli.bench.report", "show what records say, also as a page or Markdown"),
+    Subcommand("compare", "paddock.cli.bench.report", "say whether one run is better than another"),
+    Subcommand("submit", "paddock.cli.bench.board", "verify a record and enter it into the leaderboard"),
+    Subcommand("list", "paddock.cli.bench.board", "list the leaderboard, with all attempts"),
+    Subcommand("show", "paddock.cli.bench.board", "show one result, its attempts and its proof"),
+    Subcommand("challenge", "paddock.cli.bench.board", "enter a plan and get the nonce for a run of it"),
 )
 
 
@@ -180,7 +180,7 @@ def run_verify(arguments: Namespace, output: Output) -> int:
     from paddock.bench.policies import find_policy
     from paddock.bench.verify import Checks, verify_bundle
 
-    targets = dict(_split_target(text) for text in arguments.env)
+    targets = dict(split_target(text) for text in arguments.env)
     policy = None
     if arguments.policy is not None:
         policy = find_policy(arguments.policy, isolation=arguments.policy_isolation)
@@ -231,7 +231,8 @@ LEVELS = {
 }
 
 
-def _split_target(text: str) -> tuple[str, str]:
+def split_target(text: str) -> tuple[str, str]:
+    """Split ``TASK=TARGET``, which says where the code of a task lies."""
     task, equals, target = text.partition("=")
     if not equals:
         raise mistake(f"--env {text!r}: expected TASK=TARGET, as maze=./maze.")

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from paddock.cli.bench_report import describe, write_text
+from paddock.cli.bench.report import describe, write_text
 from paddock.cli.output import FAILED, OK, CommandFailed, Output
 from paddock.cli.program import integer
 from paddock.errors import InvalidBundle
