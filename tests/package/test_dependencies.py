@@ -1,13 +1,12 @@
 """What a folder asks for, and installing it: wheels only, by hash where there is a lock, whole or not at all."""
 
-import hashlib
 import tarfile
-import zipfile
 
 import pytest
 
 from paddock.errors import DependencyNotInstalled, InvalidManifest
 from paddock.package.dependencies import find_wanted, install
+from tests.package.signed import write_wheel
 
 HASH = f"sha256:{'0' * 64}"
 
@@ -153,19 +152,6 @@ def test_place_depends_on_what_is_asked(folder):
     first = find_wanted(folder(project("a==1"))).place
     assert find_wanted(folder(project("a==1"))).place == first
     assert find_wanted(folder(project("a==2"))).place != first
-
-
-def write_wheel(place, name, metadata=""):
-    """A wheel with one module, and its SHA-256."""
-    wheel, info = place / f"{name}-1.0-py3-none-any.whl", f"{name}-1.0.dist-info"
-    with zipfile.ZipFile(wheel, "w") as file:
-        file.writestr(f"{name}.py", "HERE = True\n")
-        file.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n{metadata}")
-        file.writestr(
-            f"{info}/WHEEL", "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
-        )
-        file.writestr(f"{info}/RECORD", f"{name}.py,,\n{info}/METADATA,,\n{info}/WHEEL,,\n{info}/RECORD,,\n")
-    return hashlib.sha256(wheel.read_bytes()).hexdigest()
 
 
 @pytest.fixture

@@ -181,6 +181,8 @@ def _parse(listed: bytes, count: int, end: int) -> tuple[dict[str, Entry], dict[
         if not raw.isascii() or mode not in (0o644, 0o755):
             raise InvalidPackage(f"{ascii(raw)[1:80]}: expected an ASCII name, and a file of mode 0644 or 0755.")
         entry = Entry(raw.decode(), mode, size, crc)
+        if offset + len(entry.local) + size > end:
+            raise InvalidPackage(f"{ascii(entry.name)[:80]} is larger than what is left of the package.")
         if listed[at : at + _CENTRAL.size + length] != entry.central(offset):
             raise InvalidPackage(
                 f"{ascii(entry.name)[:80]}: expected a stored regular file right after the one before, without comment "

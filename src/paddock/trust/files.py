@@ -8,7 +8,7 @@ import stat
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from paddock.errors import StorageFull
@@ -77,7 +77,8 @@ def sync_folder(folder: Path) -> None:
     if os.name == "posix":
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         try:
-            os.fsync(descriptor)
+            with suppress(OSError):  # what was renamed is there; only a power cut could undo it
+                os.fsync(descriptor)
         finally:
             os.close(descriptor)
 

@@ -29,7 +29,7 @@ def find_lookalike(name: str, known: Iterable[str]) -> str | None:
 def _is_one_slip(one: str, other: str) -> bool:
     """Whether one letter more, less, changed or swapped with the next makes one name the other."""
     short, long = sorted((one, other), key=len)
-    if len(short) < _SHORTEST or len(long) - len(short) > 1:
+    if len(long) < _SHORTEST or len(long) - len(short) > 1:
         return False
     at = next((at for at, (a, b) in enumerate(zip(short, long, strict=False)) if a != b), len(short))
     rest, more = short[at:], long[at:]
