@@ -20,11 +20,12 @@ from typing import Any
 
 import numpy as np
 
-from paddock.agentic.endpoint import ModelEndpoint, read_reply
+from paddock.agentic.chat import assistant_message
+from paddock.agentic.endpoint import ModelEndpoint
 from paddock.agentic.rollouts import Turn
 from paddock.bench.bundle import PolicyPlan
 from paddock.bench.plan import folder_digest
-from paddock.errors import DependencyNotInstalled, InvalidSuite, PaddockError
+from paddock.errors import DependencyNotInstalled, InvalidSuite, ModelReplyCutOff, PaddockError
 from paddock.seeding import derived_seed
 from paddock.spaces import Box, Discrete, Space
 
@@ -199,6 +200,9 @@ def _endpoint(url: str, model: str) -> Choose:
     def choose(turn: Any) -> Any:
         if not isinstance(turn, Turn):
             raise InvalidSuite("A model's endpoint is a policy for environments of tools only.")
-        return read_reply(asyncio.run(endpoint.chat(turn.messages, turn.tools, keep_alive=False)))
+        call = asyncio.run(endpoint.chat(turn.messages, turn.tools, keep_alive=False))
+        if call.cut_off:
+            raise ModelReplyCutOff(f"The reply was cut off after {call.completion_tokens} tokens.", call=call)
+        return assistant_message(call.reply)
 
     return choose
