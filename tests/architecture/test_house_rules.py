@@ -37,6 +37,7 @@ NEEDED_BY_ONE = {
     "paddock.cli.bench.report": "subcommands; `paddock bench list` prints figures the same way",
     "paddock.cli.init": "a command; `paddock openenv init` writes its files the same way",
     "paddock.cli.rescore": "a command; `paddock eval` loads rubrics the same way",
+    "paddock.cli.build": "a command; `paddock openenv build` has an engine build the same way",
     "paddock.cli.ps": "a command; `paddock openenv validate` asks servers the same way",
     # process entry point
     "paddock.bench.hostile.trial": "process entry point: python -m",

@@ -25,6 +25,7 @@ from paddock.hosting.messages import Close
 from paddock.hosting.process_channel import ProcessChannel
 from paddock.hosting.remote_address import parse_address
 from paddock.hosting.remote_channel import RemoteChannel
+from paddock.sandbox.policy import CONTAINERS
 from paddock.vector import SyncVectorEnv
 from paddock.vector.processes import AsyncVectorEnv, ProcessVectorEnv
 from paddock.vector.threads import ThreadVectorEnv
@@ -32,6 +33,7 @@ from tests.conformance.envs import counting
 from tests.conformance.one_lane import OneLane, beside_idle
 from tests.conformance.remote_server import SuiteServer
 from tests.conformance.sandboxed import start_sandboxed
+from tests.engines import need
 
 fork = start_by("fork")
 LANE = 2  # under test; in two workers it is the second one of the second
@@ -165,6 +167,18 @@ def _process_channel(launcher):
 SERVER = SuiteServer()
 
 
+def _walled_channel(tier):
+    return ProcessChannel(*start_sandboxed(tier), WallRules())
+
+
+def _contained(tier):
+    def open_there(factory, spaces=None):
+        need(tier)  # and one container for all of them: starting one each would take minutes
+        return HostedEnv(KEPT[tier], named(factory), spaces=spaces, wall=WallRules())
+
+    return open_there
+
+
 def _remote_channel():
     return RemoteChannel(parse_address(SERVER.url))
 
@@ -173,12 +187,13 @@ KEPT = {
     "process": KeptChannel(partial(_process_channel, start_fresh)),
     "forked": KeptChannel(partial(_process_channel, fork)),
     "remote": KeptChannel(_remote_channel),
+    **{tier: KeptChannel(partial(_walled_channel, tier)) for tier in CONTAINERS},
 }
 
 
 def reopen(tier, factory, spaces=None):
     """As ``tier.open``, but in a worker process that earlier environments may have used."""
-    if tier.name not in KEPT:
+    if tier.name not in KEPT or tier.name in CONTAINERS:
         return tier.open(factory, spaces=spaces)
     what, wall = (named(factory), WallRules(server=True)) if tier.walled else ({"factory": factory}, None)
     return HostedEnv(KEPT[tier.name], what, spaces=spaces, wall=wall)
@@ -192,9 +207,7 @@ def named(factory):
 
 
 def _sandbox(factory, spaces=None):
-    rules = WallRules()
-    channel = ProcessChannel(*start_sandboxed(), rules)
-    return HostedEnv(channel, named(factory), spaces=spaces, wall=rules)
+    return HostedEnv(_walled_channel("sandbox"), named(factory), spaces=spaces, wall=WallRules())
 
 
 def _remote(factory, spaces=None):
@@ -244,6 +257,7 @@ TIERS = [
     Tier("forked", _in_process(fork), far=True, hosted=True),
     Tier("sandbox", _sandbox, far=True, hosted=True, walled=True),
     Tier("remote", _remote, far=True, hosted=True, walled=True),
+    *[Tier(name, _contained(name), far=True, hosted=True, walled=True) for name in CONTAINERS],
     Tier("loop", _loop, lanes=True),
     Tier("threads", _threads, lanes=True),
     Tier("processes", _processes, far=True, hosted=True, lanes=True),

@@ -23,7 +23,7 @@ from paddock.bench.hostile.host_state import (
 )
 from paddock.sandbox import Machine, Policy
 from paddock.sandbox import child as cpu
-from paddock.sandbox.cgroup import Controller, _start_time
+from paddock.sandbox.cgroup import Controller, identify
 from paddock.sandbox.child import _cpu_below_s
 from paddock.sandbox.launching import bubblewrap_command, end_orphans
 from paddock.sandbox.plan import BOOT, BOOT_END
@@ -457,7 +457,7 @@ def test_a_process_whose_name_is_not_text_is_looked_at_like_any_other():
     ) as process:
         assert process.stdout.readline() == b"ready\n"
         assert process.pid not in end_orphans()
-        assert _cpu_below_s(process.pid) > 0 and _start_time(process.pid).isdigit()
+        assert _cpu_below_s(process.pid) > 0 and identify(process.pid).partition("-")[2].isdigit()
         assert process.pid in descendants(os.getpid())
         process.stdin.close()
 

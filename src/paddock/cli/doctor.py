@@ -147,10 +147,13 @@ def examine_walls() -> dict[str, Any]:
 
 def _tier(tier: str) -> dict[str, Any]:
     from paddock.sandbox.machine import Machine
-    from paddock.sandbox.promises import failures, promises
+    from paddock.sandbox.policy import CONTAINERS
+    from paddock.sandbox.promises import PUT_UP, failures, promises
 
     missing = Machine.here().missing(tier)
     failed = [] if missing else failures(tier)
+    if tier in CONTAINERS and failed and failed[0].startswith(PUT_UP):
+        missing, failed = failed, []  # the engine is installed, and has no right to start containers here
     kept = [
         {"key": one.key, "promise": one.words, "held": one.held and not failed, "by": list(one.by), "but": one.but}
         for one in promises(tier)
@@ -176,6 +179,7 @@ def print_walls(report: dict[str, Any], output: Output) -> None:
         ]
     )
     output.line()
+    tiers = {tier: one for tier, one in tiers.items() if tier in ("sandbox", "landlock") or one["holds"]}
     rows = [
         [first["promise"], *(_describe_promise(one["promises"][place]) for one in tiers.values())]
         for place, first in enumerate(next(iter(tiers.values()))["promises"])

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from paddock.bench.hostile.attack import Attack
     from paddock.bench.hostile.score import Result, Score
 
-_TIERS = ("sandbox", "landlock", "process", "none", "auto")
+_TIERS = ("sandbox", "landlock", "docker", "podman", "gvisor", "process", "none", "auto", "all")
 _GROUPS = ("files", "network", "processes", "kernel", "resources", "protocol", "imports", "tampering")
 
 
@@ -33,7 +33,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--tier",
         action="append",
         choices=_TIERS,
-        help="a tier to attack, may be repeated (default: all walls of this machine)",
+        help="a tier to attack, may be repeated (default: sandbox and landlock; all: every tier that this machine has)",
     )
     parser.add_argument("--group", action="append", choices=_GROUPS, help="attacks of this group only, may be repeated")
     parser.add_argument("--attack", action="append", metavar="CODE", help="this attack only, may be repeated")
@@ -50,7 +50,7 @@ def run(arguments: Namespace, output: Output) -> int:
 
     scores: list[Score] = []
     with _stopped_by_sigterm():
-        for tier in arguments.tier or _here():
+        for tier in _choose_tiers(arguments.tier):
             scores.append(score(tier, attacks, _Lines(output, len(attacks))))
             if scores[-1].stopped:
                 break
@@ -111,10 +111,12 @@ def _choose_attacks(arguments: Namespace) -> list[Attack]:
     ]
 
 
-def _here() -> list[str]:
-    from paddock.bench.hostile.score import available
+def _choose_tiers(names: list[str] | None) -> list[str]:
+    from paddock.bench.hostile.score import TIERS, available
 
-    tiers = [tier for tier in ("sandbox", "landlock") if available(tier)]
+    if names and "all" not in names:
+        return names
+    tiers = [tier for tier in (TIERS if names else ("sandbox", "landlock")) if available(tier)]
     if not tiers:
         raise mistake("this machine has no wall to attack. See: paddock doctor", "SANDBOX_UNAVAILABLE")
     return tiers

@@ -11,8 +11,6 @@ import hashlib
 import json
 import keyword
 import re
-import shutil
-import subprocess
 import sys
 import time
 from argparse import ArgumentParser, Namespace
@@ -24,6 +22,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from paddock.cli import serve
+from paddock.cli.build import build_image, find_engine
 from paddock.cli.init import TEMPLATES, check_free, fill_template, write_files
 from paddock.cli.output import FAILED, OK, CommandFailed, Output, error_message, mistake, to_json_data
 from paddock.cli.program import add_json, seconds
@@ -123,9 +122,7 @@ def _init(arguments: Namespace, output: Output) -> int:
 
 def _build(arguments: Namespace, output: Output) -> int:
     folder = _package(arguments.path)
-    engine = shutil.which("docker") or shutil.which("podman")
-    if engine is None:
-        raise mistake("Neither docker nor podman is installed, and an image needs one.", "DEPENDENCY_NOT_INSTALLED")
+    engine = find_engine()
     files = [arguments.dockerfile] if arguments.dockerfile else [folder / "server/Dockerfile", folder / "Dockerfile"]
     file = next((file.resolve() for file in files if file.is_file()), None)
     if file is None:
@@ -135,20 +132,11 @@ def _build(arguments: Namespace, output: Output) -> int:
             raise mistake(f"--build-arg {argument[:80]!r} has no '='. Expected KEY=VALUE.")
     base = folder.name.removesuffix("_env") or folder.name
     tag = arguments.tag or f"openenv-{base.lower()}"
-    command = [engine, "build", "-t", tag, "-f", str(file)]
-    command += ["--no-cache"] if arguments.no_cache else []
+    words = ["-f", str(file), *(["--no-cache"] if arguments.no_cache else [])]
     for argument in (*arguments.build_arg, "BUILD_MODE=standalone", f"ENV_NAME={base}"):
-        command += ["--build-arg", argument]
+        words += ["--build-arg", argument]
     context = (arguments.context or folder).resolve()
-    command.append(str(context))
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:  # noqa: S603 - no shell
-        assert process.stdout is not None
-        # Line by line into the escaped stream: a Dockerfile may print what controls a terminal.
-        for line in process.stdout:
-            sys.stderr.buffer.write(line)
-    if process.returncode != 0:
-        why = f"{engine} ended with {process.returncode}; the image {tag} was not built."
-        raise CommandFailed(why, exit_code=FAILED, code="BUILD_FAILED")
+    build_image(engine, tag, [*words, str(context)])
     if output.json:
         output.document({"image": tag, "engine": engine, "context": str(context), "dockerfile": str(file)})
     else:

@@ -185,6 +185,7 @@ COMMANDS = (
     Command("permissions", "permissions", "say in plain words what code may do behind the wall"),
     Command("serve", "serve", "serve environments over HTTP and websockets"),
     Command("gateway", "gateway", "spread the sessions of clients over several servers"),
+    Command("build", "build", "build an image of a server, with docker or podman"),
     Command("ps", "ps", "list the sessions of a server"),
     Command("kill", "ps", "end one session of a server"),
     Command("openenv", "openenv", "OpenEnv's commands: init, validate, build and serve for folders in its form"),

@@ -42,7 +42,7 @@ def add_options(parser: ArgumentParser) -> None:
         "-p", "--port", type=integer(0), metavar="N", help="default 8000, or what openenv.yaml says; 0 takes a free one"
     )
     add("--uds", type=Path, metavar="PATH", help="listen on a unix socket instead")
-    add("--isolation", metavar="KIND", help="the wall: sandbox (default), landlock or auto")
+    add("--isolation", metavar="KIND", help="the wall: sandbox (default), landlock, docker, podman, gvisor or auto")
     add("--grant", action="store_true", help="grant folders the permissions that they ask for")
     add("--install", action="store_true", help="install what folders ask for, wheels only, after asking")
     add("--yes", action="store_true", help="install without asking")

@@ -220,7 +220,12 @@ def wall_lines(plan: Plan, policy: Policy) -> list[tuple[str, str]]:
         planned = plan_launch(Call(WORKER, modules=sent.modules), with_folders(sent.folders, policy))
     except (PaddockError, ModuleNotFoundError) as error:
         return [*rows, ("sees", f"unknown: {error}")]
-    by = {"bwrap": "bubblewrap", "native": "paddock's own launcher", None: "the worker itself"}[planned.backend]
+    by = {
+        "bwrap": "bubblewrap",
+        "container": "a container engine",
+        "native": "paddock's own launcher",
+        None: "the worker itself",
+    }[planned.backend]
     rows.append(("wall", f"{planned.tier} by {by}: {', '.join(one for one in LAYERS if one in planned.layers)}"))
     if planned.backend == "bwrap" and not planned.machine.counts_files("bwrap"):
         rows.append(

@@ -21,16 +21,19 @@ if TYPE_CHECKING:
 
 Backend: TypeAlias = Literal["one", "loop", "threads", "compiled", "ale", "processes", "remote"]
 Isolation: TypeAlias = "str | Policy | None"
-Tier: TypeAlias = Literal["none", "process", "landlock", "sandbox", "auto", "remote"]
+Tier: TypeAlias = Literal["none", "process", "landlock", "sandbox", "docker", "podman", "gvisor", "auto", "remote"]
 WrapperLike: TypeAlias = "WrapperSpec | Callable[[Any], Any]"
 
 _BACKENDS = ("auto", "loop", "threads", "compiled", "ale")
-_WALLS = ("sandbox", "landlock", "auto")
+_WALLS = ("sandbox", "landlock", "auto", "docker", "podman", "gvisor")
 _ISOLATION = {
     "none": "none: runs in this process",
     "process": "process: a crash or a hang stays in the worker; no wall, so the code may do anything that you may",
     "landlock": "landlock: Landlock, seccomp and limits; for machines without namespaces",
     "sandbox": "sandbox: namespaces, Landlock, seccomp and limits; it sees only what is listed here",
+    "docker": "docker: a container of its own, seccomp and limits; it sees only what is listed here",
+    "podman": "podman: a container of its own, seccomp and limits; it sees only what is listed here",
+    "gvisor": "gvisor: a container of its own with gVisor's kernel; it sees only what is listed here",
     "auto": "auto: the strongest wall that passes a self-test on this machine",
     "remote": "remote: a server runs it, and none of its code comes here",
 }
@@ -329,7 +332,7 @@ def choose_wall(target: Target, isolation: Isolation) -> Policy | None:
     if isinstance(isolation, Policy):
         return isolation
     raise PlanError(
-        f"isolation={isolation!r} is not one of 'none', 'process', 'landlock', 'sandbox', 'auto', nor a "
+        f"isolation={isolation!r} is not one of 'none', 'process', {', '.join(map(repr, _WALLS))}, nor a "
         f"paddock.Policy. Use 'sandbox' for code that you do not trust."
     )
 

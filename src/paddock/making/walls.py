@@ -39,8 +39,10 @@ def walled_env(payload: Payload, policy: Policy, *, ordered: bool = True) -> Hos
 
     ``ordered``: this side makes sure that a reset comes before steps: the worker could disable its own guard.
     """
-    rules = msgspec.structs.replace(WallRules.of(policy), ordered=ordered)
+    began_s = time.monotonic()
     near, child = walled_launcher(payload, policy)()
+    left_s = max(policy.start_s - (time.monotonic() - began_s), 0.1)  # a container takes a part of it
+    rules = msgspec.structs.replace(WallRules.of(policy), ordered=ordered, start_s=left_s)
     try:
         return HostedEnv(ProcessChannel(near, child, rules), payload.what, wall=rules)
     except WorkerLost:

@@ -32,7 +32,7 @@ _MAX_BYTES = 1 << 22  # of code whose imports are read
 _MAX_CONDITIONS = 32  # of one package of a lock; with more it is installed without any
 # pip heeds --only-binary for packages of an index, and still builds what a wheel's metadata names by URL. So it may
 # start no program at all; wheels need none.
-_PIP = """
+PIP = """
 import runpy, sys
 def refuse(event, _):
     if event in ("subprocess.Popen", "os.exec", "os.fork", "os.forkpty", "os.posix_spawn", "os.spawn", "os.system"):
@@ -40,7 +40,7 @@ def refuse(event, _):
 sys.addaudithook(refuse)
 runpy.run_module("pip", run_name="__main__", alter_sys=True)
 """
-_OPTIONS = ("--quiet", "--no-input", "--disable-pip-version-check", "--only-binary", ":all:")
+OPTIONS = ("--quiet", "--no-input", "--disable-pip-version-check", "--only-binary", ":all:")
 _REQUIREMENT = re.compile(rf"{DISTRIBUTION} ?(?:\[[\w ,.-]*\])? ?(?:\({VERSIONS}\)|{VERSIONS})?(?:;[^@\\]*)?", re.ASCII)
 _HASH = re.compile(r"\s*--hash=(sha256:[0-9a-f]{64})(?=\s|$)")
 
@@ -140,7 +140,7 @@ def install(wanted: Wanted, place: Path | None = None) -> Path:
         (work / "asked.txt").write_text("".join(f"{line}\n" for line in wanted.lines), encoding="utf-8")
         locked = ["--require-hashes", "--no-deps"] if wanted.locked else []
         files = ["--target", str(work / "libraries"), "-r", str(work / "asked.txt")]
-        command = [sys.executable, "-I", "-c", _PIP, "install", *_OPTIONS, *locked, *files]
+        command = [sys.executable, "-I", "-c", PIP, "install", *OPTIONS, *locked, *files]
         # In a folder of ours: pip reads no file of the folder that asks.
         done = subprocess.run(  # noqa: S603 - this Python, and a file of checked lines
             command, cwd=work, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False

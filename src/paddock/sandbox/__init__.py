@@ -5,6 +5,7 @@
     mounts              which files exist inside
     plan                Call, Exec: which wall is put around what, what is refused, and the order that the worker gets
     launching           launch(Call | Exec, Policy): does it, from a template, with bwrap or with inside/namespaces.py
+    containers          workers in containers, by docker, podman and gVisor
     template            processes that fork workers in milliseconds
     inside/             what the worker does to itself before anything of the environment runs
     child               Child: the whole tree that was started, how it ended, what it wrote, its CPU time

@@ -14,6 +14,7 @@ from pathlib import Path
 
 _NAMES = ("memory", "pids", "cpu", "cpuacct")  # v1 counts CPU time in a tree of its own
 _PREFIX = "paddock-"
+_LIMITS = {1: "memory.limit_in_bytes", 2: "memory.max"}  # by version
 _REMOVED_WITHIN_S = 1.0  # a group stays busy for a moment after its last process has ended
 _STALE_S = 10.0  # a group younger than this may be one that another process is about to fill
 _numbers = itertools.count()
@@ -56,6 +57,20 @@ def _controllers(mounts: str, own: str) -> Iterable[Controller]:
                 if one.name not in names:
                     names.add(one.name)
                     yield one
+
+
+def _groups_of(pid: int) -> Iterable[Controller]:
+    """Where the groups are in which the process is, whether or not they may be changed here."""
+    mounts, own = _read("/proc/self/mountinfo"), _places(_read(f"/proc/{pid}/cgroup"))
+    for line in mounts.splitlines():
+        left, _, right = line.partition(" - ")
+        root, point = (part.encode().decode("unicode_escape") for part in left.split(" ")[3:5])
+        kind, _, options = right.split(" ", 2)
+        for name in _NAMES:
+            if kind == "cgroup" and name in options.split(",") and name in own:
+                yield Controller(name, 1, _folder(point, root, own[name]))
+            elif kind == "cgroup2" and own.get("", "/") != "/":
+                yield Controller(name, 2, _folder(point, root, own[""]))
 
 
 def _places(own: str) -> dict[str, str]:
@@ -107,7 +122,7 @@ class Group:
         self._memory: tuple[str, int] | None = None
         self._cpu_used: str | None = None  # the file
         self.limits: tuple[str, ...] = ()  # the kinds that it enforces
-        name = f"{_PREFIX}{self._owner}-{_start_time(self._owner)}-{next(_numbers)}"
+        name = f"{_PREFIX}{identify(self._owner)}-{next(_numbers)}"
         try:
             for one in among:
                 value = wanted[one.name]
@@ -120,6 +135,26 @@ class Group:
         except BaseException:
             self.remove()
             raise
+
+    @classmethod
+    def of(cls, pid: int) -> Group:
+        """The group that somebody else made for the process: to read, and not to end or remove."""
+        group = cls(())
+        for one in _groups_of(pid):
+            if one.name == "memory" and Path(one.folder, _LIMITS[one.version]).exists():
+                group._memory = (one.folder, one.version)
+            used = f"{one.folder}/{'cpu.stat' if one.version == 2 else 'cpuacct.usage'}"
+            if (one.version == 2 or one.name == "cpuacct") and Path(used).exists():
+                group._cpu_used = used
+        return group
+
+    def memory_limit(self) -> int | None:
+        """The bytes that it may take, as the kernel has them; None if that can't be read."""
+        if self._memory is None:
+            return None
+        folder, version = self._memory
+        text = _read(f"{folder}/{_LIMITS[version]}").strip()
+        return int(text) if text.isdigit() else 1 << 63 if text == "max" else None
 
     def _limit(self, controller: Controller, folder: str, value: float) -> None:
         if folder not in self._folders:
@@ -196,7 +231,7 @@ def sweep(among: Iterable[Controller]) -> None:
                 if not entry.name.startswith(_PREFIX) or time.time() - entry.stat().st_mtime <= _STALE_S:
                     continue
                 pid, _, rest = entry.name[len(_PREFIX) :].partition("-")
-                if not (pid.isdigit() and _start_time(int(pid)) == rest.partition("-")[0]):
+                if not (pid.isdigit() and identify(int(pid)) == f"{pid}-{rest.partition('-')[0]}"):
                     with suppress(OSError):  # busy: somebody in another pid namespace uses it
                         Path(entry.path).rmdir()
 
@@ -213,10 +248,10 @@ def _settings(controller: Controller, value: float) -> list[tuple[str, str]]:
     return []
 
 
-def _start_time(pid: int) -> str:
-    """When the process began: with its number, that identifies it for good."""
+def identify(pid: int) -> str:
+    """The process's number and when it began, which together no other one has."""
     fields = _read(f"/proc/{pid}/stat").rpartition(")")[2].split()
-    return fields[19] if len(fields) > 19 else "gone"
+    return f"{pid}-{fields[19] if len(fields) > 19 else 'gone'}"
 
 
 def _read(path: str) -> str:

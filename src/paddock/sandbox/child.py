@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Literal, Protocol
 
 from paddock.sandbox.cgroup import Group
+from paddock.sandbox.containers import Contained
 from paddock.sandbox.inside import NO_WALL, NO_WALL_TEXT, WALL_UP
 from paddock.sandbox.plain_text import strip_escapes
 from paddock.sandbox.plan import Exec, Plan
@@ -55,12 +56,12 @@ class Child:
 
     def __init__(
         self,
-        process: subprocess.Popen[bytes] | Forked,
+        process: subprocess.Popen[bytes] | Forked | Contained,
         output_fd: int,
         *,
         plan: Plan,
         notes: Sequence[str] = (),
-        group: Group | None = None,
+        group: Group | Contained | None = None,
         folder: str | None = None,
         lifeline: socket.socket | None = None,
         control: socket.socket | None = None,
@@ -88,7 +89,7 @@ class Child:
         self._owner, self._over, self._killed = os.getpid(), False, False
         self._init_fd: int | None = None  # of the namespace's first process
         self.fd: int | None = None
-        if isinstance(process, Forked):
+        if isinstance(process, (Forked, Contained)):
             self.fd = process.fd
         else:
             try:
@@ -160,6 +161,10 @@ class Child:
             self.process.returncode = int(numbers[0]) if numbers else -signal.SIGKILL  # with its template
             self._used_cpu_s = float(numbers[1]) if numbers else 0.0
             return
+        if isinstance(self.process, Contained):
+            self.process.reap(killed=self._killed)
+            self._used_cpu_s = self.process.used_cpu_s
+            return
         with suppress(ChildProcessError):  # somebody else waited for every child of this process
             _, status, used = os.wait4(self.pid, 0)
             self.process.returncode = os.waitstatus_to_exitcode(status)
@@ -229,6 +234,8 @@ class Child:
 
         May be called from a second thread. Empty if it does not answer: code behind a wall doesn't have to.
         """
+        if self.tier == "gvisor":  # the signal would reach its kernel
+            return ""
         self._answer = answer = bytearray()  # separate: a flood of prints must leave room for the answer
         try:
             ask_for_stack(self.pid)
@@ -264,7 +271,9 @@ class Child:
     def _code(self) -> int:
         """The exit code, negative for a signal. What watches it in a namespace says 128 + n for a signal."""
         code = self.process.returncode or 0
-        watched = self.backend == "bwrap" or (self.backend is not None and isinstance(self.process, Forked))
+        watched = self.backend in ("bwrap", "container") or (
+            self.backend is not None and isinstance(self.process, Forked)
+        )
         return 128 - code if watched and 128 < code < 193 else code
 
     def _end_all(self) -> None:
@@ -272,7 +281,7 @@ class Child:
             if fd is not None:
                 with suppress(ProcessLookupError, PermissionError):
                     signal.pidfd_send_signal(fd, signal.SIGKILL)
-        if not isinstance(self.process, Forked):  # whose number may be another's: its template reaps it at once
+        if isinstance(self.process, subprocess.Popen):  # another's number may be given away: we do not reap it
             with suppress(ProcessLookupError, PermissionError):
                 # Its number is ours until it is reaped, and a session's members keep it after that.
                 os.killpg(self.pid, signal.SIGKILL)

@@ -24,6 +24,7 @@ from typing import Any
 from paddock.errors import SandboxUnavailable
 from paddock.sandbox.cgroup import Group, sweep
 from paddock.sandbox.child import Child, is_readable, watch_cpu
+from paddock.sandbox.containers import Contained, start_contained
 from paddock.sandbox.mounts import Mount
 from paddock.sandbox.plan import (
     BOOT,
@@ -90,7 +91,8 @@ def _launch(chosen: Plan, socket_fd: int, extra_fds: tuple[int, ...], tenant: st
         with Plumbing(socket_fd, extra_fds) as pipes:
             child = _start_child(chosen, pipes, group, folder, notes, tenant)
             if_it_fails.callback(child.kill)
-            memory = group is not None and "memory" in group.limits
+            # gVisor's kernel is in the group as well: what ended it there could be anything but the worker.
+            memory = child.group is not None and "memory" in child.group.limits and chosen.tier != "gvisor"
             order = write_order(chosen, memory_in_cgroup=memory, folder=folder, lifeline_fd=pipes.lifeline_fd)
             _hand_over(chosen, child, pipes, order)
         if_it_fails.pop_all()
@@ -139,7 +141,7 @@ def _sweep_folders() -> None:
 
 
 def _start_child(
-    chosen: Plan, pipes: Plumbing, group: Group | None, folder: str | None, notes: list[str], tenant: str
+    chosen: Plan, pipes: Plumbing, group: Group | Contained | None, folder: str | None, notes: list[str], tenant: str
 ) -> Child:
     with ExitStack() as if_it_fails:
         # Taken before anything runs: if descriptors run out, there is nothing to end.
@@ -147,11 +149,13 @@ def _start_child(
         if_it_fails.callback(os.close, output)
         control = if_it_fails.enter_context(pipes.take_control())
         lifeline: socket.socket | None = None
-        process: subprocess.Popen[bytes] | Forked
+        process: subprocess.Popen[bytes] | Forked | Contained
         if chosen.forked:
             process = fork_worker(
                 chosen, (pipes.config_fd, pipes.output_fd, *pipes.worker_fds), control, tenant=tenant, spawn=spawn
             )
+        elif chosen.backend == "container":
+            process = group = start_contained(chosen, BOOT, (pipes.output_fd, pipes.config_fd, *pipes.worker_fds))
         else:
             if chosen.backend is None:
                 lifeline = if_it_fails.enter_context(pipes.lifeline.dup())
@@ -162,7 +166,9 @@ def _start_child(
     )
 
 
-def _start(chosen: Plan, pipes: Plumbing, group: Group | None, folder: str | None) -> subprocess.Popen[bytes]:
+def _start(
+    chosen: Plan, pipes: Plumbing, group: Group | Contained | None, folder: str | None
+) -> subprocess.Popen[bytes]:
     python, bwrap = chosen.world.executable, chosen.backend == "bwrap"
     stdio = isinstance(chosen.program, Exec) and chosen.program.stdio
     # bubblewrap does not report the worker's pid, only that of its parent.
@@ -190,7 +196,7 @@ def _hand_over(chosen: Plan, child: Child, pipes: Plumbing, order: bytes) -> Non
             raise SandboxUnavailable(f"bubblewrap failed: {child.output.strip() or words}. See: paddock doctor.")
         child.watch_init(pid)
     control = pipes.take_control()
-    if child.group is None:
+    if not isinstance(child.group, Group):
         _send(control, order)
         return
     usher = functools.partial(_usher, control, order, child.group, child.pid, below=chosen.backend == "bwrap")

@@ -14,7 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from paddock.errors import SandboxUnavailable
 from paddock.sandbox.cgroup import Controller, controllers
+from paddock.sandbox.policy import CONTAINERS
 
 _CAP_SYS_ADMIN = 21
 _UIDS = range(0x70000000, 0x71000000)  # far from any that a system or a container hands out
@@ -48,6 +50,14 @@ class Machine:
         if not self.linux:
             return [f"Linux (this is {sys.platform})"]
         lacks = []
+        if tier in CONTAINERS:
+            from paddock.sandbox.containers import find_engine  # here: most programs need none
+
+            try:
+                find_engine(tier)
+            except SandboxUnavailable as error:
+                lacks.append(str(error))
+            return lacks
         if self.arch not in ARCHITECTURES:
             lacks.append(f"a filter for {self.arch} (there is one for {' and '.join(ARCHITECTURES)})")
         if self.landlock_abi < 1:

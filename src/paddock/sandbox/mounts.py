@@ -33,7 +33,7 @@ _LIBRARIES = ("/usr/lib", "/usr/lib64", "/usr/lib32", "/usr/libx32")
 # Links below /usr on most systems, folders on others.
 _MERGED_LIBRARIES = ("/lib", "/lib64", "/lib32", "/libx32")
 _MERGED_PROGRAMS = ("/bin", "/sbin")
-_DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
+DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 _TAKEN = (SCRATCH, TARGET, "/proc", "/dev", "/sys")
 _BOUND: tuple[How, ...] = ("ro", "rw", "dev")  # mounts with a source on this machine
 _MOST_LINKS = 40  # on the way to a file, as for the kernel
@@ -193,7 +193,7 @@ def _system(policy: Policy) -> Iterable[Mount]:
             yield Mount(folder, folder, "ro")
     if os.path.exists("/etc/ld.so.cache"):
         yield Mount("/etc/ld.so.cache", "/etc/ld.so.cache", "ro")
-    for device in _DEVICES:
+    for device in DEVICES:
         yield Mount(device, device, "dev")
 
 

@@ -16,14 +16,15 @@ from typing import Any, Literal
 from paddock.errors import InvalidPolicy, NotPermitted, SandboxUnavailable
 from paddock.sandbox.machine import Machine
 from paddock.sandbox.mounts import SCRATCH, Mount, PythonWorld, in_place, inside_path, list_mounts, private
-from paddock.sandbox.policy import Policy
+from paddock.sandbox.policy import CONTAINERS, Policy
 
-Backend = Literal["bwrap", "native"]
+Backend = Literal["bwrap", "native", "container"]
 
-LAYERS = ("namespaces", "identity", "limits", "cgroup", "landlock", "seccomp")
+LAYERS = ("container", "namespaces", "identity", "limits", "cgroup", "landlock", "seccomp")
 TIERS: dict[str, frozenset[str]] = {
-    "sandbox": frozenset(LAYERS),
+    "sandbox": frozenset(LAYERS) - {"container"},
     "landlock": frozenset(("limits", "cgroup", "landlock", "seccomp")),
+    **dict.fromkeys(CONTAINERS, frozenset(("container", "limits", "seccomp"))),  # the engine makes the others
 }
 HOSTNAME = "paddock"  # of this machine, inside
 PROXY_PORT = 3128  # where the proxy to allowed hosts listens inside
@@ -100,7 +101,8 @@ def plan(
     program = _resolve_program(program, policy)
     modules = program.modules if isinstance(program, Call) else {}
     mounts = list_mounts(policy, world, modules, program=isinstance(program, Exec))
-    hidden = private(mounts) if machine.root and {"namespaces", "identity"} <= chosen else []
+    own_user = "container" in chosen or (machine.root and {"namespaces", "identity"} <= chosen)
+    hidden = private(mounts) if own_user else []
     forked = layers is None and backend is None and not hidden and _can_fork(program, policy, machine, chosen)
     means = _backend(machine, chosen, "native" if forked else backend, hidden)
     if means is None:
@@ -110,7 +112,11 @@ def plan(
 
 def _can_fork(program: Call | Exec, policy: Policy, machine: Machine, layers: frozenset[str]) -> bool:
     """Whether a template can fork this worker: it runs paddock's own code until the wall is up, in our interpreter."""
-    if policy.fresh or (isinstance(program, Call) and (program.path is not None or program.entry[:8] != "paddock.")):
+    if (
+        policy.fresh
+        or "container" in layers
+        or (isinstance(program, Call) and (program.path is not None or program.entry[:8] != "paddock."))
+    ):
         return False
     if "namespaces" in layers:
         return machine.root or not machine.only_bwrap
@@ -126,14 +132,25 @@ def _layers(tier: str, layers: frozenset[str] | None, policy: Policy, machine: M
             raise SandboxUnavailable(f"tier={tier!r} needs {'; '.join(lacks)}. See: paddock doctor.{other}")
     elif layers - set(LAYERS):
         raise InvalidPolicy(f"There is no layer {min(layers - set(LAYERS))!r}. There are: {', '.join(LAYERS)}.")
-    if policy.hosts and "namespaces" not in layers:
+    if policy.hosts and not layers & {"namespaces", "container"}:
         raise SandboxUnavailable(
             "Policy(hosts=…) needs tier='sandbox': without a network of its own, a port here is the same port anywhere."
         )
+    if tier == "gvisor":
+        for name in ("hosts", "devices", "workspaces"):
+            if getattr(policy, name):
+                raise SandboxUnavailable(
+                    f"Policy({name}=…) needs another tier: gVisor's kernel passes nothing of the kind through. Use "
+                    f"tier='sandbox', 'docker' or 'podman'."
+                )
     return layers
 
 
 def _backend(machine: Machine, layers: frozenset[str], backend: Backend | None, hidden: list[str]) -> Backend | None:
+    if "container" in layers:
+        if hidden:
+            raise InvalidPolicy(f"A container can't show {hidden[0]!r}, which is private to its owner: chmod o+rX it.")
+        return "container"
     if "namespaces" not in layers:
         return None
     if backend == "bwrap" and machine.bwrap is None:
@@ -170,7 +187,7 @@ def write_order(plan: Plan, *, memory_in_cgroup: bool, folder: str | None, lifel
         # A new one for each worker: limits by user and signals must not meet a neighbour.
         uid = plan.machine.uids[int.from_bytes(os.urandom(8), "big") % len(plan.machine.uids)]
         identity = {"uid": uid, "gid": uid}
-    scratch = {"size": policy.scratch_mb << 20, "inodes": max(1024, policy.scratch_mb * _INODES_PER_MB)}
+    scratch = {"size": policy.scratch_mb << 20, "inodes": scratch_inodes(policy)}
     namespaces = {
         "parent": os.getpid(),
         "user": not plan.machine.root,
@@ -214,7 +231,7 @@ def _layer_settings(plan: Plan, memory_in_cgroup: bool, scratch: str) -> dict[st
         # Address space says little about memory in use, and some libraries reserve a lot of it.
         "AS": None if memory_in_cgroup else policy.memory_mb << 20,
         # Counted by user: without a uid or a user namespace of its own, with everything else that this user runs.
-        "NPROC": most_tasks(policy) if plan.backend is not None else None,
+        "NPROC": most_tasks(policy) if plan.backend in ("bwrap", "native") else None,
         "NOFILE": policy.descriptors,
         # Folders that are shared with the host have no quota, and neither have files in them.
         "FSIZE": policy.scratch_mb << 20 if not policy.write else None,
@@ -224,6 +241,8 @@ def _layer_settings(plan: Plan, memory_in_cgroup: bool, scratch: str) -> dict[st
         "MEMLOCK": _MEMLOCK_BYTES,
         "SIGPENDING": _SIGNALS,
     }
+    if plan.tier == "gvisor":  # whose kernel shares neither with this machine, and refuses to limit them
+        limits.update(MSGQUEUE=None, SIGPENDING=None)
     landlock = {
         "read": [one.target for one in plan.mounts if one.how in ("ro", "proc")],
         "list": [one.target for one in plan.mounts if one.how == "list"],
@@ -252,6 +271,11 @@ def first_variables(folder: str | None) -> dict[str, str]:
 def most_tasks(policy: Policy) -> int:
     """Threads and processes that may exist at once, the wall's own included."""
     return policy.threads + policy.processes + _WATCHERS
+
+
+def scratch_inodes(policy: Policy) -> int:
+    """Files that may exist in the scratch folder."""
+    return max(1024, policy.scratch_mb * _INODES_PER_MB)
 
 
 def proxy_variables(port: int) -> dict[str, str]:

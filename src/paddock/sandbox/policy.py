@@ -19,7 +19,8 @@ CALL_S = 30.0  # wall time of one request: a reset, a step, a render
 START_S = 60.0  # wall time until it has been made
 
 
-Tier = Literal["auto", "sandbox", "landlock"]
+Tier = Literal["auto", "sandbox", "landlock", "docker", "podman", "gvisor"]
+CONTAINERS = ("gvisor", "docker", "podman")  # the tiers of which a container engine puts up the wall
 
 _HOST = re.compile(r"(?P<name>\*|[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\]):(?P<port>[1-9]\d{0,4})")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
@@ -200,8 +201,11 @@ TIERS = {
     "sandbox": "namespaces, Landlock, a list of allowed system calls, limits; not started where one is missing",
     "auto": "the strongest that this machine has, which may be Landlock alone",
     "landlock": "Landlock, a list of allowed system calls, limits; no namespaces: it sees the host's processes",
+    "docker": "a container of Docker's without rights or network, a list of allowed system calls, limits",
+    "podman": "a container of Podman's without rights or network, a list of allowed system calls, limits",
+    "gvisor": "a container with gVisor's kernel between it and this machine's, no rights and no network",
 }
-_FROM_STRONGEST = ("sandbox", "auto", "landlock")  # "auto" is at least "landlock"
+_FROM_STRONGEST = ("gvisor", "sandbox", "docker", "podman", "auto", "landlock")  # "auto" is at least "landlock"
 _PLAIN = re.compile(r"[\w./+@:*\[\]-]+", re.ASCII)
 _AMOUNTS = {
     "scratch_mb": "scratch",
@@ -246,7 +250,7 @@ def explain(policy: Policy) -> list[Line]:
 
 
 def _explain_access(policy: Policy) -> Iterator[Line]:
-    weight: Weight = "limit" if policy.tier == "sandbox" else "weaker"
+    weight: Weight = "weaker" if policy.tier in ("auto", "landlock") else "limit"
     text = f"{policy.tier}: {TIERS[policy.tier]}" + ("; an interpreter of its own" if policy.fresh else "")
     yield Line("wall", text, weight, ("tier", "fresh"))
 

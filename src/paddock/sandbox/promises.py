@@ -20,8 +20,9 @@ from paddock.sandbox.child import is_readable
 from paddock.sandbox.launching import launch
 from paddock.sandbox.machine import Machine
 from paddock.sandbox.plan import TIERS, Backend, Call
-from paddock.sandbox.policy import DEFAULT, Policy
+from paddock.sandbox.policy import CONTAINERS, DEFAULT, Policy
 
+_OF_CONTAINER = ("namespaces", "identity", "cgroup")
 _TCP_ABI, _SCOPES_ABI = 4, 6  # the versions from which Landlock knows ports, and signals and abstract sockets
 
 
@@ -54,25 +55,35 @@ class _Case:
 
     def by(self, *layers: str) -> tuple[str, ...]:
         """Those of ``layers`` that the tier has here."""
+        if self.contained:  # namespaces, user and cgroup are the engine's
+            layers = tuple(dict.fromkeys("container" if one in _OF_CONTAINER else one for one in layers))
         return tuple(one for one in layers if one in TIERS[self.tier] and (one != "identity" or self.machine.root))
+
+    @property
+    def contained(self) -> bool:
+        """Whether a container engine makes most of the wall."""
+        return self.tier in CONTAINERS
 
     @property
     def apart(self) -> bool:
         """Whether it has files, processes and a network of its own."""
-        return self.tier == "sandbox"
+        return self.tier != "landlock"
 
     def cgroup(self, name: str) -> bool:
         """Whether a control group of that kind may be made here."""
-        return any(one.name == name for one in self.machine.cgroups)
+        return self.contained or any(one.name == name for one in self.machine.cgroups)
 
     def files(self) -> Iterator[Promise]:
         by, but = self.by("namespaces", "landlock"), "" if self.apart else "names, sizes and dates of files are visible"
         yield Promise("files-hidden", "It can't read files that the policy does not name.", True, by, but)
         by, but = self.by("namespaces", "landlock", "identity"), "except those to write" if self.policy.write else ""
         yield Promise("files-kept", "It can't change files of this machine.", True, by, but)
-        held, but = self.apart and self.machine.counts_files(self.machine.launcher), ""
+        counted = self.tier != "podman" if self.contained else self.machine.counts_files(self.machine.launcher)
+        held, but = self.apart and counted, ""
         if not self.apart:
             but = "the scratch folder is on this machine's disk; only the size of each file is limited"
+        elif self.tier == "podman":
+            but = "podman can't limit the number of files, only the memory that they take"
         elif not held:
             but = "bubblewrap can't limit the number of files, and this user can't make a cgroup for memory"
         yield Promise("scratch-limited", "Its scratch folder can't fill the disk.", held, self.by("namespaces"), but)
@@ -100,7 +111,7 @@ class _Case:
     def amounts(self) -> Iterator[Promise]:
         alone = self.policy.processes == 1
         held, by, but = True, self.by("cgroup"), ""
-        if not self.cgroup("memory"):
+        if not self.cgroup("memory") or self.tier == "gvisor":
             # With seccomp: files in memory are not part of the address space, and are refused.
             held, by = alone, self.by("limits", "seccomp")
             but = "address space, not memory" + ("" if alone else ", and for each process by itself")
@@ -110,7 +121,7 @@ class _Case:
             held, by = self.apart, self.by("limits")
             but = "" if self.apart else "threads would be counted with all of this user's"
         yield Promise("tasks-limited", "It can't start more threads than allowed.", held, by, but)
-        counted = any(one.version == 2 or one.name == "cpuacct" for one in self.machine.cgroups)
+        counted = self.contained or any(one.version == 2 or one.name == "cpuacct" for one in self.machine.cgroups)
         held, by, but = True, self.by("limits"), "" if alone else "for each process by itself"
         if not alone and not counted:
             held, but = (
@@ -124,7 +135,11 @@ class _Case:
         but = "" if held else "no cgroup for the CPU may be made here"
         yield Promise("cpu-shared", "It can't take its neighbours' share of the CPU.", held, self.by("cgroup"), but)
         yield Promise("descriptors-limited", "It can't open more files than allowed.", True, self.by("limits"))
-        but = "" if self.apart and self.machine.root else "those that it has, within its limits, count as this user's"
+        but = (
+            ""
+            if self.contained or (self.apart and self.machine.root)
+            else "those that it has, within its limits, count as this user's"
+        )
         words = "It can't use up the timers and pipes of its user."
         yield Promise("shares-kept", words, True, self.by("limits", "seccomp"), but)
 
@@ -145,7 +160,7 @@ class _Case:
 # ── The self-test: a worker behind the wall attacks, and each attack must fail ──
 
 _PROBE_S = 20.0
-_WALL = "put up the wall"
+PUT_UP = "put up the wall"
 
 
 @dataclass(frozen=True)
@@ -182,7 +197,7 @@ def failures(tier: str) -> list[str]:
 def strongest() -> str:
     """The strongest tier that passed the self-test; SandboxUnavailable if there is none."""
     reasons = []
-    for tier in TIERS:
+    for tier in ("sandbox", "landlock"):  # not a container: an engine is asked for by its name
         if holds(tier):
             return tier
         lacks = Machine.here().missing(tier)
@@ -201,12 +216,12 @@ def _findings(_pid: int, tier: str, layers: frozenset[str] | None, backend: Back
         near, far = socket.socketpair()
         stack.enter_context(near)
         call = Call("paddock.sandbox.inside.probe:main", (folder, listener.getsockname()[1], os.getpid()))
-        policy = Policy(tier="landlock" if tier == "landlock" else "sandbox")
+        policy = Policy(tier=tier)  # type: ignore[arg-type]
         try:
             with far:
                 child = launch(call, policy, socket_fd=far.fileno(), layers=layers, backend=backend)
         except SandboxUnavailable as error:
-            return (Finding(_WALL, False, str(error)),)
+            return (Finding(PUT_UP, False, str(error)),)
         with child:
             near.settimeout(_PROBE_S)
             report = b""
@@ -218,7 +233,7 @@ def _findings(_pid: int, tier: str, layers: frozenset[str] | None, backend: Back
             if not report:
                 words = child.last_words()
                 why = child.wall_failure or f"the probe {words}: {child.output.strip()[-500:]}"
-                return (Finding(_WALL, False, why),)
+                return (Finding(PUT_UP, False, why),)
         connected = is_readable(listener.fileno())
         reached = {"write a file": Path(folder, "written").exists(), "connect to this machine": connected}
         findings = []

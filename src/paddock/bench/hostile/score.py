@@ -34,17 +34,18 @@ from paddock.bench.hostile.host_state import (
 )
 from paddock.bench.hostile.trial import UNAVAILABLE
 from paddock.errors import SandboxUnavailable
-from paddock.sandbox.policy import Policy
+from paddock.sandbox.policy import CONTAINERS, Policy
 
-TIERS = ("none", "process", "landlock", "sandbox")
-# Promises that the sandbox's callers make, and the tier from which on they hold.
+WALLS = ("sandbox", "landlock", *CONTAINERS)
+TIERS = ("none", "process", *WALLS)
+# Promises that the sandbox's callers make, and the first of TIERS of which, and of all after it, they hold.
 OURS = {
     "own-process": ("It can't end, hang or change the process that made it.", "process"),
     "frames-checked": ("It can't send what is not a reply.", "process"),
-    "data-checked": ("It can't return what it has not declared.", "landlock"),
-    "deadlines-kept": ("It can't take longer than it may.", "landlock"),
-    "output-limited": ("It can't print without end.", "landlock"),
-    "not-imported": ("Its code is not imported by the process that made it.", "landlock"),
+    "data-checked": ("It can't return what it has not declared.", "sandbox"),
+    "deadlines-kept": ("It can't take longer than it may.", "sandbox"),
+    "output-limited": ("It can't print without end.", "sandbox"),
+    "not-imported": ("Its code is not imported by the process that made it.", "sandbox"),
 }
 
 # An environment must be killed within half a second of its deadline; the rest is for a busy machine.
@@ -141,7 +142,7 @@ def promises(tier: str, attack: Attack) -> bool:
     """Whether ``tier`` promises, on this machine and with the attack's policy, to contain it."""
     if attack.promise in OURS:
         return TIERS.index(tier) >= TIERS.index(OURS[attack.promise][1])
-    if tier not in ("landlock", "sandbox"):
+    if tier not in WALLS:
         return False
     from paddock.sandbox import promises as table
 

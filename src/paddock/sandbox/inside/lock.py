@@ -76,7 +76,7 @@ def become(identity: Mapping[str, int] | None) -> None:
     try:
         powerful = any(_capabilities())
         bounded = _drop_bounding_set()
-        prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL)
+        _drop_ambient_set()
         if identity is not None:
             _change_user(identity["uid"], identity["gid"])
         syscall(ARCHITECTURES[os.uname().machine][3], _header(), (ctypes.c_uint32 * 6)())  # capset: none
@@ -104,6 +104,14 @@ def _drop_bounding_set() -> bool:
                 return False
             raise
     return True
+
+
+def _drop_ambient_set() -> None:
+    try:
+        prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL)
+    except OSError as error:
+        if error.errno != EINVAL:  # a kernel without such a set, as gVisor's
+            raise
 
 
 def _change_user(uid: int, gid: int) -> None:
