@@ -42,6 +42,8 @@ def test_every_command_is_tried_above():
     # in tests/server and tests/bench, and test_ps, test_replay …
     elsewhere = {"serve", "gateway", "ps", "kill", "rescore", "record", "replay", "view", "bench", "init", "openenv"}
     elsewhere |= {"build"}
+    packages = {command.name for command in COMMANDS if command.module == "packages"}  # in test_packages
+    assert {words[0] for words in ALL} == {command.name for command in COMMANDS} - elsewhere - packages
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)

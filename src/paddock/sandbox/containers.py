@@ -43,7 +43,9 @@ _RUNSC = ("--runtime", "runsc", "--runtime-flag", "network=none", "--runtime-fla
 _RUNSC_SINCE = 20230101  # versions before it have no host-uds
 _REMOVE = """read -r _
 ids=$("$@" ps --all --quiet --filter "name=$PADDOCK_CONTAINERS")
-[ -n "$ids" ] && "$@" kill $ids && "$@" rm --force $ids
+[ -n "$ids" ] || exit
+"$@" kill $ids
+"$@" rm --force $ids
 """
 
 
