@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from paddock.cli import build as module
-from paddock.cli.build import find_contents, write_own_wheel
+from paddock.cli.build import contents as module
+from paddock.cli.build.contents import find_contents, write_own_wheel
 
 
 @pytest.fixture
