@@ -35,8 +35,8 @@ NEEDED_BY_ONE = {
     "paddock.agentic.snapshots": "two ideas: which values can be copied is a format, and no part of an episode",
     # a command of its own, by its name in cli.program
     "paddock.cli.bench.report": "subcommands; `paddock bench list` prints figures the same way",
-    "paddock.cli.rescore": "a command; `paddock eval` loads rubrics the same way",
     "paddock.cli.init": "a command; `paddock openenv init` writes its files the same way",
+    "paddock.cli.rescore": "a command; `paddock eval` loads rubrics the same way",
     "paddock.cli.ps": "a command; `paddock openenv validate` asks servers the same way",
     # process entry point
     "paddock.bench.hostile.trial": "process entry point: python -m",
