@@ -18,10 +18,13 @@ from stable_baselines3.common.vec_env import DummyVecEnv, VecCheckNan, VecEnv, V
 import paddock
 import paddock.gym as gym
 from paddock import LaneOptions
-from paddock.adapters.sb3 import as_vec_env, vec_env
+from paddock.adapters.evaluation import Evaluations
+from paddock.adapters.sb3 import as_vec_env, evaluation_callback, vec_env
+from paddock.bench.training import read_training
 from paddock.core.vector_env import AutoresetMode
 from paddock.core.vector_wrapper import VectorWrapper
 from paddock.errors import InvalidLanes, WrongClass
+from paddock.record.trace import replay
 from paddock.spaces import Dict, Discrete
 from paddock.vector import SyncVectorEnv
 from paddock.vector.threads import ThreadVectorEnv
@@ -400,3 +403,14 @@ def test_the_buffers_of_cleanrls_scripts_take_the_spaces_of_lanes():
     lanes = gym.vector.SyncVectorEnv([lambda: gym.make("Pendulum-v1")] * 2)
     buffer = ReplayBuffer(8, lanes.single_observation_space, lanes.single_action_space, n_envs=2)
     assert buffer.observations.shape == (4, 2, 3)
+
+
+def test_evaluations_of_a_training_are_recorded(tmp_path):
+    path = tmp_path / "training.jsonl"
+    with Evaluations("CartPole-v1", path, episodes=3) as evaluations:
+        model = PPO("MlpPolicy", vec_env("CartPole-v1", 4), n_steps=64, batch_size=64, seed=1)
+        model.learn(1024, callback=evaluation_callback(evaluations, every=500))
+    training = read_training(path)
+    assert [steps for steps, _ in training.points] == [0, 500, 1000]
+    assert [figures.n for _, figures in training.points] == [3, 3, 3]
+    assert replay(path, paddock.make("CartPole-v1")).same

@@ -14,6 +14,7 @@ from paddock.core.vector_env import AutoresetMode
 from paddock.making import LaneOptions, make_vec
 
 if TYPE_CHECKING:
+    from paddock.adapters.evaluation import Evaluations
     from paddock.adapters.sb3_vec_env import LanesVecEnv
 
 
@@ -39,3 +40,14 @@ def as_vec_env(lanes: Lanes) -> LanesVecEnv:
     from paddock.adapters.sb3_vec_env import adapt
 
     return adapt(lanes)
+
+
+def evaluation_callback(evaluations: Evaluations, every: int) -> Any:
+    """Return a callback for ``model.learn``: it evaluates at the start and whenever ``every`` more steps were made.
+
+    The model chooses deterministically. Close the evaluations after the training.
+    """
+    need("stable_baselines3")
+    from paddock.adapters.sb3_vec_env import EvaluationCallback
+
+    return EvaluationCallback(evaluations, every)

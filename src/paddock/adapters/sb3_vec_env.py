@@ -12,9 +12,11 @@ from itertools import repeat
 from typing import Any
 
 import numpy as np
+from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env import VecEnv
 
+from paddock.adapters.evaluation import Evaluations
 from paddock.adapters.trainers import reuses_buffers
 from paddock.core.env import Info
 from paddock.core.vector_env import AutoresetMode, VectorEnv
@@ -259,3 +261,29 @@ def _copy(observations: Any, lane: int | None = None) -> Any:
     if isinstance(observations, tuple):
         return tuple(_copy(part, lane) for part in observations)
     return np.array(observations if lane is None else observations[lane])
+
+
+class EvaluationCallback(BaseCallback):  # type: ignore[misc]  # Stable-Baselines3 has no types for mypy
+    """Evaluates the model while it learns: at the start, and after every so many steps of training."""
+
+    def __init__(self, evaluations: Evaluations, every: int) -> None:
+        super().__init__()
+        self._evaluations, self._every, self._due = evaluations, every, 0
+
+    def _on_training_start(self) -> None:
+        self._evaluate()
+
+    def _on_step(self) -> bool:
+        if self.num_timesteps >= self._due:
+            self._evaluate()
+        return True
+
+    def _evaluate(self) -> None:
+        self._due = self.num_timesteps + self._every
+        returns = self._evaluations.evaluate(self._choose, self.num_timesteps)
+        self.logger.record("eval/mean_reward", sum(returns) / len(returns))
+
+    def _choose(self, observation: Any) -> Any:
+        action, _ = self.model.predict(observation, deterministic=True)
+        # An array without axes is a number: what a Discrete takes.
+        return action.item() if isinstance(action, np.ndarray) and action.ndim == 0 else action

@@ -36,6 +36,7 @@ SUBCOMMANDS = (
     Subcommand("verify", "paddock.cli.bench", "verify a record: its signature, its seeds, and each step by replay"),
     Subcommand("report", "paddock.cli.bench.report", "show what records say, also as a page or Markdown"),
     Subcommand("compare", "paddock.cli.bench.report", "say whether one run is better than another"),
+    Subcommand("plot", "paddock.cli.bench.plot", "draw the curve of a training from its evaluations"),
     Subcommand("submit", "paddock.cli.bench.board", "verify a record and enter it into the leaderboard"),
     Subcommand("list", "paddock.cli.bench.board", "list the leaderboard, with all attempts"),
     Subcommand("show", "paddock.cli.bench.board", "show one result, its attempts and its proof"),
