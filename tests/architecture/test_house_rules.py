@@ -24,6 +24,7 @@ PACKAGE_MODULES = 22  # directly in one folder: a listing that fits a screen
 NEEDED_BY_ONE = {
     "paddock.trust.names": "which names look alike is not a question of keys",
     # optional dependency: the module imports it at its top
+    "paddock.adapters.evaluation": "for loops of your own, without Stable-Baselines3",
     "paddock.adapters.sb3_vec_env": "optional dependency: Stable-Baselines3",
     "paddock.adapters.tianshou_lanes": "optional dependency: Tianshou",
     "paddock.adapters.torchrl_env": "optional dependency: TorchRL",
@@ -34,7 +35,7 @@ NEEDED_BY_ONE = {
     "paddock.sandbox.inside.template": "its process: what runs in the template, not beside it",
     "paddock.agentic.snapshots": "two ideas: which values can be copied is a format, and no part of an episode",
     # a command of its own, by its name in cli.program
-    "paddock.cli.bench.report": "subcommands; `paddock bench list` prints figures the same way",
+    "paddock.cli.run.episodes": "by name: the loops over one environment and over lanes",
     "paddock.cli.init": "a command; `paddock openenv init` writes its files the same way",
     "paddock.cli.rescore": "a command; `paddock eval` loads rubrics the same way",
     "paddock.cli.ps": "a command; `paddock openenv validate` asks servers the same way",
@@ -66,7 +67,6 @@ NEEDED_BY_ONE = {
     "paddock.bench.hostile.attacks.processes": "by name: one file per group of attacks",
     "paddock.bench.hostile.attacks.protocol": "by name: one file per group of attacks",
     "paddock.bench.hostile.attacks.resources": "by name: one file per group of attacks",
-    "paddock.bench.svg": "by name: charts",
     "paddock.bench.hostile.canaries": "by name: what attacks are after",
     "paddock.bench.hostile.neighbour": "by name: how fair a tier is to others",
     "paddock.wrappers.discretize": "by name: one file per family of wrappers",

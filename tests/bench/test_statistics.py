@@ -7,6 +7,7 @@ import pytest
 
 from paddock.bench import statistics
 from paddock.bench.statistics import (
+    average_tasks,
     describe,
     difference,
     doubts,
@@ -84,6 +85,15 @@ def test_a_binary_mean_has_wilsons_interval_which_has_a_width_at_the_ends_too(pa
     found = describe([1.0] * passed + [0.0] * (10 - passed), digest="00")
     assert found.binary
     assert (found.mean.low, found.mean.high) == pytest.approx((low, high), abs=1e-12)
+
+
+def test_of_zeros_and_ones_only_the_mean_has_an_interval():
+    """A bootstrap of ten zeros has no width, as if it were certain that nothing ever passes."""
+    found = describe([0.0] * 10, digest="00", scale=(0.0, 1.0))
+    assert [found.median.low, found.iqm.low, found.gap.low] == [None] * 3
+    tasks = average_tasks([np.zeros(10), np.ones(10)], digest="00")
+    assert (tasks["mean"].low, tasks["mean"].high) == pytest.approx((0.2992980081982124, 0.7007019918017876))
+    assert tasks["IQM"].low is None
 
 
 def test_figures_of_a_task():

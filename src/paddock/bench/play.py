@@ -15,6 +15,7 @@ import numpy as np
 
 from paddock.agentic.chat import Conversation, refusal_text
 from paddock.agentic.rollouts import Turn
+from paddock.agentic.rollouts.episode import Streams
 from paddock.bench.bundle import Task
 from paddock.bench.log import Array, LogWriter
 from paddock.bench.plan import is_built_in, make_environment
@@ -24,12 +25,10 @@ from paddock.core.env import Env
 from paddock.core.spec import EnvSpec
 from paddock.core.vector_env import VectorEnv
 from paddock.errors import PaddockError
-from paddock.seeding import derived_seed
 from paddock.spaces.conform import conform
 
 Job = tuple[int, int]  # number of the episode, its seed
 OnEnd = Callable[[], None]
-_POLICY_STREAM = 2
 
 
 class Player:
@@ -167,8 +166,7 @@ def _converse(env: Any, choose: Choose, recorder: Any, observation: Any, info: A
     """Play an environment of tools: the policy gets Turns, and may answer as a model does."""
     conversation = Conversation(env)
     now, reward, steps = conversation.begin(observation), None, 0
-    env.action_space.seed(derived_seed(seed, _POLICY_STREAM))
-    random = np.random.default_rng(derived_seed(seed, _POLICY_STREAM))
+    streams = Streams(env, seed, attempt=0)
     for number in range(most):
         turn = Turn(
             observation=now,
@@ -180,8 +178,8 @@ def _converse(env: Any, choose: Choose, recorder: Any, observation: Any, info: A
             info=info,
             reward=reward,
             attempt=0,
-            action_space=env.action_space,
-            np_random=random,
+            record=lambda call: None,
+            streams=streams,
         )
         reward = 0.0
         for request in conversation.read_answer(choose(turn)):

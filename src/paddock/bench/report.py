@@ -79,15 +79,7 @@ class BundleReport:
     @cached_property
     def averages(self) -> dict[str, Estimate]:
         """Over all tasks, of normalized scores; empty without them."""
-        if self.scores is None:
-            return {}
-        kinds = {
-            "mean": statistics.mean,
-            "median": statistics.median,
-            "IQM": statistics.iqm,
-            "optimality gap": statistics.optimality_gap,
-        }
-        return {name: estimate(kind, self.scores, digest=self.digest) for name, kind in kinds.items()}
+        return {} if self.scores is None else statistics.average_tasks(self.scores, digest=self.digest)
 
     @cached_property
     def pass_at(self) -> dict[int, Estimate]:

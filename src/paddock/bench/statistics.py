@@ -161,20 +161,38 @@ def describe(
     interval is Wilson's.
     """
     values = np.asarray(returns, np.float64)
-    scores = [values]
     binary = bool(np.isin(values, (0.0, 1.0)).all())
+
+    def figure(statistic: Statistic, scores: Numbers) -> Estimate:
+        return _bare(statistic, [scores]) if binary else estimate(statistic, [scores], digest=digest)
+
     average = mean_of([[value] for value in values.tolist()]) if binary else None
     return Figures(
         n=len(values),
         failures=failures,
-        mean=average or estimate(mean, scores, digest=digest),
-        median=estimate(median, scores, digest=digest),
-        iqm=estimate(iqm, scores, digest=digest),
-        gap=None if scale is None else estimate(optimality_gap, [normalize(values, scale)], digest=digest),
+        mean=average or figure(mean, values),
+        median=figure(median, values),
+        iqm=figure(iqm, values),
+        gap=None if scale is None else figure(optimality_gap, normalize(values, scale)),
         lowest=float(values.min()),
         highest=float(values.max()),
         binary=binary,
     )
+
+
+def average_tasks(scores: Scores, *, digest: str) -> dict[str, Estimate]:
+    """Return the averages over tasks, by name; with intervals as ``describe`` has them."""
+    kinds = {"mean": mean, "median": median, "IQM": iqm, "optimality gap": optimality_gap}
+    if not all(np.isin(task, (0.0, 1.0)).all() for task in scores):
+        return {name: estimate(kind, scores, digest=digest) for name, kind in kinds.items()}
+    found = {name: _bare(kind, scores) for name, kind in kinds.items()}
+    if len({len(task) for task in scores}) == 1:
+        found["mean"] = mean_of([[value] for task in scores for value in task.tolist()]) or found["mean"]
+    return found
+
+
+def _bare(statistic: Statistic, scores: Scores) -> Estimate:
+    return Estimate(float(statistic(scores)), None, None, CONFIDENCE, min(map(len, scores)))
 
 
 def normalize(values: Numbers, scale: tuple[float, float]) -> Numbers:

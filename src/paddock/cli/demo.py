@@ -18,7 +18,7 @@ from paddock.errors import DependencyNotInstalled, PlanError, SandboxUnavailable
 from paddock.kernels import numba_installed
 
 if TYPE_CHECKING:
-    from paddock.cli.episodes import Choose
+    from paddock.cli.run.episodes import Choose
     from paddock.core.env import Env
 
 TARGET, SEED, STEPS, LANES = "CartPole-v1", 42, 500, 1024
@@ -78,7 +78,7 @@ def _open_here(isolation: str | None = None) -> AbstractContextManager[Env[Any, 
 
 
 def _open_lanes() -> AbstractContextManager[Env[Any, Any]]:
-    from paddock.cli.episodes import FirstLane
+    from paddock.cli.run.episodes import FirstLane
 
     return FirstLane(TARGET, LANES)
 
@@ -150,7 +150,7 @@ def balance(env: Env[Any, Any], seed: int) -> Choose:
 
 
 def _visit(stop: Stop, output: Output) -> Row:
-    from paddock.cli.episodes import play
+    from paddock.cli.run.episodes import play
 
     try:
         with output.progress(f"{TARGET}, {stop.name}", STEPS) as on_step, stop.open() as env:

@@ -173,7 +173,7 @@ COMMANDS = (
     Command("check", "check", "check an environment against the rules of the API"),
     Command("run", "run", "play episodes and show the results"),
     Command("record", "run", "play episodes and write them into a trace"),
-    Command("replay", "replay", "play a recorded trace again, and say where it differs"),
+    Command("replay", "run.replay", "play a recorded trace again, and say where it differs"),
     Command("bench", "bench", "run benchmarks, verify and compare their records"),
     Command("eval", "eval", "let a model play the tasks of an environment, and keep and show the results"),
     Command("compare", "eval", "compare the results of two runs, task by task"),

@@ -38,7 +38,7 @@ class Row(NamedTuple):
         return "the same" if self.same else str(self.difference or self.problem)
 
 
-def add_arguments(parser: ArgumentParser) -> None:
+def add_replay_arguments(parser: ArgumentParser) -> None:
     """The options of this command."""
     add = parser.add_argument
     add("trace", metavar="TRACE", help="a trace, such as run.jsonl")
@@ -49,7 +49,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_deadline(parser)
 
 
-def run(arguments: Namespace, output: Output) -> int:
+def run_replay(arguments: Namespace, output: Output) -> int:
     """Replay, and print how each episode went."""
     from paddock.cli.watchdog import watch
     from paddock.record.trace import TraceReader

@@ -15,7 +15,7 @@ from paddock.core.problem import kind
 
 if TYPE_CHECKING:
     from paddock.bench.statistics import Figures
-    from paddock.cli.episodes import Play
+    from paddock.cli.run.episodes import Play
     from paddock.core.env import Env
     from paddock.record.trace import TraceWriter
 
@@ -75,7 +75,7 @@ def _object(text: str) -> dict[str, Any]:
 
 def run(arguments: Namespace, output: Output) -> int:
     """Play, then print the table."""
-    from paddock.cli.episodes import open_policy, play, play_lanes
+    from paddock.cli.run.episodes import open_policy, play, play_lanes
     from paddock.cli.watchdog import watch
     from paddock.core.env import isolation_of
 
@@ -216,4 +216,5 @@ def describe_returns(figures: Figures | None) -> list[tuple[str, object]]:
     if figures.mean.low is None:
         return [("mean return", figures.mean.value)]
     averages = (("mean return", figures.mean), ("median", figures.median), ("IQM", figures.iqm))
-    return [(name, f"{one.value:,.2f}  [{one.low:,.2f}, {one.high:,.2f}]") for name, one in averages]
+    known = [(name, one) for name, one in averages if one.low is not None]  # of zeros and ones, the mean alone
+    return [(name, f"{one.value:,.2f}  [{one.low:,.2f}, {one.high:,.2f}]") for name, one in known]
