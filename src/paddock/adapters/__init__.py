@@ -19,12 +19,18 @@ if TYPE_CHECKING:
 
 # By module: its name for people, and what to install.
 _PACKAGES = {
+    "art": ("ART", "openpipe-art"),
     "gymnasium": ("Gymnasium", "gymnasium"),
+    "inspect_ai": ("Inspect AI", "inspect-ai openai"),
+    "lightning": ("Lightning", "lightning"),
     "ray.rllib": ("RLlib", "'ray[rllib]' torch"),
+    "skyrl_gym": ("skyrl-gym", "skyrl-gym"),
     "stable_baselines3": ("Stable-Baselines3", "stable-baselines3 gymnasium"),
     "tianshou": ("Tianshou", "tianshou"),
     "torch": ("PyTorch", "torch"),
     "torchrl": ("TorchRL", "torchrl"),
+    "verifiers": ("verifiers", "verifiers"),
+    "verl": ("veRL", "verl"),
 }
 
 

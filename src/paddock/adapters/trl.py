@@ -24,6 +24,7 @@ from functools import partial
 from importlib.util import find_spec
 from typing import Any, Literal, Union
 
+from paddock.adapters.player import read_text
 from paddock.adapters.seat import LOOP, AsyncEnv, Episode, Failures, Seat, SeatRules, make_for_async
 from paddock.agentic.chat import (
     call_tool_action,
@@ -43,7 +44,6 @@ from paddock.seeding import derived_seed
 __all__ = ["Episode", "Failures", "SeatRules", "env_reward", "environment_factory", "rollout_func", "task_rows"]
 
 TASK = "task"  # in a prompt's last message
-_TOOL_CALL = re.compile(r"<tool_call>(.*?)</tool_call>", re.DOTALL)
 
 Target = str | os.PathLike[str] | EnvSpec
 Message = dict[str, Any]
@@ -301,9 +301,7 @@ class Template:
             return self._parse(text)
         for token in self.tokenizer.all_special_tokens:
             text = text.replace(token, "")
-        calls = [_call(found) for found in _TOOL_CALL.findall(text)]
-        message: Message = {"role": "assistant", "content": _TOOL_CALL.sub("", text).strip()}
-        return {**message, "tool_calls": calls} if calls else message
+        return read_text(text)
 
     def _render(self, messages: list[Message], **options: Any) -> list[int]:
         rendered = self.tokenizer.apply_chat_template(
@@ -391,15 +389,6 @@ def _training_template(tokenizer: Any) -> str | None:
         return None
     training: str | None = get_training_chat_template(tokenizer)
     return training
-
-
-def _call(text: str) -> dict[str, Any]:
-    try:
-        call = json.loads(text)
-        function = {"name": call["name"], "arguments": call.get("arguments", {})}
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        function = {"name": "", "arguments": text}
-    return {"type": "function", "function": function}
 
 
 # ── The class that TRL makes its environments from: one async method for each tool, `reset` and `get_reward` ──
