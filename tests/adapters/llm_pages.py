@@ -30,8 +30,5 @@ def run(section, packages, check=lambda namespace: None):
         os.environ |= {"OPENAI_BASE_URL": server.url, "OPENAI_API_KEY": "none"}
         namespace = run_section(section, PAGE)
         found = check(namespace)
-    print(
-        json.dumps(
-            {"found": found, "versions": {name: version(name) for name in packages}, "calls": len(server.requests)}
-        )
-    )
+    versions = {name: version(name) for name in packages}
+    print(json.dumps({"found": found, "versions": versions, "calls": len(server.requests)}))

@@ -30,9 +30,8 @@ FRAMEWORKS = {
 
 
 def pins(peer):
-    return dict(
-        re.findall(r"^([\w.-]+)==(\S+)$", (ROOT / "scripts" / "peers" / f"{peer}.txt").read_text(), re.MULTILINE)
-    )
+    text = (ROOT / "scripts" / "peers" / f"{peer}.txt").read_text()
+    return dict(re.findall(r"^([\w.-]+)==(\S+)$", text, re.MULTILINE))
 
 
 def matrix():

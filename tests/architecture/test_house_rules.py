@@ -50,7 +50,6 @@ NEEDED_BY_ONE = {
     "paddock.sources.dm_control": "one file per family; saved specs name it",
     "paddock.sources.dm_env": "one file per family; saved specs name it",
     # together they would exceed FILE_LINES
-    "paddock.adapters.seat": "too long for one file with adapters.trl",
     "paddock.agentic.envs.coding.families": "too long for one file with agentic.envs.python_code",
     "paddock.kernels.env": "too long for one file with kernels.vector; public as KernelEnv",
     "paddock.sandbox.cassette": "too long for one file with sandbox.proxy",

@@ -8,7 +8,7 @@ import urllib.request
 import pytest
 
 import paddock
-from paddock.agentic import CallTool, Task, Tasks, ToolEnv, tool
+from paddock.agentic import Budget, CallTool, Task, Tasks, ToolEnv, tool
 from paddock.agentic.endpoint import ModelEndpoint
 from paddock.errors import EpisodeFailed, PlanError
 from paddock.record.trace import TraceReader, replay
@@ -100,7 +100,7 @@ def test_agent_plays_an_episode_and_its_reward_trace_and_tokens_are_there():
     (tokens,) = seat.tokens
     assert (tokens.prompt_ids, tokens.completion_ids, tokens.logprobs) == ([0], [7, 8], [-0.5, -0.25])
     assert seat.rollout.total_return == 1.0 and len(seat.rollout.calls) == 1
-    assert (seat.budget.calls, seat.budget.tokens) == (1, 3)
+    assert (seat.spending.calls, seat.spending.tokens) == (1, 3)
     assert "Echo this" in seat.prompt and seat.tools[0]["function"]["name"] == "echo_message"
     assert server.requests[0]["model"] == "gpt-x"
 
@@ -129,7 +129,7 @@ def test_trace_is_a_trace_like_any_other_and_plays_again(tmp_path):
     assert episode.task["index"] == 0 and episode.rollout.turns == 1
 
 
-@pytest.mark.parametrize(("limit", "words"), [({"max_calls": 1}, "1 of 1 calls"), ({"max_tokens": 3}, "3 of 3 tokens")])
+@pytest.mark.parametrize(("limit", "words"), [({"calls": 1}, "1 calls"), ({"tokens": 3}, "3 tokens")])
 def test_budget_is_enforced(limit, words):
     answers = []
 
@@ -137,7 +137,7 @@ def test_budget_is_enforced(limit, words):
         agent = Agent(seat.mcp_url, seat.model_url)
         answers.extend(agent.ask([{"role": "user", "content": "a"}]) for _ in range(3))
 
-    _, server = run(play, **limit)
+    _, server = run(play, budget=Budget(**limit))
     assert [status for status, *_ in answers] == [200, 403, 403] and len(server.requests) == 1
     assert words in answers[1][2]["error"]["message"] and answers[1][2]["error"]["code"] == "budget_exceeded"
 
@@ -145,21 +145,21 @@ def test_budget_is_enforced(limit, words):
 def test_cost_is_counted_by_prices_and_needs_them():
     async def main(url):
         model = ModelEndpoint("m", url, prices=(1e6, 2e6))
-        async with paddock.seat("paddock/Echo", 0, model=model, max_cost=5.0) as seat:
+        async with paddock.seat("paddock/Echo", 0, model=model, budget=Budget(money=5.0)) as seat:
             agent = await asyncio.to_thread(Agent, seat.mcp_url, seat.model_url)
             return [(await asyncio.to_thread(agent.ask, [{"role": "user", "content": "a"}]))[0] for _ in range(2)], seat
 
     with model_server(parrot) as server:
         statuses, seat = asyncio.run(main(server.url))
-    assert statuses == [200, 403] and seat.budget.cost == 5.0 and server.requests[0]["model"] == "m"
+    assert statuses == [200, 403] and seat.spending.money == 5.0 and server.requests[0]["model"] == "m"
     with pytest.raises(PlanError, match="prices="):
-        paddock.seat("paddock/Echo", 0, base_url="http://127.0.0.1:1/v1", max_cost=1.0)
+        paddock.seat("paddock/Echo", 0, base_url="http://127.0.0.1:1/v1", budget=Budget(money=1.0))
 
 
 def test_time_of_the_seat_ends_model_and_tools():
     def play(seat):
         agent = Agent(seat.mcp_url, seat.model_url)
-        seat.budget.timeout_s = 0.0
+        seat.budget = Budget(seconds=1e-9)
         assert agent.ask([])[0] == 403
         assert agent.rpc("tools/call", name="echo_message", arguments={"message": "a"})["isError"]
 
@@ -202,7 +202,7 @@ def test_model_that_fails_is_an_error_of_the_api_and_is_recorded():
 
     seat, _ = run(play, answer=lambda request: (400, {}, {"error": {"message": "context too long"}}))
     assert answers[0][0] == 400 and answers[0][2]["error"]["message"] == "context too long"
-    assert seat.trace.calls[0].error[0] == "MODEL_CALL_FAILED" and seat.budget.calls == 1
+    assert seat.trace.calls[0].error[0] == "MODEL_CALL_FAILED" and seat.spending.calls == 1
 
 
 def test_mistakes_of_the_agent_are_answered(capsys):

@@ -50,7 +50,7 @@ def play(target: Any, max_turns: int = 32, **make_kwargs: Any) -> Any:
     from inspect_ai.solver import solver
     from inspect_ai.tool import ToolDef, ToolParams
 
-    @solver(name="paddock_play")
+    @solver(name="paddock_play")  # type: ignore[untyped-decorator]
     def playing() -> Any:
         async def solve(state: Any, generate: Any) -> Any:
             async with await Player.of(target, **make_kwargs) as player:
@@ -94,7 +94,7 @@ def total_return() -> Any:
     need("inspect_ai")
     from inspect_ai.scorer import Score, mean, scorer, stderr
 
-    @scorer(name="total_return", metrics=[mean(), stderr()])
+    @scorer(name="total_return", metrics=[mean(), stderr()])  # type: ignore[untyped-decorator]
     def scoring() -> Any:
         async def score(state: Any, target: Any) -> Any:
             found = state.store.get(_STORE)

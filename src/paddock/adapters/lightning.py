@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -33,60 +34,66 @@ def loader(
     where an episode ended), ``episode_returns`` (of the episodes that ended in it) and what the policy added.
     """
     need("lightning")
-    import torch
     from torch.utils.data import DataLoader, IterableDataset
 
-    class Collected(IterableDataset):  # type: ignore[type-arg, misc]
-        """Lanes that go on from batch to batch, and from epoch to epoch."""
+    class Collected(_Collector, IterableDataset):  # type: ignore[misc]  # Torch takes no other for a stream
+        pass
 
-        def __init__(self) -> None:
-            self._lanes: Any = None
+    make = partial(make_vec, target, num_envs, lanes=LaneOptions(autoreset=AutoresetMode.SAME_STEP), **make_kwargs)
+    # In this process: the policy is here.
+    return DataLoader(Collected(make, policy, steps, batches, seed), batch_size=None)
 
-        def __iter__(self) -> Iterator[dict[str, Any]]:
-            if self._lanes is None:
-                rank = torch.distributed.get_rank() if torch.distributed.is_initialized() else 0
-                lanes = LaneOptions(autoreset=AutoresetMode.SAME_STEP)
-                self._lanes = make_vec(target, num_envs, lanes=lanes, **make_kwargs)
-                first = None if seed is None else seed + rank * num_envs
-                self._now, _ = self._lanes.reset(seed=first)
-                self._returns = np.zeros(num_envs)
-            count = 0
-            while batches is None or count < batches:
-                yield self._collect()
-                count += 1
 
-        @torch.no_grad()  # type: ignore[untyped-decorator]
-        def _collect(self) -> dict[str, Any]:
-            rows: dict[str, list[Any]] = {}
-            ended: list[float] = []
-            for _ in range(steps):
-                observations = torch.as_tensor(np.asarray(self._now))
-                answer = policy(observations)
-                actions, more = answer if isinstance(answer, tuple) else (answer, {})
-                told = self._lanes.step(np.asarray(actions.detach().cpu()) if torch.is_tensor(actions) else actions)
-                self._now, rewards, terminations, truncations, infos = told
-                true = np.array(self._now)
-                self._returns += rewards
-                for lane in np.flatnonzero(terminations | truncations):
-                    true[lane] = infos["final_obs"][lane]
-                    ended.append(float(self._returns[lane]))
-                    self._returns[lane] = 0.0
-                row = {
-                    "observations": observations,
-                    "actions": torch.as_tensor(np.asarray(actions.cpu() if torch.is_tensor(actions) else actions)),
-                    "rewards": torch.as_tensor(rewards, dtype=torch.float32),
-                    "terminations": torch.as_tensor(terminations),
-                    "truncations": torch.as_tensor(truncations),
-                    "next_observations": torch.as_tensor(true),
-                    **{name: value.detach().cpu() for name, value in more.items()},
-                }
-                for name, value in row.items():
-                    rows.setdefault(name, []).append(value)
-            batch: dict[str, Any] = {name: torch.stack(values) for name, values in rows.items()}
-            return {**batch, "episode_returns": torch.tensor(ended)}
+class _Collector:
+    """Lanes that go on from batch to batch, and from epoch to epoch."""
 
-        def close(self) -> None:
-            if self._lanes is not None:
-                self._lanes.close()
+    def __init__(
+        self, make: Callable[[], Any], policy: Callable[[Any], Any], steps: int, batches: int | None, seed: int | None
+    ) -> None:
+        self._make, self._policy, self._steps, self._batches, self._seed = make, policy, steps, batches, seed
+        self._lanes: Any = None
 
-    return DataLoader(Collected(), batch_size=None)  # in this process: the policy is here
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        import torch
+
+        if self._lanes is None:
+            rank = torch.distributed.get_rank() if torch.distributed.is_initialized() else 0
+            self._lanes = self._make()
+            count = self._lanes.num_envs
+            self._now, _ = self._lanes.reset(seed=None if self._seed is None else self._seed + rank * count)
+            self._returns = np.zeros(count)
+        done = 0
+        while self._batches is None or done < self._batches:
+            with torch.no_grad():
+                batch = self._collect()
+            yield batch
+            done += 1
+
+    def _collect(self) -> dict[str, Any]:
+        import torch
+
+        rows: list[dict[str, Any]] = []
+        ended: list[float] = []
+        for _ in range(self._steps):
+            observations = torch.as_tensor(np.asarray(self._now))
+            answer = self._policy(observations)
+            actions, more = answer if isinstance(answer, tuple) else (answer, {})
+            actions = torch.as_tensor(actions).detach().cpu()
+            self._now, rewards, terminations, truncations, infos = self._lanes.step(actions.numpy())
+            following = np.array(self._now)
+            self._returns += rewards
+            for lane in np.flatnonzero(terminations | truncations):
+                following[lane] = infos["final_obs"][lane]
+                ended.append(float(self._returns[lane]))
+                self._returns[lane] = 0.0
+            row = {
+                "observations": observations,
+                "actions": actions,
+                "rewards": torch.as_tensor(rewards, dtype=torch.float32),
+                "terminations": torch.as_tensor(terminations),
+                "truncations": torch.as_tensor(truncations),
+                "next_observations": torch.as_tensor(following),
+            }
+            rows.append({**row, **{name: value.detach().cpu() for name, value in more.items()}})
+        batch: dict[str, Any] = {name: torch.stack([row[name] for row in rows]) for name in rows[0]}
+        return {**batch, "episode_returns": torch.tensor(ended)}

@@ -13,7 +13,9 @@ from urllib.parse import urlsplit
 from paddock.adapters import need
 from paddock.adapters.player import Player
 from paddock.adapters.trl import task_rows
-from paddock.agentic.endpoint import ModelEndpoint, read_reply
+from paddock.agentic.chat import assistant_message
+from paddock.agentic.endpoint import ModelEndpoint
+from paddock.errors import ModelReplyCutOff
 
 _NOTE = "paddock"
 
@@ -30,23 +32,23 @@ def taskset(
     import verifiers.v1 as vf
     from verifiers.v1.runtimes import ProgramResult
 
-    class PaddockData(vf.TaskData):  # type: ignore[misc, name-defined]  # verifiers has no types for mypy
+    class PaddockData(vf.TaskData):  # type: ignore[misc]  # verifiers has no types for mypy
         row: dict[str, Any]
 
-    class PaddockTask(vf.Task[PaddockData]):  # type: ignore[misc, name-defined]
+    class PaddockTask(vf.Task[PaddockData]):  # type: ignore[misc]
         @vf.reward  # type: ignore[untyped-decorator]
         async def total_return(self, trace: Any) -> float:
             """Give what the environment gave."""
             return float(trace.info[_NOTE]["return"])
 
-    class PaddockTaskset(vf.Taskset[PaddockTask]):  # type: ignore[misc, name-defined]
+    class PaddockTaskset(vf.Taskset[PaddockTask]):  # type: ignore[misc]
         def load(self) -> Iterator[PaddockTask]:
             for row in task_rows(target, split, count=count, **make_kwargs):
                 name = f"{row['split']}[{row['index']}]"
                 place = {"split": row["split"], "index": row["index"]}
                 yield PaddockTask(PaddockData(name=name, prompt=name, row=place))
 
-    class PaddockHarness(vf.Harness[vf.HarnessConfig]):  # type: ignore[misc, name-defined]
+    class PaddockHarness(vf.Harness[vf.HarnessConfig]):  # type: ignore[misc]
         EXECUTES_CODE = NEEDS_CONTAINER = False
 
         async def launch(
@@ -59,7 +61,9 @@ def taskset(
                 await player.begin(data.row)
                 for _ in range(max_turns):
                     call = await model.chat(player.messages, player.tools)
-                    await player.act(read_reply(call))
+                    if call.cut_off:  # what is there must not be graded as if the model had finished
+                        raise ModelReplyCutOff("The model's reply was cut off. Raise its limit of tokens.", call=call)
+                    await player.act(assistant_message(call.reply))
                     if player.over or trace.stop_condition is not None:
                         break
                 trace.info[_NOTE] = {"return": player.total, "steps": len(player.rewards), "over": player.over}

@@ -17,8 +17,8 @@ def seat(target: Any, task: Any = None, **keywords: Any) -> Seat:
 
     ``target`` and other keywords are those of ``make``. ``task``: an index, (split, index) or a task's row. ``model``:
     the name that is sent on, in place of the agent's own, or a ModelEndpoint; ``base_url`` is by default that of
-    ``OPENAI_BASE_URL``, or OpenAI's. The budget is ``max_calls``, ``max_tokens``, ``max_cost`` (with an endpoint that
-    has ``prices``) and ``timeout_s``: then model and tools refuse. ``trace``: where to record the episode.
+    ``OPENAI_BASE_URL``, or OpenAI's. ``budget``: when it is spent, the model refuses; tools do when its ``seconds``
+    are over, an hour by default. ``trace``: where to record the episode.
     """
     from paddock.server.agent_seat import open_seat  # here: it brings asyncio
 

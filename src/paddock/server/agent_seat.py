@@ -12,7 +12,6 @@ import json
 import os
 import secrets
 import tempfile
-import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
@@ -25,8 +24,17 @@ from paddock import __version__
 from paddock.agentic.chat import openai_tools, opening_messages, plain_observation
 from paddock.agentic.endpoint import ModelEndpoint
 from paddock.agentic.messages import Action, Say
+from paddock.agentic.rollouts.options import Budget, Spending
 from paddock.agentic.rollouts.results import Failure, Rollout, Rollouts
-from paddock.errors import EnvFailed, ModelCallFailed, ModelTimeout, PaddockError, PlanError, ResetNeeded
+from paddock.errors import (
+    BudgetExceeded,
+    EnvFailed,
+    ModelCallFailed,
+    ModelTimeout,
+    PaddockError,
+    PlanError,
+    ResetNeeded,
+)
 from paddock.hosting import mcp as form
 from paddock.hosting import messages as m
 from paddock.hosting.openenv.tool_form import ToolObservation, Tools
@@ -67,10 +75,7 @@ def open_seat(
     api_key_env: str | None = "OPENAI_API_KEY",
     seed: int | None = None,
     options: Mapping[str, Any] | None = None,
-    max_calls: int | None = None,
-    max_tokens: int | None = None,
-    max_cost: float | None = None,
-    timeout_s: float | None = 3600.0,
+    budget: Budget = Budget(seconds=3600.0),  # noqa: B008 - frozen
     trace: str | os.PathLike[str] | None = None,
     **make_kwargs: Any,
 ) -> Seat:
@@ -87,42 +92,9 @@ def open_seat(
     else:
         url = base_url or os.environ.get("OPENAI_BASE_URL") or _OPENAI
         endpoint = ModelEndpoint(model or "", url, api_key_env=api_key_env)
-    if max_cost is not None and endpoint.prices is None:
-        raise PlanError("max_cost= needs to know what tokens cost: pass model=ModelEndpoint(…, prices=(…, …)).")
-    budget = Budget(max_calls, max_tokens, max_cost, timeout_s)
+    if budget.money is not None and endpoint.prices is None:
+        raise PlanError("Budget(money=…) needs to know what tokens cost: pass model=ModelEndpoint(…, prices=(…, …)).")
     return Seat(target, endpoint, budget, seed=seed, options=chosen or None, trace=trace, make_kwargs=make_kwargs)
-
-
-@dataclass
-class Budget:
-    """What the calls of one seat may use together, and what they have used. None: no limit."""
-
-    max_calls: int | None = None
-    max_tokens: int | None = None
-    max_cost: float | None = None
-    timeout_s: float | None = None
-    calls: int = 0
-    tokens: int = 0
-    cost: float = 0.0
-    began_s: float = 0.0
-
-    def spent(self) -> str | None:
-        """What is used up, in words; None if there is something left of everything."""
-        if self.timeout_s is not None and time.monotonic() - self.began_s >= self.timeout_s:
-            return f"the {self.timeout_s:g} s of this seat are over"
-        for used, most, unit in (
-            (self.calls, self.max_calls, "calls"),
-            (self.tokens, self.max_tokens, "tokens"),
-            (self.cost, self.max_cost, "of cost"),
-        ):
-            if most is not None and used >= most:
-                return f"the budget of this seat is spent: {used:g} of {most:g} {unit}"
-        return None
-
-    def add(self, call: ModelCall, prices: tuple[float, float] | None) -> None:
-        self.tokens += call.prompt_tokens + call.completion_tokens
-        if prices is not None:
-            self.cost += (call.prompt_tokens * prices[0] + call.completion_tokens * prices[1]) / 1e6
 
 
 class Seat:
@@ -143,7 +115,7 @@ class Seat:
         trace: Any,
         make_kwargs: dict[str, Any],
     ) -> None:
-        self._target, self._endpoint, self.budget = target, endpoint, budget
+        self._target, self._endpoint, self.budget, self.spending = target, endpoint, budget, Spending()
         self._seed, self._options, self._make_kwargs = seed, options, make_kwargs
         self._path = None if trace is None else Path(trace)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="paddock-seat")  # environments keep to one thread
@@ -214,7 +186,7 @@ class Seat:
             self._server = await loop.create_server(self._connection, "127.0.0.1", 0)
             port = self._server.sockets[0].getsockname()[1]
             self._base = f"http://127.0.0.1:{port}/{self.api_key}"
-            self.budget.began_s = time.monotonic()
+            self.spending = Spending()  # time counts from here
         except BaseException:
             await self._close()
             raise
@@ -250,8 +222,8 @@ class Seat:
     def _step(self, action: Any) -> list[Any]:
         if self.over:
             raise ResetNeeded("The episode is over.")
-        if (why := self.budget.spent()) is not None and "calls" not in why:  # tools cost no calls of the model
-            raise ResetNeeded(f"{why}.")
+        if self.budget.seconds is not None and self.spending.seconds >= self.budget.seconds:
+            raise ResetNeeded("The time of this seat is over.")
         try:
             observation, reward, terminated, truncated, info = self._env.step(action)
         except PaddockError as error:
@@ -270,9 +242,11 @@ class Seat:
             error = self.error
             last = self.calls[-1] if self.calls else None
             messages = self.messages if last is None else [*last.messages, *filter(None, [last.message])]
-            seconds = time.monotonic() - self.budget.began_s
             self._writer.rollout(
-                messages, turns=len(self.calls), seconds=seconds, where=None if error is None else error.where
+                messages,
+                turns=len(self.calls),
+                seconds=self.spending.seconds,
+                where=None if error is None else error.where,
             )
             self._writer.end(None if error is None else (error.code, error.message))
             assert self._path is not None
@@ -383,9 +357,11 @@ class Seat:
             body = msgspec.json.decode(request.body, type=dict[str, Any])
         except (msgspec.DecodeError, UnicodeError, RecursionError):
             return Response.of(_error("The body is not a JSON object.", "invalid_request_error"), 400)
-        if (why := self.budget.spent()) is not None:
-            return Response.of(_error(f"{why}.", "budget_exceeded"), 403)  # clients try again after a 429
-        streams, self.budget.calls = bool(body.pop("stream", False)), self.budget.calls + 1
+        try:
+            self.budget.check(self.spending)
+        except BudgetExceeded as error:
+            return Response.of(_error(str(error), "budget_exceeded"), 403)  # clients try again after a 429
+        streams = bool(body.pop("stream", False))
         body.pop("stream_options", None)
         sent = {**body, **self._endpoint.sampling, "model": self._endpoint.model or body.get("model")}
         try:
@@ -395,7 +371,6 @@ class Seat:
             status = 504 if isinstance(error, ModelTimeout) else error.status or 502
             return Response.of(_error(_words(error), error.code.lower()), status if 400 <= status < 600 else 502)
         self._keep(call)
-        self.budget.add(call, self._endpoint.prices)
         if streams:
             return Response(200, _as_stream(call.reply), content_type="text/event-stream")
         return Response(200, json.dumps(call.reply).encode())
@@ -403,6 +378,7 @@ class Seat:
     def _keep(self, call: ModelCall | None) -> None:
         if call is not None:
             self.calls.append(call)
+            self.spending.add(call)
             with suppress(PaddockError):  # a reply that no trace can hold isn't the agent's fault
                 self._writer.call(call)
 
