@@ -178,7 +178,7 @@ COMMANDS = (
     Command("eval", "eval", "let a model play the tasks of an environment, and keep and show the results"),
     Command("compare", "eval", "compare the results of two runs, task by task"),
     Command("rescore", "rescore", "score recorded episodes again, with another rubric"),
-    Command("view", "replay", "look at recorded episodes in the terminal, or as a page of HTML"),
+    Command("view", "run.replay", "look at recorded episodes in the terminal, or as a page of HTML"),
     Command("demo", "demo", "take a short tour"),
     Command("doctor", "doctor", "show what is installed here and what is wrong with it"),
     Command("explain", "info", "explain what make() would build for a target, and why"),
