@@ -75,6 +75,14 @@ def test_a_report_never_says_more_than_was_checked(bundle):
         assert "not about an algorithm" in text
 
 
+def test_an_episode_that_failed_counts_with_its_tasks_value(bundle):
+    report = bundle(GOOD, failure=-7.0)
+    report.bundle.log.episodes[0].status = "failed"
+    (task,) = BundleReport(report.bundle, "again").tasks
+    assert (task.figures.n, task.figures.failures, task.figures.lowest) == (12, 1, -7.0)
+    assert task.endings == {"complete": 11, "failed": 1}
+
+
 def test_few_episodes_are_said_to_be_few(bundle):
     assert "4 episodes of a task are too few" in bundle(GOOD[:4]).doubts[0]
 
