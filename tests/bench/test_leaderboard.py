@@ -179,6 +179,19 @@ def test_a_result_that_does_not_verify_is_not_entered(board, tmp_path):
     assert board.ledger.entries() == []
 
 
+def test_what_is_kept_is_what_was_verified(board, tmp_path):
+    """The original changes while it is verified."""
+    digest = write_bundle(tmp_path / "run", [RETURNS]).digest
+
+    def verify(path, nonce, registered):
+        log = tmp_path / "run" / "episodes.log"
+        log.write_bytes(log.read_bytes()[::-1])
+        return believe(path, nonce, registered)
+
+    assert board.bundle(board.submit(tmp_path / "run", verify)).digest == digest
+    assert len(list((board.folder / "bundles").iterdir())) == 1
+
+
 def test_the_same_bundle_is_entered_once(board, tmp_path):
     write_bundle(tmp_path / "run", [RETURNS])
     board.submit(tmp_path / "run", believe)

@@ -13,7 +13,8 @@ import shutil
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -91,19 +92,20 @@ class Board:
 
     def submit(self, path: Path, verify: Verify) -> Row:
         """Verify the bundle, keep what is signed of it, and enter its result. One that is here already is refused."""
-        bundle = read_bundle(path)
-        _refuse_names_of_this_machine(bundle)
-        id = _content_digest(path)
-        if any(entry.get("bundle") == id for entry in self.ledger.entries()):
-            raise InvalidBundle(f"{id} is on the board already.", reason="malformed")
-        issued = self._issued(bundle)
-        judged = verify(path, bundle.start.nonce if issued else None, issued)
-        if judged.reason is not None:
-            raise InvalidBundle(judged.message, reason=judged.reason)
-        if _content_digest(path) != id:
-            raise InvalidBundle(f"{path} changed while it was verified.", reason="tampered")
-        self._keep(path, id)
-        self.ledger.append(_entry(bundle, id, judged.level))
+        _refuse_names_of_this_machine(read_bundle(path))
+        with self._copy(path) as draft:  # what is verified is what is kept, whatever happens to the original meanwhile
+            bundle, id = read_bundle(draft), _content_digest(draft)
+            if any(entry.get("bundle") == id for entry in self.ledger.entries()):
+                raise InvalidBundle(f"{id} is on the board already.", reason="malformed")
+            issued = self._issued(bundle)
+            judged = verify(draft, bundle.start.nonce if issued else None, issued)
+            if judged.reason is not None:
+                raise InvalidBundle(judged.message, reason=judged.reason)
+            entry = _entry(bundle, id, judged.level)
+            if not (kept := self.folder / "bundles" / id).exists():
+                draft.replace(kept)
+        sync_folder(kept.parent)
+        self.ledger.append(entry)
         return self.find(id)
 
     def rows(self) -> list[Row]:
@@ -148,17 +150,15 @@ class Board:
         plans = [n for n, one in enumerate(entries) if one["kind"] == "challenge" and one["plan"] == bundle.plan_digest]
         return not used and any(self._nonce(number) == nonce for number in plans)
 
-    def _keep(self, path: Path, id: str) -> None:
-        """Copy what is signed. A crash leaves a folder that nothing names, or all of it."""
-        target = self.folder / "bundles" / id
-        with tempfile.TemporaryDirectory(prefix=".new-", dir=target.parent) as made:
+    @contextmanager
+    def _copy(self, path: Path) -> Iterator[Path]:
+        """Copy what is signed into a folder that is gone after the block, unless the block moves it."""
+        with tempfile.TemporaryDirectory(prefix=".new-", dir=self.folder / "bundles") as made:
             draft = Path(made) / "bundle"
             draft.mkdir()
             for name in SIGNED:
                 shutil.copyfile(path / name, draft / name)
-            if not target.exists():
-                draft.replace(target)
-        sync_folder(target.parent)
+            yield draft
 
 
 def _entry(bundle: Bundle, id: str, level: str) -> dict[str, Any]:
