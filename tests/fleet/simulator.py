@@ -78,6 +78,7 @@ class Far:
     def __init__(self, node, flow, id):
         self.node, self.flow, self.id, self.life = node, flow, id, node.life
         self.at_server = self.at_gateway = True
+        self.broken = False  # nothing passes any more, although neither end has noticed
         self.hosted = None
         self.up_at = self.down_at = 0.0
 
@@ -474,7 +475,7 @@ class World:
         self.push(far.up_at - self.now, self.at_server, far, data)
 
     def at_server(self, far, data):
-        if far.at_server and far.node.reachable and far.life == far.node.life:
+        if far.at_server and not far.broken and far.node.up and far.life == far.node.life:
             far.node.receive(far, data)
 
     def send_down(self, far, data):
@@ -483,7 +484,7 @@ class World:
 
     def down_at_gateway(self, far, data):
         flow = far.flow
-        if flow.far is not far or not far.at_gateway or self.now < far.node.cut_until:
+        if flow.far is not far or not far.at_gateway or far.broken:
             return
         if flow.spliced:
             self.send_to_client(flow, data)
@@ -534,6 +535,7 @@ def partition(world):
     node = world.rng.choice(world.nodes)
     node.cut_until = world.now + 6.0 * world.rng.random()
     for far in list(node.fars.values()):
+        far.broken = True
         world.push(world.rng.choice((0.01, 1.0, 5.0)), world.gateway_notices, far)
         world.push(world.rng.choice((0.05, 3.0, 20.0)), world.server_notices_far, far)
     return True

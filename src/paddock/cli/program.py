@@ -186,6 +186,7 @@ COMMANDS = (
     Command("serve", "serve", "serve environments over HTTP and websockets"),
     Command("gateway", "gateway", "spread the sessions of clients over several servers"),
     Command("build", "build", "build an image of a server, with docker or podman"),
+    Command("deploy", "deploy", "print manifests for Kubernetes, compose or systemd"),
     Command("ps", "ps", "list the sessions of a server"),
     Command("kill", "ps", "end one session of a server"),
     Command("openenv", "openenv", "OpenEnv's commands: init, validate, build and serve for folders in its form"),

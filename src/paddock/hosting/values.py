@@ -485,7 +485,10 @@ class Reader:
         array: NDArray[Any] = np.ndarray(shape, dtype, self._body, offset)
         if name == "|b1":
             octets = np.ndarray(size, np.uint8, self._body, offset)
-            np.minimum(octets, 1, out=octets)  # NumPy trusts that a bool is 0 or 1
+            if octets.flags.writeable:
+                np.minimum(octets, 1, out=octets)  # NumPy trusts that a bool is 0 or 1
+            else:  # in memory that others read, too
+                array = np.minimum(octets, 1).view(np.bool_).reshape(shape)
         elif name[1] == "U":
             points = np.ndarray(size // 4, f"{name[0]}u4", self._body, offset)
             if size and points.max() >= CODE_POINTS:

@@ -17,7 +17,7 @@ from paddock.core.spec import EnvSpec, WrapperSpec, entry_point_text, public_pat
 from paddock.core.vector_env import AutoresetMode, VectorEnv
 from paddock.errors import InvalidSpec, PlanError, PluginError, RegistrationError, UnregisteredEnv, UnsupportedMode
 from paddock.making.options import LaneOptions
-from paddock.making.plan import Isolation, Plan, WrapperLike, as_wrapper_spec, choose_wall
+from paddock.making.plan import Isolation, Plan, WrapperLike, as_wrapper_spec, choose_wall, in_actors
 from paddock.making.target import Target
 
 # Gymnasium's specs name its modules; the class names are the same here, the modules are not.
@@ -192,6 +192,21 @@ def _build_processes(plan: Plan, num_envs: int) -> VectorEnv[Any, Any, Any]:
     return env
 
 
+def _build_ray(plan: Plan, num_envs: int) -> VectorEnv[Any, Any, Any]:
+    from paddock.vector.ray_lanes import RayVectorEnv
+
+    lanes, spec = plan.lanes, plan.target.spec
+    return RayVectorEnv(
+        num_envs,
+        lambda count: partial(build, in_actors(plan, count)),  # type: ignore[arg-type,return-value]
+        lanes_per_actor=lanes.lanes_per_actor,
+        resources=lanes.resources,
+        deterministic=spec is None or not spec.nondeterministic,
+        on_fault=lanes.on_fault,
+        copy=lanes.copy,
+    )
+
+
 def _build_here(plan: Plan, num_envs: int) -> VectorEnv[Any, Any, Any]:
     """Lanes of this process, stepped in a loop or by threads."""
     lanes, makers = plan.lanes, [partial(build_one, plan)] * num_envs
@@ -280,6 +295,7 @@ _LANES = {
     "ale": _build_ale,
     "compiled": _build_compiled,
     "processes": _build_processes,
+    "ray": _build_ray,
 }
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from paddock.core.vector_env import AutoresetMode, OnFault
@@ -21,6 +21,8 @@ Wire: TypeAlias = Literal["auto", "paddock.v2", "paddock.v1", "openenv"]
 
 # Options that only some kinds of lanes have.
 _ONLY_FOR: dict[str, tuple[str, ...]] = {
+    "lanes_per_actor": ("ray",),
+    "resources": ("ray",),
     "threads": ("compiled", "threads", "ale"),
     "statistics": ("compiled",),
     "workers": ("processes",),
@@ -32,6 +34,7 @@ _WAY_OUT = {
     ("compiled", "threads", "ale"): "are for compiled lanes, lanes in threads and the ALE's own; pass "
     "backend='threads', or drop them",
     ("compiled",): "are for compiled lanes; drop them",
+    ("ray",): "are for lanes in Ray actors; pass backend='ray', or drop them",
     ("processes",): "are for lanes in worker processes; pass isolation='process', or drop them",
 }
 _STEPPED = {
@@ -40,6 +43,7 @@ _STEPPED = {
     "ale": "stepped by the ALE itself",
     "compiled": "compiled",
     "processes": "in worker processes",
+    "ray": "in Ray actors",
     "remote": "on a server",
 }
 
@@ -54,6 +58,8 @@ class LaneOptions:
     ``max_concurrency`` of workers, and ``batch_size`` < n to receive the lanes that are ready first.
     Compiled: ``threads`` (default: one), and ``statistics`` (return and length of ended episodes in the info).
     In threads, and the ALE's own: ``threads`` (default: as many as cores).
+    In Ray actors: ``lanes_per_actor`` (default: all lanes shared among the cluster's cores), and ``resources`` that Ray
+    reserves for each, as ``{"CPU": 1, "simulator": 1}``; with an isolation the options of worker processes, too.
     On a server: ``autoreset`` and ``on_fault``.
     """
 
@@ -66,6 +72,12 @@ class LaneOptions:
     batch_size: int | None = None
     threads: int | None = None
     statistics: bool = False
+    lanes_per_actor: int | None = None
+    resources: dict[str, float] | None = None
+
+    def in_actors(self) -> LaneOptions:
+        """Return the options that hold inside of an actor."""
+        return replace(self, lanes_per_actor=None, resources=None)
 
     def check(self, backend: str) -> None:
         """Raise PlanError for a wrong value, or an option that lanes of this backend do not have."""
@@ -73,14 +85,22 @@ class LaneOptions:
             raise PlanError("lanes= is for n lanes. Pass num_envs=n, or drop lanes.")
         if self.on_fault not in get_args(OnFault):
             raise PlanError(f"LaneOptions(on_fault={self.on_fault!r}): expected 'raise', 'restart' or 'mask'.")
-        for name in ("workers", "max_concurrency", "batch_size", "threads"):
+        for name in ("workers", "max_concurrency", "batch_size", "threads", "lanes_per_actor"):
             count = getattr(self, name)
             if count is not None and (type(count) is not int or count < 1):
                 raise PlanError(f"LaneOptions({name}={count!r}): expected a whole number, at least 1.")
         if self.deadline_s is not None and not (isinstance(self.deadline_s, (int, float)) and self.deadline_s > 0):
             raise PlanError(f"LaneOptions(deadline_s={self.deadline_s!r}): expected a positive number of seconds.")
+        amounts = {} if self.resources is None else self.resources
+        if not isinstance(amounts, dict) or not all(
+            isinstance(name, str) and isinstance(amount, (int, float)) and amount >= 0
+            for name, amount in amounts.items()
+        ):
+            raise PlanError(f"LaneOptions(resources={self.resources!r}): expected amounts by name, as {{'CPU': 1}}.")
         for option in fields(self):
             places = _ONLY_FOR.get(option.name, (backend,))
+            if backend == "ray":  # the others are for the lanes inside of an actor, and are checked for those
+                continue
             if backend not in places and getattr(self, option.name) != option.default:
                 same = ", ".join(f"{name}=…" for name, where in _ONLY_FOR.items() if where == places)
                 raise PlanError(f"LaneOptions({same}) {_WAY_OUT[places]}. These lanes are {_STEPPED[backend]}.")

@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from paddock.sources.families import Family
 
 
-Backend: TypeAlias = Literal["one", "loop", "threads", "compiled", "ale", "processes", "remote"]
+Backend: TypeAlias = Literal["one", "loop", "threads", "compiled", "ale", "processes", "ray", "remote"]
 Isolation: TypeAlias = "str | Policy | None"
 Tier: TypeAlias = Literal["none", "process", "landlock", "sandbox", "docker", "podman", "gvisor", "auto", "remote"]
 WrapperLike: TypeAlias = "WrapperSpec | Callable[[Any], Any]"
 
-_BACKENDS = ("auto", "loop", "threads", "compiled", "ale")
+_BACKENDS = ("auto", "loop", "threads", "compiled", "ale", "ray")
 _WALLS = ("sandbox", "landlock", "auto", "docker", "podman", "gvisor")
 _ISOLATION = {
     "none": "none: runs in this process",
@@ -128,6 +128,11 @@ class Plan:
             if self.backend == "ale":
                 return f"stepped together by the ALE in {threads}, frames scaled and stacked"
             return f"stepped by {threads}, on a fault {lanes.on_fault}"
+        if self.backend == "ray":
+            size = "shared among its cores" if lanes.lanes_per_actor is None else f"{lanes.lanes_per_actor} to an actor"
+            inner = in_actors(self, 1)
+            how = "compiled" if inner.backend == "compiled" else inner._steps()
+            return f"in actors of a Ray cluster, {size}; there {how}"
         workers = "as many workers as cores" if lanes.workers is None else f"{lanes.workers} workers"
         deadline = "no deadline" if lanes.deadline_s is None else f"{lanes.deadline_s} s per step"
         return f"in {workers}, {deadline}, on a fault {lanes.on_fault}"
@@ -191,9 +196,23 @@ def plan(
     )
     if target.kind == "url":
         _check_remote(decided, isolation, backend)
-    if lanes is not None:
+    if resolved == "ray":
+        decided.lanes.check("ray")
+        if decided.lanes.batch_size is not None:
+            raise PlanError("LaneOptions(batch_size=…): lanes in Ray actors step together. Drop it.")
+        in_actors(decided, 1)
+    elif lanes is not None:
         lanes.check(resolved)
     return decided
+
+
+def in_actors(decided: Plan, num_envs: int) -> Plan:
+    """Return the plan for the lanes of one Ray actor."""
+    wrappers, limit, mode = decided.wrappers, decided.max_episode_steps, decided.render_mode
+    inner = _resolve_backend(decided.target, num_envs, decided.isolation, "auto", wrappers, limit, mode)
+    lanes = decided.lanes.in_actors()
+    lanes.check(inner)
+    return replace(decided, num_envs=num_envs, backend=inner, lanes=lanes)
 
 
 def _check_options(
@@ -247,6 +266,8 @@ def _resolve_backend(
         if backend != "auto":
             raise PlanError(f"backend={backend!r} is for n lanes. Pass num_envs=n, or drop backend.")
         return "one"
+    if backend == "ray":
+        return "ray"
     if isolation != "none":
         if backend != "auto":
             raise PlanError(

@@ -1,4 +1,4 @@
-"""OpenEnv's providers: they start a server with the ``docker``, ``podman`` or ``uv`` command, and stop it.
+"""OpenEnv's providers: they start a server with ``docker``, ``podman`` or ``uv``, or as a pod, and stop it.
 
 Unlike OpenEnv's, a container is published on 127.0.0.1 only, values of variables never stand on a command line, and
 ``uv`` gets few of this process's variables. A container walls code off; ``uv`` runs it here, with all your rights.
@@ -23,7 +23,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from paddock.errors import PaddockError, PlanError
+from paddock.errors import DependencyNotInstalled, PaddockError, PlanError
 from paddock.hosting.openenv.client import endpoint_of
 from paddock.openenv.addresses import hf_space_subdomain
 from paddock.sources.openenv_server import get
@@ -192,7 +192,139 @@ class DockerSwarmProvider(ContainerProvider):
 
 
 class KubernetesProvider(ContainerProvider):
-    """A name without methods, as in OpenEnv: it can't be made. Subclass it, or use ContainerProvider."""
+    """Runs an image as one pod, by the official client (``pip install kubernetes``), with Pod Security "restricted".
+
+    ``namespace`` is the one of the kubeconfig, or of the pod that this runs in, unless given. A pod that ends is not
+    replaced: its episode could not be. Its address is the pod's, which only programs in the cluster reach.
+    """
+
+    def __init__(
+        self,
+        namespace: str | None = None,
+        *,
+        cpu: str = "1",
+        memory: str = "2Gi",
+        labels: Mapping[str, str] | None = None,
+        client: Any = None,
+    ) -> None:
+        self._api, found = _kubernetes(client)
+        self._namespace, self._cpu, self._memory = namespace or found, cpu, memory
+        self._labels = {**(labels or {}), "app.kubernetes.io/managed-by": "paddock"}
+        self._name = ""
+        self._remove: weakref.finalize[Any, KubernetesProvider] | None = None
+
+    def start_container(
+        self, image: str, port: int | None = None, env_vars: dict[str, str] | None = None, **kwargs: Any
+    ) -> str:
+        """Start a pod and wait until it has an address. Variables go into a Secret, which few may read."""
+        if kwargs:
+            raise PlanError(f"start_container has no {', '.join(kwargs)}=. The pod's are KubernetesProvider(cpu=…).")
+        if self._remove is not None:
+            raise PlanError(f"This provider runs {self._name} already. Stop it first, or make another provider.")
+        if not image or image.startswith("-"):
+            raise PlanError(f"{image!r:.80} is not the name of an image.")
+        variables = _variables(env_vars)
+        self._name = f"paddock-{secrets.token_hex(6)}"
+        self._remove = weakref.finalize(self, _remove_pod, self._api, self._namespace, self._name)
+        metadata = {"name": self._name, "labels": self._labels}
+        port = port or INSIDE_PORT
+        try:
+            if variables:
+                secret = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": variables}
+                self._call("create_namespaced_secret", self._namespace, secret)
+            pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata}
+            pod["spec"] = _pod_spec(image, port, self._cpu, self._memory, self._name if variables else None)
+            self._call("create_namespaced_pod", self._namespace, pod)
+            address = self._wait_for_address()
+        except BaseException:
+            with suppress(ProviderError):  # of the two errors the first one tells more
+                self.stop_container()
+            raise
+        return f"http://[{address}]:{port}" if ":" in address else f"http://{address}:{port}"
+
+    def _call(self, method: str, *arguments: Any) -> Any:
+        try:
+            return getattr(self._api, method)(*arguments)
+        except Exception as error:  # the client's ApiException, or what its HTTP library raises
+            status, reason = getattr(error, "status", ""), getattr(error, "reason", None) or type(error).__name__
+            raise ProviderError(f"{method.replace('_', ' ')} failed: {status} {reason}".strip()) from None
+
+    def _wait_for_address(self) -> str:
+        ends_s = time.monotonic() + READY_S
+        while time.monotonic() < ends_s:
+            status = self._call("read_namespaced_pod", self._name, self._namespace).status
+            if status.pod_ip:
+                return str(status.pod_ip)
+            if status.phase in ("Failed", "Succeeded"):
+                raise ProviderError(
+                    f"The pod {self._name} ended before it had an address: {status.reason or 'no reason'}."
+                )
+            time.sleep(_POLL_S)
+        raise ProviderError(f"The pod {self._name} was not placed within {READY_S:g} s. Has the cluster room for it?")
+
+    def stop_container(self) -> None:
+        """Delete the pod, which has ten seconds to end, and its Secret. Safe to call twice."""
+        if self._remove is not None:
+            _remove_pod(self._api, self._namespace, self._name)
+            self._remove.detach()
+            self._remove = None
+
+    def wait_for_ready(self, base_url: str, timeout_s: float = READY_S) -> None:
+        """Wait until the server answers ``/health``; TimeoutError, or ProviderError if the pod has ended."""
+        _wait_until_healthy(base_url, timeout_s, self._ended)
+
+    def _ended(self) -> str | None:
+        phase = self._call("read_namespaced_pod", self._name, self._namespace).status.phase
+        return f"The pod {self._name} has ended ({phase})." if phase in ("Failed", "Succeeded") else None
+
+
+def _kubernetes(client: Any) -> tuple[Any, str]:
+    """Return the API and the namespace that is meant, of this pod's service account or of the kubeconfig."""
+    try:
+        from kubernetes import client as kubernetes
+        from kubernetes import config
+    except ImportError as error:
+        raise DependencyNotInstalled(
+            f"KubernetesProvider needs {error.name}. To install: pip install kubernetes"
+        ) from error
+    if client is not None:
+        return kubernetes.CoreV1Api(client), "default"
+    inside = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+    if inside.is_file():
+        config.load_incluster_config()
+        return kubernetes.CoreV1Api(), inside.read_text().strip()
+    config.load_kube_config()
+    _, active = config.list_kube_config_contexts()
+    return kubernetes.CoreV1Api(), active["context"].get("namespace", "default")
+
+
+def _pod_spec(image: str, port: int, cpu: str, memory: str, secret: str | None) -> dict[str, Any]:
+    container = {
+        "name": "server",
+        "image": image,
+        "ports": [{"containerPort": port}],
+        "resources": {"requests": {"cpu": cpu, "memory": memory}, "limits": {"cpu": cpu, "memory": memory}},
+        "readinessProbe": {"httpGet": {"path": "/health", "port": port}, "periodSeconds": 2},
+        "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
+        **({"envFrom": [{"secretRef": {"name": secret}}]} if secret else {}),
+    }
+    return {
+        "restartPolicy": "Never",
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "terminationGracePeriodSeconds": int(STOP_S),
+        "securityContext": {"runAsNonRoot": True, "runAsUser": 1000, "seccompProfile": {"type": "RuntimeDefault"}},
+        "containers": [container],
+    }
+
+
+def _remove_pod(api: Any, namespace: str, name: str) -> None:
+    for delete in (api.delete_namespaced_pod, api.delete_namespaced_secret):
+        try:
+            delete(name, namespace)
+        except Exception as error:
+            if getattr(error, "status", None) != 404:  # it has ended, or there was no Secret
+                raise ProviderError(f"The pod {name} could not be deleted: {type(error).__name__}.") from None
 
 
 class UVProvider(RuntimeProvider):

@@ -97,6 +97,11 @@ class LaneObservations:
         self._flat = isinstance(self._arrays, np.ndarray)
         self._nested = isinstance(space, (Dict, Tuple))
 
+    @property
+    def fixed(self) -> bool:
+        """Whether there are arrays for all lanes."""
+        return self._arrays is not None
+
     def put(self, lane: int, observation: Any) -> None:
         """Store one lane's observation; NumPy raises if it does not fit the space."""
         if self._arrays is None:
