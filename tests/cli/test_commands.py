@@ -25,6 +25,7 @@ ALL = [
     ["explain", "CartPole-v1", "--num-envs", "4"],
     ["permissions", "CartPole-v1"],
     ["hostile", "--list"],
+    ["deploy", "k8s"],
 ]
 
 

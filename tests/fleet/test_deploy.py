@@ -7,7 +7,7 @@ import shlex
 import pytest
 
 from paddock.cli import main
-from paddock.cli.gateway import add_arguments as gateway_arguments
+from paddock.cli.fleet import add_gateway_arguments as gateway_arguments
 from paddock.cli.program import _Parser
 from paddock.cli.serve import add_arguments as serve_arguments
 from paddock.errors import DependencyNotInstalled, PlanError

@@ -164,7 +164,7 @@ def test_an_environment_is_closed_when_dressing_it_fails():
         ({"num_envs": 0}, "num_envs=0"),
         ({"num_envs": "3"}, "num_envs='3'"),
         ({"backend": "loop"}, "Pass num_envs=n"),
-        ({"backend": "warp", "num_envs": 2}, "not one of auto, loop, threads, compiled, ale, envpool"),
+        ({"backend": "warp", "num_envs": 2}, "not one of auto, loop, threads, compiled, ale, ray, envpool"),
         ({"backend": "compiled", "num_envs": 2}, "no vector entry point"),
         ({"max_episode_steps": 0}, "max_episode_steps=0"),
         ({"isolation": "moat"}, "isolation='moat'"),

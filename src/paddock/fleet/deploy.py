@@ -109,7 +109,18 @@ def _servers(chosen: Deployment) -> dict[str, Any]:
             {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108
         ],
     }
-    pod = {
+    pod = _pod(chosen, container)
+    spec = {
+        "replicas": chosen.replicas,
+        "selector": {"matchLabels": _labels(chosen)},
+        "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}},
+        "template": {"metadata": {"labels": _labels(chosen)}, "spec": pod},
+    }
+    return _object(chosen, "Deployment", "apps/v1", spec)
+
+
+def _pod(chosen: Deployment, container: dict[str, Any]) -> dict[str, Any]:
+    return {
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
         "terminationGracePeriodSeconds": _ENDPOINTS_S + _DRAIN_S + 10,
@@ -136,13 +147,6 @@ def _servers(chosen: Deployment) -> dict[str, Any]:
             {"name": "tmp", "emptyDir": {"sizeLimit": "4Gi"}},
         ],
     }
-    spec = {
-        "replicas": chosen.replicas,
-        "selector": {"matchLabels": _labels(chosen)},
-        "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}},
-        "template": {"metadata": {"labels": _labels(chosen)}, "spec": pod},
-    }
-    return _object(chosen, "Deployment", "apps/v1", spec)
 
 
 def _service(chosen: Deployment) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 An actor holds a Host, as a worker process does, and frames pass through Ray's object store, where they are read in
 place. An actor that is lost with its node is made again elsewhere, and repeats what it was asked: if it answers as
-before, its lanes go on, else they are truncated and begin anew.
+before, its lanes go on, else they are truncated and begin again.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from hashlib import sha256
+from itertools import count
 from math import inf
 from typing import Any
 
@@ -281,7 +282,8 @@ class RayVectorEnv(VectorEnv[Any, Any, Array]):
         size = lanes_per_actor or -(-num_envs // cores)
         self._parts = [slice(first, min(first + size, num_envs)) for first in range(0, num_envs, size)]
         self._factories, self._deterministic = factories, deterministic
-        self._actor_class = self._ray.remote(LaneActor).options(**_options(resources or {}))
+        self._actor_class, self._resources = self._ray.remote(LaneActor), resources or {}
+        self._turns = count()
         self._faults = Faults(on_fault, num_envs)
         self._envs: list[RemoteVectorEnv | None] = [None] * len(self._parts)
         self._channels: dict[int, RayChannel] = {}
@@ -308,12 +310,23 @@ class RayVectorEnv(VectorEnv[Any, Any, Array]):
         self._observations = LaneObservations(self.single_observation_space, num_envs, copy=copy)
 
     def _channel(self) -> RayChannel:
-        return RayChannel(self._ray, self._actor_class.remote, deterministic=self._deterministic)
+        return RayChannel(self._ray, self._start, deterministic=self._deterministic)
+
+    def _start(self) -> Any:
+        """Start an actor: where its resources are, or on the nodes in turn. Only this module replaces a lost one."""
+        strategy: Any = "SPREAD"
+        if not self._resources:  # Ray would put those that take nothing on one node
+            from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+            nodes = sorted(one["NodeID"] for one in self._ray.nodes() if one["Alive"])
+            strategy = NodeAffinitySchedulingStrategy(nodes[next(self._turns) % len(nodes)], soft=True)
+        options = _options(self._resources)
+        return self._actor_class.options(scheduling_strategy=strategy, max_restarts=0, **options).remote()
 
     def _make(self, at: int) -> RemoteVectorEnv:
         part = self._parts[at]
-        count = part.stop - part.start
-        what = {"factory": self._factories(count), "num_envs": count}
+        size = part.stop - part.start
+        what = {"factory": self._factories(size), "num_envs": size}
         made = self._envs[at] = RemoteVectorEnv(self._channels[at], what, _RULES, name="ray")
         return made
 
@@ -492,24 +505,24 @@ class RayVectorEnv(VectorEnv[Any, Any, Array]):
 
 
 def _options(resources: dict[str, float]) -> dict[str, Any]:
-    """Ray's options of an actor. It is spread over the nodes, and replaced by this module alone."""
+    """Return Ray's options for these resources."""
     named = {"CPU": "num_cpus", "GPU": "num_gpus", "memory": "memory"}
-    options: dict[str, Any] = {"num_cpus": 0, "scheduling_strategy": "SPREAD", "max_restarts": 0}
+    options: dict[str, Any] = {"num_cpus": 0}
     options.update({named[name]: amount for name, amount in resources.items() if name in named})
     others = {name: amount for name, amount in resources.items() if name not in named}
     return {**options, "resources": others} if others else options
 
 
-def _merge(infos: Info, own: Info, part: slice, count: int) -> None:
+def _merge(infos: Info, own: Info, part: slice, num_envs: int) -> None:
     """Put the infos of some lanes into those of all: arrays with a row for each lane, masks, and dicts of these."""
     for name, value in own.items():
         if isinstance(value, dict):
-            _merge(infos.setdefault(name, {}), value, part, count)
+            _merge(infos.setdefault(name, {}), value, part, num_envs)
             continue
         rows = np.asarray(value)
         whole = infos.get(name)
         if whole is None:
-            whole = np.full((count, *rows.shape[1:]), None if rows.dtype == object else 0, rows.dtype)
+            whole = np.full((num_envs, *rows.shape[1:]), None if rows.dtype == object else 0, rows.dtype)
         elif whole.dtype != rows.dtype:
             kinds = {whole.dtype.kind, rows.dtype.kind}
             whole = whole.astype(np.result_type(whole, rows) if kinds <= set("iufb") else object)
