@@ -290,7 +290,8 @@ def test_trust_lists_shows_and_removes(paddock, release):
     paddock("trust", "add", "author.pub", "--namespace", "acme-labs")
     name = added["fingerprint"]
     assert paddock("trust", "show", name[:8], "--json").document["namespaces"] == ["acme", "acme-labs"]
-    assert paddock("trust", "show", "author.pub").code == 0
+    for text in ("author.pub", "author.key"):
+        assert paddock("trust", "show", text, "--json").document["fingerprint"] == name
     assert name in paddock("trust", "list").out
     assert paddock("trust", "remove", name, "--json").document == {"removed": name}
     assert paddock("trust", "show", name).code == 2

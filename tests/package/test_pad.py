@@ -465,6 +465,14 @@ def test_id_of_another_namespace_is_not_packed(tmp_path):
         pack(folder, tmp_path / "x.pad")
 
 
+def test_package_that_would_write_into_itself_is_not_packed(tmp_path):
+    folder = write_folder(tmp_path / "maze")
+    with (folder / "paddock.toml").open("a") as stream:
+        stream.write('\n[permissions]\nwrite = ["./scratch"]\n')
+    with pytest.raises(InvalidManifest, match="stays as it was signed"):
+        pack(folder, tmp_path / "x.pad")
+
+
 def test_signatures_add_up_and_each_counts_once(tmp_path, home):
     file = release(tmp_path / "maze")
     once = file.read_bytes()

@@ -139,6 +139,13 @@ def test_package_of_another_key_under_a_strangers_index_is_refused(registry, tmp
         install_by_name("acme/maze", None, str(tmp_path / "copy"), agree)
 
 
+def test_endorsed_package_of_an_unknown_owner_is_installed(registry, home):
+    source = str(registry("1.0.0"))
+    home.mkdir(exist_ok=True)
+    (home / "trust.toml").write_text(f'mode = "endorsed"\n[endorsed]\nkeys = ["{OWNER.public}"]\nthreshold = 1\n')
+    assert install_by_name("acme/maze", None, source, agree).how == "endorsed"
+
+
 def test_old_index_is_refused_once_a_newer_was_read(registry, tmp_path):
     trust()
     folder = registry("1.0.0")

@@ -126,6 +126,7 @@ def test_no_code_of_a_package_runs_before_it_is_behind_the_wall(trusting, tmp_pa
             env.reset(seed=1)
         assert not canary.exists()
     assert located.package.how == "pinned"
+    monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
     with paddock.make("acme/maze@1", isolation="process") as env:  # the caller said so
         env.reset(seed=1)
     assert canary.read_text() == "ran"

@@ -437,7 +437,12 @@ def _add(arguments: Namespace, output: Output) -> int:
 def _read_public(text: str) -> PublicKey:
     from paddock.trust.keys import PublicKey
 
-    return PublicKey.parse(text) if text.startswith("ed25519:") else PublicKey.load(text)
+    if text.startswith("ed25519:"):
+        return PublicKey.parse(text)
+    file = Path(text)
+    if file.is_file() and b"PRIVATE KEY" in file.read_bytes()[:4096]:  # the user's own: only its public half is kept
+        return load_key(file).public
+    return PublicKey.load(file)
 
 
 def _find(keyring: Keyring, text: str) -> TrustedKey:

@@ -46,6 +46,8 @@ def build(plan: Plan) -> Env[Any, Any] | VectorEnv[Any, Any, Any]:
 def build_one(plan: Plan) -> Env[Any, Any]:
     """Build one environment in its guard, with the spec's wrappers and then the caller's around it."""
     spec, kwargs = _spec_and_kwargs(plan)
+    if plan.target.package is not None:
+        sys.dont_write_bytecode = True  # the store stays as it was signed, for root too
     sys.path += [folder for folder in plan.target.folders if folder not in sys.path]  # last: it shadows nothing
     creator = load(_require_entry_point(spec.entry_point, spec, "entry_point"))
     if hasattr(creator, "for_spec"):  # one entry point for a whole library: the spec's id says which environment

@@ -20,7 +20,7 @@ from paddock.errors import InvalidManifest, InvalidPackage, InvalidPolicy, Inval
 from paddock.package import FILE, LOCK, Fields, Manifest, read_manifest
 from paddock.package.container import CHUNK, MAX_ENTRIES, Container, Entry, check_name, write_container
 from paddock.package.dependencies import find_wanted
-from paddock.sandbox.policy import Policy
+from paddock.sandbox.policy import Policy, covers
 from paddock.spaces.json_data import JsonLimits, NotJson
 from paddock.trust.envelope import (
     MAX_SIGNATURES,
@@ -68,6 +68,10 @@ def describe(manifest: Manifest, spaces: Mapping[str, Any]) -> dict[str, Any]:
         space, slash, _ = env.spec.id.rpartition("/")
         if slash and space != owner:
             raise InvalidManifest(f"The id {env.spec.id!r} is of another namespace; this package's is {owner!r}.")
+    if inside := [path for path in manifest.permissions.write if covers(str(manifest.folder), path)]:
+        raise InvalidManifest(
+            f"{manifest.folder / FILE}: write: {inside[0]} is in the package, which stays as it was signed."
+        )
     wanted = find_wanted(manifest.folder)
     if wanted.lines and not wanted.locked:
         raise InvalidManifest(
@@ -206,8 +210,8 @@ def _write(target: Path, first: Sequence[tuple[Entry, Any]], rest: Any) -> None:
     try:
         with os.fdopen(descriptor, "wb") as stream:
             write_container(stream, (*first, *rest))
-            os.fchmod(descriptor, 0o644)
             os.fsync(descriptor)
+        Path(name).chmod(0o644)
         Path(name).replace(target)
     except BaseException:
         Path(name).unlink(missing_ok=True)
