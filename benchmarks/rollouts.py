@@ -1,20 +1,22 @@
 """Many rollouts at once: what paddock adds to a bare asyncio loop, and what its client of models costs.
 
-    python benchmarks/rollouts.py [--quick] [--peers PYTHON]
+    python benchmarks/rollouts.py [--quick]
 
 The model is a sleep of 50 ms, so that only the framework's own work counts: 5 turns of a tool call each, in an
 environment in this process. The reference is a bare asyncio loop that steps the same environments, each once per
 rollout, and keeps nothing. paddock records all steps in a trace. Over HTTP on loopback an endpoint in a process of its
-own answers after 50 ms, to the built-in client, to the stock ``openai`` client, and to verifiers' own loop, if PYTHON
-has these (scripts/peers/rollouts.txt). All sides take turns; figures are medians.
+own answers after 50 ms, to the built-in client and to the stock ``openai`` client (scripts/peers/rollouts.txt), each in
+a process of its own. All sides take turns; figures are medians.
 """
 
 from __future__ import annotations
 
 import asyncio
 import gc
+import json
 import os
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
@@ -104,16 +106,44 @@ def loops(table, rounds):
             cpu = {name: statistics.median(one[1] for one in times) for name, times in found.items()}
             ideal = TURNS * SLEEP_S
             what = f"{count} rollouts, {'no limits' if kind is Unlimited else 'default limits'}"
-            table.row(f"efficiency, {what}; peer: bare loop", ideal / wall["ours"], ideal / wall["bare"], bar)
+            # In turns a second: the share of the ideal is the same for both.
+            most = count * TURNS
+            table.row(f"turns/s, {what}; peer: bare loop", most / wall["ours"], most / wall["bare"], bar)
+            print(f"    of the ideal: {ideal / wall['ours']:.2f}, the bare loop {ideal / wall['bare']:.2f}", flush=True)
             above = (cpu["ours"] - cpu["bare"]) / count / TURNS * 1e3
             print(f"    CPU above the bare loop: {above:.3f} ms a turn, at most {CPU_BAR_MS}", flush=True)
             table.failed += above > CPU_BAR_MS and kind is Unlimited
+
+
+def clients(table, rounds):
+    """Calls of the built-in client against the stock one's, per second of the client's CPU."""
+    program = str(HERE / "_rollouts_http.py")
+    made = subprocess.run([HERE.parent / "scripts" / "peer", "rollouts"], capture_output=True, text=True, check=True)
+    pythons = {"ours": sys.executable, "openai": made.stdout.strip()}
+    server = subprocess.Popen([sys.executable, program, "endpoint"], stdout=subprocess.PIPE, text=True)
+    try:
+        url = server.stdout.readline().strip()
+        for at_once in (64, 256):
+            found = {name: [] for name in pythons}
+            for _ in range(rounds):
+                for name, python in pythons.items():
+                    command = [python, program, name, url, str(10 * at_once), str(at_once)]
+                    done = subprocess.run(command, capture_output=True, text=True, check=True)
+                    found[name].append(json.loads(done.stdout))
+            cpu = {name: statistics.median(one["per_cpu_second"] for one in them) for name, them in found.items()}
+            rate = {name: statistics.median(one["per_second"] for one in them) for name, them in found.items()}
+            table.row(f"calls per CPU second, {at_once} at once; peer: openai", cpu["ours"], cpu["openai"], 3.0)
+            table.row(f"calls per second, {at_once} at once; peer: openai", rate["ours"], rate["openai"], 1.0)
+    finally:
+        server.kill()
+        server.wait()
 
 
 def main():
     quick = "--quick" in sys.argv
     table = Table(f"Rollouts at once, a model that sleeps {SLEEP_S * 1e3:.0f} ms, {os.cpu_count()} cores")
     loops(table, 3 if quick else 7)
+    clients(table, 3 if quick else 5)
     return 1 if table.failed else 0
 
 

@@ -273,8 +273,9 @@ _CANCEL_S = 5.0  # for a policy that was cancelled
 _POLL_S = 0.5
 _TICK_S = 0.1  # between looks at how far it is
 # Environments of tools are stepped in the loop as long as that is quick, and in threads for a while after it was not.
-_SLOW_S, _SLOW_MEAN_S = 0.05, 0.005
-_FIRST_AWHILE, _LONGEST_AWHILE = 200, 100_000  # calls
+_SLOW_S, _SLOW_MEAN_S = 0.1, 0.01
+_FIRST_AWHILE, _LONGEST_AWHILE = 50, 100_000  # calls; twice as many each time that it is slow again at once
+_AT_ONCE = 20  # calls
 _SLICE_S = 0.01  # that a rollout may keep the loop
 _MAX_ERROR_CHARS = 2000
 
@@ -475,17 +476,18 @@ class Crew:
             raise OutOfTime from None
 
     @property
-    def steps_in_threads(self) -> bool:
-        """Whether the next call should be made in a thread, because the loop was slowed down by earlier ones."""
+    def steps_in_loop(self) -> bool:
+        """Whether the next call may be made in the loop: any thread would do, and earlier ones did not slow it down."""
         self._in_threads -= 1
-        return self._in_threads >= 0
+        return self.home == "any" and self._in_threads < 0
 
     def note_pace(self, seconds: float) -> None:
         """Note how long a call took that was made in the loop."""
         self._mean_s += (seconds - self._mean_s) / 10
         if seconds > _SLOW_S or self._mean_s > _SLOW_MEAN_S:
+            again = self._in_threads > -_AT_ONCE
+            self._awhile = min(2 * self._awhile, _LONGEST_AWHILE) if again else _FIRST_AWHILE
             self._in_threads, self._mean_s = self._awhile, 0.0
-            self._awhile = min(2 * self._awhile, _LONGEST_AWHILE)
 
     def borrow_thread(self) -> CallThread:
         return self._idle.pop() if self._idle else CallThread()
@@ -563,10 +565,10 @@ class Worker:
         env, thread = self.env, self._thread
         self.env = self._thread = None
         if env is not None and not self._crew.lent:
-            if self._crew.home == "loop":
+            if thread is None and (self._crew.home == "loop" or self._crew.steps_in_loop):
                 _quietly(env.close)
                 return
-            thread = thread or CallThread()
+            thread = thread or self._crew.borrow_thread()
             closing = asyncio.ensure_future(thread.call(_quietly, env.close))
             await asyncio.wait({closing}, timeout=_CLOSE_S)
         if thread is not None:
@@ -668,7 +670,7 @@ class Worker:
 
     async def _make_env(self) -> None:
         self._check_lost()
-        if self._crew.home == "loop":
+        if self._crew.home == "loop" or self._crew.steps_in_loop:
             self.env = self._crew.make()
             return
         if self._thread is None:
@@ -718,13 +720,13 @@ class Worker:
         crew = self._crew
         if crew.home == "loop":
             return function(*args)
+        if crew.steps_in_loop:
+            began_s = time.monotonic()
+            try:
+                return function(*args)
+            finally:
+                crew.note_pace(time.monotonic() - began_s)
         if crew.home == "any":
-            if not crew.steps_in_threads:
-                began_s = time.monotonic()
-                try:
-                    return function(*args)
-                finally:
-                    crew.note_pace(time.monotonic() - began_s)
             self._thread = crew.borrow_thread()
         assert self._thread is not None
         try:
