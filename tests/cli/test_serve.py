@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -14,7 +15,7 @@ import pytest
 
 import paddock
 from paddock import RemoteOptions
-from paddock.cli import serve
+from paddock.cli import main, serve
 from paddock.cli.serve import url_of
 from paddock.errors import Forbidden, NotPermitted, PaddockError, Unauthenticated
 from tests.serving import serving, start
@@ -308,3 +309,62 @@ def test_by_default_one_process_serves_per_core(monkeypatch, platform, cores, th
     serve.add_arguments(parser)
     assert serve._settings(parser.parse_args(["CartPole-v1"])).processes == expected
     assert serve._settings(parser.parse_args(["CartPole-v1", "--processes", "1"])).processes == 1
+
+
+def _config(folder, text):
+    file = folder / "serve.toml"
+    file.write_text(text)
+    return file
+
+
+@pytest.mark.process
+def test_a_config_file_serves_and_flags_win(tmp_path):
+    audit = tmp_path / "audit.jsonl"
+    text = f'targets = ["CartPole-v1"]\nprocesses = 1\nmax-sessions = 1\naudit = "{audit.name}"\n'
+    with serving("--config", _config(tmp_path, text)) as server, paddock.make(server.with_token("/CartPole-v1")) as env:
+        assert server.environments == ["CartPole-v1"]
+        env.reset(seed=1)
+        request = urllib.request.Request(f"{server.url}/metrics", headers={"Authorization": f"Bearer {server.token}"})
+        metrics = urllib.request.urlopen(request).read().decode()
+        for name in ("memory_bytes", "cpu_seconds"):
+            found = re.search(rf'^paddock_workers_{name}{{environment="CartPole-v1"}} (\S+)$', metrics, re.MULTILINE)
+            assert float(found[1]) > 0
+        wrong = urllib.request.Request(f"{server.url}/metrics", headers={"Authorization": "Bearer " + "x" * 20})
+        with pytest.raises(urllib.error.HTTPError, match="401"):
+            urllib.request.urlopen(wrong)
+        with pytest.raises(PaddockError, match="session"):
+            paddock.make(server.with_token("/CartPole-v1"))
+    records = [json.loads(line) for line in audit.read_text().splitlines()]
+    assert records and all(one["logger"] == "paddock.audit" for one in records)
+    assert audit.stat().st_mode & 0o777 == 0o600 and server.token not in audit.read_text()
+    with serving("Pendulum-v1", "--max-sessions", "9", "--config", _config(tmp_path, text)) as server:
+        assert server.environments == ["Pendulum-v1"]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("max-session = 3", "Did you mean 'max_sessions'?"),
+        ("max-sessions = true", "expected a string or a number"),
+        ("max-sessions = 0", "max-sessions"),
+        ("grant = 1", "expected true or false"),
+        ("targets = 'CartPole-v1'", "expected a list of strings"),
+        ("wire = '9'", "expected one of 0.10, 0.3"),
+        ("targets = [", "is not TOML"),
+        ("", "nothing to serve"),
+    ],
+)
+def test_a_config_file_that_is_wrong_says_where(capsys, tmp_path, text, said):
+    assert main(["serve", "--config", str(_config(tmp_path, text))]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_a_config_file_that_is_missing_is_named(capsys, tmp_path):
+    assert main(["serve", "--config", str(tmp_path / "none.toml")]) == 2
+    assert "none.toml can't be read: No such file" in capsys.readouterr().err
+
+
+def test_paths_of_a_config_file_are_relative_to_it(tmp_path):
+    text = "token-file = 'tokens'\ntargets = ['./maze', 'CartPole-v1']"
+    found = serve.read_config(_config(tmp_path, text))
+    assert found == {"token_file": str(tmp_path / "tokens"), "targets": [str(tmp_path / "maze"), "CartPole-v1"]}

@@ -6,10 +6,10 @@ import os
 import sys
 import warnings
 from argparse import ArgumentParser, ArgumentTypeError, _ActionsContainer
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from importlib import import_module
-from typing import NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from paddock import __version__
 from paddock.cli.output import (
@@ -90,7 +90,11 @@ def _run(words: list[str], output: Output) -> int:
         return OK
     module = import_module(f"paddock.cli.{command.module}")
     own = "" if command.module == command.name else f"_{command.name}"
-    arguments = _parser(command, getattr(module, f"add{own}_arguments", None)).parse_args(words)
+    add_arguments = getattr(module, f"add{own}_arguments", None)
+    arguments = _parser(command, add_arguments).parse_args(words)
+    if getattr(arguments, "config", None) is not None:  # once more, with the file's values where no flag was given
+        defaults = module.read_config(arguments.config)
+        arguments = _parser(command, add_arguments, defaults).parse_args(words)
     from paddock.trust.third_party import Choice, choosing
 
     behind_the_wall = choosing(Choice("sandbox", "as in all commands"))
@@ -122,7 +126,11 @@ class _Parser(ArgumentParser):
         raise mistake(f"{message}. See: {self.prog} --help")
 
 
-def _parser(chosen: Command | None, add_arguments: Callable[[ArgumentParser], None] | None = None) -> ArgumentParser:
+def _parser(
+    chosen: Command | None,
+    add_arguments: Callable[[ArgumentParser], None] | None = None,
+    defaults: Mapping[str, Any] | None = None,
+) -> ArgumentParser:
     parser = _Parser(prog="paddock", description=DESCRIPTION, epilog=EPILOG, allow_abbrev=False)
     parser.add_argument("--version", action="version", version=f"paddock {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command")
@@ -133,6 +141,7 @@ def _parser(chosen: Command | None, add_arguments: Callable[[ArgumentParser], No
                 add_arguments(own)
             if own.get_default("json") is None:  # `check` has added it already, beside --sarif
                 add_json(own)
+            own.set_defaults(**defaults or {})
     return parser
 
 

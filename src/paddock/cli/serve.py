@@ -6,6 +6,7 @@ import os
 import sys
 import threading
 from argparse import ArgumentParser, Namespace
+from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,8 +30,9 @@ _SECONDS = partial(seconds, below=float("inf"), expected="a positive number of s
 def add_arguments(parser: ArgumentParser) -> None:
     """The options of this command."""
     parser.add_argument(
-        "targets", nargs="+", metavar="TARGET", help="ids, folders with a paddock.toml or openenv.yaml, module:Id-v0 …"
+        "targets", nargs="*", metavar="TARGET", help="ids, folders with a paddock.toml or openenv.yaml, module:Id-v0 …"
     )
+    parser.add_argument("--config", type=Path, metavar="FILE", help="TOML with these options by name; flags win")
     add_options(parser)
 
 
@@ -70,6 +72,7 @@ def add_options(parser: ArgumentParser) -> None:
     add("--tls-cert", type=Path, metavar="FILE", help="PEM; needed to listen beyond this machine")
     add("--tls-key", type=Path, metavar="FILE", help="the certificate's key, PEM")
     add("--journal", type=Path, metavar="DIR", help="keep deterministic sessions across restarts")
+    add("--audit", type=Path, metavar="FILE", help="append the audit log to this file too, as JSON lines")
     add("--production", action="store_true", help="refuse reset, step and state on every path")
     add("--wire", choices=["0.10", "0.3"], default="0.10", help="the version of OpenEnv's wire format (default 0.10)")
 
@@ -79,11 +82,17 @@ def run(arguments: Namespace, output: Output) -> int:
     from paddock.making.target import split_folder
     from paddock.server.listener import run as serve
 
+    if not arguments.targets:
+        raise mistake("nothing to serve. Name a target, such as CartPole-v1, or targets = […] in --config.")
     if arguments.grant and not any(split_folder(target) for target in arguments.targets):
         raise mistake("--grant applies to folders with a paddock.toml; none of the targets is one.")
     if arguments.install:
         _install(arguments, output)
     settings = _settings(arguments)
+    if arguments.audit is not None:
+        from paddock.server.telemetry import export_audit
+
+        export_audit(arguments.audit)
     tokens, fresh = _tokens(arguments.token_file)
     served = _load_environments(arguments)
 
@@ -105,6 +114,36 @@ def run(arguments: Namespace, output: Output) -> int:
         place = str(settings.uds) if settings.uds is not None else f"{settings.host}:{settings.port}"
         raise mistake(f"can't serve on {place}: {error.strerror or error}", "OS_ERROR") from error
     return OK
+
+
+def read_config(file: Path) -> dict[str, Any]:
+    """Read the options of a TOML file, as defaults for the command line. Paths are relative to the file's folder."""
+    from paddock.package import read_toml
+
+    parser = ArgumentParser(add_help=False)
+    add_arguments(parser)
+    options = {one.dest: one for one in parser._actions if one.dest != "config"}
+    found: dict[str, Any] = {}
+    for name, value in read_toml(file).items():
+        option = options.get(name.replace("-", "_"))
+        if option is None:
+            close = get_close_matches(name.replace("-", "_"), options, n=1)
+            hint = f" Did you mean {close[0]!r}?" if close else ""
+            raise mistake(f"--config {file}: there is no option {name[:80]!r}.{hint} See: paddock serve --help")
+        many, switch = isinstance(option.default, list) or option.nargs == "*", option.nargs == 0
+        kind: Any = list if many else bool if switch else (str, int, float)
+        wrong = not isinstance(value, kind) or (isinstance(value, bool) and not switch)
+        if wrong or (many and not all(isinstance(one, str) for one in value)):
+            expected = "a list of strings" if many else "true or false" if switch else "a string or a number"
+            raise mistake(f"--config {file}: {name} = {str(value)[:80]!r}: expected {expected}")
+        if option.choices is not None and value not in option.choices:
+            raise mistake(f"--config {file}: {name} = {value!r}: expected one of {', '.join(option.choices)}")
+        if option.type is Path:
+            value = str(file.parent / value)
+        elif name == "targets":
+            value = [str(file.parent / one) if one.startswith(".") else one for one in value]
+        found[option.dest] = value if many or switch else str(value)  # a text is checked as a flag's would be
+    return found
 
 
 def _load_environments(arguments: Namespace) -> list[ServedEnv]:

@@ -196,6 +196,14 @@ class Group:
             return None
         return int(words[1]) / 1e6 if words[0] == "usage_usec" else int(words[0]) / 1e9
 
+    def memory_bytes(self) -> int | None:
+        """What it takes now; None where that is not counted."""
+        if self._memory is None:
+            return None
+        folder, version = self._memory
+        text = _read(f"{folder}/{'memory.usage_in_bytes' if version == 1 else 'memory.current'}").strip()
+        return int(text) if text.isdigit() else None
+
     def kill(self) -> None:
         """End every process in it. Never raises; in a forked child it does nothing."""
         if os.getpid() != self._owner:

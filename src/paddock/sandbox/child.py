@@ -182,6 +182,15 @@ class Child:
         counted = None if self.group is None else self.group.cpu_s()
         return _cpu_below_s(self.pid) if counted is None else counted
 
+    def memory_bytes(self) -> int:
+        """What it takes now: all of it where a group counts that, else its first process."""
+        counted = None if self.group is None else self.group.memory_bytes()
+        if counted is not None:
+            return counted
+        with suppress(OSError, IndexError):  # it has ended
+            return int(Path(f"/proc/{self.pid}/statm").read_bytes().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        return 0
+
     def last_words(self) -> str:
         """How it ended, in words. Called when its socket is gone; ends what had not ended yet."""
         ended = self.wait(_LAST_WORDS_S)

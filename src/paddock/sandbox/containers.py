@@ -138,6 +138,10 @@ class Contained:
         """CPU seconds of all that was ever in it."""
         return None if self._group is None else self._group.cpu_s()
 
+    def memory_bytes(self) -> int | None:
+        """What it takes now."""
+        return None if self._group is None else self._group.memory_bytes()
+
     def out_of_memory(self) -> bool:
         """Whether a process of it was ended for taking too much memory. Known when it was reaped."""
         return self._out_of_memory

@@ -156,6 +156,11 @@ class LiveSession:
         link = self._links.get(self.session.worker)
         return None if link is None else int(link.child.pid)
 
+    def usage(self) -> tuple[int, float]:
+        """Return the bytes of memory that its workers take now, and the CPU seconds that they have used."""
+        children = [link.child for link in self._links.values()]
+        return sum(one.memory_bytes() for one in children), sum(one.cpu_s() for one in children)
+
     def _do(self, commands: list[Command]) -> None:
         for command in commands:
             kind = type(command)

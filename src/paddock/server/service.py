@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import itertools
+import json
 import logging
 import os
 import signal
@@ -373,11 +374,16 @@ class Service:
 
     def gauges(self) -> dict[str, float]:
         """Return what /metrics measures at the moment."""
-        own = {
+        own: dict[str, float] = {
             "paddock_sessions": self.sessions_here,
             "paddock_workers": self.workers,
             "paddock_workers_started_total": self._threads.started,
         }
+        for live in self._sessions.values():
+            labels = f"{{environment={json.dumps(live.served.name)}}}"
+            for name, value in zip(("memory_bytes", "cpu_seconds"), live.usage(), strict=True):
+                key = f"paddock_workers_{name}{labels}"
+                own[key] = own.get(key, 0) + value
         return {**own, **{f"paddock_{name}": count for name, count in self.queue.items()}}
 
     @property

@@ -17,6 +17,8 @@ from collections.abc import Mapping
 from contextvars import ContextVar
 from datetime import datetime, timezone
 from itertools import accumulate
+from logging.handlers import WatchedFileHandler
+from pathlib import Path
 from typing import Any, Literal
 
 LogForm = Literal["json", "text", ""]
@@ -35,6 +37,8 @@ _HELP = {
     "paddock_sessions_waiting": ("gauge", "Sessions that wait for their worker to be started."),
     "paddock_workers_starting": ("gauge", "Workers that are being started."),
     "paddock_workers_started_total": ("counter", "Workers that were started for sessions."),
+    "paddock_workers_memory_bytes": ("gauge", "Memory that workers take now, by environment."),
+    "paddock_workers_cpu_seconds": ("gauge", "CPU seconds that the workers of now have used, by environment."),
     "paddock_connections_total": ("counter", "Connections that were accepted."),
     "paddock_workers_lost_total": ("counter", "Workers that were lost, by cause."),
     "paddock_requests_total": ("counter", "HTTP requests, by status."),
@@ -85,12 +89,27 @@ def begin_logging(form: LogForm | None = None) -> None:
     chosen = os.environ.get(VARIABLE, "").lower() if form is None else form
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines() if chosen == "json" else Lines())
+    handler.setLevel(logging.INFO if chosen in ("json", "text") else logging.WARNING)
     for name in _LOGGERS:
         logger = logging.getLogger(name)
         if not logger.hasHandlers():
             logger.addHandler(handler)
             logger.propagate = False
-            logger.setLevel(logging.INFO if chosen in ("json", "text") else logging.WARNING)
+            logger.setLevel(handler.level)
+
+
+def export_audit(file: Path) -> None:
+    """Append every record of the audit log to ``file`` too, as JSON lines that only its owner may read.
+
+    A file that was moved away is begun again, so it can be rotated. All processes of a server append to the same one.
+    """
+    begin_logging()
+    os.close(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600))
+    handler = WatchedFileHandler(file, encoding="ascii")
+    handler.setFormatter(JsonLines())
+    audit = logging.getLogger("paddock.audit")
+    audit.addHandler(handler)
+    audit.setLevel(logging.INFO)
 
 
 class Latency:
@@ -151,7 +170,10 @@ class Metrics:
     def text(self, **gauges: float) -> str:
         """Write everything in Prometheus' text form, together with ``gauges`` measured now."""
         gauges["paddock_replies_total"] = sum(one.count for one in self.latencies.values())
-        values: dict[tuple[str, str], float] = {**self._counts, **{(name, ""): now for name, now in gauges.items()}}
+        values: dict[tuple[str, str], float] = dict(self._counts)
+        for key, now in gauges.items():  # a name, with labels in braces if it has any
+            name, _, labels = key.partition("{")
+            values[name, labels.removesuffix("}")] = now
         lines = []
         for name, (kind, words) in _HELP.items():
             lines += [f"# HELP {name} {words}", f"# TYPE {name} {kind}"]
