@@ -20,10 +20,10 @@ GOOD = [30.0, 31.0, 33.0, 30.5, 36.0, 31.5, 32.0, 38.0, 30.0, 34.0, 35.0, 31.0]
 BAD = [10.0, 12.0, 9.0, 14.0, 11.0, 10.5, 13.0, 12.5, 9.5, 10.0, 15.0, 11.0]
 
 
-def suite(episodes=12, *, kwargs=None, tasks=1, scale=True, **fields):
+def suite(episodes=12, *, kwargs=None, tasks=1, scale=True, title="task", **fields):
     ends = {"floor": 0.0, "ceiling": 40.0} if scale else {}
     made = [
-        SuiteTask("CartPole-v1", name=f"task{n}", episodes=episodes, kwargs=kwargs or {}, **ends, **fields)
+        SuiteTask("CartPole-v1", name=f"{title}{n}", episodes=episodes, kwargs=kwargs or {}, **ends, **fields)
         for n in range(tasks)
     ]
     return Suite("tiny", made)
@@ -99,7 +99,7 @@ class Elements(HTMLParser):
 
 
 def test_hostile_text_is_text_in_a_page(bundle):
-    page = write_html([bundle(GOOD, policy=HOSTILE, name="a<b>&'")])
+    page = write_html([bundle(GOOD, policy=HOSTILE, name="a<b>&'", title=HOSTILE)])
     found = Elements(page)
     assert found.names <= PAGE | SHAPES
     assert not any(name.startswith("on") or name in ("href", "src") for name in found.attributes)
@@ -109,7 +109,7 @@ def test_hostile_text_is_text_in_a_page(bundle):
 
 
 def test_hostile_text_is_text_in_markdown(bundle):
-    page = write_markdown([bundle(GOOD, policy=HOSTILE)])
+    page = write_markdown([bundle(GOOD, policy=HOSTILE, title=HOSTILE)])
     assert re.search(r"(?<!\\)<", page) is None
     assert re.search(r"(?<!\\)\]\(", page) is None
     assert [c for c in page if not (c.isprintable() or c == "\n")] == []
