@@ -11,7 +11,7 @@ import pytest
 
 import paddock
 from paddock.adapters import art, inspect_ai, lightning, skyrl, tools_of, verifiers
-from paddock.adapters.player import Player, explain_tools, read_text
+from paddock.adapters.chat import Player, explain_tools, read_text
 from paddock.errors import DependencyNotInstalled, EpisodeFailed
 from tests.agentic.rollout_envs import Guess
 from tests.peers import ROOT, run_with_peer
@@ -24,6 +24,11 @@ FRAMEWORKS = {
     "Lightning": ("lightning", ["lightning", "torch"], "the page: Trainer and Fabric on a CPU"),
     "SkyRL": ("skyrl", ["skyrl-gym"], "the page: skyrl-gym; not its trainer, which needs GPUs"),
     "ART": ("art", ["openpipe-art"], "the page: trajectories; not its training, which needs a GPU"),
+    "veRL": (
+        "verl",
+        ["verl"],
+        "its agent loop with a scripted server; not its trainer, which needs GPUs",
+    ),
     "TRL": ("trl", ["trl", "transformers", "torch"], "[trl.md](trl.md): training on a CPU"),
     "MaskablePPO": ("sb3", ["sb3-contrib", "stable-baselines3"], "[trainers.md](trainers.md): masks, training"),
 }
@@ -67,6 +72,19 @@ def test_section_of_the_page_runs(section, calls):
 @pytest.mark.full
 def test_section_about_art_runs():
     assert run_page("ART")["calls"] == 4
+
+
+@pytest.mark.peers
+@pytest.mark.full
+def test_agent_loop_of_verl_masks_what_the_environment_said_and_passes_on_its_reward():
+    told = run_with_peer("verl", "from tests.adapters.verl_trial import main\nmain()")
+    won, failed, secret = (told["found"][name] for name in ("won", "failed", "secret"))
+    calls = re.findall(r'"number": (\d+)', won["model"])
+    assert won["reward"] == 1.0 and calls == ["11", str(secret)] and won["logprobs"] and won["turns"] == 5
+    assert "Lower." in won["environment"] and "tool_call" not in won["environment"]
+    assert won["second"].count("tool_call") == 2 and "Play." in won["prompt"] and "Guess." in won["prompt"]
+    assert "rm_scores" in won["keys"] and "fall failed" in failed["failed"]
+    assert told["versions"]["verl"] == pins("verl")["verl"]
 
 
 @pytest.mark.parametrize(

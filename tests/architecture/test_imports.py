@@ -66,6 +66,7 @@ NEED_AN_EXTRA = {
     "paddock.adapters.sb3_vec_env": "stable_baselines3",
     "paddock.adapters.tianshou_lanes": "tianshou",
     "paddock.adapters.torchrl_env": "torchrl",
+    "paddock.adapters.verl": "verl",
 }
 
 

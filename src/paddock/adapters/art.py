@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from paddock.adapters import need
-from paddock.adapters.player import Player
+from paddock.adapters.chat import Player
 
 
 def rollout_func(target: Any, *, max_turns: int = 16, **make_kwargs: Any) -> Callable[..., Awaitable[Any]]:

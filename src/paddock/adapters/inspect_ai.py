@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from paddock.adapters import need
-from paddock.adapters.player import Player
+from paddock.adapters.chat import Player
 from paddock.adapters.trl import task_rows
 
 _STORE = "paddock"

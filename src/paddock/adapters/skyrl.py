@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from paddock.adapters import need
-from paddock.adapters.player import Player, explain_tools, read_text
+from paddock.adapters.chat import Player, explain_tools, read_text
 from paddock.adapters.seat import LOOP
 from paddock.adapters.trl import task_rows as _task_rows
 

@@ -24,7 +24,7 @@ from functools import partial
 from importlib.util import find_spec
 from typing import Any, Literal, Union
 
-from paddock.adapters.player import read_text
+from paddock.adapters.chat import read_text
 from paddock.adapters.seat import LOOP, AsyncEnv, Episode, Failures, Seat, SeatRules, make_for_async
 from paddock.agentic.chat import (
     call_tool_action,

@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from paddock.adapters import need
-from paddock.adapters.player import Player
+from paddock.adapters.chat import Player
 from paddock.adapters.trl import task_rows
 from paddock.agentic.chat import assistant_message
 from paddock.agentic.endpoint import ModelEndpoint
