@@ -309,6 +309,7 @@ class Crew:
         self._failure: BaseException | None = None
         self._late: list[threading.Thread] = []
         self._playing: set[Episode] = set()
+        self.asker: Worker | None = None  # who asked the policy last
         self._loop: asyncio.AbstractEventLoop | None = None
         self._task: asyncio.Task[Any] | None = None
         self.tally = Tally(self.spending)
@@ -736,7 +737,9 @@ class Worker:
 
     async def ask(self, policy: Policy, turn: Turn) -> Any:
         now = time.monotonic()
-        if now - self._slice_s > _SLICE_S:
+        if self._crew.asker is not self:  # the loop goes from one to the other
+            self._crew.asker, self._slice_s = self, now
+        elif now - self._slice_s > _SLICE_S:
             await asyncio.sleep(0)
             self._slice_s = time.monotonic()
         return await policy(turn)

@@ -279,7 +279,8 @@ def _bytes_of(array: Array) -> memoryview:
 
 def write_all(file: IO[bytes], data: Any) -> None:
     """Hand all bytes to the system: one write of an unbuffered file may take fewer."""
-    rest = memoryview(data)
+    count = file.write(data)
+    rest = memoryview(data)[count or 0 :]  # nearly always nothing
     while rest.nbytes:
         count = file.write(rest)
         rest = rest[count or 0 :]
