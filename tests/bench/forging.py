@@ -45,10 +45,12 @@ def forge(bundle, out, *, rows=lambda number, rows: rows, plan=lambda plan: plan
     with closing(LogWriter(out / LOG, digest, begun.nonce)) as log:
         for number, source in enumerate(numbers or [one.number for one in bundle.episodes]):
             episode = bundle.log.episodes[source]
-            table = np.frombuffer(b"".join(bundle.log.payloads(episode)), bundle.plan.tasks[episode.task].row).copy()
+            loading = bundle.log.load([episode])
+            begin, payloads = next(loading)
+            table = np.frombuffer(b"".join(payloads), bundle.plan.tasks[episode.task].row).copy()
             table = rows(number, table)
             chosen = seed_of(digest, begun.nonce, number) if seed is None else seed(number, episode.seed)
-            log.begin(number, episode.task, chosen, bundle.log.begin_of(episode).observation)
+            log.begin(number, episode.task, chosen, begin.observation)
             log.add([(number, ROWS, table.tobytes())])
             total = float(np.add.accumulate(table["reward"])[-1])
             log.end(number, episode.status, len(table), total, episode.code)

@@ -209,8 +209,8 @@ def test_bv14_bv15_bv22_what_cant_be_repeated_is_a_transcript_and_never_more(tmp
 def test_bv16_statistics_come_from_the_steps(honest, tmp_path):
     bundle = read_bundle(honest.path)
     totals = [
-        np.frombuffer(b"".join(bundle.log.payloads(one)), bundle.plan.tasks[0].row)["reward"].sum()
-        for one in bundle.episodes
+        np.frombuffer(b"".join(payloads), bundle.plan.tasks[0].row)["reward"].sum()
+        for _, payloads in bundle.log.load(bundle.episodes)
     ]
     assert np.array_equal(bundle.values(0), totals)
 

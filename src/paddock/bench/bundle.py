@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 import numpy as np
 
-from paddock.bench.log import Episode, Log, bits, malformed, read_log, root_of, tampered
+from paddock.bench.log import MOST_EPISODES, Episode, Log, bits, malformed, read_log, root_of, tampered
 from paddock.core.spec import EnvSpec
 from paddock.errors import InvalidBundle, InvalidKey, InvalidSignature, InvalidSpec, Untrusted
 from paddock.spaces.json_data import JsonLimits, NotJson
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 FORMAT = "paddock.bench.v1"
 PREDICATE = "https://paddock.invalid/benchmark-run/v1"
 PLAN, START, LOG, STATEMENT, NOTES = "plan.json", "start.json", "episodes.log", "statement.json", "notes.json"
-MOST_EPISODES = 1 << 20
 _LIMITS = JsonLimits(1 << 22, nesting=16, pieces=1 << 18)
 _STATEMENT_BYTES = 1 << 28
 _DIGEST_BYTES = 32

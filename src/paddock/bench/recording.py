@@ -70,8 +70,11 @@ def observation_packer(space: Space[Any], task: Task) -> Callable[[Any], bytes]:
 def batch_packer(space: Space[Any], task: Task, lanes: int) -> Callable[[Any], Array]:
     """A function from the observations of ``lanes`` lanes to void[lanes], the bytes of their rows."""
     leaves, size = leaves_of(space), task.observation_bytes
+    only = leaves[0][1] if size and len(leaves) == 1 and leaves[0][0] == () else None
 
     def pack(observations: Any) -> Array:
+        if only is not None and observations.dtype == only and observations.flags.c_contiguous:
+            return observations.view(f"V{size}").reshape(lanes)  # type: ignore[no-any-return]
         parts = []
         for path, dtype in leaves:
             value = observations
@@ -99,16 +102,18 @@ class LaneRecorder:
         self._log, self._task = log, number
         self._pack = batch_packer(space, task, lanes)
         self._rows = np.zeros((BLOCK, lanes), row)
+        self._turned = np.zeros((lanes, BLOCK), f"V{row.itemsize}")
         self._columns = [self._rows[name] for name in ("action", "reward", "flags", "observation")]
         self._at = 0
         self._from = [0] * lanes
         self.episodes: list[int | None] = [None] * lanes
-        self.steps, self.totals = np.zeros(lanes, np.int64), np.zeros(lanes)
+        self._steps, self._began = 0, [0] * lanes  # all steps so far, and how many there were when an episode began
+        self._totals = np.zeros(lanes)
 
     def begin(self, lane: int, number: int, seed: int, observations: Any) -> None:
         """An episode begins in a lane; ``observations`` are those of all lanes."""
         self.episodes[lane], self._from[lane] = number, self._at
-        self.steps[lane], self.totals[lane] = 0, 0.0
+        self._began[lane], self._totals[lane] = self._steps, 0.0
         self._log.begin(number, self._task, seed, self._pack(observations)[lane].tobytes().hex())
 
     def step(self, actions: Array, observations: Any, rewards: Array, terminated: Array, truncated: Array) -> None:
@@ -118,11 +123,12 @@ class LaneRecorder:
         action[at] = actions
         reward[at] = rewards
         observation[at] = self._pack(observations)
-        flags[at] = ended = terminated.view(np.uint8) | truncated.view(np.uint8) << 1
-        self.totals += rewards
-        self.steps += 1
+        self._totals += rewards
+        self._steps += 1
         self._at = at + 1
-        if ended.any():
+        flags[at] = 0
+        if np.count_nonzero(terminated) or np.count_nonzero(truncated):  # a fifth of the time of any()
+            flags[at] = ended = terminated.view(np.uint8) | truncated.view(np.uint8) << 1
             for lane in ended.nonzero()[0].tolist():
                 if self.episodes[lane] is not None:
                     self.end(lane, "complete" if ended[lane] & TERMINATED else "truncated")
@@ -135,13 +141,13 @@ class LaneRecorder:
         assert number is not None
         if self._at > self._from[lane]:
             self._log.add([(number, ROWS, self._rows[self._from[lane] : self._at, lane].tobytes())])
-        self._log.end(number, status, int(self.steps[lane]), float(self.totals[lane]), code)
+        self._log.end(number, status, self._steps - self._began[lane], float(self._totals[lane]), code)
         self.episodes[lane] = None
 
     def _flush(self) -> None:
         # As opaque items the transposition is one copy; lane by lane it takes longer than the hashes.
-        size = self._rows.dtype.itemsize
-        lanes = np.ascontiguousarray(self._rows.view(f"V{size}").T)
+        lanes = self._turned
+        lanes[...] = self._rows.view(lanes.dtype).T
         self._log.add(
             [
                 (number, ROWS, lanes[lane] if start == 0 else lanes[lane, start:])

@@ -106,7 +106,7 @@ def _commit(out: Path, plan: Plan, key: SigningKey, seed: int | None, nonce: str
     """Write plan and start, or read those of the run that is gone on with. Returns them as they are in the files."""
     out.mkdir(parents=True, exist_ok=True)
     if not (out / PLAN).exists():
-        if any(out.iterdir()):
+        if any(not path.name.startswith(".new-") for path in out.iterdir()):  # what a crash may leave behind
             raise InvalidSuite(f"{out} has other files. Name a new folder with --out.")
         write_json(out / PLAN, plan)
     committed, digest = read_plan(out)

@@ -282,7 +282,12 @@ class _LaneReplay:
 
     def find_difference(self, episodes: Sequence[Episode]) -> Difference | None:
         """The first difference in these episodes, in the order of their numbers."""
-        table = np.concatenate([*map(self._table, episodes), np.zeros(1, self._got.dtype)])
+        text: list[bytes] = []
+        self._resets: list[str | None] = []
+        for begin, payloads in self._bundle.log.load(episodes):
+            self._resets.append(begin.observation)
+            text += payloads
+        table = np.frombuffer(b"".join([*text, bytes(self._got.itemsize)]), self._got.dtype)
         self._bytes = table.view(np.uint8).reshape(len(table), -1)
         self._ends = np.cumsum([episode.steps for episode in episodes])
         self._episodes, self._next = episodes, 0
@@ -310,9 +315,6 @@ class _LaneReplay:
                 found += self._begin(over)
         return min(found, key=lambda one: (one.episode, one.step), default=None)
 
-    def _table(self, episode: Episode) -> Array:
-        return np.frombuffer(b"".join(self._bundle.log.payloads(episode)), self._got.dtype)
-
     def _begin(self, free: Array) -> list[Difference]:
         """Begin the next episodes in the lanes that are free; returns the resets that differ."""
         found: list[Difference] = []
@@ -329,8 +331,7 @@ class _LaneReplay:
                 episode = self._episodes[job]
                 end = int(self._ends[job])
                 self._now[lane], self._at[lane], self._stop[lane] = job, end - episode.steps, end
-                wanted = self._bundle.log.begin_of(episode).observation
-                if observed[lane].tobytes().hex() != wanted:
+                if observed[lane].tobytes().hex() != self._resets[job]:
                     found.append(Difference(episode.number, 0, "the reset gives another observation than the record"))
                     free[lane] = True
                 elif not episode.steps:
@@ -361,7 +362,8 @@ class _LaneReplay:
 
 def _replay_one(bundle: Bundle, task: Task, env: Env[Any, Any], episode: Episode) -> Difference | None:
     """Replay one episode in one environment, step by step."""
-    begin = bundle.log.begin_of(episode)
+    loading = bundle.log.load([episode])  # has the log open as long as it is here
+    begin, payloads = next(loading)
     spaces = env.observation_space, env.action_space
     lines = LineRecorder(None, 0, spaces) if task.row is None else None  # type: ignore[arg-type]
     pack = observation_packer(spaces[0], task) if lines is None else None
@@ -373,7 +375,7 @@ def _replay_one(bundle: Bundle, task: Task, env: Env[Any, Any], episode: Episode
     if form != begin.observation:
         return Difference(episode.number, 0, "the reset gives another observation than the record")
     step = 0
-    for payload in bundle.log.payloads(episode):
+    for payload in payloads:
         wanted: Any = zip(*read_lines(payload), strict=True) if lines else np.frombuffer(payload, task.row)
         for want in wanted:
             step += 1

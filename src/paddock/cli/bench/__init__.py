@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from paddock.cli.output import FAILED, OK, Output, mistake
 from paddock.cli.program import add_json, integer
+from paddock.trust.files import config_folder
 
 if TYPE_CHECKING:
     from paddock.bench.bundle import Bundle
@@ -157,9 +157,7 @@ def _signing_key(path: Path | None) -> SigningKey:
 
 
 def _own_key() -> Path:
-    own = os.environ.get("PADDOCK_HOME")
-    folder = Path(own) if own else Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "paddock"
-    return folder / "keys" / "bench.key"
+    return config_folder() / "keys" / "bench.key"
 
 
 def add_verify_arguments(parser: ArgumentParser) -> None:
@@ -241,14 +239,22 @@ def split_target(text: str) -> tuple[str, str]:
 
 
 def _judge(keys: Sequence[str], signer: PublicKey) -> None:
-    """Raise Untrusted unless the key was given, or is this user's own."""
-    from paddock.errors import Untrusted
+    """Raise Untrusted unless the key was given, is this user's own, or is trusted here for ``bench``."""
+    from paddock.errors import Expired, Revoked, Untrusted
+    from paddock.trust.keyring import load_keyring
     from paddock.trust.keys import PublicKey, SigningKey
+    from paddock.trust.settings import Settings
 
     given = [PublicKey.load(text) if Path(text).is_file() else PublicKey.parse(text) for text in keys]
     own = [SigningKey.load(_own_key()).public] if _own_key().is_file() else []
-    if signer not in (*given, *own):
-        raise Untrusted(
-            f"The run is signed by {signer}, which is not trusted here. If you know whose it is, add: --key {signer}",
-            fingerprints=(signer.fingerprint,),
-        )
+    try:
+        load_keyring().judge("bench/run", "", [signer], Settings(mode="pinned"))
+    except (Revoked, Expired) as error:  # a key that was given may have been revoked since
+        raise Untrusted(str(error), fingerprints=(signer.fingerprint,)) from error
+    except Untrusted:
+        if signer not in (*given, *own):
+            raise Untrusted(
+                f"The run is signed by {signer}, which is not trusted here. If you know whose it is, add: "
+                f"--key {signer}, or for good: paddock trust add KEYFILE --namespace bench",
+                fingerprints=(signer.fingerprint,),
+            ) from None
