@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 
 from paddock.agentic.chat import Conversation, refusal_text
-from paddock.agentic.rollouts import Turn
-from paddock.agentic.rollouts.episode import Streams
+from paddock.agentic.rollouts.episode import Streams, Turn
 from paddock.bench.bundle import Task
 from paddock.bench.log import Array, LogWriter
 from paddock.bench.plan import is_built_in, make_environment
@@ -29,10 +28,11 @@ from paddock.spaces.conform import conform
 
 Job = tuple[int, int]  # number of the episode, its seed
 OnEnd = Callable[[], None]
+OnFailure = Callable[[int, BaseException], None]  # number of the episode, what was raised
 
 
 class Player:
-    """Plays episodes of one task into a log. ``on_end`` is called after each, from any thread."""
+    """Plays episodes of one task into a log. ``on_end`` and ``on_failure`` are called from any thread."""
 
     def __init__(
         self,
@@ -44,8 +44,10 @@ class Player:
         targets: dict[str, str] | None = None,
         isolation: str | None = None,
         on_end: OnEnd = lambda: None,
+        on_failure: OnFailure = lambda number, error: None,
     ) -> None:
-        self._log, self._number, self._task, self._maker, self._on_end = log, number, task, maker, on_end
+        self.log, self.number, self.task, self.maker = log, number, task, maker
+        self.on_end, self.on_failure = on_end, on_failure
         self._where: Any = {"targets": targets, "isolation": isolation}
 
     def play(self, jobs: Sequence[Job], lanes: int) -> None:
@@ -53,9 +55,9 @@ class Player:
         if not jobs:
             return
         lanes = min(lanes, len(jobs))
-        if lanes > 1 and self._task.row is not None and is_built_in(EnvSpec.from_json(self._task.spec)):
-            with closing(make_environment(self._task, lanes, **self._where)) as env:
-                _Lanes(env, self._log, self._number, self._task, self._maker, self._on_end).play(jobs)  # type: ignore[arg-type]
+        if lanes > 1 and self.task.row is not None and is_built_in(EnvSpec.from_json(self.task.spec)):
+            with closing(make_environment(self.task, lanes, **self._where)) as env:
+                _Lanes(env, self).play(jobs)  # type: ignore[arg-type]
         elif lanes > 1:
             self._play_in_threads(jobs, lanes)
         else:
@@ -97,11 +99,11 @@ class Player:
         try:
             for number, seed in jobs:
                 if env is None:
-                    env = make_environment(self._task, **self._where)
+                    env = make_environment(self.task, **self._where)
                 if not self._play_one(env, number, seed):
                     env.close()  # what failed may be broken: the next episode begins in a new one
                     env = None
-                self._on_end()
+                self.on_end()
         finally:
             if env is not None:
                 env.close()
@@ -110,25 +112,30 @@ class Player:
         """Play an episode, and return whether it ended well."""
         spaces = env.observation_space, env.action_space
         recorder: Any = (
-            LineRecorder(self._log, number, spaces)
-            if self._task.row is None
-            else RowRecorder(self._log, number, self._task, spaces[0])
+            LineRecorder(self.log, number, spaces)
+            if self.task.row is None
+            else RowRecorder(self.log, number, self.task, spaces[0])
         )
         try:
             observation, info = env.reset(seed=seed)
         except Exception as error:
-            recorder.begin(self._number, seed, None)
+            recorder.begin(self.number, seed, None)
             recorder.end("failed", code_of(error))
+            self.on_failure(number, error)
             return False
-        recorder.begin(self._number, seed, observation)
+        recorder.begin(self.number, seed, observation)
         code: str | None = "POLICY_ERROR"
         choose: Any = None
         try:
-            choose = self._maker(*spaces, seed)
-            play = _converse if self._task.agentic else _act
-            flags, code = play(env, choose, recorder, observation, info, seed, self._task.max_steps)
-        except Exception:
+            choose = self.maker(*spaces, seed)
+            play = _converse if self.task.agentic else _act
+            flags, code = play(env, choose, recorder, observation, info, seed, self.task.max_steps)
+        except _EnvironmentFailed as failure:
+            flags, code = (False, False), failure.code
+            self.on_failure(number, failure.__cause__ or failure)
+        except Exception as error:
             flags = (False, False)
+            self.on_failure(number, error)
         finally:
             if hasattr(choose, "close"):
                 choose.close()
@@ -137,6 +144,14 @@ class Player:
         else:
             recorder.end("aborted" if code == "STEPS" else "failed", code)
         return code in (None, "STEPS", "POLICY_ERROR")
+
+
+class _EnvironmentFailed(Exception):
+    """The environment raised, not the policy. Its error is the cause."""
+
+    def __init__(self, code: str) -> None:
+        super().__init__(code)
+        self.code = code
 
 
 def code_of(error: BaseException) -> str:
@@ -155,7 +170,7 @@ def _act(env: Any, choose: Choose, recorder: Any, observation: Any, info: Any, s
             observation, reward, terminated, truncated, _ = env.step(action)
             reward = float(reward)
         except Exception as error:
-            return (False, False), code_of(error)
+            raise _EnvironmentFailed(code_of(error)) from error
         recorder.step(action, observation, reward, bool(terminated), bool(truncated))
         if terminated or truncated:
             return (bool(terminated), bool(truncated)), None
@@ -190,7 +205,7 @@ def _converse(env: Any, choose: Choose, recorder: Any, observation: Any, info: A
                 observation, gain, terminated, truncated, info = env.step(request.action)
             except Exception as error:
                 if (words := refusal_text(error)) is None or request.call is None:
-                    return (False, False), code_of(error)
+                    raise _EnvironmentFailed(code_of(error)) from error
                 conversation.reply(request, f"Error: {words}")
                 continue
             recorder.step(request.action, observation, float(gain), bool(terminated), bool(truncated))
@@ -204,12 +219,10 @@ def _converse(env: Any, choose: Choose, recorder: Any, observation: Any, info: A
 class _Lanes:
     """Episodes of a task in n lanes of paddock's own. Each lane takes the next episode when its own has ended."""
 
-    def __init__(
-        self, env: VectorEnv[Any, Any, Array], log: LogWriter, number: int, task: Task, maker: Maker, on_end: OnEnd
-    ) -> None:
-        self._env, self._task, self._maker, self._on_end = env, task, maker, on_end
-        self._lanes = env.num_envs
-        self._recorder = LaneRecorder(log, number, task, env.single_observation_space, self._lanes)
+    def __init__(self, env: VectorEnv[Any, Any, Array], player: Player) -> None:
+        self._env, self._player, self._lanes, task = env, player, env.num_envs, player.task
+        space = env.single_observation_space
+        self._recorder = LaneRecorder(player.log, player.number, task, space, self._lanes)
         self._policies: list[Any] = [None] * self._lanes
         dtype, shape = task.actions or ("", ())
         self._actions = np.zeros((self._lanes, *shape), dtype)
@@ -228,7 +241,7 @@ class _Lanes:
             recorder.step(self._actions, observations, rewards, terminated, truncated)
             over = np.array([was and now is None for was, now in zip(before, recorder.episodes, strict=True)])
             for _ in range(int(over.sum())):
-                self._on_end()
+                self._player.on_end()
             if over.any():
                 observations = self._begin(waiting, over, observations)
 
@@ -244,7 +257,7 @@ class _Lanes:
         spaces = self._env.single_observation_space, self._env.single_action_space
         for lane, (number, seed) in jobs.items():
             self._recorder.begin(lane, number, seed, observations)
-            self._policies[lane] = self._maker(*spaces, seed)
+            self._policies[lane] = self._player.maker(*spaces, seed)
         return observations
 
     def _choose(self, observations: Any) -> None:
@@ -254,9 +267,10 @@ class _Lanes:
             try:
                 action = self._policies[lane](_row(observations, lane))
                 self._actions[lane] = conform(self._env.single_action_space, action)
-            except Exception:
+            except Exception as error:
                 self._recorder.end(lane, "failed", "POLICY_ERROR")
-                self._on_end()
+                self._player.on_failure(number, error)
+                self._player.on_end()
 
 
 def _row(observations: Any, lane: int) -> Any:

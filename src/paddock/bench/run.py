@@ -32,7 +32,7 @@ from paddock.bench.bundle import (
 )
 from paddock.bench.log import LogWriter
 from paddock.bench.plan import make_plan, read_platform
-from paddock.bench.play import Player
+from paddock.bench.play import OnFailure, Player
 from paddock.bench.policies import PolicySource
 from paddock.bench.suites import Suite
 from paddock.errors import InvalidSuite
@@ -54,6 +54,7 @@ def run_suite(
     num_envs: int = 8,
     isolation: str | None = None,
     on_end: Callable[[int], None] = lambda done: None,
+    on_failure: OnFailure = lambda number, error: None,
 ) -> Bundle:
     """Run ``suite`` into the folder ``out``, and return the bundle. ``nonce``: a challenger's, in hexadecimal.
 
@@ -74,7 +75,16 @@ def run_suite(
             numbers = [at for at in range(first, first + task.episodes) if at not in done.log.episodes]
             first += task.episodes
             jobs = [(at, seed_of(start.plan, start.nonce, at)) for at in numbers]
-            player = Player(log, number, task, policy.maker, targets=targets, isolation=isolation, on_end=count.add)
+            player = Player(
+                log,
+                number,
+                task,
+                policy.maker,
+                targets=targets,
+                isolation=isolation,
+                on_end=count.add,
+                on_failure=on_failure,
+            )
             player.play(jobs, num_envs)
         log.sync()
     finally:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from paddock.bench.verify import Verdict
     from paddock.trust.keys import PublicKey, SigningKey
 
+_MOST_WARNINGS = 3
 _SUITES = ("smoke", "classic-control", "toy-text", "agentic-text")
 
 
@@ -94,6 +95,7 @@ def run_run(arguments: Namespace, output: Output) -> int:
     if arguments.suite not in BUILT_IN:
         check_gates(suite, isolation=arguments.isolation)
     out = arguments.out or Path(f"bench-{suite.name}-{time.strftime('%Y%m%d-%H%M%S')}")
+    failures: list[str] = []
     total = sum(arguments.episodes or task.episodes for task in suite.task)
     with output.progress(suite.name, total) as on_end:
         bundle = run_suite(
@@ -107,7 +109,10 @@ def run_run(arguments: Namespace, output: Output) -> int:
             num_envs=arguments.num_envs,
             isolation=arguments.isolation,
             on_end=on_end,
+            on_failure=lambda number, error: failures.append(f"episode {number}: {type(error).__name__}: {error}"),
         )
+    for failure in failures[:_MOST_WARNINGS]:
+        output.warning(failure)
     tasks = [_task_facts(bundle, number) for number in range(len(bundle.plan.tasks))]
     if arguments.json:
         output.document(
