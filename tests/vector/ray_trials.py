@@ -168,3 +168,20 @@ def test_rllib_steps_lanes_of_the_cluster(cluster):
     assert observations.shape == (4, 4)
     assert lanes.step(np.ones(4, np.int64))[1].tolist() == [1.0] * 4
     lanes.close()
+
+
+def test_rollouts_play_in_actors_as_they_do_here(cluster):
+    from paddock.agentic import rollout
+    from tests.agentic.rollout_envs import Guess
+
+    def policy(turn):
+        return turn.number % 2
+
+    there = rollout("CartPole-v1", policy, tasks=4, concurrency=2, backend="ray", progress=False)
+    here = rollout("CartPole-v1", policy, tasks=4, concurrency=2, progress=False)
+    assert [one.total_return for one in there] == [one.total_return for one in here]
+    talks = [
+        rollout(Guess, lambda turn: "5", tasks=1, max_turns=1, progress=False, **how)[0]
+        for how in ({}, {"backend": "ray"})
+    ]
+    assert talks[0].total_return == talks[1].total_return and talks[1].error is None

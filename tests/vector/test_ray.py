@@ -7,6 +7,7 @@ import pytest
 
 import paddock
 from paddock import LaneOptions
+from paddock.agentic import rollout
 from paddock.errors import DependencyNotInstalled, PlanError
 from paddock.making import locate, plan
 from tests.peers import ROOT, pytest_with_peer
@@ -54,6 +55,10 @@ def test_options_that_do_not_fit_are_refused(options, words):
         plan(locate("CartPole-v1"), num_envs=4, **options)
 
 
-def test_one_environment_has_no_actor():
+def test_what_can_not_be_placed_is_refused():
     with pytest.raises(PlanError, match="for n lanes"):
-        plan(locate("CartPole-v1"), backend="ray")
+        plan(locate("CartPole-v1"), backend="ray", isolation="sandbox")
+    with pytest.raises(PlanError, match="or its id"):
+        rollout(paddock.make("CartPole-v1"), lambda turn: 0, tasks=1, backend="ray")
+    with pytest.raises(PlanError, match="'auto' or 'ray'"):
+        rollout("CartPole-v1", lambda turn: 0, tasks=1, backend="dask")

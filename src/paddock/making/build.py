@@ -32,6 +32,12 @@ def build(plan: Plan) -> Env[Any, Any] | VectorEnv[Any, Any, Any]:
     """Build the environment of a plan for a resolved target. If that fails, what was opened is closed."""
     if plan.target.url is not None:
         return _build_remote(plan)
+    if plan.num_envs is None and plan.backend == "ray":
+        from paddock.vector.ray_lanes import ray_env
+
+        env = ray_env(partial(build_one, plan))
+        env.spec = env.spec or _predicted_spec(plan)
+        return env
     if plan.num_envs is None and plan.isolation == "none":
         return build_one(plan)
     if plan.num_envs is None:
@@ -200,7 +206,7 @@ def _build_ray(plan: Plan, num_envs: int) -> VectorEnv[Any, Any, Any]:
     lanes, spec = plan.lanes, plan.target.spec
     return RayVectorEnv(
         num_envs,
-        lambda count: partial(build, in_actors(plan, count)),  # type: ignore[arg-type,return-value]
+        lambda count: partial(build, in_actors(plan, count)),
         lanes_per_actor=lanes.lanes_per_actor,
         resources=lanes.resources,
         deterministic=spec is None or not spec.nondeterministic,

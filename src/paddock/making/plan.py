@@ -196,13 +196,13 @@ def plan(
     )
     if target.kind == "url":
         _check_remote(decided, isolation, backend)
-    if resolved == "ray":
+    if resolved == "ray" and num_envs is not None:
         decided.lanes.check("ray")
         if decided.lanes.batch_size is not None:
             raise PlanError("LaneOptions(batch_size=…): lanes in Ray actors step together. Drop it.")
         in_actors(decided, 1)
     elif lanes is not None:
-        lanes.check(resolved)
+        lanes.check("one" if num_envs is None and resolved == "ray" else resolved)
     return decided
 
 
@@ -263,6 +263,8 @@ def _resolve_backend(
     compiled = target.spec is not None and target.spec.vector_entry_point is not None
     wrapped = bool(wrappers) or (target.spec is not None and bool(target.spec.additional_wrappers))
     if num_envs is None:
+        if backend == "ray" and isolation == "none":
+            return "ray"
         if backend != "auto":
             raise PlanError(f"backend={backend!r} is for n lanes. Pass num_envs=n, or drop backend.")
         return "one"

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from paddock.core.env import Info
+from paddock.core.env import Env, Info
 from paddock.core.lane import lane_seeds, masked_lanes, reset_mask, value_per_lane
 from paddock.core.state import State
 from paddock.core.vector_env import AutoresetMode, OnFault, VectorEnv, add_info
@@ -32,6 +32,7 @@ from paddock.errors import (
     WorkerLost,
 )
 from paddock.hosting import messages as m
+from paddock.hosting.client import HostedEnv
 from paddock.hosting.codec import PREFIX_BYTES, decode, decode_prefix, encode
 from paddock.hosting.factories import dumps, loads
 from paddock.hosting.host import Host
@@ -45,12 +46,13 @@ from paddock.vector.remote import RemoteVectorEnv
 
 Array = np.ndarray[Any, Any]
 Result = tuple[Any, Array, Array, Array, Info]
-Factory = Callable[[], VectorEnv[Any, Any, Any]]
+Factory = Callable[[], "Env[Any, Any] | VectorEnv[Any, Any, Any]"]
 
 _START_S = 300.0  # for an actor to be placed and to make its lanes; a cluster may have to grow for it
 _SNAPSHOT_STEPS = 500  # between two snapshots: no more than that is repeated
 _LOG_FRAMES, _LOG_BYTES = 20_000, 1 << 28  # that are kept of lanes without snapshots
 _REBUILDS = 2  # of one actor without a reply in between
+_STARTS = 6  # of actors in the place of a lost one
 _READS = (m.Render, m.State, m.Snapshot)  # change nothing, so they are not repeated
 # An actor runs what this program sent it; what may be an attack behind a wall is only large here.
 _RULES = WallRules(
@@ -76,7 +78,7 @@ def begin_ray() -> Any:
 
 
 class LaneActor:
-    """What runs in an actor: a Host with one environment, which is all its lanes."""
+    """What runs in an actor: a Host with one environment, which may be many lanes."""
 
     def __init__(self) -> None:
         self._host = Host(_build, alone=True)
@@ -101,7 +103,8 @@ class LaneActor:
 
 
 def _build(what: dict[str, Any]) -> Any:
-    return HostedLanes(what["factory"]())
+    made = what["factory"]()
+    return HostedLanes(made) if isinstance(made, VectorEnv) else made
 
 
 def _decode(frame: Array, unpickler: Any = None) -> tuple[int, Any]:
@@ -212,16 +215,23 @@ class RayChannel:
             raise self.kill(f"was lost {_REBUILDS + 1} times in a row: {why}")
         self._rebuilds += 1
         self.rebuilt += 1
-        self.actor = self._start()
-        try:
-            if self._make:
-                found = self._ray.get(self.actor.repeat.remote([*self._make, *self._log]), timeout=_START_S)
-                if self._log and sha256(found).digest() != self._last:
-                    raise self.kill(f"was lost: {why}. Another one answered the same requests otherwise")
-        except self._ray.exceptions.RayError as error:
-            raise self.kill(f"was lost, and so was the next: {type(error).__name__}") from None
+        found = self._replace()
+        if self._log and sha256(found).digest() != self._last:
+            raise self.kill(f"was lost: {why}. Another one answered the same requests otherwise")
         for at, (request, frame, _) in enumerate(self._sent):
             self._sent[at] = request, frame, self.actor.handle.remote(frame)
+
+    def _replace(self) -> Any:
+        """Start another actor that repeats the log; its last reply. A lost node may still be listed for a while."""
+        for _ in range(_STARTS):
+            self.actor = self._start()
+            if not self._make:
+                return None
+            try:
+                return self._ray.get(self.actor.repeat.remote([*self._make, *self._log]), timeout=_START_S)
+            except self._ray.exceptions.RayError as error:
+                problem = error
+        raise self.kill(f"was lost, and so were {_STARTS} others: {type(problem).__name__}")
 
     def kill(self, reason: str | None = None, *, cause: str | None = None) -> WorkerLost:
         if self._lost is None:
@@ -502,6 +512,13 @@ class RayVectorEnv(VectorEnv[Any, Any, Array]):
     def close_extras(self, **kwargs: Any) -> None:
         for channel in self._channels.values():
             channel.close()
+
+
+def ray_env(factory: Factory) -> Env[Any, Any]:
+    """Make one environment in an actor of its own. If that is lost, so is the episode."""
+    ray = begin_ray()
+    actor = ray.remote(LaneActor).options(num_cpus=0, scheduling_strategy="SPREAD", max_restarts=0)
+    return HostedEnv(RayChannel(ray, actor.remote, deterministic=False), {"factory": factory})
 
 
 def _options(resources: dict[str, float]) -> dict[str, Any]:

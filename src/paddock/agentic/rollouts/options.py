@@ -149,7 +149,8 @@ class Options:
     ``cut_off``: "fail" if a reply that reached its limit of tokens is an error, "grade" to go on with what is there.
     ``budget``: of one rollout, which ends like one whose turns ran out. ``run_budget``: of all; then no more begin.
     ``progress``: a bar on stderr, or on another stream; a line every 10 seconds if that is not a terminal.
-    ``make_env`` replaces ``paddock.make``.
+    ``make_env`` replaces ``paddock.make``. ``backend="ray"``: each environment is in an actor of a Ray cluster; the
+    policy stays here.
     """
 
     concurrency: int | None = None
@@ -167,6 +168,7 @@ class Options:
     run_budget: Budget = field(default_factory=Budget)
     progress: bool | TextIO = True
     make_env: Callable[[Any], Env[Any, Any]] | None = None
+    backend: Literal["auto", "ray"] = "auto"
 
     def __post_init__(self) -> None:
         timeout_s = self.timeout_s
@@ -176,6 +178,10 @@ class Options:
             count = getattr(self, name)
             if not (count is None and name != "attempts") and (type(count) is not int or count < 1):
                 raise PlanError(f"{name}={count!r}: expected a count of 1 or more.")
+        if self.backend not in ("auto", "ray"):
+            raise PlanError(f"backend={self.backend!r}: expected 'auto' or 'ray'.")
+        if self.backend == "ray" and self.make_env is not None:
+            raise PlanError("make_env= makes environments itself, so backend='ray' can't place them. Drop one of them.")
         if self.resume and self.trace is None:
             raise PlanError("resume=True: name the trace to go on with, as trace='run.jsonl'.")
 

@@ -118,10 +118,11 @@ async def stream(env_or_id: Any, policy: Policy, tasks: Any = None, **options: A
     crew.check()
 
 
-def _maker(target: Any, make_env: Any, concurrency: int | None) -> tuple[Callable[[], Env[Any, Any]], str | None]:
+def _maker(target: Any, options: Options) -> tuple[Callable[[], Env[Any, Any]], str | None]:
     """Return what makes environments, or lends the caller's, and their name in a trace."""
+    make_env, concurrency, in_ray = options.make_env, options.concurrency, options.backend == "ray"
     if isinstance(target, Env):
-        if concurrency not in (None, 1) or make_env is not None:
+        if concurrency not in (None, 1) or make_env is not None or in_ray:
             raise PlanError(
                 f"concurrency={concurrency}: one environment plays one rollout at a time. Pass concurrency=1, or its "
                 f"id or a function that makes such environments."
@@ -139,6 +140,8 @@ def _maker(target: Any, make_env: Any, concurrency: int | None) -> tuple[Callabl
 
         if make_env is not None:
             env = make_env(target)
+        elif in_ray:
+            env = paddock.make(target if named else EnvSpec("rollouts/Env-v0", target), backend="ray")
         else:
             env = paddock.make(target) if named else target()
         if not isinstance(env, Env):
@@ -293,7 +296,7 @@ class Crew:
             raise PlanError(f"policy={policy!r:.80}: expected a function that takes a turn.")
         self.policy, self.options, self.limits = policy, options, options.limits()
         self._tasks, self._seed = tasks, to_seed(options.seed)
-        self.make, self.name = _maker(target, options.make_env, options.concurrency)
+        self.make, self.name = _maker(target, options)
         self.lent, self.lost = isinstance(target, Env), False
         self.awaits = _is_async(policy)
         self.home: Home = "thread"
@@ -394,7 +397,8 @@ class Crew:
         if self.lent:
             return 1
         channel = getattr(getattr(first.env, "unwrapped", None), "_channel", None)
-        usual = PROCESSES if isinstance(channel, ProcessChannel) else DEFAULT_CONCURRENCY
+        apart = isinstance(channel, ProcessChannel) or self.options.backend == "ray"
+        usual = PROCESSES if apart else DEFAULT_CONCURRENCY
         return self.options.concurrency or usual
 
     async def _tick(self, show: Callable[[Tally], None]) -> None:
