@@ -8,9 +8,12 @@ import signal
 import subprocess
 import sys
 import threading
+import time
+from types import SimpleNamespace
 
 import pytest
 
+from paddock.adapters.chat import chat_policy
 from paddock.agentic import CallTool, ModelEndpoint, Rollouts, arollout, rollout, stream
 from paddock.errors import EpisodeFailed, PlanError
 from paddock.record.trace import TraceReader
@@ -318,3 +321,33 @@ def test_a_thousand_rollouts_wait_for_their_model_at_once():
 
     waiting, everyone = 0, asyncio.Event()
     assert len(asyncio.run(main())) == 1000
+
+
+class Busy(Exception):
+    """As an SDK has it."""
+
+    status_code = 429
+    response = SimpleNamespace(headers={"retry-after": "0.2"})
+
+
+def test_a_client_of_ones_own_is_recorded_too_with_its_failures(tmp_path):
+    """And the wait that the endpoint asked it for is kept."""
+
+    def create(messages, tools, model, api_key):
+        times.append(time.monotonic())
+        if len(times) == 1:
+            raise Busy("slow down, sk-secret")
+        function = SimpleNamespace(name="guess", arguments=json.dumps({"number": len(messages) // 2 + 1}))
+        call = SimpleNamespace(id="c", type="function", function=function)
+        message = SimpleNamespace(content=None, tool_calls=[call], reasoning_content="hm")
+        return SimpleNamespace(choices=[SimpleNamespace(message=message, finish_reason="tool_calls")], usage=None)
+
+    times, trace = [], tmp_path / "t.jsonl"
+    policy = chat_policy(create, model="own", api_key="sk-secret")
+    (one,) = rollout(Guess, policy, 1, retries=1, backoff_s=0.001, trace=trace, progress=False)
+    assert (one.total_return, one.retries) == (1.0, 1) and times[1] - times[0] >= 0.19
+    assert [call.error for call in one.calls] == [("POLICY_ERROR", "Busy"), *[None] * one.turns]
+    (loaded,) = Rollouts.load(trace)
+    assert loaded.calls[1].message["reasoning_content"] == "hm"
+    assert loaded.calls[1].request["model"] == "own"
+    assert "sk-secret" not in trace.read_text()

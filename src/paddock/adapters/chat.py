@@ -54,19 +54,32 @@ def chat_policy(create: Create, **request: Any) -> Callable[[Turn], Any]:
         turn.record(ModelCall({**known, **sent}, reply, began_s=began_s, seconds=time.time() - began_s))
         return message
 
+    def note(turn: Turn, sent: dict[str, Any], began_s: float, error: Exception) -> None:
+        # Its text may quote a key.
+        failure = "POLICY_ERROR", type(error).__name__
+        turn.record(ModelCall({**known, **sent}, None, failure, began_s, time.time() - began_s))
+
     def policy(turn: Turn) -> Any:
         sent, began_s = body(turn), time.time()
-        response = create(**sent, **request)
-        if inspect.isawaitable(response):
-            return wait(turn, sent, began_s, response)
-        return read(turn, sent, began_s, response)
+        try:
+            response = create(**sent, **request)
+            if not inspect.isawaitable(response):
+                return read(turn, sent, began_s, response)
+        except Exception as error:
+            note(turn, sent, began_s, error)
+            raise
+        return wait(turn, sent, began_s, response)
 
     async def wait(turn: Turn, sent: dict[str, Any], began_s: float, response: Any) -> dict[str, Any]:
-        return read(turn, sent, began_s, await response)
+        try:
+            return read(turn, sent, began_s, await response)
+        except Exception as error:
+            note(turn, sent, began_s, error)
+            raise
 
     async def async_policy(turn: Turn) -> Any:
         sent, began_s = body(turn), time.time()
-        return read(turn, sent, began_s, await create(**sent, **request))
+        return await wait(turn, sent, began_s, create(**sent, **request))
 
     known = {name: value for name, value in request.items() if name not in _UNRECORDED}
     return async_policy if inspect.iscoroutinefunction(inspect.unwrap(create)) else policy

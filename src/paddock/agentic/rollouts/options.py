@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Literal, TextIO
 
@@ -93,6 +94,10 @@ class Retry:
         if tries >= self.most or not self._helps(error, code, where):
             return None
         asked = getattr(error, "retry_after_s", None)
+        headers = getattr(getattr(error, "response", None), "headers", None)  # of openai's errors
+        if asked is None and headers is not None:
+            with suppress(TypeError, ValueError):
+                asked = max(0.0, float(headers.get("retry-after")))
         return float(asked) if asked is not None else min(_LONGEST_WAIT_S, self.backoff_s * 2.0**tries)
 
     def _helps(self, error: BaseException, code: str, where: Where) -> bool:

@@ -149,7 +149,10 @@ def to_text(line: Line | Seal) -> bytes:
 
 
 def _unwrap(value: Any) -> Any:
-    return msgspec.json.decode(value)  # msgspec.Raw: data that is JSON already
+    """JSON that is text already, or an object in the reply of someone's client."""
+    if isinstance(value, msgspec.Raw):
+        return msgspec.json.decode(value)
+    return vars(value) if hasattr(value, "__dict__") else str(value)
 
 
 def from_text(text: bytes, limits: Limits = LIMITS) -> Line | Seal:
