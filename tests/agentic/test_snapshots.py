@@ -3,6 +3,8 @@
 import asyncio
 import enum
 import random
+import subprocess
+import sys
 import threading
 from collections import Counter, OrderedDict, defaultdict, deque
 from dataclasses import dataclass, field
@@ -30,6 +32,7 @@ from paddock.agentic import (
 from paddock.agentic.snapshots import _LAYER
 from paddock.core.state import open_snapshot, seal_snapshot
 from paddock.errors import InvalidSnapshot, SnapshotUnsupported
+from tests.peers import ROOT
 from tests.serving import serving
 
 
@@ -418,3 +421,11 @@ def test_recorder_can_not_be_forked_and_says_so(tmp_path):
         env.reset(seed=1)
         with pytest.raises(SnapshotUnsupported, match="Recorder"):
             env.fork()
+
+
+@pytest.mark.process
+def test_best_of_n_by_forks_beats_the_first_guess():
+    command = [sys.executable, ROOT / "examples" / "best_of_n.py", "--games", "6", "--tries", "20"]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300).stdout
+    one, best = (float(line.rpartition(" ")[2]) for line in printed.splitlines())
+    assert best > one
