@@ -14,7 +14,9 @@ import pytest
 import paddock
 from paddock.bench.bundle import read_bundle
 from paddock.bench.suites import BUILT_IN, Suite, SuiteTask
+from paddock.package import store
 from tests.bench.forging import CARTPOLE, run, verify
+from tests.package.signed import release, trust
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -175,3 +177,18 @@ def test_two_hundred_honest_bundles_raise_no_alarm(tmp_path):
             alarms.append((at, verdict.message))
         shutil.rmtree(place)
     assert alarms == []
+
+
+@pytest.mark.process
+def test_installed_package_is_named_by_its_digest_and_replayed_behind_the_wall(tmp_path, monkeypatch):
+    monkeypatch.setenv("PADDOCK_HOME", str(tmp_path / "home"))
+    trust()
+    installed = store.install(release(tmp_path / "maze"), lambda *question: True)
+    suite = Suite("packages", [SuiteTask("acme/maze@1.0.0", name="maze", episodes=2)])
+    bundle = run(tmp_path / "b", suite)
+    assert bundle.plan.tasks[0].package == installed.digest
+    assert [episode.status for episode in bundle.episodes] == ["complete"] * 2
+    assert verify(bundle.path).level == "L2"
+    other = store.install(release(tmp_path / "other", version="1.0.1"), lambda *question: True)
+    assert other.digest != installed.digest
+    assert verify(bundle.path, targets={"maze": "acme/maze@1.0.1"}).reason == "tampered"

@@ -24,7 +24,7 @@ from paddock.core.registry import registry
 from paddock.core.spec import EnvSpec, entry_point_text, public_path
 from paddock.core.values import canonical_bytes
 from paddock.core.vector_env import AutoresetMode, VectorEnv
-from paddock.errors import InvalidSpec, InvalidSuite, NoCanonicalForm, PaddockError
+from paddock.errors import InvalidSpec, InvalidSuite, NoCanonicalForm, PaddockError, PlanError
 from paddock.making import make
 from paddock.making.options import LaneOptions
 from paddock.making.target import split_folder
@@ -81,7 +81,7 @@ def _plan_task(suite: Suite, task: SuiteTask, episodes: int | None, isolation: s
         target=_public_target(task.env),
         spec=text,
         environment=digest,
-        package=_code_digest(task.env),
+        package=code_digest(task.env),
         spaces=spaces.hexdigest(),
         episodes=episodes or task.episodes,
         max_steps=max_steps,
@@ -152,10 +152,20 @@ def _public_target(target: str) -> str:
     return f"./{name}" if id is None else f"./{name}:{id}"
 
 
-def _code_digest(target: str) -> str | None:
-    """SHA-256 over the files of a folder; None for what is not a folder."""
+def code_digest(target: str) -> str | None:
+    """The digest of an installed package, or over the files of a folder; None for other targets."""
     folder = split_folder(target)
-    return None if folder is None else folder_digest(Path(folder[0]).expanduser())
+    if folder is not None:
+        place = Path(folder[0]).expanduser()
+        if not place.is_dir():
+            raise PlanError(f"There is no folder {folder[0]} here. Say where the code is: --env TASK=./FOLDER")
+        return folder_digest(place)
+    if "@" not in target:
+        return None
+    from paddock.package.store import find_installed
+
+    name, _, version = target.partition("@")
+    return find_installed(name, version.partition(":")[0]).digest
 
 
 def folder_digest(folder: Path) -> str:

@@ -19,7 +19,7 @@ import numpy as np
 
 from paddock.bench.bundle import Bundle, Task, read_bundle
 from paddock.bench.log import Array, Episode, LogWriter, read_lines, read_log
-from paddock.bench.plan import folder_digest, is_built_in, make_environment, read_platform
+from paddock.bench.plan import code_digest, is_built_in, make_environment, read_platform
 from paddock.bench.play import Player
 from paddock.bench.policies import PolicySource
 from paddock.bench.recording import LineRecorder, batch_packer, leaves_of, observation_packer
@@ -27,7 +27,6 @@ from paddock.core.env import Env
 from paddock.core.spec import EnvSpec
 from paddock.core.vector_env import VectorEnv
 from paddock.errors import InvalidBundle, PaddockError, Untrusted
-from paddock.making.target import split_folder
 from paddock.record.digest import environment_digest
 from paddock.record.trace.values import member, unfold
 from paddock.spaces.rows import from_layout, layout
@@ -192,13 +191,13 @@ def _replay(bundle: Bundle, checks: Checks) -> int:
 
 def _check_environment(task: Task, checks: Checks) -> None:
     place = (checks.targets or {}).get(task.name, task.target)
-    folder = split_folder(place)
-    if folder is not None and folder_digest(Path(folder[0]).expanduser()) != task.package:
+    code = code_digest(place)
+    if code is not None and code != task.package:
         raise InvalidBundle(
             f"The task {task.name!r} has other code than {place}: their digests differ.", reason="tampered"
         )
     with closing(make_environment(task, targets=checks.targets, isolation=checks.isolation)) as env:
-        if env.spec is None or (folder is None and environment_digest(env.spec) != task.environment):
+        if env.spec is None or (code is None and environment_digest(env.spec) != task.environment):
             raise InvalidBundle(
                 f"The task {task.name!r} was run in another environment than its plan names: their digests differ.",
                 reason="tampered",
