@@ -5,8 +5,6 @@ import functools
 import os
 import shutil
 import subprocess
-import sys
-import tarfile
 import tempfile
 from pathlib import Path
 
@@ -90,39 +88,3 @@ def _wait_for(daemon, log):
 def _end(daemon):
     daemon.terminate()
     daemon.wait(_STARTED_S)
-
-
-def import_base(engine, name):
-    """Make an image of this machine's interpreter, with a shell and the libraries that both need, and nothing else."""
-    prefix = Path(sys.base_prefix)
-    version = "python{}.{}".format(*sys.version_info)
-    python, shell = Path(sys.executable).resolve(), Path("/bin/sh").resolve()
-    extensions = (prefix / "lib" / version / "lib-dynload").glob("*.so")
-    libraries = {line for one in (python, shell, *extensions) for line in _libraries_of(one)}
-    with tempfile.TemporaryFile() as file:
-        with tarfile.open(fileobj=file, mode="w") as tar:
-            for path in libraries:
-                tar.add(path.resolve(), str(path))
-            tar.add(shell, "bin/sh")
-            tar.add(python, python)
-            tar.add(prefix / "lib" / version, prefix / "lib" / version, filter=_needed)
-            _add_link(tar, "usr/local/bin/python", str(python))
-        file.seek(0)
-        change = f"ENV PATH=/usr/local/bin:{python.parent}:/usr/bin:/bin"
-        subprocess.run([*engine.command, "import", "--change", change, "-", name], stdin=file, check=True)
-
-
-def _libraries_of(program):
-    words = subprocess.run(["ldd", program], capture_output=True, text=True, check=False).stdout.split()
-    return [Path(word) for word in words if word.startswith("/")]
-
-
-def _needed(entry):
-    left_out = {"site-packages", "test", "tests", "__pycache__", "idlelib", "tkinter", "turtledemo"}
-    return None if left_out & set(Path(entry.name).parts) or entry.name.endswith(".a") else entry
-
-
-def _add_link(tar, name, target):
-    link = tarfile.TarInfo(name)
-    link.type, link.linkname = tarfile.SYMTYPE, target
-    tar.addfile(link)
