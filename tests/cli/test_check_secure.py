@@ -172,8 +172,9 @@ def test_grant_runs_a_folder_that_asks_for_more(paddock, folder, walled):
             "return 0, __import__('numpy').ones(1), False, False, {{}}",
             "error PD032 reward-type: `env.step()`: reward: ",
         ),
+        ("return 10**6, 0.0, False, False, {{}}", "error PD017 observation-outside: `env.step()`: observation: 1000000"),
     ],
-    ids=["raises", "exits", "imports", "prints", "nan", "array"],
+    ids=["raises", "exits", "imports", "prints", "nan", "array", "outside"],
 )
 def test_what_happens_behind_the_wall_is_told_with_its_place(paddock, folder, walled, tmp_path, code, said):
     source = SOURCE.replace("        return 0, 0.0", f"        {code.format()}\n        return 0, 0.0")

@@ -46,6 +46,7 @@ _KNOWN = frozenset({Box, Dict, Discrete, Graph, MultiBinary, MultiDiscrete, OneO
 
 def violation(path: str, problem: str, *, rule: str = "") -> EnvironmentViolation:
     """The error for a lie. The code that catches it kills the worker, as the text says."""
+    rule = rule or ("observation-outside" if path.startswith("observation") else "")
     return EnvironmentViolation(f"{path}: {problem}. The environment has been stopped.", path=path, rule=rule)
 
 
