@@ -172,7 +172,7 @@ def test_grant_runs_a_folder_that_asks_for_more(paddock, folder, walled):
             "return 0, __import__('numpy').ones(1), False, False, {{}}",
             "error PD032 reward-type: `env.step()`: reward: ",
         ),
-        ("return 10**6, 0.0, False, False, {{}}", "error PD017 observation-outside: `env.step()`: observation: 1000000"),
+        ("return 10**6, 0.0, False, False, {{}}", "error PD017 observation-outside: `env.step()`: observation: 1"),
     ],
     ids=["raises", "exits", "imports", "prints", "nan", "array", "outside"],
 )
