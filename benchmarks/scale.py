@@ -115,15 +115,19 @@ class Server:
         self.folder.cleanup()
 
 
-async def step_all(server: Server, sessions: int, steps: int) -> tuple[list[float], float, int]:
-    """Step all sessions at the same time: the seconds of each step, those of all together, and how many failed."""
+async def step_all(server: Server, sessions: int, steps: int, spread_s: float = 0.0) -> tuple[list[float], float, int]:
+    """Step all sessions at once: the seconds of each step, those of all together, and how many failed.
+
+    Each begins at a moment of its own within ``spread_s``, or all would ask in the same millisecond of every second.
+    """
     remote = paddock.RemoteOptions(token=server.token, connect_s=300.0)
     envs = await asyncio.gather(*(paddock.make_async(server.url, remote=remote) for _ in range(sessions)))
     await asyncio.gather(*(env.reset(seed=at) for at, env in enumerate(envs)))
     taken, failures = [], 0
 
-    async def play(env: object) -> None:
+    async def play(at: int, env: object) -> None:
         nonlocal failures
+        await asyncio.sleep(spread_s * at / sessions)
         for _ in range(steps):
             began = time.perf_counter()
             try:
@@ -133,7 +137,7 @@ async def step_all(server: Server, sessions: int, steps: int) -> tuple[list[floa
             taken.append(time.perf_counter() - began)
 
     began = time.perf_counter()
-    await asyncio.gather(*map(play, envs))
+    await asyncio.gather(*(play(at, env) for at, env in enumerate(envs)))
     whole = time.perf_counter() - began
     await asyncio.gather(*(env.close() for env in envs))
     return taken, whole, failures
@@ -176,7 +180,7 @@ def measure_sessions() -> bool:
 def measure_walled() -> bool:
     sessions, steps = 64 if QUICK else 512, 10
     with Server("Second-v0", sessions) as server:
-        taken, _, failures = asyncio.run(step_all(server, sessions, steps))
+        taken, _, failures = asyncio.run(step_all(server, sessions, steps, 1.0))
     p99 = statistics.quantiles(taken, n=100)[98]
     figure = f"{1 - failures / len(taken):.2%} succeed, p99 {p99:.3f} s"
     return row(
