@@ -1,13 +1,21 @@
 """What every test gets. Runs repeat exactly: Hypothesis derandomized, other random tests from the printed seed."""
 
+import atexit
 import copy
 import gc
 import os
+import shutil
 import signal
 import sys
+import tempfile
 
 import pytest
 from hypothesis import settings
+
+# Keys, decisions and the log of whoever runs the tests stay out of them.
+os.environ["PADDOCK_HOME"] = tempfile.mkdtemp(prefix="paddock-home-")
+atexit.register(shutil.rmtree, os.environ["PADDOCK_HOME"], ignore_errors=True)
+os.environ.pop("PADDOCK_TRUST", None)
 
 SEED = int(os.environ.get("PADDOCK_SEED", "20"))
 

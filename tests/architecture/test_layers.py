@@ -22,7 +22,7 @@ LAYERS = (
     ("cli",),
 )
 LAYER = {name: number for number, names in enumerate(LAYERS) for name in names}
-SIDEWAYS = {("envs", "kernels"), ("record", "core"), ("seeding", "errors")}
+SIDEWAYS = {("envs", "kernels"), ("record", "core"), ("core", "trust"), ("seeding", "errors")}
 ONLY = {"sandbox": {"errors"}}  # knows no RL
 ROOT = ""  # paddock/__init__.py: the public names
 ENTRANCES = {ROOT, "__main__"}  # these stand above all layers

@@ -42,7 +42,7 @@ def test_every_command_has_text_and_json(paddock, words):
 def test_every_command_is_tried_above():
     # in tests/server and tests/bench, and test_ps, test_replay …
     elsewhere = {"serve", "gateway", "ps", "kill", "rescore", "record", "replay", "view", "bench", "init", "openenv"}
-    elsewhere |= {"build", "eval", "compare"}
+    elsewhere |= {"build", "audit", "log", "eval", "compare"}
     packages = {command.name for command in COMMANDS if command.module == "packages"}  # in test_packages
     assert {words[0] for words in ALL} == {command.name for command in COMMANDS} - elsewhere - packages
 

@@ -129,7 +129,7 @@ def test_what_paddock_declares_for_its_own_environment_is_told(paddock):
     [
         ("./nowhere", "There is no folder"),
         ("https://host/Maze-v0", "the server decides"),
-        ("acme/maze@1.2", "reads packages from folders only"),
+        ("acme/maze@1.2", "There is no installed package 'acme/maze'"),
         ("CartPol-v1", "Did you mean"),
     ],
 )

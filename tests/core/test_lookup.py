@@ -7,7 +7,14 @@ import pytest
 
 import paddock
 from paddock.core.registry import plugin_faults
-from paddock.errors import DeprecatedEnv, NameNotFound, NamespaceNotFound, PluginError, VersionNotFound
+from paddock.errors import (
+    DeprecatedEnv,
+    NameNotFound,
+    NamespaceNotFound,
+    PluginError,
+    RegistryConflict,
+    VersionNotFound,
+)
 
 pytestmark = pytest.mark.usefixtures("fresh_registry")
 
@@ -94,9 +101,80 @@ def test_a_plugin_that_raises_at_import_is_one_clear_error(monkeypatch, tmp_path
 def test_malformed_and_doubled_plugins_are_reported_and_left_out(monkeypatch):
     Plugins(monkeypatch, [("not an id", "a:b"), ("acme/A-v0", "no colon"), ("acme/B-v0", "a:B"), ("acme/B-v0", "c:D")])
     assert len(plugin_faults()) == 3
+    for id in ("acme/A-v0", "acme/B-v0"):  # of two with one id nobody knows which was meant
+        with pytest.raises(NamespaceNotFound):
+            paddock.spec(id)
+
+
+@pytest.mark.parametrize(
+    "ids",
+    [
+        ("acme/Maze-v0", "acme/maze-v0"),
+        ("acme/Maze-v0", "acrne/Maze-v0"),
+        ("acme/Maze-v0", "acme/M4ze-v0", "ACME/MAZE-v0"),
+    ],
+)
+def test_plugins_whose_ids_look_alike_are_not_offered(monkeypatch, ids):
+    Plugins(monkeypatch, [(id, "a:B") for id in ids])
+    alike = [ids[0], ids[-1]]
+    assert all(any(repr(id) in fault and "can be taken for" in fault for fault in plugin_faults()) for id in alike)
+    for id in alike:
+        with pytest.raises(NamespaceNotFound):
+            paddock.spec(id)
+
+
+@pytest.mark.parametrize(
+    ("space", "near"),
+    [
+        ("padd0ck", "paddock"),
+        ("PADDOCK", "paddock"),
+        ("paddok", "paddock"),
+        ("gymnasiurn", "gymnasium"),
+        ("ale", "ALE"),
+        ("dm-control", "dm_control"),
+    ],
+)
+def test_a_plugins_namespace_can_not_be_taken_for_anothers(monkeypatch, space, near):
+    Plugins(monkeypatch, [(f"{space}/Maze-v0", "evil:Env")])
+    (fault,) = plugin_faults()
+    assert f"It can be taken for {near!r}" in fault
     with pytest.raises(NamespaceNotFound):
-        paddock.spec("acme/A-v0")
-    assert paddock.spec("acme/B-v0").entry_point == "a:B"
+        paddock.spec(f"{space}/Maze-v0")
+
+
+@pytest.mark.parametrize("id", ["c\u0430rtPole-v1", "CartPole\u200b-v1", "\uff23artPole-v1"])
+def test_letters_of_other_alphabets_are_in_no_id(monkeypatch, id):
+    Plugins(monkeypatch, [(id, "evil:Env"), (f"acme/{id}", "evil:Env")])
+    assert len(plugin_faults()) == 2
+    with pytest.raises(paddock.errors.InvalidId):
+        paddock.register(id, "evil:Env")
+
+
+@pytest.mark.parametrize("id", ["cartpole-v1", "CARTPOLE-v7", "Cart_Pole-v1", "CartP0le-v0", "TAXI"])
+def test_what_can_be_taken_for_a_built_in_id_is_not_registered(fresh_registry, id):
+    before = dict(paddock.registry)
+    with pytest.raises(RegistryConflict, match="can be taken for '(CartPole|Taxi)', which is built in"):
+        paddock.register(id, "evil:Env")
+    with pytest.raises(RegistryConflict, match="can be taken for"):
+        paddock.registry[id] = paddock.EnvSpec(id, "evil:Env")
+    assert dict(paddock.registry) == before
+
+
+def test_another_version_of_a_built_in_name_is_never_the_newest(fresh_registry):
+    paddock.register("CartPole-v9", "evil:Env")
+    with pytest.warns(UserWarning, match="the latest versioned environment `CartPole-v1`"):
+        assert paddock.make("CartPole").spec.id == "CartPole-v1"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert paddock.make("CartPole-v1").spec.id == "CartPole-v1"
+
+
+def test_the_namespaces_of_all_families_are_taken():
+    from paddock.core.registry import TAKEN_NAMESPACES
+    from paddock.sources.families import FAMILIES, SOURCES
+
+    of_ids = {part.partition("/")[0] for one in FAMILIES for part in one.shown.split(", ") if "/" in part}
+    assert of_ids | set(SOURCES) <= set(TAKEN_NAMESPACES)
 
 
 def test_a_plugin_never_replaces_a_registered_id(monkeypatch):

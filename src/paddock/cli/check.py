@@ -1,21 +1,30 @@
-"""``paddock check``: what is wrong, and how to fix it. Errors make the exit code 1; with ``--strict``, warnings too."""
+"""``paddock check`` and ``audit``: what is wrong, and how to fix it.
+
+Errors make the exit code 1; with ``--strict``, warnings too.
+"""
 
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from paddock.cli.environment import grant_all, open_env, refuse_file
 from paddock.cli.output import FAILED, OK, CommandFailed, Output, environment_code, error_message, mistake
 from paddock.cli.program import add_deadline, add_json, add_target
-from paddock.errors import InvalidManifest, PaddockError, PlanError, SandboxUnavailable
+from paddock.errors import InvalidManifest, NoCanonicalForm, PaddockError, PlanError, SandboxUnavailable
 
 if TYPE_CHECKING:
     from paddock.core.spec import EnvSpec
     from paddock.making.plan import Isolation
+    from paddock.package import ManifestEnv
+    from paddock.sandbox.policy import Policy
     from paddock.testing import Finding
     from paddock.testing.rules import Level
 
@@ -51,7 +60,7 @@ def run(arguments: Namespace, output: Output) -> int:
     elif arguments.sarif:
         output.document(report.to_sarif(findings, arguments.target))
     else:
-        print_findings(arguments.target, findings, output, ran=ran)
+        _print(arguments.target, findings, output, ran=ran)
     failing = ("error", "warning") if arguments.strict else ("error",)
     return FAILED if any(finding.level in failing for finding in findings) else OK
 
@@ -139,11 +148,116 @@ def _modules(target: str, spec: EnvSpec | None) -> list[str]:
     return list(dict.fromkeys(name for name in named if name and name.partition(".")[0] != "paddock"))
 
 
-def print_findings(target: str, findings: Sequence[Finding], output: Output, *, ran: bool) -> None:
-    """Print findings, the worst first, and how many there are."""
+def _print(target: str, findings: Sequence[Finding], output: Output, *, ran: bool) -> None:
     for finding in sorted(findings, key=lambda finding: LEVELS.index(finding.level)):
         output.line(f"{finding.level} {finding.code} {finding.rule}: {finding.message}")
         output.line(f"  fix: {finding.fix}")
     count = Counter(finding.level for finding in findings)
     parts = [f"{count[level]} {level}{'' if count[level] == 1 else 's'}" for level in LEVELS if count[level]]
     output.line(f"{target}: {'' if ran else 'source only: '}{', '.join(parts) or 'no problems found'}")
+
+
+# ── paddock audit: whether a stranger can rely on a package: its source, its manifest, what it imports, its results ──
+
+
+def add_audit_arguments(parser: ArgumentParser) -> None:
+    """The options of ``audit``."""
+    parser.add_argument("package", metavar="PACKAGE|DIR", help="a package's file, an installed one, or a folder")
+    form = parser.add_mutually_exclusive_group()
+    add_json(form)
+    form.add_argument("--sarif", action="store_true", help="print SARIF 2.1.0, which code hosts show as annotations")
+    parser.add_argument("--grant", action="store_true", help="grant it the permissions that it asks for")
+    parser.add_argument("--strict", action="store_true", help="warnings make the exit code 1 too")
+
+
+def run_audit(arguments: Namespace, output: Output) -> int:
+    """Find, and print the findings."""
+    from paddock.testing import report
+
+    with _folder_of(arguments.package) as folder:
+        findings, ran = _find_in_package(folder, output, grant=arguments.grant)
+    if output.json:
+        output.document({**report.to_json(findings, arguments.package), "ran": ran})
+    elif arguments.sarif:
+        output.document(report.to_sarif(findings, arguments.package))
+    else:
+        _print(arguments.package, findings, output, ran=ran)
+    failing = LEVELS[: 2 if arguments.strict else 1]
+    return FAILED if any(finding.level in failing for finding in findings) else OK
+
+
+@contextmanager
+def _folder_of(text: str) -> Iterator[str]:
+    """Yield the folder of a package; one in a file is checked, and unpacked for as long as the audit takes."""
+    from paddock.making import locate
+    from paddock.making.target import split_folder
+
+    if Path(text).is_file():
+        from paddock.package.pad import CODE, Pad
+
+        with Pad(text) as pad, TemporaryDirectory(prefix="paddock-audit-") as work:
+            pad.check_files()
+            pad.extract(Path(work))
+            yield str(Path(work) / CODE)
+    elif split_folder(text) is not None:
+        yield text
+    elif (located := locate(text)).package is not None:
+        yield str(located.folder)
+    else:
+        raise mistake(f"{text} is neither a package nor a folder. Name one, as ./maze, maze.pad or acme/maze@1.2.")
+
+
+def _find_in_package(folder: str, output: Output, *, grant: bool) -> tuple[list[Finding], bool]:
+    from paddock.core.problem import Problem
+    from paddock.package import read_manifest
+    from paddock.testing.audit import find_in_package, find_unrepeatable
+    from paddock.testing.rules import finding_of
+    from paddock.testing.secure import find_in_folder
+
+    findings = [*find_in_folder(folder), *find_in_package(folder)]
+    envs = [env for env in read_manifest(folder).envs if env.deterministic]
+    ran = True
+    with output.progress(f"{folder}: the same episodes in several workers", len(envs)) as on_env:
+        for number, env in enumerate(envs, start=1):
+            target = f"{folder}:{env.spec.id}"
+            try:
+                wall = _wall(target, grant=grant)
+                found = find_unrepeatable(partial(_play_apart, folder, env, wall))
+                with environment_code(partial("playing {}".format, target)):
+                    findings += [replace(one, environment=env.spec.id) for one in found]
+            except (PaddockError, CommandFailed) as error:
+                ran = False
+                if error.code in _CANT_RUN:
+                    output.warning(f"{target}: its results were not compared: {error_message(error)}")
+                else:
+                    problem = Problem("env-raised", error_message(error), cause=error)
+                    findings.append(replace(finding_of(problem), environment=env.spec.id))
+            on_env(number)
+    return findings, ran
+
+
+def _wall(target: str, *, grant: bool) -> Policy:
+    from paddock.making import locate
+    from paddock.making.plan import choose_wall
+
+    wall = grant_all(target, None) if grant else choose_wall(locate(target), None)
+    assert wall is not None, "a folder is behind a wall"
+    return replace(wall, fresh=True)  # a fork of a template has its hash seed and its memory
+
+
+def _play_apart(folder: str, env: ManifestEnv, wall: Policy, variables: dict[str, str], **how: Any) -> list[str]:
+    """Play in a worker of its own, which ``how`` perturbs."""
+    from paddock.making import build, locate, plan
+    from paddock.testing.audit import play_episodes
+    from paddock.testing.perturbed import ENTRY
+
+    target = locate(f"{folder}:{env.spec.id}")
+    kwargs = {"entry": env.spec.entry_point, "arguments": env.spec.kwargs, **how}
+    target = replace(target, spec=replace(env.spec, entry_point=ENTRY, kwargs=kwargs))
+    wall = replace(wall, variables={**wall.variables, **variables})
+    made: Any = build(plan(target, isolation=wall))
+    with made:
+        try:
+            return play_episodes(made)
+        except NoCanonicalForm as error:
+            raise CommandFailed(str(error), exit_code=FAILED, code=error.code) from error

@@ -82,9 +82,11 @@ def film(env: Env[Any, Any], folder: str, name: str) -> Iterator[Env[Any, Any]]:
 def _make(text: str, announce: bool, **options: Any) -> Any:
     from paddock.making import build, locate, plan, resolve
     from paddock.making.plan import choose_wall
+    from paddock.making.target import write_down
 
     refuse_file(text)
     target = locate(text)
+    write_down(target)
     announce = announce and target.third_party  # before its code, if it runs here, registers it
     choose_wall(target, options.get("isolation"))  # an unknown tier is a mistake in the call
     if target.kind == "module":

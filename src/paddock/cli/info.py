@@ -8,6 +8,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Any
 
+from paddock import __version__
 from paddock.cli.environment import open_env, plan_target
 from paddock.cli.output import OK, Output, environment_code, mistake, printable_repr
 from paddock.cli.program import add_target, integer
@@ -15,6 +16,7 @@ from paddock.errors import NameNotFound, NamespaceNotFound
 
 if TYPE_CHECKING:
     from paddock.core.spec import EnvSpec
+    from paddock.making import Target
 
 
 # ── paddock list: every environment that can be made by id ──
@@ -116,16 +118,56 @@ def _known_facts(id: str) -> dict[str, Any]:
     from paddock.sources.families import SOURCES, family_of, find_spec
 
     source, colon, _ = id.partition(":")
+    if id.startswith((".", "/", "~")) or "@" in id:  # a folder or an installed package: its manifest knows
+        from paddock.making import locate
+
+        located = locate(id)
+        assert located.spec is not None
+        return {**_spec_facts(located.spec), "origin": located.kind, **_provenance(located)}
     if colon:
         if source not in SOURCES:
             raise mistake(f"{id!r} is known only to its module. To import it: paddock info --make {id}")
         return _family_facts(id)
     try:
-        return _spec_facts(find_spec(id))
+        from paddock.making import locate
+
+        located = locate(id)
+        if located.kind != "source":
+            return {**_spec_facts(find_spec(id)), **_provenance(located)}
+        return _family_facts(id)
     except (NameNotFound, NamespaceNotFound):
         if family_of(id) is None:
             raise
         return _family_facts(id)
+
+
+def _provenance(target: Target) -> dict[str, Any]:
+    """Say which package, module, file and key an id comes from. ``runs`` is what Python does with it."""
+    from paddock.making.plan import default_isolation
+    from paddock.making.target import code_of, file_digest
+    from paddock.trust.third_party import choosing
+
+    module, file = code_of(target)
+    package, key, digest = "none", "none: not signed", file_digest(file)
+    if target.package is not None:
+        package, digest = f"{target.package.name}@{target.package.version}", target.package.digest
+        key = ", ".join(one.fingerprint for one in target.package.signers)
+    elif target.kind == "built in":
+        package, key = f"paddock {__version__}", "none: it comes with paddock"
+    elif target.kind == "plugin":
+        package = _distribution(target.id)
+    with choosing(None):
+        runs = default_isolation(target) or "none"
+    return {"package": package, "module": module, "file": file, "digest": digest, "key": key, "isolation": runs}
+
+
+def _distribution(id: str | None) -> str:
+    from importlib.metadata import entry_points
+
+    from paddock.core.registry import GROUP
+
+    found = [entry.dist for entry in entry_points(group=GROUP) if entry.name == id and entry.dist is not None]
+    return f"{found[0].name} {found[0].version}" if found else "none"
 
 
 def _family_facts(id: str) -> dict[str, Any]:
@@ -167,12 +209,14 @@ def _spec_facts(spec: EnvSpec) -> dict[str, Any]:
 
 def _env_facts(text: str, isolation: str | None) -> dict[str, Any]:
     """Make the environment, and ask it."""
+    from paddock.core.env import isolation_of
     from paddock.core.spec import entry_point_text
 
     with open_env(text, isolation=isolation) as env, environment_code(lambda: f"describing {text}"):
         return {
             **(_spec_facts(env.spec) if env.spec is not None else {"id": text}),
             "class": entry_point_text(type(env.unwrapped)),
+            "isolation": isolation_of(env),
             "observation_space": printable_repr(env.observation_space),
             "action_space": printable_repr(env.action_space),
             "render_modes": list(env.metadata.get("render_modes", ())),

@@ -1,4 +1,6 @@
-"""``paddock permissions``: what code behind the wall may do, in words. Reads manifests, and imports none of the code.
+"""``paddock permissions`` and ``log``: what code behind the wall may do, in words, and what was decided about it here.
+
+Manifests are read, and none of the code is imported.
 
 With two targets the exit code is 1 if the second asks for more, so that a pipeline can stop for review.
 """
@@ -10,6 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from paddock.cli.output import FAILED, OK, Output, mistake
+from paddock.cli.program import integer
 
 if TYPE_CHECKING:
     from paddock.package import Manifest
@@ -39,12 +42,20 @@ class Request:
 def add_arguments(parser: ArgumentParser) -> None:
     """The options of this command."""
     add = parser.add_argument
-    add("target", metavar="TARGET", help=_TARGET)
+    add("target", metavar="TARGET", nargs="?", help=_TARGET)
     add("other", metavar="OTHER", nargs="?", help="another version: show the difference; 1 if it is wider")
+    add("--granted", action="store_true", help="what you granted to installed packages: to all, or to TARGET")
+    add("--withdraw", metavar="OWNER/NAME", help="take a package's grant back: then it has what any code gets")
 
 
 def run(arguments: Namespace, output: Output) -> int:
     """Print one target's permissions, or how another's differ from them."""
+    if arguments.withdraw is not None:
+        return _withdraw(arguments.withdraw, output)
+    if arguments.granted:
+        return _list_grants(arguments.target, output)
+    if arguments.target is None:
+        raise mistake("permissions of what? Name a target, or list what you granted with --granted.")
     request = _read(arguments.target)
     if arguments.other is not None:
         return _compare(request, _read(arguments.other), output)
@@ -67,6 +78,44 @@ def run(arguments: Namespace, output: Output) -> int:
     output.line(_grant(request, beyond))
     for one in beyond:
         output.line(f"  {one}")
+    return OK
+
+
+def _list_grants(name: str | None, output: Output) -> int:
+    """Say what installed packages may do beyond the default, since when, and for which version it was granted."""
+    from paddock.package.store import grants
+    from paddock.sandbox.policy import DEFAULT, find_excess
+
+    found = [one for one in grants().values() if name is None or one.name == name.partition("@")[0]]
+    if name is not None and not found:
+        raise mistake(f"Nothing is granted to {name}. List all: paddock permissions --granted")
+    rows = [(one, find_excess(one.permissions, DEFAULT)) for one in found]
+    if output.json:
+        output.document(
+            [
+                {**asdict(one), "permissions": one.permissions.to_dict(), "beyond_default": beyond}
+                for one, beyond in rows
+            ]
+        )
+    elif not rows:
+        output.line("nothing is granted to any package")
+    else:
+        texts = [
+            [one.name, one.version, one.date, "; ".join(beyond) or "no more than any code"] for one, beyond in rows
+        ]
+        output.table(["package", "reviewed", "at", "may"], texts, droppable=["at"])
+        output.line("take one back: paddock permissions --withdraw OWNER/NAME")
+    return OK
+
+
+def _withdraw(name: str, output: Output) -> int:
+    from paddock.package.store import withdraw
+
+    grant = withdraw(name)
+    if output.json:
+        output.document({"withdrawn": grant.name, "version": grant.version})
+    else:
+        output.line(f"{grant.name} has no grant any more. To review it again, install it again.")
     return OK
 
 
@@ -133,3 +182,60 @@ def _grant(request: Request, beyond: list[str]) -> str:
         return "All of it is within the default: nothing to grant."
     grant = f"make({request.text!r}, isolation=paddock.permissions({request.text!r}))"
     return f"Beyond the default, so it runs only if you grant it, with `paddock run {request.text} --grant` or {grant}:"
+
+
+# ── paddock log: what was installed, granted, registered and overridden here. The chain is checked each time ──
+
+_MOST_LINES = 30
+
+
+def add_log_arguments(parser: ArgumentParser) -> None:
+    """The options of ``log``."""
+    add = parser.add_argument
+    add("--verify", action="store_true", help="say only whether the log is whole, and its head")
+    add(
+        "--last",
+        type=integer(1),
+        default=_MOST_LINES,
+        metavar="N",
+        help=f"show the last N lines (default {_MOST_LINES})",
+    )
+
+
+def run_log(arguments: Namespace, output: Output) -> int:
+    """Print the newest lines; 1 if the chain is broken, with the line where it breaks."""
+    from paddock.errors import InvalidJournal
+    from paddock.trust.log import log_path, read_log
+
+    entries, flaw = [], None
+    try:
+        for entry in read_log():
+            entries.append(entry)
+    except InvalidJournal as error:
+        flaw = error
+    head = entries[-1].digest if entries else None
+    if output.json:
+        shown = [] if arguments.verify else [entry._asdict() for entry in entries]
+        broken = None if flaw is None else str(flaw)
+        output.document(
+            {"log": str(log_path()), "lines": len(entries), "head": head, "broken": broken, "entries": shown}
+        )
+        return OK if flaw is None else FAILED
+    if entries and not arguments.verify:
+        rows = [
+            [str(one.number), one.at, one.user, one.event, ", ".join(f"{k}={v}" for k, v in one.facts.items())]
+            for one in entries[-arguments.last :]
+        ]
+        output.table(["line", "at", "by", "event", "what"], rows, droppable=["by"])
+        output.line()
+    if flaw is not None:
+        output.error(str(flaw))
+        return FAILED
+    output.facts(
+        [
+            ("log", str(log_path())),
+            ("lines", f"{len(entries)}, each follows the one before it"),
+            ("head", head or "none"),
+        ]
+    )
+    return OK

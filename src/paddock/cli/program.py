@@ -188,6 +188,8 @@ COMMANDS = (
     Command("compare", "eval", "compare the results of two runs, task by task"),
     Command("rescore", "rescore", "score recorded episodes again, with another rubric"),
     Command("view", "run.replay", "look at recorded episodes in the terminal, or as a page of HTML"),
+    Command("audit", "check", "look whether strangers can rely on a package, and whether its results repeat"),
+    Command("log", "permissions", "show what was installed, granted, registered and overridden here"),
     Command("demo", "demo", "take a short tour"),
     Command("doctor", "doctor", "show what is installed here and what is wrong with it"),
     Command("explain", "info", "explain what make() would build for a target, and why"),

@@ -37,10 +37,14 @@ from paddock.errors import (
     RegistryConflict,
     VersionNotFound,
 )
+from paddock.trust.names import RESERVED, find_lookalike, skeleton
 
 Origin: TypeAlias = Literal["built in", "registered", "plugin"]
 
 GROUP = "paddock.envs"
+# Namespaces of other libraries, and prefixes of targets: no plugin may offer ids that look like theirs.
+_TAKEN = (*RESERVED, "gym", "ALE", "dm_control", "dm_env", "gym3", "gymnax", "pettingzoo", "envpool", "bsuite")
+TAKEN_NAMESPACES = (*_TAKEN, "browsergym", "Meta-World", "procgen")
 
 _namespace: ContextVar[str | None] = ContextVar("paddock_namespace", default=None)
 
@@ -51,6 +55,8 @@ class Registry(dict[str, EnvSpec]):
     def __init__(self) -> None:
         super().__init__()
         self._protected: set[str] = getattr(self, "_protected", set())
+        self._shapes: dict[str, str] = getattr(self, "_shapes", {})  # what protected names look like
+        self.replaced: list[tuple[EnvSpec, EnvSpec]] = []  # old and new, until `make` has written them down
 
     def protect(self, specs: list[EnvSpec]) -> None:
         """Add specs that nothing may replace: those that paddock ships, and those of a verified package."""
@@ -58,6 +64,7 @@ class Registry(dict[str, EnvSpec]):
             self[spec.id] = spec
             seal(spec)
         self._protected.update(spec.id for spec in specs)
+        self._shapes.update((skeleton(spec.name), spec.name) for spec in specs if spec.namespace is None)
 
     def is_protected(self, id: str) -> bool:
         """Whether the id can never be replaced."""
@@ -67,6 +74,11 @@ class Registry(dict[str, EnvSpec]):
         """Whether the id comes with paddock and the entry point is its own, in whichever file that was."""
         own = self[id].entry_point if self.is_protected(id) else None
         return isinstance(own, str) and own.startswith("paddock.") and public_path(own) == public_path(entry_point)
+
+    def name_like(self, parts: EnvId) -> str | None:
+        """Return the protected name that a name without a namespace could be taken for, if it is another one."""
+        near = self._shapes.get(skeleton(parts.name)) if parts.namespace is None else None
+        return None if near == parts.name else near
 
     def _writable(self, id: str) -> str:
         id = str.__str__(id)  # a subclass of str could answer == as it likes
@@ -79,6 +91,10 @@ class Registry(dict[str, EnvSpec]):
     def __setitem__(self, id: str, spec: EnvSpec) -> None:
         if not isinstance(spec, EnvSpec) or str(parse_id(id)) != spec.id:
             raise RegistrationError(f"registry[{id!r}] takes an EnvSpec of that id, got {spec!r}.")
+        if (near := self.name_like(parse_id(id))) is not None:
+            raise RegistryConflict(
+                f"{id!r} can be taken for {near!r}, which is built in. Register yours under a namespace, as 'me/{id}'."
+            )
         super().__setitem__(self._writable(id), spec)
 
     def __delitem__(self, id: str) -> None:
@@ -113,6 +129,7 @@ class Registry(dict[str, EnvSpec]):
 
 
 registry = Registry()
+_MOST_REPLACED = 1000
 
 
 @contextmanager
@@ -192,6 +209,8 @@ def add_spec(spec: EnvSpec, *, replace: bool = False) -> None:
             f"Choose another id or version, or pass replace=True."
         )
     registry[spec.id] = spec
+    if known is not None and known.entry_point != spec.entry_point:
+        registry.replaced = [*registry.replaced, (known, spec)][-_MOST_REPLACED:]
 
 
 def full_id(id: str) -> str:
@@ -221,6 +240,13 @@ def versions_of(namespace: str | None, name: str) -> list[int]:
         for spec in registry.values()
         if spec.namespace == namespace and spec.name == name and spec.version is not None
     )
+
+
+def _offered_versions(parts: EnvId) -> list[int]:
+    """The versions of a name, lowest first; of a protected name only those that are protected too."""
+    versions = versions_of(parts.namespace, parts.name)
+    own = [one for one in versions if registry.is_protected(str(parts._replace(version=one)))]
+    return own or versions
 
 
 def check_entry_point(text: str) -> tuple[str, str]:
@@ -270,7 +296,7 @@ def spec(env_id: str) -> EnvSpec:
 def find_spec(env_id: str) -> EnvSpec:
     """The spec that ``make(env_id)`` takes: the newest if the id has no version. Warns if a newer version exists."""
     parts = parse_id(env_id)
-    versions = versions_of(parts.namespace, parts.name)
+    versions = _offered_versions(parts)
     if parts.version is None and versions and env_id not in registry:
         newest = str(parts._replace(version=versions[-1]))
         warn_user(
@@ -301,7 +327,7 @@ def not_found(parts: EnvId, *, names: Iterable[str] = (), namespaces: Iterable[s
         where = f" in namespace {parts.namespace}" if parts.namespace else ""
         hint = suggestion(parts.name, sorted({*named, *(() if parts.namespace else names)}))
         return NameNotFound(f"Environment `{parts.name}` doesn't exist{where}.{hint} List all: paddock list")
-    versions = versions_of(parts.namespace, parts.name)
+    versions = _offered_versions(parts)
     plain = str(parts._replace(version=None))
     if versions and parts.version is not None and parts.version < versions[-1]:
         return DeprecatedEnv(
@@ -343,7 +369,7 @@ def plugin_faults() -> list[str]:
 def _read_plugins() -> tuple[dict[str, EnvSpec], list[str]]:
     from importlib.metadata import entry_points  # 20 ms: only when an id is not in the registry, or to list
 
-    specs: dict[str, EnvSpec] = {}
+    found: dict[str, set[str]] = {}
     faults: list[str] = []
     for entry in entry_points(group=GROUP):
         try:
@@ -352,17 +378,32 @@ def _read_plugins() -> tuple[dict[str, EnvSpec], list[str]]:
         except RegistrationError as error:
             faults.append(f"plugin {entry.name!a}: {error}")
             continue
-        id = str(parts)
-        if parts.namespace is None or parts.namespace.lower() == "paddock":
-            faults.append(
-                f"plugin {id!r}: its id needs a namespace of its own, as 'acme/{parts._replace(namespace=None)}'"
-            )
+        id, space = str(parts), parts.namespace
+        near = registry.name_like(parts) if space is None else find_lookalike(space, TAKEN_NAMESPACES)
+        if space is None or space in TAKEN_NAMESPACES or near is not None:
+            like = "" if near is None else f" It can be taken for {near!r}."
+            own = f"acme/{parts._replace(namespace=None)}"
+            faults.append(f"plugin {id!r}: its id needs a namespace of its own, as {own!r}.{like}")
             continue
-        if id in specs and specs[id].entry_point != entry.value:
-            faults.append(f"plugin {id!r} is offered twice: {specs[id].entry_point!r} and {entry.value!r}")
-            continue
-        specs[id] = _plugin_spec(id, entry.value)
+        found.setdefault(id, set()).add(entry.value)
+    specs: dict[str, EnvSpec] = {}
+    shapes: dict[str, str] = {}
+    alike = {id for id in found if shapes.setdefault(_shape(id), id) != id}
+    alike |= {shapes[_shape(id)] for id in alike}
+    for id, values in found.items():  # which of two was meant nobody knows, so neither is offered
+        if len(values) > 1:
+            faults.append(f"plugin {id!r} is offered twice: {' and '.join(map(repr, sorted(values)))}. Remove one.")
+        elif id in alike:
+            others = ", ".join(sorted(repr(one) for one in alike - {id} if _shape(one) == _shape(id)))
+            faults.append(f"plugin {id!r} can be taken for {others}. Remove one of their distributions.")
+        else:
+            specs[id] = _plugin_spec(id, min(values))
     return specs, faults
+
+
+def _shape(id: str) -> str:
+    parts = parse_id(id)
+    return f"{skeleton(parts.namespace or '')}/{skeleton(parts.name)}-{parts.version}"
 
 
 @cache

@@ -14,7 +14,7 @@ from paddock.errors import PlanError
 from paddock.making.build import build, resolve
 from paddock.making.options import LaneOptions, RemoteOptions
 from paddock.making.plan import Isolation, WrapperLike, plan, redirect_to_envpool
-from paddock.making.target import locate
+from paddock.making.target import locate, write_down
 
 if TYPE_CHECKING:
     from paddock.hosting.client import AsyncHostedEnv
@@ -61,9 +61,9 @@ def make(
         _refuse_misspelt_safety(kwargs)
     if install:
         _install(target)
-    located, backend = redirect_to_envpool(
-        locate(target), backend, num_envs=num_envs, isolation=isolation, wrappers=wrappers
-    )
+    named = locate(target)
+    write_down(named)
+    located, backend = redirect_to_envpool(named, backend, num_envs=num_envs, isolation=isolation, wrappers=wrappers)
     return build(
         plan(
             resolve(located, isolation),

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
 import os
 import re
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from paddock.core.registry import origin_of, registry
-from paddock.core.spec import EnvSpec, WrapperSpec, parse_id
+from paddock.core.spec import EnvSpec, WrapperSpec, entry_point_text, parse_id
 from paddock.envs.catalog import PERMISSIONS
 from paddock.errors import InvalidId, InvalidManifest, NameNotFound, NamespaceNotFound, PlanError, VersionNotFound
 from paddock.sources.families import find_spec
+from paddock.trust.log import note
 
 if TYPE_CHECKING:
     from paddock.package.openenv import OpenEnvFolder
@@ -189,6 +192,53 @@ def split_folder(text: str) -> tuple[str, str | None] | None:
 def has_manifest(folder: str) -> bool:
     """Whether the folder has a manifest: paddock's own or OpenEnv's."""
     return any((Path(folder) / name).is_file() for name in ("paddock.toml", "openenv.yaml"))
+
+
+def code_of(target: Target) -> tuple[str | None, str | None]:
+    """Return the module that has a target's code, and its file; None for what only the code itself knows.
+
+    Files are looked at, and none is imported.
+    """
+    from paddock.package import module_file
+
+    entry = None if target.spec is None else target.spec.entry_point
+    module = target.module if entry is None else entry_point_text(entry).partition(":")[0]
+    if target.folder is not None and module is not None:
+        return module, None if target.openenv else str(module_file(Path(target.folder), module))
+    with suppress(ImportError, ValueError, InvalidManifest):
+        found = importlib.util.find_spec((module or "").partition(".")[0])
+        if found is not None and found.submodule_search_locations:
+            place = Path(next(iter(found.submodule_search_locations))).resolve().parent
+            inner = place.joinpath(*str(module).split("."))
+            files = (inner / "__init__.py", inner.with_name(f"{inner.name}.py"))
+            return module, next((str(one) for one in files if one.is_file()), None)
+        if found is not None and found.origin is not None and Path(found.origin).is_file():
+            return module, found.origin
+    return module, None
+
+
+def file_digest(path: str | None) -> str | None:
+    """Return the SHA-256 of a file, None without one."""
+    return None if path is None else sha256(Path(path).read_bytes()).hexdigest()
+
+
+def write_down(target: Target) -> None:
+    """Note in the user's log which code an id of others means, when that is new, and which ids got other code."""
+    while registry.replaced:
+        old, new = (entry_point_text(one.entry_point or one.vector_entry_point or "") for one in registry.replaced[0])
+        note("override", registry.replaced.pop(0)[1].id, before=old, now=new)
+    if target.id is None or target.kind not in ("registered", "plugin", "module", "folder", "spec"):
+        return
+    entry = (
+        None if target.spec is None or target.spec.entry_point is None else entry_point_text(target.spec.entry_point)
+    )
+    if (target.text, entry) not in _WRITTEN:
+        _WRITTEN.add((target.text, entry))
+        module, file = code_of(target)
+        note("registration", target.id, kind=target.kind, module=module, file=file, digest=file_digest(file))
+
+
+_WRITTEN: set[tuple[str, str | None]] = set()  # by this process
 
 
 def is_own(spec: EnvSpec) -> bool:

@@ -50,6 +50,7 @@ from paddock.trust.envelope import canonical_json
 from paddock.trust.files import FULL, data_folder, lock_file, read_bounded, replace_file, sync_folder
 from paddock.trust.keyring import Keyring, TrustedKey, Verdict, change_keyring, load_keyring
 from paddock.trust.keys import PublicKey
+from paddock.trust.log import add_to_log
 from paddock.trust.settings import read_settings
 
 _LIMITS = JsonLimits(text=1 << 26, nesting=16)
@@ -286,7 +287,18 @@ def _record(known: dict[str, Any], installed: Installed, review: Review) -> None
         "source": installed.source,
         "libraries": installed.libraries,
     }
+    add_to_log(
+        "install",
+        package=f"{installed.name}@{installed.version}",
+        digest=installed.digest,
+        signers=[one.fingerprint for one in installed.signers],
+        how=installed.how,
+        source=installed.source,
+        override="downgrade" if installed.serial < entry["serial"] else "",
+    )
     if review.needs_person or installed.name not in known["grants"]:
+        plain = encode_policy(review.permissions)
+        add_to_log("grant", package=installed.name, version=installed.version, permissions=plain)
         known["grants"][installed.name] = {
             "permissions": encode_policy(review.permissions),
             "version": installed.version,
@@ -307,6 +319,7 @@ def uninstall(name: str, version: str | None = None) -> list[str]:
             del versions[one.version]
         if not versions:
             known["grants"].pop(name, None)
+        add_to_log("uninstall", package=name, versions=[one.version for one in found])
         _write_packages(known)
         for one in found:  # after the list: a crash leaves a folder that nothing names
             _remove(one.place)
@@ -373,6 +386,7 @@ def withdraw(name: str) -> Grant:
         if grant is None:
             raise NameNotFound(f"Nothing is granted to {name!r}. List grants: paddock permissions --granted")
         del known["grants"][name]
+        add_to_log("withdraw", package=name, version=grant.version)
         _write_packages(known)
     return grant
 

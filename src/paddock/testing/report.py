@@ -8,9 +8,9 @@ from typing import Any
 from urllib.parse import quote
 
 from paddock import __version__
-from paddock.testing.rules import RULES, SECURE_RULES, Finding
+from paddock.testing.rules import AUDIT_RULES, RULES, SECURE_RULES, Finding
 
-ALL_RULES = (*RULES, *SECURE_RULES)
+ALL_RULES = (*RULES, *SECURE_RULES, *AUDIT_RULES)
 SARIF_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 
 

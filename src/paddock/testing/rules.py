@@ -296,4 +296,20 @@ SEC032 info-tells warning
     Keep it out of `info`; let the environment's own reward use it.
 """)
 
-RULE: dict[str, Rule] = {rule.name: rule for rule in (*RULES, *SECURE_RULES)}
+# What `paddock audit` looks for on top, in a package that strangers shall run.
+AUDIT_RULES = _read("""
+AUD001 undeclared-import warning
+    A module is imported that neither the package, Python nor paddock brings, and `[dependencies]` does not name.
+    Declare its distribution under `[dependencies]` in `paddock.toml`, or drop the import.
+AUD002 dependency-unpinned warning
+    The dependencies are not pinned by hash, so another day brings other code.
+    Write `lock/requirements.txt`: `uv pip compile --generate-hashes`.
+AUD003 runs-unasked warning
+    A file that Python or pip runs by itself: `.pth`, `sitecustomize.py`, `usercustomize.py`, `setup.py`.
+    Remove it; `pyproject.toml` says all that an installer has to know.
+AUD004 not-repeatable error
+    The same seed and actions lead to other results in another worker, although it is declared deterministic.
+    Draw from `self.np_random`, count steps, sort sets before use; or declare `deterministic = false`.
+""")
+
+RULE: dict[str, Rule] = {rule.name: rule for rule in (*RULES, *SECURE_RULES, *AUDIT_RULES)}

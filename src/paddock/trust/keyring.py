@@ -20,6 +20,7 @@ from paddock.spaces.json_data import JsonLimits, NotJson, read_json
 from paddock.trust.envelope import open_envelope, read_claimed_keys, seal, statement
 from paddock.trust.files import data_folder, lock_file, read_bounded, replace_file
 from paddock.trust.keys import PublicKey, SigningKey
+from paddock.trust.log import add_to_log
 from paddock.trust.names import RESERVED, find_lookalike
 from paddock.trust.settings import Settings
 
@@ -241,8 +242,17 @@ def change_keyring() -> Iterator[Keyring]:
     with lock_file(_file().with_suffix(".lock")):
         keyring = load_keyring()
         keyring.latest_s = max(keyring.latest_s, int(time.time()))
+        before = _decisions(keyring)
         yield keyring
+        if (after := _decisions(keyring)) != before:
+            add_to_log("trust", **{name: one for name, one in after.items() if one != before.get(name)})
         replace_file(_file(), json.dumps(keyring.to_dict(), indent=1, sort_keys=True).encode())
+
+
+def _decisions(keyring: Keyring) -> dict[str, Any]:
+    """Return what people decide: keys with their namespaces, and the serials of revocation lists."""
+    keys = {name: {"namespaces": list(one.namespaces), "how": one.how} for name, one in keyring.keys.items()}
+    return {"keys": keys, "revocations": {name: one["serial"] for name, one in keyring.revoked.items()}}
 
 
 def revoke(

@@ -27,7 +27,7 @@ from paddock.core.wrapper import Wrapper
 from paddock.errors import NameNotFound, NamespaceNotFound, PlanError, RegistryConflict, VersionNotFound
 from paddock.making.build import build, build_one, load, resolve, with_vector_spec
 from paddock.making.plan import Plan, default_isolation, plan
-from paddock.making.target import Target, locate
+from paddock.making.target import Target, locate, write_down
 from paddock.sources import families
 from paddock.sources.families import family_of, imported_gymnasium, in_gymnasium, is_installed
 from paddock.vector.loop import SyncVectorEnv
@@ -254,8 +254,10 @@ def _plan_one(
     kwargs: dict[str, Any],
     wrappers: Sequence[Any] = (),
 ) -> Plan:
+    located = locate(id)
+    write_down(located)
     return plan(
-        resolve(locate(id)),
+        resolve(located),
         validate=None if disable_env_checker is None else not disable_env_checker,
         strict=False,
         max_episode_steps=max_episode_steps,
