@@ -80,7 +80,7 @@ def note(event: Event, about: str, **facts: Any) -> None:
 
     A log that can't be read or written stops nothing: `paddock log` says what is wrong with it.
     """
-    with suppress(OSError, ValueError, ImportError):  # no home, no locks, a line that is no entry
+    with suppress(OSError, ValueError, ImportError):  # no home, no locks, a broken line
         path, facts = log_path(), {"id": about, **facts}
         if _NOTED.get((path, event, about)) == facts:
             return
