@@ -31,6 +31,7 @@ from paddock.making import locate
 from paddock.package import store
 from paddock.package.pad import Pad, pack, sign
 from paddock.sandbox.policy import Policy
+from paddock.sandbox.promises import holds
 from paddock.trust import files
 from paddock.trust.keyring import change_keyring, load_keyring, revoke
 from tests.package.signed import (
@@ -112,8 +113,6 @@ def test_package_that_was_changed_in_the_store_is_not_used(trusting, tmp_path, c
 
 @pytest.mark.process
 def test_no_code_of_a_package_runs_before_it_is_behind_the_wall(trusting, tmp_path, monkeypatch):
-    from paddock.sandbox.promises import holds
-
     canary = tmp_path / "canary"
     touch = f"import pathlib; pathlib.Path({str(canary)!r}).write_text('ran')\n"
     autorun = {"setup.py": touch, "conftest.py": touch, "__init__.py": touch, "tests/test_x.py": touch}
@@ -446,7 +445,9 @@ def test_dependency_with_another_hash_is_not_installed(trusting, tmp_path, monke
     declared = '\n[dependencies]\nacmelib = "*"\n'
     results = []
     for version, hash in (("1.0.0", "ab" * 32), ("1.1.0", digest)):
-        folder = write_folder(tmp_path / version, version=version, files={"lock/requirements.txt": lock.format(hash)})
+        files = {"lock/requirements.txt": lock.format(hash)}
+        code = CODE_TEXT.replace("import paddock", "import acmelib\nimport paddock")
+        folder = write_folder(tmp_path / version, version=version, code=code, files=files)
         (folder / "paddock.toml").write_text((folder / "paddock.toml").read_text() + declared)
         file = pack(folder, tmp_path / f"{version}.pad")
         sign(file, OWNER)
@@ -459,6 +460,9 @@ def test_dependency_with_another_hash_is_not_installed(trusting, tmp_path, monke
     assert isinstance(results[0], DependencyNotInstalled)
     assert os.path.exists(os.path.join(results[1].libraries, "acmelib.py"))
     assert str(trusting) in results[1].libraries
+    if holds("sandbox"):
+        with paddock.make("acme/maze@1.1") as env:
+            env.reset(seed=1)
     with pytest.raises(ModuleNotFoundError):
         import acmelib  # noqa: F401 - only the package sees it
 

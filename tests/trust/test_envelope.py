@@ -4,6 +4,7 @@ import base64
 import json
 from contextlib import suppress
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as some
@@ -21,6 +22,7 @@ from paddock.trust.envelope import (
     statement,
 )
 from paddock.trust.keys import SigningKey
+from tests.conftest import SEED
 
 A, B, C = (SigningKey.generate() for _ in range(3))
 KEYS = [A.public, B.public, C.public]
@@ -100,6 +102,32 @@ def test_every_bit_of_an_envelope_counts():
         # Only the hint may differ, which proves nothing.
         assert opened.statement == SAID
         assert read_claimed_keys(bytes(changed)) != read_claimed_keys(envelope)
+
+
+def mutate(rounds):
+    """Envelopes with some bytes changed, moved or left out."""
+    random = np.random.default_rng(SEED)
+    envelope, marks = seal(SAID, [A]), b'{}[]",:\\0aA=+/ \n\x00\xff'
+    for _ in range(rounds):
+        data = bytearray(envelope)
+        for _ in range(int(random.integers(1, 4))):
+            at, length = int(random.integers(0, len(data))), int(random.integers(0, 3))
+            start = int(random.integers(0, len(data)))
+            piece = (
+                data[start : start + 8] if random.random() < 0.3 else bytes([marks[int(random.integers(len(marks)))]])
+            )
+            data[at : at + length] = piece
+        with suppress(InvalidSignature, Untrusted):
+            assert open_envelope(bytes(data), [A.public], predicate_type="urn:test").statement == SAID
+
+
+def test_mutated_envelope_never_says_anything_else():
+    mutate(1_000)
+
+
+@pytest.mark.full
+def test_mutated_envelope_never_says_anything_else_at_length():
+    mutate(100_000)
 
 
 def test_truncated_envelope_is_refused():
