@@ -41,7 +41,7 @@ CODE = "env/"
 _SIGNATURES = "signatures/"
 _MAX_MANIFEST_BYTES = 1 << 22
 _MAX_SIGNATURE_BYTES = 1 << 16
-_LIMITS = JsonLimits(text=_MAX_MANIFEST_BYTES, nesting=40, pieces=400_000, digits=18)
+_LIMITS = JsonLimits(text=_MAX_MANIFEST_BYTES, nesting=40, pieces=400_000, digits=19)
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,49}/[a-z0-9][a-z0-9_-]{0,49}", re.ASCII)
 _VERSION = re.compile(r"\d{1,6}(?:\.\d{1,6}){0,3}(?:(?:a|b|rc|\.post|\.dev)\d{1,6})?", re.ASCII)
 _NUMBERED = re.compile(r"(\d{1,5})(?:\.(\d{1,3}))?(?:\.(\d{1,3}))?", re.ASCII)

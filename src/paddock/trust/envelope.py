@@ -22,7 +22,7 @@ IN_TOTO = "application/vnd.in-toto+json"
 STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
 MAX_SIGNATURES = 32
 MAX_BYTES = 1 << 26  # of an envelope
-_LIMITS = JsonLimits(text=MAX_BYTES, nesting=32, pieces=4_000_000, digits=18)
+_LIMITS = JsonLimits(text=MAX_BYTES, nesting=32, pieces=4_000_000, digits=19)  # 18, and a sign
 _LARGEST = 10**18 - 1
 
 
