@@ -329,7 +329,7 @@ class RayVectorEnv(VectorEnv[Any, Any, Array]):
             from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
             nodes = sorted(one["NodeID"] for one in self._ray.nodes() if one["Alive"])
-            strategy = NodeAffinitySchedulingStrategy(nodes[next(self._turns) % len(nodes)], soft=True)
+            strategy = NodeAffinitySchedulingStrategy(nodes[next(self._turns) % len(nodes)], soft=False)
         options = _options(self._resources)
         return self._actor_class.options(scheduling_strategy=strategy, max_restarts=0, **options).remote()
 
