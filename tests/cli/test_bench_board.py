@@ -58,6 +58,10 @@ def test_a_record_that_was_changed_is_not_entered(paddock, play):
 
 
 def test_what_is_not_there_is_one_line(paddock):
+    for words in (["list", "--board", "another"], ["show", "ff", "--board", "another"]):
+        found = paddock("bench", *words)
+        assert found.code == 1 and "no leaderboard in another" in found.err
+        assert not Path("another").exists()
     for words in (["submit", "nowhere"], ["show", "ff"], ["challenge", "ff"], ["list", "--since", "nowhere"]):
         found = paddock("bench", *words)
         assert found.code == 1

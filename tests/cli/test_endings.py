@@ -24,6 +24,7 @@ MISTAKES = {
     "negative seed": ["run", "CartPole-v1", "--seed=-1"],
     "endless seed": ["run", "CartPole-v1", "--seed", "9" * 9999],
     "no such policy": ["run", "CartPole-v1", "--policy", "clever"],
+    "no such agent": ["run", "CartPole-v1", "--policy", "./clever.py"],
     "two forms": ["check", "CartPole-v1", "--json", "--sarif"],
     "unknown id": ["run", "CartPol-v1"],
     "unknown version": ["info", "CartPole-v99"],
@@ -117,6 +118,38 @@ def test_ctrl_c_is_quiet(paddock, hostile_ids):
     found = paddock("run", "bad/Interrupts-v0")
     assert found.code == 130
     assert "error" not in found.err
+
+
+def test_ctrl_c_is_a_document_too(paddock, monkeypatch):
+    from paddock.cli import demo
+
+    def interrupt(*arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(demo, "run", interrupt)
+    found = paddock("demo", "--json")
+    assert (found.code, found.err) == (130, "")
+    assert found.document["error"]["code"] == "INTERRUPTED"
+
+
+def test_an_interrupted_benchmark_says_how_it_goes_on(paddock, monkeypatch, tmp_path):
+    from paddock.bench import run as bench_run
+
+    def interrupt(suite, policy, out, *more, **options):
+        out.mkdir()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(bench_run, "run_suite", interrupt)
+    monkeypatch.setenv("PADDOCK_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    found = paddock("bench", "run", "smoke", "--policy", "null", "--out", "half", "--json")
+    assert found.code == 130
+    assert "same command with --out half" in found.err
+    assert found.document["error"]["code"] == "INTERRUPTED"
+
+
+def test_an_unknown_option_names_the_help_of_its_command(paddock):
+    assert "See: paddock run --help" in paddock("run", "CartPole-v1", "--epsodes", "2").err
 
 
 def test_the_first_error_is_told_when_close_fails_as_well(paddock, hostile_ids, monkeypatch):

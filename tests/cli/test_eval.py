@@ -76,6 +76,7 @@ def test_a_run_goes_on_where_it_failed(paddock):
             *command(server, "--tasks", "5", "--retries", "0", "--concurrency", "1", "--out", "run", "--json")
         )
         assert first.document["summary"]["errors"] == {"MODEL_UNAVAILABLE": 2}
+        assert "500" in first.document["error_examples"]["MODEL_UNAVAILABLE"]
         down = False
         again = paddock(*command(server, "--tasks", "5", "--out", "run", "--json"))
         assert (again.code, "--resume" in again.err) == (2, True)
@@ -101,8 +102,32 @@ def test_another_rubric_grades_and_may_ask_a_judge(paddock):
     assert judged.document["summary"]["mean_return"]["value"] == 0.75
     compared = paddock("compare", "a", "b", "--json").document
     assert (compared["difference"]["value"], compared["better"], compared["tasks"]) == (0.25, 2, 2)
-    text = paddock("compare", "a", "b").out
-    assert "B - A" in text and "0.250" in text and "2, 0, 0" in text
+    shown = paddock("compare", "a", "b")
+    assert "B - A" in shown.out and "0.250" in shown.out and "2, 0, 0" in shown.out
+    assert shown.err == ""
+
+
+def test_the_table_says_why_rollouts_failed(paddock):
+    with model_server(lambda request: (404, {}, "no such model")) as server:
+        shown = paddock(*command(server, "--tasks", "2", "--out", "run"))
+    assert shown.code == 1
+    assert [line.partition(":")[0] for line in shown.out.splitlines()].count("MODEL_CALL_FAILED") == 1
+    assert "no such model" in shown.out
+
+
+def test_runs_of_other_environments_are_compared_with_a_warning(paddock):
+    with model_server(echo) as server:
+        assert paddock(*command(server, "--tasks", "2", "--out", "a")).code == 0
+        wordle = ("eval", "paddock/Wordle", *command(server)[2:], "--tasks", "2", "--max-turns", "1", "--out", "b")
+        assert paddock(*wordle).code == 0
+    assert "A is of paddock/Echo, and B of paddock/Wordle" in paddock("compare", "a", "b").err
+
+
+def test_a_run_compared_with_itself_shows_no_difference_either_way(paddock):
+    with model_server(echo) as server:
+        assert paddock(*command(server, "--tasks", "3", "--out", "a")).code == 0
+    difference = paddock("compare", "a", "a", "--json").document["difference"]
+    assert (difference["low"], difference["value"], difference["high"]) == (0.0, 0.0, 0.0)
 
 
 @pytest.mark.parametrize(

@@ -302,6 +302,9 @@ def test_trust_lists_shows_and_removes(paddock, release):
     [
         ["pack", "./none"],
         ["verify", "none.pad"],
+        ["verify", "."],
+        ["sign", "."],
+        ["install", "./"],
         ["install", "none.pad"],
         ["install", "acme/maze"],
         ["install", "x" * 5000],

@@ -24,6 +24,7 @@ from paddock.errors import (
     PlanError,
     Revoked,
     StorageFull,
+    UnregisteredEnv,
     Untrusted,
     VersionNotFound,
 )
@@ -77,6 +78,8 @@ def test_use_finds_the_newest_of_a_series(trusting, tmp_path):
         store.install(release(tmp_path / version, version=version), agree)
     for text, found in (("1.2", "1.2.9"), ("1", "1.10.0"), ("1.2.0", "1.2.0"), ("2", "2.0.0")):
         assert locate(f"acme/maze@{text}").package.version == found
+    with pytest.raises(UnregisteredEnv, match="is installed: acme/maze@2.0.0"):
+        locate("acme/maze")
     with pytest.raises(VersionNotFound, match=r"1\.2\.0, 1\.2\.9"):
         locate("acme/maze@1.3")
     with pytest.raises(NameNotFound, match="paddock install"):

@@ -175,6 +175,10 @@ def _document(arguments: Namespace, played: Rollouts, folder: Path, wall_s: floa
         rows.append({"task": group.name, "mean": mean, "returns": rewards, "errors": len(group.failed)})
     summary = played.summary()
     tokens = summary["prompt_tokens"] + summary["completion_tokens"]
+    examples: dict[str, str] = {}  # by code
+    for one in played.errors:
+        if one.error is not None:
+            examples.setdefault(one.error.code, one.error.message[:500])
     return {
         "target": arguments.target,
         "model": arguments.model,
@@ -183,6 +187,7 @@ def _document(arguments: Namespace, played: Rollouts, folder: Path, wall_s: floa
         "summary": summary,
         "wall_s": wall_s,
         "tokens_per_second": tokens / wall_s,
+        "error_examples": examples,
         "tasks": rows,
     }
 
@@ -216,6 +221,8 @@ def _print(arguments: Namespace, played: Rollouts, document: dict[str, Any], out
             ("results", document["out"]),
         ]
     )
+    for code, message in document["error_examples"].items():
+        output.line(f"{code}: {message}")
 
 
 def run_compare(arguments: Namespace, output: Output) -> int:
@@ -228,11 +235,14 @@ def run_compare(arguments: Namespace, output: Output) -> int:
         if not Path(text).exists():
             raise mistake(f"{text} does not exist. Expected the folder of a paddock eval, or a trace.")
         runs.append(Rollouts.load(text))
+    targets = [_target_of(text) for text in (arguments.run_a, arguments.run_b)]
+    if None not in targets and targets[0] != targets[1]:
+        output.warning(f"A is of {targets[0]}, and B of {targets[1]}. Only runs of the same tasks can be compared.")
     means = [{g.name: sum(g.rewards) / len(g.rewards) for g in one.groups() if g.members} for one in runs]
     both = [name for name in means[0] if name in means[1]]
     rows = [(name, means[0][name], means[1][name], means[1][name] - means[0][name]) for name in both]
     rows.sort(key=lambda row: -abs(row[3]))
-    difference = mean_of([[row[3]] for row in rows])
+    difference = mean_of([[row[3]] for row in rows], shares=False)
     counts = {
         "better": sum(row[3] > 0 for row in rows),
         "worse": sum(row[3] < 0 for row in rows),
@@ -267,6 +277,15 @@ def run_compare(arguments: Namespace, output: Output) -> int:
         ]
     )
     return OK if both else FAILED
+
+
+def _target_of(run: str) -> str | None:
+    """Return which environment a results folder says it is of; None for a trace."""
+    try:
+        target = json.loads((Path(run) / "eval.json").read_text())["target"]
+    except (OSError, ValueError, LookupError, TypeError):
+        return None
+    return target if isinstance(target, str) else None
 
 
 def _object(text: str) -> dict[str, Any]:

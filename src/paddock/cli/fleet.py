@@ -100,7 +100,7 @@ def add_deploy_arguments(parser: ArgumentParser) -> None:
     """The options of ``paddock deploy``."""
     add = parser.add_argument
     add("engine", choices=["k8s", "compose", "systemd"], help="what runs the servers")
-    add("targets", nargs="*", metavar="TARGET", help="the environments to serve (default CartPole-v1)")
+    add("targets", nargs="*", default=[], metavar="TARGET", help="the environments to serve (default CartPole-v1)")
     add("--out", type=Path, metavar="DIR", help="write the files there; only new ones (default: print them)")
     add("--image", default="paddock-envs:latest", metavar="IMAGE", help="what containers run")
     add("--name", default="paddock", metavar="NAME", help="of everything that is made (default paddock)")

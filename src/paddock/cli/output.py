@@ -28,12 +28,13 @@ class Output:
     """The streams of this process as they were when the command began; later redirections do not touch it."""
 
     def __init__(self, *, json: bool = False, stdout: TextIO | None = None, stderr: TextIO | None = None) -> None:
-        self.json = json
+        self.json, self._has_document = json, False
         self.stdout = _tolerant(stdout or sys.stdout)
         self.stderr = _tolerant(stderr or sys.stderr)
 
     def document(self, value: Any) -> None:
         """Print the command's one JSON document. It is ASCII, so no escape can hide in it."""
+        self._has_document = True
         self.stdout.write(_json.dumps(to_json_data(value), indent=2, allow_nan=False) + "\n")
 
     def text(self, text: str) -> None:
@@ -51,6 +52,13 @@ class Output:
     def warning(self, text: str) -> None:
         """Print one line on stderr; the command goes on."""
         self.stderr.write(f"paddock: warning: {printable(text)}\n")
+
+    def interruption(self, text: str = "") -> None:
+        """Report Ctrl-C: on stderr if there is something to say, and with ``--json`` as the document."""
+        if text:
+            self.stderr.write(f"paddock: {printable(text)}\n")
+        if self.json and not self._has_document:
+            self.document({"error": {"code": "INTERRUPTED", "message": text or "interrupted"}})
 
     def failure(self, text: str, code: str) -> None:
         """Report that the command failed: on stderr, and with ``--json`` in the document too."""

@@ -260,6 +260,8 @@ def run_publish(arguments: Namespace, output: Output) -> int:
 
 def _require_file(file: Path) -> None:
     try:
+        if file.is_dir():
+            raise mistake(f"{str(file)[:200]!r} is a folder. Expected a package's file, as `paddock pack` writes one.")
         if not file.is_file():
             raise mistake(f"There is no file {str(file)[:200]!r}.")
     except (OSError, ValueError) as error:  # a name that no file system has
@@ -344,8 +346,7 @@ def run_sign(arguments: Namespace, output: Output) -> int:
     """Write the signature into the package."""
     from paddock.package.pad import sign
 
-    if not arguments.file.is_file():
-        raise mistake(f"There is no file {str(arguments.file)[:200]!r}.")
+    _require_file(arguments.file)
     key = load_key(arguments.key)
     try:
         digest = sign(arguments.file, key)

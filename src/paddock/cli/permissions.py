@@ -115,7 +115,9 @@ def _withdraw(name: str, output: Output) -> int:
     if output.json:
         output.document({"withdrawn": grant.name, "version": grant.version})
     else:
-        output.line(f"{grant.name} has no grant any more. To review it again, install it again.")
+        output.line(
+            f"{grant.name} has no grant any more: it gets what any code gets. To review it again, install it again."
+        )
     return OK
 
 

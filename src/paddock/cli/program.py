@@ -54,6 +54,9 @@ def _report_endings(words: list[str], output: Output) -> int:
         return _run(words, output)
     except SystemExit as stop:  # argparse, after --help and --version
         return stop.code if isinstance(stop.code, int) else OK
+    except KeyboardInterrupt:
+        output.interruption()
+        return INTERRUPTED
     except BrokenPipeError:
         raise
     except Exception as error:
@@ -91,7 +94,9 @@ def _run(words: list[str], output: Output) -> int:
     module = import_module(f"paddock.cli.{command.module}")
     own = "" if command.module == command.name else f"_{command.name}"
     add_arguments = getattr(module, f"add{own}_arguments", None)
-    arguments = _parser(command, add_arguments).parse_args(words)
+    arguments, unknown = _parser(command, add_arguments).parse_known_args(words)
+    if unknown:
+        raise mistake(f"unrecognized arguments: {' '.join(unknown)}. See: paddock {command.name} --help")
     if getattr(arguments, "config", None) is not None:  # once more, with the file's values where no flag was given
         defaults = module.read_config(arguments.config)
         arguments = _parser(command, add_arguments, defaults).parse_args(words)

@@ -101,6 +101,12 @@ def locate(target: str | os.PathLike[str] | EnvSpec) -> Target:
         if has_manifest(text):  # a path that begins like an id
             said = str(error).rstrip(".")
             raise type(error)(f"{said}. Did you mean ./{text}? There is such a folder here.") from None
+        if "/" in text:
+            from paddock.package.store import installed_packages
+
+            if versions := [one.version for one in installed_packages() if one.name == text]:
+                known = f"The package {text} is installed: {text}@{versions[-1]}"
+                raise type(error)(f"{text} is no id. {known}") from None
         from paddock.sources.families import family_of, in_gymnasium
 
         if isinstance(error, InvalidId) or (family_of(text) is None and not in_gymnasium(text)):

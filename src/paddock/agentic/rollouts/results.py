@@ -329,15 +329,18 @@ class Estimate:
         return f"{self.value:.3f} [{self.low:.3f}, {self.high:.3f}]"
 
 
-def mean_of(groups: Sequence[Sequence[float]], *, confidence: float = 0.95, seed: int = 0) -> Estimate | None:
+def mean_of(
+    groups: Sequence[Sequence[float]], *, confidence: float = 0.95, seed: int = 0, shares: bool = True
+) -> Estimate | None:
     """Estimate the mean of all values, with an interval over the groups (tasks); None if there are no values.
 
-    The interval is Wilson's if all values are 0 or 1, otherwise a bootstrap.
+    The interval is Wilson's if all values are 0 or 1, otherwise a bootstrap. ``shares=False`` is for values that may be
+    less than 0, such as differences, even if these here are not: always a bootstrap.
     """
     filled = [group for group in groups if group]
     sums = np.array([float(sum(sorted(group))) for group in filled])
     counts = np.array([float(len(group)) for group in filled])
-    if all(value in (0.0, 1.0) for group in filled for value in group):
+    if shares and all(value in (0.0, 1.0) for group in filled for value in group):
         return _estimate(sums, counts, confidence, partial(_wilson, attempts=int(counts.sum())))
     return _estimate(sums, counts, confidence, partial(_bootstrap, seed=seed))
 

@@ -11,7 +11,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from paddock.cli.output import FAILED, OK, Output, mistake
+from paddock.cli.output import FAILED, INTERRUPTED, OK, Output, mistake
 from paddock.cli.program import add_json, integer
 from paddock.trust.files import config_folder
 
@@ -97,20 +97,24 @@ def run_run(arguments: Namespace, output: Output) -> int:
     out = arguments.out or Path(f"bench-{suite.name}-{time.strftime('%Y%m%d-%H%M%S')}")
     failures: list[str] = []
     total = sum(arguments.episodes or task.episodes for task in suite.task)
-    with output.progress(suite.name, total) as on_end:
-        bundle = run_suite(
-            suite,
-            policy,
-            out,
-            key,
-            seed=arguments.seed,
-            nonce=arguments.nonce,
-            episodes=arguments.episodes,
-            num_envs=arguments.num_envs,
-            isolation=arguments.isolation,
-            on_end=on_end,
-            on_failure=lambda number, error: failures.append(f"episode {number}: {type(error).__name__}: {error}"),
-        )
+    try:
+        with output.progress(suite.name, total) as on_end:
+            bundle = run_suite(
+                suite,
+                policy,
+                out,
+                key,
+                seed=arguments.seed,
+                nonce=arguments.nonce,
+                episodes=arguments.episodes,
+                num_envs=arguments.num_envs,
+                isolation=arguments.isolation,
+                on_end=on_end,
+                on_failure=lambda number, error: failures.append(f"episode {number}: {type(error).__name__}: {error}"),
+            )
+    except KeyboardInterrupt:
+        output.interruption(f"interrupted. The same command with --out {out} goes on with it." if out.is_dir() else "")
+        return INTERRUPTED
     for failure in failures[:_MOST_WARNINGS]:
         output.warning(failure)
     tasks = [_task_facts(bundle, number) for number in range(len(bundle.plan.tasks))]

@@ -48,7 +48,7 @@ def add_list_arguments(parser: ArgumentParser) -> None:
 
 def run_list(arguments: Namespace, output: Output) -> int:
     """Print the board, after a look at its ledger."""
-    with _open(arguments) as board:
+    with _open(arguments, must_exist=True) as board:
         since = None if arguments.since is None else _read(arguments.since)
         _checked(lambda: board.ledger.check(since=since))
         rows = [row for row in _checked(board.rows) if arguments.suite in (None, row.suite)]
@@ -79,7 +79,7 @@ def run_show(arguments: Namespace, output: Output) -> int:
     from paddock.bench.ledger import verify_proof
     from paddock.bench.report import BundleReport
 
-    with _open(arguments) as board:
+    with _open(arguments, must_exist=True) as board:
         row = _checked(lambda: board.find(arguments.id))
         report = BundleReport(_checked(lambda: board.bundle(row)), row.id[:12])
         proof = _checked(lambda: board.ledger.prove(row.entry))
@@ -140,9 +140,13 @@ def _add_board(parser: ArgumentParser) -> None:
     parser.add_argument("--board", type=Path, metavar="DIR", help="the leaderboard's folder; default: your own")
 
 
-def _open(arguments: Namespace) -> Board:
+def _open(arguments: Namespace, *, must_exist: bool = False) -> Board:
+    """Open the board. ``submit`` and ``challenge`` begin one; a folder that was named must be there to be read."""
     from paddock.bench.leaderboard import Board
 
+    if must_exist and arguments.board is not None and not (arguments.board / "ledger.key").is_file():
+        text = f"there is no leaderboard in {arguments.board}. One begins with: paddock bench submit"
+        raise CommandFailed(text, exit_code=FAILED)
     return Board(arguments.board)
 
 

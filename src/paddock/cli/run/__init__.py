@@ -141,10 +141,10 @@ def _open_trace(arguments: Namespace) -> Iterator[TraceWriter | None]:
     try:
         writer = TraceWriter(arguments.trace, seal=True)
     except FileExistsError as error:
-        raise mistake(f"--trace {arguments.trace}: {error}") from None
+        raise mistake(str(error)) from None
     except OSError as error:
         why = f"{error.strerror}. Name a file in a folder that exists and that you may write to"
-        raise mistake(f"--trace {arguments.trace}: {why}.") from error
+        raise mistake(f"can't write {arguments.trace}: {why}.") from error
     with writer:
         yield writer
 

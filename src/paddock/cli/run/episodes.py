@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import replace
+from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -322,6 +323,8 @@ def open_policy(name: str, isolation: str | None) -> Iterator[PolicyMaker]:
         return
     if not name.endswith(".py"):
         raise mistake(f"--policy {name}: expected one of {', '.join(sorted(POLICIES))}, or a file such as ./agent.py.")
+    if not Path(name).is_file():
+        raise mistake(f"--policy {name}: there is no such file.")
     agents: list[Any] = []
 
     def agent(env: Env[Any, Any], seed: int) -> Choose:
