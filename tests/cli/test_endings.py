@@ -20,6 +20,7 @@ MISTAKES = {
     "no such option": ["list", "--colour"],
     "no target": ["run"],
     "not a number": ["run", "CartPole-v1", "--episodes", "x"],
+    "no such port": ["serve", "CartPole-v1", "--port", "65536"],
     "no episodes": ["run", "CartPole-v1", "--episodes", "0"],
     "negative seed": ["run", "CartPole-v1", "--seed=-1"],
     "endless seed": ["run", "CartPole-v1", "--seed", "9" * 9999],

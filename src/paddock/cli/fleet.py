@@ -24,7 +24,7 @@ def add_gateway_arguments(parser: ArgumentParser) -> None:
     add("--ca", type=Path, metavar="FILE", help="certificates of the servers to trust, PEM (default: the system's)")
     add("--insecure", action="store_true", help="plain http to servers on other machines: anyone between reads tokens")
     add("--host", default="127.0.0.1", help="where to listen (default 127.0.0.1: this machine only)")
-    add("-p", "--port", type=integer(0), default=8100, metavar="N", help="default 8100; 0 takes a free one")
+    add("-p", "--port", type=integer(0, 65535), default=8100, metavar="N", help="default 8100; 0 takes a free one")
     add("--uds", type=Path, metavar="PATH", help="listen on a unix socket instead")
     add("--allow-origin", action="append", default=[], metavar="URL", help="a web page that may connect")
     add("--allow-host", action="append", default=[], metavar="NAME", help="a name by which clients call this gateway")

@@ -259,16 +259,17 @@ def seconds(text: str, *, below: float = 1e6, expected: str = "a number of secon
     return value
 
 
-def integer(at_least: int) -> Callable[[str], int]:
+def integer(at_least: int, at_most: int | None = None) -> Callable[[str], int]:
     """A type for whole numbers from ``at_least`` on."""
+    expected = f"{at_least} or more" if at_most is None else f"{at_least} to {at_most}"
 
     def parse(text: str) -> int:
         try:
             value = int(text) if len(text) <= _MAX_DIGITS else None
         except ValueError:
             value = None
-        if value is None or value < at_least:
-            raise ArgumentTypeError(f"{text[:_MAX_DIGITS]!r} is not a whole number of {at_least} or more")
+        if value is None or value < at_least or (at_most is not None and value > at_most):
+            raise ArgumentTypeError(f"{text[:_MAX_DIGITS]!r} is not a whole number of {expected}")
         return value
 
     return parse

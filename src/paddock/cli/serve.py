@@ -41,7 +41,11 @@ def add_options(parser: ArgumentParser) -> None:
     add = parser.add_argument
     add("--host", default="127.0.0.1", help="where to listen (default 127.0.0.1: this machine only)")
     add(
-        "-p", "--port", type=integer(0), metavar="N", help="default 8000, or what openenv.yaml says; 0 takes a free one"
+        "-p",
+        "--port",
+        type=integer(0, 65535),
+        metavar="N",
+        help="default 8000, or what openenv.yaml says; 0 takes a free one",
     )
     add("--uds", type=Path, metavar="PATH", help="listen on a unix socket instead")
     add("--isolation", metavar="KIND", help="the wall: sandbox (default), landlock, docker, podman, gvisor or auto")

@@ -106,7 +106,7 @@ def locate(target: str | os.PathLike[str] | EnvSpec) -> Target:
 
             if versions := [one.version for one in installed_packages() if one.name == text]:
                 known = f"The package {text} is installed: {text}@{versions[-1]}"
-                raise type(error)(f"{text} is no id. {known}") from None
+                raise type(error)(f"There is no id {text!r}. {known}") from None
         from paddock.sources.families import family_of, in_gymnasium
 
         if isinstance(error, InvalidId) or (family_of(text) is None and not in_gymnasium(text)):
