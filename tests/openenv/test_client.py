@@ -16,6 +16,7 @@ from paddock.openenv import (
     EnvClient,
     GenericAction,
     GenericEnvClient,
+    MCPToolClient,
     OutcomeUnknown,
     ServerError,
     StepResult,
@@ -336,6 +337,18 @@ def test_a_new_session_is_one_of_its_own_and_is_closed_with_the_first():
         assert env.step({}).observation["value"][2] == 2
         line = other._line
     assert not line.live
+
+
+def test_a_tool_client_calls_tools_whatever_production_mode_a_program_sets():
+    def tools(peer):
+        asked = peer.ask()["data"]
+        peer.send({"type": "mcp", "data": {"jsonrpc": "2.0", "id": asked["id"], "result": {"data": asked["method"]}}})
+        peer.ask()
+
+    with ScriptedServer(tools) as server, MCPToolClient(base_url=server.url) as env:
+        assert env.use_production_mode is True
+        env.use_production_mode = False
+        assert env.call_tool("look") == "tools/call"
 
 
 def test_the_mode_is_fixed(monkeypatch):

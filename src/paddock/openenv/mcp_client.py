@@ -32,6 +32,8 @@ class GenericMCPObservation(Observation):
 class MCPClientBase(EnvClient[Any, Observation, State]):
     """Lists tools, and steps with OpenEnv's actions for them. As in OpenEnv, its mode is "production"."""
 
+    use_production_mode = True  # programs read and set it; tools go over the one connection either way
+
     def __init__(
         self,
         base_url: str | None = None,
