@@ -40,7 +40,7 @@ from paddock.making import make
 from paddock.making.payload import WORKER
 from paddock.sandbox.launching import launch
 from paddock.sandbox.plan import Call
-from paddock.sandbox.policy import Policy
+from paddock.sandbox.policy import CONTAINERS, Policy
 
 _TIDY_S = 2.0
 _KILLS = 4
@@ -208,7 +208,11 @@ class Trial:
         kill_while_starting(json.dumps(self._policy), _KILLS)
 
     def _kill_templates(self) -> None:
-        """Kill all that this process has started, while threads make environments. The last one must work."""
+        """Kill all that this process has started, while threads make environments. The last one must work.
+
+        A container has no template: what is killed there is the engine's command, without which a start is refused.
+        """
+        losses = (WorkerLost, *(_REFUSALS if self._policy["tier"] in CONTAINERS else ()))
         with ThreadPoolExecutor(_STARTERS) as pool:
             for number in range(_KILLS):
                 asked = [pool.submit(self._use_another) for _ in range(_STARTERS)]
@@ -217,7 +221,7 @@ class Trial:
                     with suppress(ProcessLookupError):
                         os.kill(pid, signal.SIGKILL)
                 for one in asked:
-                    with suppress(WorkerLost):
+                    with suppress(*losses):
                         one.result()
         self._use_another()
 
