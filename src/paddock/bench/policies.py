@@ -40,10 +40,14 @@ _FORMS = (
 
 @dataclass(frozen=True)
 class PolicySource:
-    """A policy that can be made for each episode. ``maker`` gets the spaces and the episode's seed."""
+    """A policy that can be made for each episode. ``maker`` gets the spaces and the episode's seed.
+
+    ``agentic``: it plays environments of tools only.
+    """
 
     plan: PolicyPlan
     maker: Maker
+    agentic: bool = False
 
 
 def find_policy(name: str, *, isolation: str | None = None) -> PolicySource:
@@ -54,7 +58,7 @@ def find_policy(name: str, *, isolation: str | None = None) -> PolicySource:
     kind, _, rest = name.partition(":")
     if name.startswith(("http://", "https://")):
         url, _, model = name.partition("#")
-        return PolicySource(PolicyPlan(name=f"model {model}", digest=None), lambda *_: _endpoint(url, model))
+        return _endpoint(url, model)
     if kind == "sb3":
         algorithm, _, file = rest.partition(":")
         return _checkpoint(f"sb3:{algorithm}", file, lambda: _load_sb3(algorithm, file))
@@ -193,16 +197,16 @@ def _load_torch(file: str) -> Maker:
     return make
 
 
-def _endpoint(url: str, model: str) -> Choose:
-    """A model behind a chat-completions API, for environments of tools."""
+def _endpoint(url: str, model: str) -> PolicySource:
+    """A model behind a chat-completions API. Its address is in no record, and nobody can hash what answers there."""
+    if not model:
+        raise InvalidSuite(f"the policy {url!r} names no model. Expected https://host/v1#model.")
     endpoint = ModelEndpoint(model, url, temperature=0)
 
-    def choose(turn: Any) -> Any:
-        if not isinstance(turn, Turn):
-            raise InvalidSuite("A model's endpoint is a policy for environments of tools only.")
+    def choose(turn: Turn) -> Any:
         call = asyncio.run(endpoint.chat(turn.messages, turn.tools, keep_alive=False))
         if call.cut_off:
             raise ModelReplyCutOff(f"The reply was cut off after {call.completion_tokens} tokens.", call=call)
         return assistant_message(call.reply)
 
-    return choose
+    return PolicySource(PolicyPlan(name=f"model {model}", digest=None), lambda *_: choose, agentic=True)

@@ -62,6 +62,8 @@ def run_suite(
     that is gone on with.
     """
     plan = make_plan(suite, policy.plan, episodes=episodes, isolation=isolation)
+    if policy.agentic and (other := [task.name for task in plan.tasks if not task.agentic]):
+        raise InvalidSuite(f"{policy.plan.name} plays environments of tools only, and {other[0]!r} is none.")
     plan, start = _commit(out, plan, key, seed, nonce)
     done = _reopen(out)
     if done.complete:

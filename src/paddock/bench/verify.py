@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from itertools import groupby
+from itertools import count, groupby
 from math import comb
 from pathlib import Path
 from typing import Any, Literal
@@ -60,6 +60,7 @@ class Verdict:
 class Checks:
     """What a verifier knows and wants. ``judge`` raises Untrusted for a key. ``plan`` and ``nonce``: what they must be;
     ``registered``: a ledger shows that the plan came before the run, with this nonce. ``policy``: to be replayed.
+    ``on_replay`` is told how many episodes were replayed, and of how many.
     """
 
     judge: Callable[[PublicKey], None]
@@ -70,7 +71,7 @@ class Checks:
     policy: PolicySource | None = None
     targets: Mapping[str, str] | None = None
     isolation: str | None = None
-    on_replay: Callable[[int], None] = lambda done: None
+    on_replay: Callable[[int, int], None] = lambda done, of: None
 
 
 def verify_bundle(path: str | Path, checks: Checks) -> Verdict:
@@ -89,9 +90,16 @@ def verify_bundle(path: str | Path, checks: Checks) -> Verdict:
             raise InvalidBundle(str(error), reason="untrusted") from error
         _check_expected(bundle, checks)
         known = replace(known, level="L1")
-        replayed = _replay(bundle, checks)
+        sample = choose_sample(bundle, checks.sample)
+        sample = [one for one in sample if bundle.plan.tasks[one.task].determinism == "exact"]
+        total = len(sample) * (1 if checks.policy is None else 2)
+
+        def tell(done: int) -> None:
+            checks.on_replay(done, total)
+
+        replayed = _replay(bundle, sample, checks, tell)
         if checks.policy is not None:
-            _replay_policy(bundle, checks)
+            _replay_policy(bundle, sample, checks, tell)
     except InvalidBundle as error:
         return replace(known, reason=error.reason, message=str(error), episode=error.episode, step=error.step)
     return _conclude(known, bundle, checks, replayed)
@@ -104,11 +112,14 @@ def _check_expected(bundle: Bundle, checks: Checks) -> None:
         )
     if checks.nonce is not None and checks.nonce != bundle.start.nonce:
         raise InvalidBundle("The run has another nonce than the one that was issued for it.", reason="tampered")
-    if checks.policy is not None and checks.policy.plan.digest != bundle.plan.policy.digest:
-        raise InvalidBundle(
-            f"The policy here is not the one of the record, {bundle.plan.policy.name!r}: their digests differ.",
-            reason="tampered",
-        )
+    if checks.policy is not None:
+        ours, theirs = checks.policy.plan, bundle.plan.policy
+        if ours.digest != theirs.digest or (ours.digest is None and ours.name != theirs.name):
+            what = "digests" if ours.digest != theirs.digest else "names"
+            raise InvalidBundle(
+                f"The policy here is not the one of the record, {theirs.name!r}: their {what} differ.",
+                reason="tampered",
+            )
 
 
 def _conclude(known: Verdict, bundle: Bundle, checks: Checks, replayed: int) -> Verdict:
@@ -122,6 +133,8 @@ def _conclude(known: Verdict, bundle: Bundle, checks: Checks, replayed: int) -> 
         notes.append(f"nonce: {bundle.start.origin}, so earlier attempts may have been discarded")
     if checks.policy is None:
         notes.append("actions are not attributed: they may come from another policy than the one named")
+    elif bundle.plan.policy.digest is None:
+        notes.append("the policy chose the same actions again, but has no digest: another may have its name")
     elif level == "L2+":
         level = "L3"
     else:
@@ -166,16 +179,14 @@ class Difference:
         return f"episode {self.episode}, step {self.step}: {self.text}"
 
 
-def _replay(bundle: Bundle, checks: Checks) -> int:
+def _replay(bundle: Bundle, sample: Sequence[Episode], checks: Checks, tell: Callable[[int], None]) -> int:
     """Replay the sample, and return how many episodes that was. The first difference is an InvalidBundle."""
     done = 0
-    for number, group in groupby(choose_sample(bundle, checks.sample), key=lambda one: one.task):
+    for number, group in groupby(sample, key=lambda one: one.task):
         task, episodes = bundle.plan.tasks[number], list(group)
-        if task.determinism == "none":
-            continue
         try:
             _check_environment(task, checks)
-            found = _replay_task(bundle, task, episodes, checks, done)
+            found = _replay_task(bundle, task, episodes, checks, done, tell)
             if found is not None:
                 _blame(bundle, task, found, checks)
         except InvalidBundle:
@@ -185,7 +196,7 @@ def _replay(bundle: Bundle, checks: Checks) -> int:
                 f"The environment of the task {task.name!r} can't be made here: {error}", reason="irreproducible"
             ) from error
         done += len(episodes)
-        checks.on_replay(done)
+        tell(done)
     return done
 
 
@@ -214,7 +225,12 @@ def _row_bytes(form: Any) -> int:
 
 
 def _replay_task(
-    bundle: Bundle, task: Task, episodes: Sequence[Episode], checks: Checks, done: int
+    bundle: Bundle,
+    task: Task,
+    episodes: Sequence[Episode],
+    checks: Checks,
+    done: int,
+    tell: Callable[[int], None],
 ) -> Difference | None:
     where: Any = {"targets": checks.targets, "isolation": checks.isolation}
     if task.row is not None and is_built_in(EnvSpec.from_json(task.spec)):
@@ -224,14 +240,14 @@ def _replay_task(
                 if found := replayer.find_difference(group):
                     return found
                 done += len(group)
-                checks.on_replay(done)
+                tell(done)
         return None
     with closing(make_environment(task, **where)) as env:
         for episode in episodes:
             if found := _replay_one(bundle, task, env, episode):  # type: ignore[arg-type]
                 return found
             done += 1
-            checks.on_replay(done)
+            tell(done)
     return None
 
 
@@ -450,16 +466,17 @@ def _row_difference(got: Any, want: Any, space: Any) -> str:
     return "the environment gives another observation than the record"
 
 
-def _replay_policy(bundle: Bundle, checks: Checks) -> None:
+def _replay_policy(bundle: Bundle, sample: Sequence[Episode], checks: Checks, tell: Callable[[int], None]) -> None:
     """Play the sample again with the policy, into a log that is thrown away: each episode must have the same hash."""
     assert checks.policy is not None
-    sample = choose_sample(bundle, checks.sample)
+    failures: dict[int, BaseException] = {}
+    played = count(len(sample) + 1)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "episodes.log"
         log = LogWriter(path, bundle.plan_digest, bundle.start.nonce)
         with closing(log):
             for number, task in enumerate(bundle.plan.tasks):
-                jobs = [(one.number, one.seed) for one in sample if one.task == number and task.determinism == "exact"]
+                jobs = [(one.number, one.seed) for one in sample if one.task == number]
                 Player(
                     log,
                     number,
@@ -467,13 +484,17 @@ def _replay_policy(bundle: Bundle, checks: Checks) -> None:
                     checks.policy.maker,
                     targets=dict(checks.targets or {}),
                     isolation=checks.isolation,
+                    on_end=lambda: tell(next(played)),
+                    on_failure=failures.__setitem__,
                 ).play(jobs, 8)
         again = read_log(path, bundle.plan_digest, bundle.start.nonce, [task.row for task in bundle.plan.tasks])
         for episode in sample:
             other = again.episodes.get(episode.number)
-            if other is not None and other.head != episode.head:
-                raise InvalidBundle(
-                    f"episode {episode.number}: the policy acts otherwise than the record says.",
-                    reason="tampered",
-                    episode=episode.number,
-                )
+            if other is None or other.head == episode.head:
+                continue
+            text, reason = "the policy acts otherwise than the record says.", "tampered"
+            if (error := failures.get(episode.number)) is not None:
+                text, reason = f"it can't be played again here: {type(error).__name__}: {error}", "irreproducible"
+            elif checks.policy.plan.digest is None:
+                text, reason = f"{text} Without a digest, it may be another or not repeat itself.", "irreproducible"
+            raise InvalidBundle(f"episode {episode.number}: {text}", reason=reason, episode=episode.number)

@@ -99,13 +99,13 @@ class Output:
             self.stdout.write(text + "\n")
 
     @contextmanager
-    def progress(self, label: str, total: int) -> Iterator[Callable[[int], None]]:
+    def progress(self, label: str, total: int) -> Iterator[Callable[..., None]]:
         """Show a bar on stderr while the block runs, if that is a terminal. Yields a function of how much is done.
 
-        The bar disappears when the block ends.
+        It takes another total, too, if that is known only now. The bar disappears when the block ends.
         """
         if not self.stderr.isatty():
-            yield lambda done: None
+            yield lambda done, of=total: None
             return
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -116,12 +116,12 @@ class Output:
         task = bar.add_task(label, total=total)
         due = 0.0
 
-        def advance(done: int) -> None:
+        def advance(done: int, of: int = total) -> None:
             nonlocal due
             now = monotonic()
-            if now >= due or done >= total:
+            if now >= due or done >= of:
                 due = now + _REDRAW_S  # a redraw takes longer than a step of most environments
-                bar.update(task, completed=done)
+                bar.update(task, completed=done, total=of)
 
         with bar:
             yield advance

@@ -117,7 +117,10 @@ def run_run(arguments: Namespace, output: Output) -> int:
         return INTERRUPTED
     for failure in failures[:_MOST_WARNINGS]:
         output.warning(failure)
+    if more := failures[_MOST_WARNINGS:]:
+        output.warning(f"and {len(more)} more episodes failed")
     tasks = [_task_facts(bundle, number) for number in range(len(bundle.plan.tasks))]
+    code = FAILED if all(episode.status == "failed" for episode in bundle.episodes) else OK
     if arguments.json:
         output.document(
             {
@@ -130,7 +133,7 @@ def run_run(arguments: Namespace, output: Output) -> int:
                 "tasks": tasks,
             }
         )
-        return OK
+        return code
     output.table(
         ["task", "episodes", "failed", "mean", "steps"],
         [[one["task"], one["episodes"], one["failed"], one["mean"], one["steps"]] for one in tasks],
@@ -138,7 +141,7 @@ def run_run(arguments: Namespace, output: Output) -> int:
     )
     output.line()
     output.facts([("bundle", str(out)), ("digest", bundle.digest), ("check it", f"paddock bench verify {out}")])
-    return OK
+    return code
 
 
 def _task_facts(bundle: Bundle, number: int) -> dict[str, Any]:
@@ -192,7 +195,7 @@ def run_verify(arguments: Namespace, output: Output) -> int:
     policy = None
     if arguments.policy is not None:
         policy = find_policy(arguments.policy, isolation=arguments.policy_isolation)
-    with output.progress("replay", 1) as _:
+    with output.progress("replay", 1) as on_replay:
         verdict = verify_bundle(
             arguments.bundle,
             Checks(
@@ -203,6 +206,7 @@ def run_verify(arguments: Namespace, output: Output) -> int:
                 policy=policy,
                 targets=targets,
                 isolation=arguments.isolation,
+                on_replay=on_replay,
             ),
         )
     if arguments.json:
