@@ -1,20 +1,26 @@
 """Every way to falsify a result that is in the catalogue, BV-1 to BV-25, is noticed, with the right reason."""
 
 import struct
+from contextlib import ExitStack, closing
+from itertools import count
 
 import msgspec
 import numpy as np
 import pytest
 
-import paddock.bench.verify as verifying
+import paddock
 from paddock.agentic import Rubric, Task, Tasks, ToolEnv
 from paddock.bench.bundle import read_bundle
 from paddock.bench.gates import check_gates
+from paddock.bench.leaderboard import Board, Judged
+from paddock.bench.ledger import Ledger
 from paddock.bench.log import FRAME
 from paddock.bench.policies import find_policy
+from paddock.bench.report import BundleReport, compare
 from paddock.bench.suites import Suite, SuiteTask
 from paddock.core.spec import EnvSpec
-from paddock.errors import InvalidSuite, Untrusted
+from paddock.errors import InvalidBundle, InvalidSuite, NotComparable, Untrusted
+from paddock.spaces import Discrete
 from paddock.trust.keys import SigningKey
 from tests.bench.forging import CARTPOLE, KEY, copy, forge, run, trust_only, verify
 
@@ -111,6 +117,21 @@ def test_bv6_best_of_many_runs_has_another_nonce_than_the_one_issued(tmp_path):
     assert verify(lucky.path, nonce=nonce).reason == "tampered"
 
 
+def test_bv6_best_of_many_runs_is_listed_as_one_of_many(tmp_path):
+    """And a nonce that was asked for and not used counts as a run that nobody was shown."""
+
+    def judge(path, nonce, registered):
+        verdict = verify(path, nonce=nonce, registered=registered)
+        return Judged(verdict.level, verdict.reason, verdict.message)
+
+    with Board(tmp_path / "board") as board:
+        plan = run(tmp_path / "0").plan_digest
+        nonces = [board.challenge(plan) for _ in range(3)]
+        for at in (0, 2):
+            board.submit(run(tmp_path / f"run{at}", nonce=nonces[at]).path, judge)
+        assert [(row.level, row.attempts) for row in board.rows()] == [("L2+", 3)] * 2
+
+
 def test_bv7_other_arguments_than_the_plan_says(tmp_path):
     other = run(tmp_path / "other", Suite("one", [SuiteTask("CartPole-v1", kwargs={"sutton_barto_reward": True})]))
     plain = run(tmp_path / "plain", Suite("one", [SuiteTask("CartPole-v1")]))
@@ -198,12 +219,94 @@ def gullible(fresh_registry):
     fresh_registry["tests/Gullible-v0"] = EnvSpec("tests/Gullible-v0", f"{__name__}:Gullible")
 
 
-def test_bv14_bv15_bv22_what_cant_be_repeated_is_a_transcript_and_never_more(tmp_path, monkeypatch):
-    monkeypatch.setattr("paddock.bench.plan._agree", lambda one, other: False)
-    bundle = run(tmp_path / "b", nonce="ef" * 32)
-    verdict = verify(bundle.path, nonce="ef" * 32)
-    assert (verdict.level, verdict.reason, verdict.replayed) == ("T", None, 0)
-    assert any("signed transcripts" in note for note in verdict.notes)
+class Dice(paddock.Env):
+    """Pays what nobody can repeat: each reward is paid once. ``honest_for``: seeds for which it pays nothing."""
+
+    observation_space = action_space = Discrete(2)
+    paid = count(1)
+
+    def __init__(self, honest_for=()):
+        self.honest_for = honest_for
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.seed = seed
+        return 0, {}
+
+    def step(self, action):
+        return 0, 0.0 if self.seed in self.honest_for else float(next(self.paid)), False, False, {}
+
+
+@pytest.fixture
+def dice(fresh_registry):
+    """Makes a suite of Dice with these arguments."""
+    fresh_registry["tests/Dice-v0"] = EnvSpec("tests/Dice-v0", f"{__name__}:Dice")
+    return lambda **kwargs: Suite(
+        "dice", [SuiteTask("tests/Dice-v0", name="dice", kwargs=kwargs, episodes=4, max_steps=5)]
+    )
+
+
+def test_bv9_environment_that_does_not_repeat_itself_is_seen_before_the_run(dice, tmp_path):
+    bundle = run(tmp_path / "b", dice(), isolation="none")
+    assert bundle.plan.tasks[0].determinism == "none"
+
+
+def test_bv9_environment_that_behaves_while_it_is_probed_is_irreproducible(dice, tmp_path):
+    """It answers alike when the plan is made, and rolls dice afterwards."""
+    bundle = run(tmp_path / "b", dice(honest_for=[11, 12]), isolation="none")
+    assert bundle.plan.tasks[0].determinism == "exact"
+    verdict = verify(bundle.path, isolation="none")
+    assert (verdict.level, verdict.reason, verdict.episode, verdict.step) == ("L1", "irreproducible", 0, 1)
+    assert "does not repeat itself" in verdict.message
+
+
+def test_bv14_bv22_what_cant_be_repeated_is_a_transcript_and_never_more(dice, tmp_path):
+    """A remote environment, a judge that is a model: who has the key can write anything, and the level says so."""
+    nonce = "ef" * 32
+    bundle = run(tmp_path / "b", dice(), nonce=nonce, isolation="none")
+    false = forge(bundle, tmp_path / "false", rows=with_reward(2, 1e6))
+    for path in (bundle.path, false):
+        verdict = verify(path, nonce=nonce, policy=find_policy("random"), isolation="none")
+        assert (verdict.level, verdict.reason, verdict.replayed) == ("T", None, 0)
+        assert any("signed transcripts" in note for note in verdict.notes)
+    log = false / "episodes.log"
+    log.write_bytes(log.read_bytes().replace(struct.pack("<d", 1e6), struct.pack("<d", 2e6)))
+    assert verify(false, nonce=nonce, isolation="none").reason == "tampered"  # without the key, nothing can be changed
+
+
+@pytest.fixture
+def ledgers(tmp_path):
+    """Makes a ledger of one key with these entries: what its owner can do."""
+    key = SigningKey.generate()
+    with ExitStack() as stack:
+
+        def make(name, numbers):
+            ledger = stack.enter_context(closing(Ledger(tmp_path / name, key)))
+            for number in numbers:
+                ledger.append({"kind": "test", "n": number})
+            return ledger
+
+        yield make
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        pytest.param([0, 1, 9], id="bv15-others-see-another-entry"),
+        pytest.param([0, 2, 3, 4], id="bv25-entry-deleted"),
+        pytest.param([0, 1], id="bv25-last-entry-deleted"),
+        pytest.param([1, 0, 2, 3], id="bv25-entries-reordered"),
+    ],
+)
+def test_bv15_bv25_ledger_that_shows_others_something_else(ledgers, shown):
+    """Each ledger alone is consistent: it takes the checkpoint of a witness, who kept it, to see that there are two."""
+    kept = ledgers("honest", [0, 1, 2]).checkpoint()
+    false = ledgers("false", shown)
+    false.check()
+    with pytest.raises(InvalidBundle) as caught:
+        false.check(since=kept)
+    assert caught.value.reason == "tampered"
+    ledgers("honest", [3]).check(since=kept)
 
 
 def test_bv16_statistics_come_from_the_steps(honest, tmp_path):
@@ -260,16 +363,10 @@ def test_bv23_checkpoint_swapped(honest):
     assert "digests differ" in verdict.message
 
 
-def test_environment_that_does_not_repeat_itself_is_irreproducible(honest, tmp_path, monkeypatch):
-    calls = iter(range(1000))
-    monkeypatch.setattr(
-        verifying,
-        "_replay_one",
-        lambda bundle, task, env, episode: verifying.Difference(episode.number, next(calls), "chance"),
-    )
-    verdict = verify(forge(honest, tmp_path / "b", rows=with_reward(5, 2.0)))
-    assert verdict.reason == "irreproducible"
-    assert "does not repeat itself" in verdict.message
+def test_bv24_runs_in_different_environments_are_not_compared(honest, tmp_path):
+    other = run(tmp_path / "b", Suite("one", [SuiteTask("CartPole-v1", "cartpole", {"sutton_barto_reward": True})]))
+    with pytest.raises(NotComparable, match="different environments"):
+        compare(BundleReport(honest, "a"), BundleReport(other, "b"))
 
 
 def test_key_of_the_start_must_sign(honest, tmp_path):
