@@ -6,8 +6,11 @@ None of them runs an environment's code, except ``info --make``. ``list`` needs 
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
+from hashlib import sha256
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import paddock
 from paddock import __version__
 from paddock.cli.environment import open_env, plan_target
 from paddock.cli.output import OK, Output, environment_code, mistake, printable_repr
@@ -115,6 +118,7 @@ def run(arguments: Namespace, output: Output) -> int:
 def _known_facts(id: str) -> dict[str, Any]:
     """Look it up in the registry, or in the table of other libraries' families."""
     import paddock.envs.catalog  # noqa: F401 - puts the built-in ids into the registry
+    from paddock.core.registry import origin_of
     from paddock.sources.families import SOURCES, family_of, find_spec
 
     source, colon, _ = id.partition(":")
@@ -129,12 +133,13 @@ def _known_facts(id: str) -> dict[str, Any]:
             raise mistake(f"{id!r} is known only to its module. To import it: paddock info --make {id}")
         return _family_facts(id)
     try:
+        spec = find_spec(id)
+        if origin_of(spec.id) == "built in":
+            return {**_spec_facts(spec), **_own_provenance(spec)}
         from paddock.making import locate
 
         located = locate(id)
-        if located.kind != "source":
-            return {**_spec_facts(find_spec(id)), **_provenance(located)}
-        return _family_facts(id)
+        return _family_facts(id) if located.kind == "source" else {**_spec_facts(spec), **_provenance(located)}
     except (NameNotFound, NamespaceNotFound):
         if family_of(id) is None:
             raise
@@ -152,13 +157,30 @@ def _provenance(target: Target) -> dict[str, Any]:
     if target.package is not None:
         package, digest = f"{target.package.name}@{target.package.version}", target.package.digest
         key = ", ".join(one.fingerprint for one in target.package.signers)
-    elif target.kind == "built in":
-        package, key = f"paddock {__version__}", "none: it comes with paddock"
     elif target.kind == "plugin":
         package = _distribution(target.id)
     with choosing(None):
         runs = default_isolation(target) or "none"
     return {"package": package, "module": module, "file": file, "digest": digest, "key": key, "isolation": runs}
+
+
+def _own_provenance(spec: EnvSpec) -> dict[str, Any]:
+    """The same of an environment that comes with paddock, without paddock.making, which needs NumPy."""
+    from paddock.core.spec import entry_point_text
+
+    module = entry_point_text(spec.entry_point or spec.vector_entry_point or "").partition(":")[0]
+    inside = Path(paddock.__file__).parents[1].joinpath(*module.split("."))
+    file = inside.with_suffix(".py") if inside.with_suffix(".py").is_file() else inside / "__init__.py"
+    digest = sha256(file.read_bytes()).hexdigest()
+    key = "none: it comes with paddock"
+    return {
+        "package": f"paddock {__version__}",
+        "module": module,
+        "file": str(file),
+        "digest": digest,
+        "key": key,
+        "isolation": "none",
+    }
 
 
 def _distribution(id: str | None) -> str:
