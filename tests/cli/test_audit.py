@@ -94,6 +94,53 @@ def test_a_repeatable_package_is_clean(paddock, folder, walled):
     assert (found.code, found.out) == (0, "./maze: no problems found\n")
 
 
+@pytest.fixture
+def release(paddock, folder):
+    """``release(value=…)``: the signed file of the package that ``folder`` writes."""
+
+    def make(*words, **options):
+        folder(*words, **options)
+        for command in (
+            ["pack", "./maze", "--no-spaces", "-o", "maze.pad"],
+            ["keygen"],
+            ["sign", "maze.pad"],
+        ):
+            assert paddock(*command).code == 0
+        return "maze.pad"
+
+    return make
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("installed", [False, True], ids=["file", "installed"])
+def test_a_sound_package_is_clean_in_its_file_and_installed(paddock, release, walled, installed):
+    name = release(env='[[env]]\nid = "Other-v0"\nentry = "maze_env:Maze"')
+    if installed:
+        assert paddock("install", name, "--yes").code == 0
+        name = "acme/maze@1"
+    found = paddock("audit", name, "--strict")
+    assert (found.code, found.out, found.err) == (0, f"{name}: no problems found\n", "")
+    assert paddock("audit", name, "--json").document["ran"] is True
+
+
+@pytest.mark.process
+def test_an_unsound_package_is_found_in_its_file_and_installed(paddock, release, walled):
+    release("float(os.getpid())", "import os\ntry:\n    import absent_library\nexcept ImportError:\n    pass")
+    assert paddock("install", "maze.pad", "--yes").code == 0
+    for name in ("maze.pad", "acme/maze@1.0"):
+        found = paddock("audit", name, "--json")
+        assert (found.code, found.document["ran"]) == (1, True)
+        assert {"not-repeatable", "undeclared-import"} <= rules(found).keys()
+
+
+@pytest.mark.process
+def test_an_installed_package_is_played_with_what_was_granted(paddock, release, walled):
+    release(env="[permissions]\ndescriptors = 4000")
+    assert paddock("install", "maze.pad", "--yes").code == 0
+    found = paddock("audit", "acme/maze@1.0", "--json")
+    assert (found.code, found.document["ran"]) == (0, True)
+
+
 @pytest.mark.process
 def test_an_environment_that_fails_is_a_finding(paddock, folder, walled):
     found = paddock("audit", folder("1 / 0"), "--json")

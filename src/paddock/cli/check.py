@@ -174,8 +174,8 @@ def run_audit(arguments: Namespace, output: Output) -> int:
     """Find, and print the findings."""
     from paddock.testing import report
 
-    with _folder_of(arguments.package) as folder:
-        findings, ran = _find_in_package(folder, output, grant=arguments.grant)
+    with _folder_of(arguments.package) as (folder, target):
+        findings, ran = _find_in_package(folder, target, output, grant=arguments.grant)
     if output.json:
         output.document({**report.to_json(findings, arguments.package), "ran": ran})
     elif arguments.sarif:
@@ -187,10 +187,12 @@ def run_audit(arguments: Namespace, output: Output) -> int:
 
 
 @contextmanager
-def _folder_of(text: str) -> Iterator[str]:
-    """Yield the folder of a package; one in a file is checked, and unpacked for as long as the audit takes."""
-    from paddock.making import locate
-    from paddock.making.target import split_folder
+def _folder_of(text: str) -> Iterator[tuple[str, str]]:
+    """Yield the folder of a package, and what ``make`` calls it.
+
+    A package in a file is checked, and unpacked for as long as the audit takes.
+    """
+    from paddock.making.target import split_folder, split_package
 
     if Path(text).is_file():
         from paddock.package.pad import CODE, Pad
@@ -198,16 +200,20 @@ def _folder_of(text: str) -> Iterator[str]:
         with Pad(text) as pad, TemporaryDirectory(prefix="paddock-audit-") as work:
             pad.check_files()
             pad.extract(Path(work))
-            yield str(Path(work) / CODE)
+            folder = str(Path(work) / CODE)
+            yield folder, folder
     elif split_folder(text) is not None:
-        yield text
-    elif (located := locate(text)).package is not None:
-        yield str(located.folder)
+        yield text, text
+    elif (named := split_package(text)) is not None:
+        from paddock.package.store import use_installed
+
+        name, version, _ = named
+        yield str(use_installed(name, version).folder), f"{name}@{version}"
     else:
         raise mistake(f"{text} is neither a package nor a folder. Name one, as ./maze, maze.pad or acme/maze@1.2.")
 
 
-def _find_in_package(folder: str, output: Output, *, grant: bool) -> tuple[list[Finding], bool]:
+def _find_in_package(folder: str, package: str, output: Output, *, grant: bool) -> tuple[list[Finding], bool]:
     from paddock.core.problem import Problem
     from paddock.package import read_manifest
     from paddock.testing.audit import find_in_package, find_unrepeatable
@@ -217,12 +223,12 @@ def _find_in_package(folder: str, output: Output, *, grant: bool) -> tuple[list[
     findings = [*find_in_folder(folder), *find_in_package(folder)]
     envs = [env for env in read_manifest(folder).envs if env.deterministic]
     ran = True
-    with output.progress(f"{folder}: the same episodes in several workers", len(envs)) as on_env:
+    with output.progress(f"{package}: the same episodes in several workers", len(envs)) as on_env:
         for number, env in enumerate(envs, start=1):
-            target = f"{folder}:{env.spec.id}"
+            target = f"{package}:{env.spec.id}"
             try:
                 wall = _wall(target, grant=grant)
-                found = find_unrepeatable(partial(_play_apart, folder, env, wall))
+                found = find_unrepeatable(partial(_play_apart, target, env, wall))
                 with environment_code(partial("playing {}".format, target)):
                     findings += [replace(one, environment=env.spec.id) for one in found]
             except (PaddockError, CommandFailed) as error:
@@ -245,13 +251,13 @@ def _wall(target: str, *, grant: bool) -> Policy:
     return replace(wall, fresh=True)  # a fork of a template has its hash seed and its memory
 
 
-def _play_apart(folder: str, env: ManifestEnv, wall: Policy, variables: dict[str, str], **how: Any) -> list[str]:
+def _play_apart(text: str, env: ManifestEnv, wall: Policy, variables: dict[str, str], **how: Any) -> list[str]:
     """Play in a worker of its own, which ``how`` perturbs."""
     from paddock.making import build, locate, plan
     from paddock.testing.audit import play_episodes
     from paddock.testing.perturbed import ENTRY
 
-    target = locate(f"{folder}:{env.spec.id}")
+    target = locate(text)
     kwargs = {"entry": env.spec.entry_point, "arguments": env.spec.kwargs, **how}
     target = replace(target, spec=replace(env.spec, entry_point=ENTRY, kwargs=kwargs))
     wall = replace(wall, variables={**wall.variables, **variables})

@@ -85,8 +85,8 @@ def locate(target: str | os.PathLike[str] | EnvSpec) -> Target:
         if manifest.openenv is not None:
             located = _as_openenv(located, manifest.openenv)
         return _with_dependencies(located) if located.openenv or manifest.dependencies else located
-    if package := _PACKAGE.fullmatch(text):
-        return _locate_package(text, **package.groupdict())
+    if package := split_package(text):
+        return _locate_package(text, *package)
     if ":" in text:
         match = _MODULE.fullmatch(text)
         if match is None:
@@ -174,13 +174,13 @@ def spread(text: str) -> list[str]:
     """Return the targets of all environments that a folder or a package has; any other target is the only one."""
     from paddock.package import read_manifest
 
-    package = _PACKAGE.fullmatch(text)
+    package = split_package(text)
     if text.startswith((".", "/", "~")) and (folder := Path(text).expanduser()).is_dir():
         return [f"{text}:{env.spec.id}" for env in read_manifest(folder).envs]
-    if package and package["id"] is None and "/" in package["name"]:
+    if package and package[2] is None and "/" in package[0]:
         from paddock.package.store import find_installed
 
-        found = find_installed(package["name"], package["version"])  # the wall is put up later, after a check
+        found = find_installed(*package[:2])  # the wall is put up later, after a check
         return [f"{text}:{env.spec.id}" for env in read_manifest(found.folder).envs]
     return [text]
 
@@ -193,6 +193,12 @@ def split_folder(text: str) -> tuple[str, str | None] | None:
         return text, None
     folder, _, id = text.rpartition(":")
     return folder, id
+
+
+def split_package(text: str) -> tuple[str, str, str | None] | None:
+    """Split ``acme/maze@1.2:Maze-v0`` into name, version and id; None if it isn't an installed package."""
+    match = _PACKAGE.fullmatch(text)
+    return None if match is None else (match["name"], match["version"], match["id"])
 
 
 def has_manifest(folder: str) -> bool:
