@@ -210,6 +210,36 @@ def test_version_that_asks_for_more_stops_and_shows_the_difference(paddock, rele
     assert paddock("install", wider, "--yes").code == 0
 
 
+@pytest.mark.process
+def test_grants_are_listed_and_one_withdrawn_stops_the_package(paddock, release, walled):
+    assert paddock("permissions", "--granted").out == "nothing is granted to any package\n"
+    file = release(permissions="descriptors = 4000")
+    paddock("install", file, "--yes")
+    assert paddock("run", "acme/maze@1.0").code == 0
+    (granted,) = paddock("permissions", "--granted", "--json").document
+    assert (granted["name"], granted["version"], len(granted["beyond_default"])) == ("acme/maze", "1.0.0", 1)
+    shown = paddock("permissions", "acme/maze@1.0", "--granted").out
+    assert granted["beyond_default"][0] in shown and "acme/maze" in shown
+    assert paddock("permissions", "--withdraw", "acme/maze", "--json").document == {
+        "withdrawn": "acme/maze",
+        "version": "1.0.0",
+    }
+    stopped = paddock("run", "acme/maze@1.0", "--json")
+    assert (stopped.code, stopped.document["error"]["code"]) == (2, "NOT_PERMITTED")
+    with pytest.raises(library.errors.NotPermitted, match="asks for more than it was granted.*install it again"):
+        library.make("acme/maze@1.0")
+    assert paddock("install", file).code == 2  # a review again, and nobody to ask
+    assert paddock("install", file, "--yes").code == 0
+    assert paddock("run", "acme/maze@1.0").code == 0
+
+
+def test_what_was_not_granted_is_neither_listed_nor_withdrawn(paddock, home):
+    for words in (["none/such", "--granted"], ["--withdraw", "none/such"]):
+        found = paddock("permissions", *words)
+        assert (found.code, found.err.count("\n")) == (2, 1)
+        assert "paddock permissions --granted" in found.err
+
+
 def test_downgrade_needs_a_word(paddock, release):
     old, new = release("1.0.0"), release("1.1.0")
     paddock("install", new, "--yes")
