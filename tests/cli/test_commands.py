@@ -11,6 +11,7 @@ import pytest
 from paddock import __version__
 from paddock.cli import doctor
 from paddock.cli.program import COMMANDS
+from tests.package.signed import trust
 from tests.toys import Counter
 
 ALL = [
@@ -82,6 +83,13 @@ def test_list_shows_where_each_id_comes_from(paddock, monkeypatch, tmp_path):
     assert "acme/Maze-v0" in paddock("list").out
     assert paddock("info", "acme/Maze-v0").code == 0
     assert paddock("run", "acme/Maze-v0").code == 1
+
+
+def test_list_says_which_plugins_are_refused_for_a_key(paddock, monkeypatch, home):
+    trust()
+    plant(monkeypatch, ("acme/Maze-v0", "hostile_plugin:Env"))
+    listed = paddock("list")
+    assert "'acme' belongs to the key" in listed.err and "acme/Maze-v0" not in listed.out
 
 
 def plant(monkeypatch, *entries):

@@ -15,6 +15,7 @@ from paddock.errors import (
     RegistryConflict,
     VersionNotFound,
 )
+from tests.package.signed import OWNER, trust
 
 pytestmark = pytest.mark.usefixtures("fresh_registry")
 
@@ -140,6 +141,17 @@ def test_a_plugins_namespace_can_not_be_taken_for_anothers(monkeypatch, space, n
     assert f"It can be taken for {near!r}" in fault
     with pytest.raises(NamespaceNotFound):
         paddock.spec(f"{space}/Maze-v0")
+
+
+def test_a_plugin_in_the_namespace_of_a_key_is_refused(monkeypatch, home):
+    trust()
+    Plugins(monkeypatch, [("acme/Maze-v0", "evil:Env"), ("other/Maze-v0", "fine:Env")])
+    (fault,) = plugin_faults()
+    with pytest.raises(NamespaceNotFound) as caught:
+        paddock.make("acme/Maze-v0")
+    for text in (fault, str(caught.value)):
+        assert f"'acme' belongs to the key {OWNER.public.fingerprint}, and a plugin is not signed" in text
+    assert paddock.spec("other/Maze-v0").entry_point == "fine:Env"
 
 
 @pytest.mark.parametrize("id", ["c\u0430rtPole-v1", "CartPole\u200b-v1", "\uff23artPole-v1"])

@@ -317,6 +317,9 @@ def not_found(parts: EnvId, *, names: Iterable[str] = (), namespaces: Iterable[s
     ``names`` and ``namespaces``: more that can be made, though they are not registered.
     """
     registered = {known.namespace for known in registry.values()}
+    for fault in plugin_faults():
+        if fault.startswith(f"plugin {str(parts)!r}"):  # there is one, and it is not offered
+            return (NameNotFound if parts.namespace in registered else NamespaceNotFound)(fault)
     if parts.namespace is not None and parts.namespace not in registered:
         known = sorted(ns for ns in (*registered, *namespaces) if ns is not None)
         hint = suggestion(parts.namespace, known) or f" Have you installed the proper package for {parts.namespace}?"
@@ -385,6 +388,12 @@ def _read_plugins() -> tuple[dict[str, EnvSpec], list[str]]:
             own = f"acme/{parts._replace(namespace=None)}"
             faults.append(f"plugin {id!r}: its id needs a namespace of its own, as {own!r}.{like}")
             continue
+        if owners := _owners(space):
+            faults.append(
+                f"plugin {id!r}: {space!r} belongs to the key {owners}, and a plugin is not signed, so it can't be "
+                f"{space}'s. Install the signed package: paddock install"
+            )
+            continue
         found.setdefault(id, set()).add(entry.value)
     specs: dict[str, EnvSpec] = {}
     shapes: dict[str, str] = {}
@@ -399,6 +408,13 @@ def _read_plugins() -> tuple[dict[str, EnvSpec], list[str]]:
         else:
             specs[id] = _plugin_spec(id, min(values))
     return specs, faults
+
+
+def _owners(space: str) -> str:
+    """Return the fingerprints of the keys that a namespace is bound to here."""
+    from paddock.trust.keyring import load_keyring  # here: only where a plugin has a namespace
+
+    return " or ".join(one.key.fingerprint for one in load_keyring().bound_to(space))
 
 
 def _shape(id: str) -> str:
