@@ -9,6 +9,7 @@ from paddock.core.env import isolation_of
 from paddock.errors import InvalidManifest, PlanError
 from paddock.making import locate, plan
 from paddock.record.trace import TraceReader
+from paddock.trust.log import read_log
 
 MODULE = """
 import pathlib
@@ -80,6 +81,8 @@ def test_none_runs_it_here_and_says_so(paddock, here, words):
     assert found.code == 0
     assert "runs in this process and may do all that you may (isolation none)\n" in found.err
     assert (here / "canary").exists()  # the same code, without a wall: the canary is one
+    noted = [entry.facts for entry in read_log() if entry.event == "override"]
+    assert noted == [{"id": "me/Walk-v0", "target": "strangers:me/Walk-v0", "isolation": "none"}]
 
 
 def test_paddocks_own_and_what_the_program_has_registered_run_here(paddock, here, fresh_registry):

@@ -83,6 +83,7 @@ def _make(text: str, announce: bool, **options: Any) -> Any:
     from paddock.making import build, locate, plan, resolve
     from paddock.making.plan import choose_wall
     from paddock.making.target import write_down
+    from paddock.trust.log import note
 
     refuse_file(text)
     target = locate(text)
@@ -94,6 +95,8 @@ def _make(text: str, announce: bool, **options: Any) -> Any:
     with target_code(target.text):  # not `text`: a URL may hold a token
         target = resolve(target, options.get("isolation"))
     decided = plan(target, **options)
+    if announce and decided.isolation in _RUNS:  # a caller chose it: commands put code of others behind a wall
+        note("override", target.id or target.text, target=target.text, isolation=decided.isolation)
     with target_code(target.text):
         env = build(decided)
     if announce:
