@@ -59,9 +59,9 @@ def trusting(home):
 
 
 def contents(home):
-    """Every file below a home with its bytes, but for locks, and for the log, which has what was tried."""
+    """Every file below a home with its bytes, but for locks."""
     files = (path for path in home.rglob("*") if path.is_file())
-    return {path: path.read_bytes() for path in files if path.suffix != ".lock" and path.name != "log.jsonl"}
+    return {path: path.read_bytes() for path in files if path.suffix != ".lock"}
 
 
 def test_installed_package_is_private_and_read_only(trusting, tmp_path):

@@ -88,6 +88,17 @@ def test_a_full_disk_leaves_the_log_as_it_was(monkeypatch):
     assert log_path().read_bytes() == before
 
 
+def test_lines_are_taken_back_when_what_they_say_was_not_done():
+    before = b"".join(fill(2))
+    lines = ("install", {"package": "acme/maze@1"}), ("grant", {"package": "acme/maze"})
+    with pytest.raises(OSError, match="full"), log.logging(*lines):
+        raise OSError("full")
+    assert log_path().read_bytes() == before
+    with log.logging(*lines):
+        pass
+    assert [entry.event for entry in read_log()][2:] == ["install", "grant"]
+
+
 @pytest.mark.process
 def test_several_programs_may_write_at_once():
     code = "from paddock.trust.log import add_to_log\nfor n in range(40):\n    add_to_log('override', id=str(n))"

@@ -50,7 +50,7 @@ from paddock.trust.envelope import canonical_json
 from paddock.trust.files import FULL, data_folder, lock_file, read_bounded, replace_file, sync_folder
 from paddock.trust.keyring import Keyring, TrustedKey, Verdict, change_keyring, load_keyring
 from paddock.trust.keys import PublicKey
-from paddock.trust.log import add_to_log
+from paddock.trust.log import Event, logging
 from paddock.trust.settings import read_settings
 
 _LIMITS = JsonLimits(text=1 << 26, nesting=16)
@@ -287,24 +287,25 @@ def _record(known: dict[str, Any], installed: Installed, review: Review) -> None
         "source": installed.source,
         "libraries": installed.libraries,
     }
-    add_to_log(
-        "install",
-        package=f"{installed.name}@{installed.version}",
-        digest=installed.digest,
-        signers=[one.fingerprint for one in installed.signers],
-        how=installed.how,
-        source=installed.source,
-        override="downgrade" if installed.serial < entry["serial"] else "",
-    )
+    facts = {
+        "package": f"{installed.name}@{installed.version}",
+        "digest": installed.digest,
+        "signers": [one.fingerprint for one in installed.signers],
+        "how": installed.how,
+        "source": installed.source,
+        "override": "downgrade" if installed.serial < entry["serial"] else "",
+    }
+    lines: list[tuple[Event, dict[str, Any]]] = [("install", facts)]
     if review.needs_person or installed.name not in known["grants"]:
         plain = encode_policy(review.permissions)
-        add_to_log("grant", package=installed.name, version=installed.version, permissions=plain)
+        lines.append(("grant", {"package": installed.name, "version": installed.version, "permissions": plain}))
         known["grants"][installed.name] = {
-            "permissions": encode_policy(review.permissions),
+            "permissions": plain,
             "version": installed.version,
             "date": installed.installed,
         }
-    _write_packages(known)
+    with logging(*lines):
+        _write_packages(known)
 
 
 def uninstall(name: str, version: str | None = None) -> list[str]:
@@ -319,8 +320,8 @@ def uninstall(name: str, version: str | None = None) -> list[str]:
             del versions[one.version]
         if not versions:
             known["grants"].pop(name, None)
-        add_to_log("uninstall", package=name, versions=[one.version for one in found])
-        _write_packages(known)
+        with logging(("uninstall", {"package": name, "versions": [one.version for one in found]})):
+            _write_packages(known)
         for one in found:  # after the list: a crash leaves a folder that nothing names
             _remove(one.place)
             if one.libraries is not None:
@@ -386,8 +387,8 @@ def withdraw(name: str) -> Grant:
         if grant is None:
             raise NameNotFound(f"Nothing is granted to {name!r}. List grants: paddock permissions --granted")
         del known["grants"][name]
-        add_to_log("withdraw", package=name, version=grant.version)
-        _write_packages(known)
+        with logging(("withdraw", {"package": name, "version": grant.version})):
+            _write_packages(known)
     return grant
 
 

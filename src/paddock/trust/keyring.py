@@ -20,7 +20,7 @@ from paddock.spaces.json_data import JsonLimits, NotJson, read_json
 from paddock.trust.envelope import open_envelope, read_claimed_keys, seal, statement
 from paddock.trust.files import data_folder, lock_file, read_bounded, replace_file
 from paddock.trust.keys import PublicKey, SigningKey
-from paddock.trust.log import add_to_log
+from paddock.trust.log import Event, logging
 from paddock.trust.names import RESERVED, find_lookalike
 from paddock.trust.settings import Settings
 
@@ -244,9 +244,11 @@ def change_keyring() -> Iterator[Keyring]:
         keyring.latest_s = max(keyring.latest_s, int(time.time()))
         before = _decisions(keyring)
         yield keyring
-        if (after := _decisions(keyring)) != before:
-            add_to_log("trust", **{name: one for name, one in after.items() if one != before.get(name)})
-        replace_file(_file(), json.dumps(keyring.to_dict(), indent=1, sort_keys=True).encode())
+        after = _decisions(keyring)
+        changed = {name: one for name, one in after.items() if one != before.get(name)}
+        lines: list[tuple[Event, dict[str, Any]]] = [("trust", changed)] if changed else []
+        with logging(*lines):
+            replace_file(_file(), json.dumps(keyring.to_dict(), indent=1, sort_keys=True).encode())
 
 
 def _decisions(keyring: Keyring) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import getpass
 import json
 import os
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from datetime import datetime, timezone
 from hashlib import sha256
 from pathlib import Path
@@ -46,33 +46,48 @@ def log_path() -> Path:
 
 def add_to_log(event: Event, **facts: Any) -> None:
     """Add a line, and return once the disk has it. StorageFull if it can't be written: the log is as it was."""
+    with logging((event, facts)):
+        pass
+
+
+@contextmanager
+def logging(*events: tuple[Event, dict[str, Any]]) -> Iterator[None]:
+    """Add a line for each before the block, which does what they say. If it raises, they are taken back."""
     path = log_path()
     with lock_file(path.with_suffix(".lock")):
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o600)
         with os.fdopen(descriptor, "r+b", buffering=0) as file:
             end, last = _find_last(file, path)
-            before = (0, _FIRST) if last is None else (last.number, last.digest)
-            line = canonical_json(
-                {
-                    "number": before[0] + 1,
-                    "at": datetime.now(timezone.utc).isoformat(timespec="seconds"),
-                    "user": _user(),
-                    "event": event,
-                    "facts": facts,
-                    "previous": before[1],
-                }
-            )
-            if len(line) > _MAX_LINE:
-                raise ValueError(f"a line of the log with {len(line)} bytes; at most {_MAX_LINE} are read")
+            before, previous = (0, _FIRST) if last is None else (last.number, last.digest)
+            lines = b""
+            for number, (event, facts) in enumerate(events, start=before + 1):
+                line = canonical_json(
+                    {
+                        "number": number,
+                        "at": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+                        "user": _user(),
+                        "event": event,
+                        "facts": facts,
+                        "previous": previous,
+                    }
+                )
+                if len(line) > _MAX_LINE:
+                    raise ValueError(f"a line of the log with {len(line)} bytes; at most {_MAX_LINE} are read")
+                lines, previous = lines + line + b"\n", sha256(line).hexdigest()
             file.truncate(end)  # what an earlier write that failed has left
             file.seek(end)
             try:
-                if file.write(line + b"\n") != len(line) + 1:
+                if file.write(lines) != len(lines):
                     raise OSError(FULL[0], os.strerror(FULL[0]))
                 os.fsync(descriptor)
             except OSError as error:
                 file.truncate(end)
                 raise StorageFull(f"{path} can't be written: {error.strerror}. Nothing was changed.") from error
+            try:
+                yield
+            except BaseException:
+                file.truncate(end)
+                raise
 
 
 def note(event: Event, about: str, **facts: Any) -> None:
