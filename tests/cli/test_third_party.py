@@ -75,6 +75,16 @@ def test_commands_put_it_behind_the_wall_and_say_so(paddock, here, walled, words
     assert not (here / "canary").exists()
 
 
+@pytest.mark.process
+def test_check_does_not_complain_of_render_modes_that_only_the_wall_keeps_it_from(paddock, here, walled):
+    text = MODULE.replace(
+        "class Walk(paddock.Env):",
+        "class Walk(paddock.Env):\n    metadata = {'render_modes': ['ansi'], 'render_fps': 4}",
+    )
+    (here / "strangers.py").write_text(text)
+    assert paddock("check", "strangers:me/Walk-v0").out == "strangers:me/Walk-v0: no problems found\n"
+
+
 @pytest.mark.parametrize("words", COMMANDS.values(), ids=COMMANDS)
 def test_none_runs_it_here_and_says_so(paddock, here, words):
     found = paddock(*words, "--isolation", "none")
