@@ -254,6 +254,46 @@ def test_a_full_disk_is_an_error_and_ends_the_trace(tmp_path):
             writer.begin(Opening.of(Counter(), seed=0))
 
 
+def test_lines_that_are_held_back_are_the_same_and_there_when_their_episode_ends(tmp_path):
+    record(tmp_path / "at_once.jsonl")
+    with TraceWriter(tmp_path / "held.jsonl", seal=True, hold=1 << 20) as writer, Recorder(Camera(), writer) as env:
+        env.reset(seed=0)
+        env.step(1)
+        assert (tmp_path / "held.jsonl").read_bytes().count(b"\n") == 2  # it has begun
+        writer.flush()
+        assert (tmp_path / "held.jsonl").read_bytes().count(b"\n") == 3
+        while not any(env.step(1)[2:4]):
+            pass
+        (first,) = TraceReader(tmp_path / "held.jsonl")
+        assert first.total_return is not None
+        env.reset(seed=1)
+        while not any(env.step(1)[2:4]):
+            pass
+    held = (tmp_path / "held.jsonl").read_bytes().splitlines()
+    assert held[:-1] == (tmp_path / "at_once.jsonl").read_bytes().splitlines()
+    assert len(list(TraceReader(tmp_path / "held.jsonl"))) == 2
+
+
+def test_more_lines_than_are_held_back_are_written(tmp_path):
+    with TraceWriter(tmp_path / "t.jsonl", hold=100) as writer, Recorder(Counter(99), writer) as env:
+        env.reset(seed=0)
+        for _ in range(5):
+            env.step(1)
+        assert (tmp_path / "t.jsonl").stat().st_size > 500
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full, which Linux has: it runs there")
+def test_a_full_disk_is_an_error_of_whoever_hands_over_the_lines(tmp_path):
+    (tmp_path / "t.jsonl").symlink_to("/dev/full")
+    writer = TraceWriter(tmp_path / "t.jsonl", overwrite=True, hold=1 << 20)
+    writer.begin(Opening.of(Counter(), seed=0))
+    with pytest.raises(OSError, match="No space"):
+        writer.flush()
+    with pytest.raises(InvalidTrace, match="could not be written"):
+        writer.begin(Opening.of(Counter(), seed=0))
+    writer.close()
+
+
 @given(st.data())
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
 def test_a_file_cut_anywhere_gives_all_whole_lines(path, data):

@@ -12,10 +12,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from paddock.agentic import CallTool, ListTools, Observation, Say
+from paddock.agentic.messages import Text as Words
 from paddock.core.values import Dropped, Outside, canonical_bytes
 from paddock.errors import InvalidTrace
 from paddock.record.trace.replay import first_difference
-from paddock.record.trace.values import free_form, member, member_form, unfold
+from paddock.record.trace.values import free_form, member, member_form, member_text, unfold
 from paddock.spaces import Box, Dict, Discrete, Space, Struct, Text, Tuple
 from tests.case_names import case_name
 from tests.spaces.strategies import spaces
@@ -263,3 +265,44 @@ def test_the_first_difference_is_named_by_its_place(one, other, place):
 )
 def test_the_same_has_no_difference(value):
     assert first_difference(value, value) is None
+
+
+class Name(str):
+    """Text that is more than text."""
+
+
+_ODD = [1, -(1 << 63), 1 << 70, True, None, 1.5, math.nan, "a", "caf\u00e9 \x7f", "\ud800", Name("n"), (1, 2), b"b"]
+_ODD += [[1], {}, {"$array": 1}, {"a": math.inf}, {1: 2}, list(range(40)), np.int64(3), object]
+
+
+@pytest.mark.parametrize("odd", _ODD, ids=case_name)
+def test_records_of_agents_are_written_as_the_long_way_writes_them(odd):
+    calls, said = Struct(CallTool | ListTools | Say), Struct(Observation)
+    records = [
+        (calls, CallTool("add", {"number": odd})),
+        (calls, CallTool("add", odd)),
+        (calls, CallTool(odd, {"a": 1})),
+        (calls, Say(odd)),
+        (calls, ListTools()),
+        (said, Observation(tool_name="add", result=odd, content=[Words("a")])),
+        (said, Observation(tool_name=odd, result=1, content=[Words("a")])),
+        (said, Observation(result=1, content=[Words(odd), Words("b")])),
+        (said, Observation(result=1, content=[odd])),
+        (said, Observation(content=odd, messages=[])),
+        (said, Observation(messages=odd)),
+    ]
+    if isinstance(odd, (str, int)) and not isinstance(odd, Name):
+        records.append((calls, CallTool("add", {odd: 1})))
+    for space, record in records:
+        short, long = Shelf(), Shelf()
+        assert _line(member_text, space, record, short) == _line(member_form, space, record, long)
+        assert len(short.arrays) == len(long.arrays)
+
+
+def _line(way, space, record, shelf):
+    """What stands in the line, or why nothing can."""
+    try:
+        form = way(space, record, shelf.keep, "action")
+        return json.dumps(msgspec.json.decode(form) if isinstance(form, msgspec.Raw) else form)
+    except InvalidTrace as error:
+        return str(error)

@@ -18,7 +18,7 @@ from paddock.core.problem import kind
 from paddock.errors import InvalidAction, InvalidValue, NotTransferable
 from paddock.hosting.messages import read_tools
 
-_ACTIONS = (CallTool, ListTools, Say)
+ACTIONS = (CallTool, ListTools, Say)
 _MESSAGE_FIELDS = ("choices", "content", "tool_calls")
 _QUOTE_CHARS = 200  # of what a model wrote, in errors about it
 
@@ -56,9 +56,9 @@ class Conversation:
         """
         if not self.speaks:
             return [StepRequest(answer)]
-        if isinstance(answer, (list, tuple)) and answer and all(isinstance(one, _ACTIONS) for one in answer):
+        if isinstance(answer, (list, tuple)) and answer and all(isinstance(one, ACTIONS) for one in answer):
             return [self._add_action(one) for one in answer]
-        if isinstance(answer, _ACTIONS):
+        if isinstance(answer, ACTIONS):
             return [self._add_action(answer)]
         if isinstance(answer, Mapping) and "type" in answer and "role" not in answer:
             return [self._add_action(msgspec.convert(dict(answer), Action))]

@@ -15,6 +15,9 @@ MAX_IMAGE_CHARS = 1 << 24
 
 Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
 
+_ATOMS = frozenset((str, int, bool, type(None)))
+_TEXT, _NAME = frozenset((str,)), frozenset((str, type(None)))
+
 
 class Text(msgspec.Struct, frozen=True, tag_field="type", tag="text"):
     """A block of text."""
@@ -78,15 +81,27 @@ class CallTool(msgspec.Struct, frozen=True, tag_field="type", tag="call_tool"):
     tool_name: str
     arguments: dict[str, Any] = {}
 
+    def is_simple(self) -> bool:
+        """Whether a short look shows that all fields are valid, and their own JSON form."""
+        if type(self.tool_name) is not str or type(self.arguments) is not dict:
+            return False
+        return _TEXT.issuperset(map(type, self.arguments)) and _ATOMS.issuperset(map(type, self.arguments.values()))
+
 
 class ListTools(msgspec.Struct, frozen=True, tag_field="type", tag="list_tools"):
     """Which tools there are; a step that changes nothing."""
+
+    def is_simple(self) -> bool:
+        return True
 
 
 class Say(msgspec.Struct, frozen=True, tag_field="type", tag="say"):
     """Words instead of a tool call: an answer, or a move in a game of words."""
 
     text: str
+
+    def is_simple(self) -> bool:
+        return type(self.text) is str
 
 
 Action: TypeAlias = CallTool | ListTools | Say
@@ -127,6 +142,14 @@ class Observation(msgspec.Struct, kw_only=True):
     result: Any = None
     error: ToolError | None = None
     tools: list[ToolInfo] | None = None
+
+    def is_simple(self) -> bool:
+        """Whether it is plainly the result of a call: text and a few values, as nearly all are."""
+        if self.error is not None or self.tools is not None or type(self.messages) is not list or self.messages:
+            return False
+        if type(self.tool_name) not in _NAME or type(self.result) not in _ATOMS or type(self.content) is not list:
+            return False
+        return all(type(block) is Text and type(block.text) is str for block in self.content)
 
 
 # Prepared here, before anyone uses it: the process crashes if a second thread meets nested classes that msgspec (0.22)

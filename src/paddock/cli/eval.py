@@ -58,8 +58,7 @@ def run(arguments: Namespace, output: Output) -> int:
     """Play, and write and print the results."""
     from paddock.agentic.endpoint import ModelEndpoint
     from paddock.agentic.rollouts import Budget, rollout
-    from paddock.agentic.rollouts.results import RUN
-    from paddock.agentic.rollouts.run import Interrupted
+    from paddock.agentic.rollouts.results import RUN, Interrupted
 
     if arguments.resume and arguments.out is None:
         raise mistake("--resume needs --out DIR, the folder of the run to go on with.")

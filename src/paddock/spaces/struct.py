@@ -91,6 +91,7 @@ class Struct(Space[T_co]):
         root: Any = compile_schema(self._schema, judged=bool(records))
         self._node = Record(kinds[0], root) if len(kinds) == 1 else union_node(root, kinds)
         self._decode = json_decoder(records, self._schema)
+        self._own = bool(records) and all(map(known_name, records))
 
     @property
     def record(self) -> type[T_co] | None:
@@ -148,7 +149,14 @@ class Struct(Space[T_co]):
 
     def written(self, value: Any) -> bytes | None:
         """The JSON text of a record, the same data as ``to_plain``; None if that is not known without a longer look."""
-        found = self._read_written(value) if type(value) in self.records else None
+        if type(value) not in self.records:
+            return None
+        if self._own and value.is_simple():  # no need to read it again to see that it says the same
+            try:
+                return msgspec.json.encode(value)
+            except Exception:  # text or an integer that msgspec can't write
+                return None
+        found = self._read_written(value)
         return None if found is None else found[1]
 
     def _read(self, value: Any, *, plain: bool) -> Any:

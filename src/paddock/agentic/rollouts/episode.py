@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from paddock.agentic.chat import Conversation, StepRequest, refusal_text, to_dict
+from paddock.agentic.chat import ACTIONS, Conversation, StepRequest, refusal_text, to_dict
 from paddock.agentic.rollouts.options import Limits, Spending, code_of
 from paddock.agentic.rollouts.results import Failure, Rollout, Where
 from paddock.agentic.tasks import Task, task_name
@@ -331,6 +331,8 @@ class InThread:
 
 def _is_response(answer: Any) -> bool:
     """Whether an answer is the whole response of a chat-completions API."""
+    if isinstance(answer, ACTIONS):
+        return False
     return bool(answer.get("choices") if isinstance(answer, Mapping) else getattr(answer, "choices", None))
 
 

@@ -257,6 +257,14 @@ class Rollouts(Sequence[Rollout]):
         return f"<Rollouts {len(self)}: {words}>"
 
 
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C ended a run. ``rollouts`` are those that had ended."""
+
+    def __init__(self, rollouts: Rollouts) -> None:
+        super().__init__(f"interrupted after {len(rollouts)} rollouts")
+        self.rollouts = rollouts
+
+
 def read_run(path: str | os.PathLike[str]) -> tuple[dict[tuple[int, int], Rollout], int]:
     """Read the rollouts of a trace by place and attempt, and a number above those of its episodes."""
     found: dict[tuple[int, int], Rollout] = {}

@@ -35,7 +35,7 @@ from paddock.agentic.rollouts.episode import (
     play_here,
 )
 from paddock.agentic.rollouts.options import Options, Spending, code_of
-from paddock.agentic.rollouts.results import Failure, Rollout, Rollouts, read_run
+from paddock.agentic.rollouts.results import Failure, Interrupted, Rollout, Rollouts, read_run
 from paddock.core.env import Env
 from paddock.core.problem import kind
 from paddock.core.spec import EnvSpec
@@ -47,14 +47,6 @@ from paddock.seeding import to_seed
 
 DEFAULT_CONCURRENCY = 64
 PROCESSES = 16  # by default, where each environment is a process of its own
-
-
-class Interrupted(KeyboardInterrupt):
-    """Ctrl-C ended a run. ``rollouts`` are those that had ended."""
-
-    def __init__(self, rollouts: Rollouts) -> None:
-        super().__init__(f"interrupted after {len(rollouts)} rollouts")
-        self.rollouts = rollouts
 
 
 def rollout(env_or_id: Any, policy: Policy, tasks: Any = None, **options: Any) -> Rollouts:
@@ -281,6 +273,7 @@ _FIRST_AWHILE, _LONGEST_AWHILE = 50, 100_000  # calls; twice as many each time t
 _AT_ONCE = 20  # calls
 _SLICE_S = 0.01  # that a rollout may keep the loop
 _MAX_ERROR_CHARS = 2000
+_HOLD_BYTES = 1 << 20  # of lines of episodes that still run; each tick writes them
 
 
 # "loop": its code runs there. "any": its code has a thread of its own, so it does not matter. "thread": in one of ours,
@@ -345,7 +338,7 @@ class Crew:
         path = self.options.trace
         self.appends = self.options.resume and path is not None and Path(path).exists()
         first, workers = Worker(self), []
-        with nullcontext() if path is None else TraceWriter(path, append=self.appends) as self.trace:
+        with nullcontext() if path is None else TraceWriter(path, append=self.appends, hold=_HOLD_BYTES) as self.trace:
             try:
                 total = await self._plan(first)
                 crew = [first, *(Worker(self) for _ in range(min(self._concurrency(first), len(self._jobs)) - 1))]
@@ -404,6 +397,12 @@ class Crew:
     async def _tick(self, show: Callable[[Tally], None]) -> None:
         while True:
             self._show(show)
+            if self.trace is not None:
+                try:
+                    self.trace.flush()
+                except OSError as error:  # a full disk
+                    self.fail(error)
+                    return
             await asyncio.sleep(min(_TICK_S, LINE_S))
 
     def _show(self, show: Callable[[Tally], None]) -> None:

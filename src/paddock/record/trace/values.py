@@ -36,13 +36,14 @@ Fetch: TypeAlias = Callable[[Any], Array]
 
 _ARRAY_SPACES = (Box, MultiDiscrete, MultiBinary)
 _NUMBERS = re.compile(rb"\[[-+0-9.,eE\[\]trufals]{%d,}" % (2 * FEW))  # what may be a list that is put aside
+_ATOMS = frozenset((str, int, bool, type(None)))
 _INTEGERS = ("|u1", "|i1", "<i2", "<i4", "<i8")
 
 
 def member_text(space: Space[Any] | None, value: Any, keep: Keep, name: str) -> Any:
     """``member_form`` for a line. What agents and their environments say goes in as the JSON text that it is."""
     text = space.written(value) if type(space) is Struct else None
-    if text is None or b'"$' in text or _NUMBERS.search(text):
+    if text is None or b'"$' in text or (text.count(b",") >= FEW and _NUMBERS.search(text)):
         return member_form(space, value, keep, name)
     return msgspec.Raw(text)
 
@@ -88,7 +89,25 @@ def _object(items: dict[str, Any]) -> dict[str, Any]:
 
 def free_form(value: Any, keep: Keep, name: str, *, drop: bool = False) -> Any:
     """Any value as data: a tuple as a list, a record as its fields. Without a form: dropped, or InvalidTrace."""
-    return TaggedJson(TRACE, keep=keep, drop=drop).write(value, name)
+    return value if _is_json(value) else TaggedJson(TRACE, keep=keep, drop=drop).write(value, name)
+
+
+def _is_json(value: Any, levels: int = 16) -> bool:
+    """Whether a value is its own form. Data that nests deeper goes the long way."""
+    kind = type(value)
+    if kind is dict:
+        for key in value:
+            if type(key) is not str or key[:1] == "$":
+                return False
+        value = value.values()
+    elif kind is not list:
+        return kind in _ATOMS or (kind is float and math.isfinite(value))
+    if levels == 0:
+        return False
+    for item in value:  # noqa: SIM110  # half the time of a generator: each line of a trace asks this
+        if type(item) not in _ATOMS and not _is_json(item, levels - 1):
+            return False
+    return True
 
 
 def unfold(data: Any, fetch: Fetch) -> Any:

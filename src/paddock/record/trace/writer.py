@@ -1,4 +1,5 @@
 """Write a trace, line by line. The system has the line when a call returns: a crash loses nothing before it.
+A writer that is told to hold lines back hands them over together, when an episode has begun and when it ends.
 
 Episodes may be written side by side, from several threads: every line names its episode. ``Recorder`` is the wrapper
 that writes all episodes of an environment.
@@ -50,6 +51,8 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from typing_extensions import Self
+
+_BROKEN = "could not be written; everything before that is intact."
 
 
 @dataclass(frozen=True)
@@ -116,10 +119,18 @@ class TraceWriter:
 
     ``seal``: closing adds a last line with the number of episodes and a hash over all of them, so that a reader notices
     if one is left out. Older readers refuse that line.
+
+    ``hold``: so many bytes of steps wait for the end of an episode, for ``flush`` or for ``close``. A crash loses them.
     """
 
     def __init__(
-        self, path: str | os.PathLike[str], *, overwrite: bool = False, append: bool = False, seal: bool = False
+        self,
+        path: str | os.PathLike[str],
+        *,
+        overwrite: bool = False,
+        append: bool = False,
+        seal: bool = False,
+        hold: int = 0,
     ) -> None:
         self.path, self._appends = Path(path), append
         self._hash = hashlib.sha256() if seal else None
@@ -133,6 +144,7 @@ class TraceWriter:
         self._numbers: set[int] = set()
         self._next = 0
         self._unusable = ""
+        self._hold, self._held = hold, bytearray()
         self._file = self.path.open("ab" if append else "wb" if overwrite else "xb", buffering=0)
         if append:
             with self.path.open("rb") as before:
@@ -204,21 +216,42 @@ class TraceWriter:
                 raise InvalidTrace(f"{self.path}: {error}.") from None
             try:
                 self._arrays.write(batch)
-                write_all(self._file, text)
-                if self._hash is not None:
-                    self._hash.update(text)
-            except BaseException:  # half a line may be there: nothing can follow it
-                self._unusable = "could not be written; everything before that is intact."
+            except BaseException:
+                self._unusable = _BROKEN
                 raise
+            self._held += text
+            if self._hash is not None:
+                self._hash.update(text)
+            if len(self._held) > self._hold:
+                self._write_held()
+
+    def flush(self) -> None:
+        """Hand the lines that are held back to the system."""
+        with self._lock:
+            if not self._unusable:
+                self._write_held()
+
+    def _write_held(self) -> None:
+        held, self._held = self._held, bytearray()
+        try:
+            if held:
+                write_all(self._file, held)
+        except BaseException:  # half a line may be there: nothing can follow it
+            self._unusable = _BROKEN
+            raise
 
     def close(self) -> None:
         """Close the files. An episode without an end counts as broken off. Safe to call twice."""
         with self._lock:
-            if self._hash is not None and not self._unusable and self._numbers:
-                write_all(self._file, to_text(Seal(episodes=len(self._numbers), sha256=self._hash.hexdigest())))
-            self._unusable = self._unusable or "is closed."
-            self._arrays.close()
-            self._file.close()
+            try:
+                if self._hash is not None and not self._unusable and self._numbers:
+                    self._held += to_text(Seal(episodes=len(self._numbers), sha256=self._hash.hexdigest()))
+                if not self._unusable:
+                    self._write_held()
+            finally:
+                self._unusable = self._unusable or "is closed."
+                self._arrays.close()
+                self._file.close()
 
     def __enter__(self) -> Self:
         return self
@@ -254,6 +287,7 @@ class EpisodeWriter:
                 info=_info_form(info, keep),
             )
         )
+        self._trace.flush()
 
     def step(
         self,
@@ -331,6 +365,7 @@ class EpisodeWriter:
             return EndLine(episode=self.number, error=_error_form(error))
 
         self._write(line)
+        self._trace.flush()
 
     def _write(self, line_of: Callable[[Keep], Line]) -> None:
         def checked(keep: Keep) -> Line:
