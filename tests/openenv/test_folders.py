@@ -239,8 +239,8 @@ def test_paddock_manifest_wins(folder):
     assert locate(folder("", **{"paddock.toml": toml, "own.py": ""})).id == "Own-v0"
 
 
-def test_install_is_for_openenv_folders(capsys):
-    with pytest.raises(PlanError, match=r"openenv\.yaml, and 'CartPole-v1'"):
+def test_install_is_for_folders_with_a_manifest(capsys):
+    with pytest.raises(PlanError, match="folders with a manifest, and 'CartPole-v1'"):
         paddock.make("CartPole-v1", install=True)
     assert main(["serve", "CartPole-v1", "--install"]) == 2
     assert "none of the targets is one" in capsys.readouterr().err

@@ -17,10 +17,13 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 def as_user(argv, *, timeout_s=300, **variables):
     """The finished command. When this process is an ordinary user's already, it just runs."""
     env = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", **variables}
-    if os.geteuid() == 0:
-        inner = json.dumps({"needed": _needed(), "argv": argv})
-        argv = ["unshare", "--mount", "--propagation", "private", sys.executable, __file__, inner]
-    return subprocess.run(argv, env=env, cwd=REPOSITORY, timeout=timeout_s, capture_output=True, text=True)
+    with tempfile.TemporaryDirectory(prefix="paddock-home-") as home:  # settings and log of that user
+        if os.geteuid() == 0:
+            os.chown(home, USER, USER)
+            inner = json.dumps({"needed": _needed(), "argv": argv})
+            argv = ["unshare", "--mount", "--propagation", "private", sys.executable, __file__, inner]
+        env["PADDOCK_HOME"] = home
+        return subprocess.run(argv, env=env, cwd=REPOSITORY, timeout=timeout_s, capture_output=True, text=True)
 
 
 def _needed():

@@ -87,7 +87,7 @@ def run(arguments: Namespace, output: Output) -> int:
     from paddock.server.listener import run as serve
 
     if not arguments.targets:
-        raise mistake("nothing to serve. Name a target, such as CartPole-v1, or targets = […] in --config.")
+        raise mistake("nothing to serve. Name a TARGET, such as CartPole-v1, or targets = […] in --config.")
     if arguments.grant and not any(split_folder(target) for target in arguments.targets):
         raise mistake("--grant applies to folders with a paddock.toml; none of the targets is one.")
     if arguments.install:

@@ -40,7 +40,10 @@ class Settings:
 def read_settings() -> Settings:
     """Read the user's settings; InvalidManifest names what is wrong with them."""
     file = config_folder() / FILE
-    settings = _read(file) if file.is_file() else Settings()
+    try:
+        settings = _read(file) if file.is_file() else Settings()
+    except PermissionError:
+        raise InvalidManifest(f"{file} can't be read: it belongs to another user. Set HOME or PADDOCK_HOME.") from None
     strict = os.environ.get("PADDOCK_TRUST", "")
     if strict not in ("", "strict"):
         raise InvalidManifest(f"PADDOCK_TRUST={strict[:40]!r}: expected strict, or nothing.")
