@@ -301,6 +301,7 @@ def _check_task(task: Task) -> None:
             np.dtype(task.actions[0]).kind in "biuf" and 0 < np.prod(task.actions[1], dtype=float) <= 1 << 16
         ):
             raise ValueError("actions that are not small arrays of numbers")
+        _ = task.row  # ValueError for a shape that NumPy does not know
     except (InvalidSpec, ValueError, TypeError) as error:
         raise malformed(f"its task {task.name[:80]!r} has {error}") from None
 

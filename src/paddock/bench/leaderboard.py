@@ -92,9 +92,10 @@ class Board:
 
     def submit(self, path: Path, verify: Verify) -> Row:
         """Verify the bundle, keep what is signed of it, and enter its result. One that is here already is refused."""
-        _refuse_names_of_this_machine(read_bundle(path))
+        read_bundle(path)
         with self._copy(path) as draft:  # what is verified is what is kept, whatever happens to the original meanwhile
             bundle, id = read_bundle(draft), _content_digest(draft)
+            _refuse_names_of_this_machine(bundle)
             if any(entry.get("bundle") == id for entry in self.ledger.entries()):
                 raise InvalidBundle(f"{id} is on the board already.", reason="malformed")
             issued = self._issued(bundle)

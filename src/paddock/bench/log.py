@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import stat
 import struct
 import threading
 from array import array
@@ -199,8 +200,11 @@ def read_log(path: Path, plan_digest: str, nonce: str, rows: Sequence[np.dtype[A
     reader = _Reader(rows, plan_digest, nonce)
     whole = hashlib.sha256()
     at, torn = 0, False
-    with path.open("rb") as file:
-        if os.fstat(file.fileno()).st_size > LOG_BYTES:
+    with open(path, "rb", opener=_open_at_once) as file:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            raise malformed("the log is not a regular file")
+        if status.st_size > LOG_BYTES:
             raise malformed(f"the log is larger than {LOG_BYTES:,} bytes")
         while head := file.read(FRAME.size):
             if torn := len(head) < FRAME.size:
@@ -216,6 +220,10 @@ def read_log(path: Path, plan_digest: str, nonce: str, rows: Sequence[np.dtype[A
             whole.update(payload)
             at += FRAME.size + size
     return Log(path, reader.done, whole.hexdigest(), at, torn, reader.abandoned + len(reader.open))
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))  # it may be a pipe that nothing writes to
 
 
 def malformed(problem: str) -> InvalidBundle:

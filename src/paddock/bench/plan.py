@@ -27,7 +27,7 @@ from paddock.core.vector_env import AutoresetMode, VectorEnv
 from paddock.errors import InvalidSpec, InvalidSuite, NoCanonicalForm, PaddockError, PlanError
 from paddock.making import make
 from paddock.making.options import LaneOptions
-from paddock.making.target import split_folder
+from paddock.making.target import is_own, split_folder
 from paddock.record.digest import environment_digest
 from paddock.spaces import Space
 from paddock.spaces.rows import from_layout, layout
@@ -108,12 +108,9 @@ def is_built_in(target: str | EnvSpec) -> bool:
         if spec not in registry:
             return False
         spec = registry[spec]
-    if spec.entry_point is None or spec.id not in registry:
-        return False
     ours = {f"paddock.wrappers:{name}" for name in WRAPPERS}
-    return registry.is_built_in(spec.id, entry_point_text(spec.entry_point)) and all(
-        public_path(entry_point_text(one.entry_point)) in ours for one in spec.additional_wrappers
-    )
+    wrappers = [public_path(entry_point_text(one.entry_point)) for one in spec.additional_wrappers]
+    return is_own(spec) and ours.issuperset(wrappers)
 
 
 def make_environment(

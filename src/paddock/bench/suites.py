@@ -5,19 +5,15 @@ A suite names no code but that of its environments: wrappers are paddock's own.
 
 from __future__ import annotations
 
-import sys
+import re
 from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 
 from paddock.core.spec import WrapperSpec
-from paddock.errors import InvalidSuite
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from paddock.errors import InvalidManifest, InvalidSuite
+from paddock.package import read_toml
 
 # Data in, data out. Not those that draw, write files or take functions.
 _DATA_WRAPPERS = """
@@ -27,7 +23,7 @@ RepeatAction RescaleAction RescaleObservation ReshapeObservation ResizeObservati
 TimeLimit
 """
 WRAPPERS = frozenset(_DATA_WRAPPERS.split())
-_FILE_BYTES = 1 << 20
+_NAME = re.compile(r"\w[\w .+-]{0,79}", re.ASCII)  # results are in a folder of this name
 
 
 class SuiteWrapper(msgspec.Struct, forbid_unknown_fields=True):
@@ -130,18 +126,18 @@ def read_suite(name: str) -> Suite:
     path = Path(name)
     if path.suffix != ".toml" or not path.is_file():
         raise InvalidSuite(f"no suite {name!r}. Expected one of {', '.join(BUILT_IN)}, or a TOML file.")
-    if path.stat().st_size > _FILE_BYTES:
-        raise InvalidSuite(f"{name} is larger than {_FILE_BYTES:,} bytes.")
     try:
-        suite = msgspec.convert(tomllib.loads(path.read_text("utf-8")), Suite)
-    except (tomllib.TOMLDecodeError, msgspec.ValidationError, UnicodeDecodeError, RecursionError) as error:
-        raise InvalidSuite(f"{name}: {error}. docs/bench.md shows a suite.") from None
+        suite = msgspec.convert(read_toml(path), Suite)
+    except (InvalidManifest, msgspec.ValidationError) as error:
+        raise InvalidSuite(f"{name}: {str(error).removeprefix(f'{path}: ')} docs/bench.md shows a suite.") from None
     check_suite(suite)
     return suite
 
 
 def check_suite(suite: Suite) -> None:
     """Refuse a suite that can't be run, with the task that is the reason."""
+    if not _NAME.fullmatch(suite.name):
+        raise InvalidSuite(f"the suite's name {suite.name[:80]!r}: expected letters, digits and spaces, as 'my suite'.")
     if not suite.task:
         raise InvalidSuite(f"the suite {suite.name!r} has no [[task]].")
     for task in suite.task:

@@ -191,7 +191,7 @@ def _replay(bundle: Bundle, sample: Sequence[Episode], checks: Checks, tell: Cal
                 _blame(bundle, task, found, checks)
         except InvalidBundle:
             raise
-        except PaddockError as error:
+        except (PaddockError, TypeError, ValueError, MemoryError) as error:  # of arguments that a plan names
             raise InvalidBundle(
                 f"The environment of the task {task.name!r} can't be made here: {error}", reason="irreproducible"
             ) from error
@@ -394,7 +394,10 @@ def _replay_one(bundle: Bundle, task: Task, env: Env[Any, Any], episode: Episode
         wanted: Any = zip(*read_lines(payload), strict=True) if lines else np.frombuffer(payload, task.row)
         for want in wanted:
             step += 1
-            action = member(spaces[1], unfold(want[0], _no_fetch)) if lines else _action(want["action"], spaces[1])
+            try:
+                action = member(spaces[1], unfold(want[0], _no_fetch)) if lines else _action(want["action"], spaces[1])
+            except (ValueError, TypeError, AttributeError):
+                return Difference(episode.number, step, "the record has an action that is not in the action space")
             try:
                 observation, reward, terminated, truncated, _ = env.step(action)
             except Exception as error:

@@ -1,0 +1,103 @@
+"""What a bundle or a suite of a stranger can't do: run code outside of the wall, take all memory, crash the reader."""
+
+import json
+import os
+import shutil
+import sys
+from contextlib import closing
+from dataclasses import replace
+
+import msgspec
+import pytest
+
+from paddock.bench.bundle import LOG, PLAN, START, read_bundle, sign_bundle, write_json
+from paddock.bench.log import LINES, LogWriter, bits
+from paddock.bench.suites import Suite, SuiteTask, read_suite
+from paddock.core.spec import EnvSpec, WrapperSpec
+from paddock.errors import InvalidSuite
+from paddock.record.digest import environment_digest
+from tests.bench.forging import KEY, forge, run, verify
+
+
+def with_spec(**changes):
+    """A plan whose one task has another spec, under its right digest."""
+
+    def plan(plan):
+        (task,) = plan.tasks
+        spec = replace(EnvSpec.from_json(task.spec), **changes)
+        task = msgspec.structs.replace(task, spec=spec.to_json(), environment=environment_digest(spec))
+        return msgspec.structs.replace(plan, tasks=(task,))
+
+    return plan
+
+
+@pytest.fixture(scope="module")
+def bundle(tmp_path_factory):
+    return run(tmp_path_factory.mktemp("honest") / "b")
+
+
+@pytest.mark.process
+def test_a_vector_entry_point_of_a_plan_is_not_imported(bundle, tmp_path, monkeypatch):
+    (tmp_path / "of_a_stranger.py").write_text("def lanes(**kwargs): raise RuntimeError('it ran')\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    found = verify(forge(bundle, tmp_path / "f", plan=with_spec(vector_entry_point="of_a_stranger:lanes")))
+    assert found.reason is not None and "of_a_stranger" not in sys.modules
+
+
+@pytest.mark.parametrize(
+    ("name", "kwargs"), [("FrameStackObservation", {"bogus": 1}), ("FrameStackObservation", {"stack_size": 1 << 50})]
+)
+def test_arguments_that_fit_no_wrapper_are_a_verdict(bundle, tmp_path, name, kwargs):
+    wrapper = WrapperSpec(name, f"paddock.wrappers:{name}", kwargs)
+    forged = forge(bundle, tmp_path / "f", plan=with_spec(additional_wrappers=(wrapper,)))
+    assert verify(forged).reason == "irreproducible"
+
+
+@pytest.mark.parametrize("shape", [(-2, -2), (1,) * 70])
+def test_shapes_that_numpy_does_not_know_are_a_verdict(bundle, tmp_path, shape):
+    folder = tmp_path / "f"
+    shutil.copytree(bundle.path, folder)
+    task = msgspec.structs.replace(bundle.plan.tasks[0], actions=("<i8", shape))
+    (folder / PLAN).unlink()
+    write_json(folder / PLAN, msgspec.structs.replace(bundle.plan, tasks=(task,)))
+    assert verify(folder).reason == "malformed"
+
+
+def test_an_action_that_no_space_has_is_a_verdict(tmp_path):
+    bundle = run(tmp_path / "b", Suite("echo", [SuiteTask("paddock/Echo", name="echo", episodes=1, max_steps=3)]))
+    folder = tmp_path / "f"
+    folder.mkdir()
+    for name in (PLAN, START):
+        shutil.copy(bundle.path / name, folder)
+    (episode,) = bundle.episodes
+    begin, _ = next(bundle.log.load([episode]))
+    with closing(LogWriter(folder / LOG, bundle.plan_digest, bundle.start.nonce)) as log:
+        log.begin(0, 0, episode.seed, begin.observation)
+        log.add([(0, LINES, json.dumps([{"type": "nothing"}, 0, bits(0.0), 1]).encode())])
+        log.end(0, "complete", 1, 0.0)
+    sign_bundle(folder, bundle.plan, bundle.start, read_bundle(folder, partial=True).log, KEY)
+    found = verify(folder)
+    assert (found.reason, found.episode, found.step) == ("tampered", 0, 1)
+
+
+def test_a_log_that_is_a_pipe_is_refused_at_once(bundle, tmp_path):
+    folder = tmp_path / "f"
+    shutil.copytree(bundle.path, folder)
+    (folder / LOG).unlink()
+    os.mkfifo(folder / LOG)
+    assert verify(folder).reason == "malformed"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (f'name = "a"\n[[task]]\nenv = "x"\nkwargs.{".".join("a" * 200)} = 1\n', "64 parts"),  # 200,000: 100 GB
+        (f'name = "a"\n[[task]]\nenv = "x"\nepisodes = {"9" * 5000}\n', "not TOML"),
+        ('name = "x/../../../elsewhere"\n[[task]]\nenv = "CartPole-v1"\n', "expected letters"),
+    ],
+)
+def test_suites_that_would_do_harm_are_refused(tmp_path, text, words):
+    file = tmp_path / "suite.toml"
+    file.write_text(text)
+    with pytest.raises(InvalidSuite, match=words):
+        read_suite(str(file))
