@@ -4,6 +4,7 @@ import asyncio
 import json
 import urllib.error
 import urllib.request
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -140,6 +141,21 @@ def test_budget_is_enforced(limit, words):
     _, server = run(play, budget=Budget(**limit))
     assert [status for status, *_ in answers] == [200, 403, 403] and len(server.requests) == 1
     assert words in answers[1][2]["error"]["message"] and answers[1][2]["error"]["code"] == "budget_exceeded"
+
+
+def test_calls_side_by_side_do_not_get_round_the_budget():
+    async def slow(request):
+        await asyncio.sleep(0)
+        return parrot(request)
+
+    def play(seat):
+        agent = Agent(seat.mcp_url, seat.model_url)
+        with ThreadPoolExecutor(8) as pool:
+            answers = list(pool.map(lambda _: agent.ask([{"role": "user", "content": "a"}])[0], range(8)))
+        assert sorted(answers) == [200] + [403] * 7
+
+    _, server = run(play, answer=slow, budget=Budget(calls=1))
+    assert len(server.requests) == 1
 
 
 def test_cost_is_counted_by_prices_and_needs_them():

@@ -13,7 +13,7 @@ import os
 import secrets
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -124,6 +124,9 @@ class Seat:
         self._episode: Episode | None = None
         self._server: asyncio.Server | None = None
         self._talks: set[asyncio.Task[None]] = set()
+        # What a call uses is known at its end, so within a budget the next one has to wait for that.
+        limited = any(limit is not None for limit in (budget.calls, budget.tokens, budget.money))
+        self._turn: asyncio.Lock | nullcontext[None] = asyncio.Lock() if limited else nullcontext()
         self.api_key = secrets.token_urlsafe(24)
         self.prompt, self.messages, self.tools = "", list[dict[str, Any]](), list[dict[str, Any]]()
         self.rewards: list[float] = []
@@ -357,6 +360,10 @@ class Seat:
             body = msgspec.json.decode(request.body, type=dict[str, Any])
         except (msgspec.DecodeError, UnicodeError, RecursionError):
             return Response.of(_error("The body is not a JSON object.", "invalid_request_error"), 400)
+        async with self._turn:
+            return await self._ask_model(body)
+
+    async def _ask_model(self, body: dict[str, Any]) -> Response:
         try:
             self.budget.check(self.spending)
         except BudgetExceeded as error:
