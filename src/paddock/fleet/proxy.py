@@ -455,6 +455,9 @@ class Flow:
                     self._take_client(opcode, payload, raw)
                 if self._from_client.blind and not self._spliced:
                     self._carry(self._api.gateway.splice(self.number))
+                if (far := self._far) is not None:
+                    with suppress(OSError):  # a server that was lost: its own reader says so
+                        await far.writer.drain()
         self._carry(self._api.gateway.client_gone(self.number))
 
     def _take_client(self, opcode: int, payload: bytes, raw: bytes) -> None:
@@ -477,6 +480,7 @@ class Flow:
                         return
                 if self._from_server.blind and not self._spliced:
                     self._carry(self._api.gateway.splice(self.number))
+                await self._writer.drain()
         if self._far is stream:
             self._carry(self._api.gateway.server_gone(self.number))
 
