@@ -258,6 +258,20 @@ def test_grant_is_recorded_and_can_be_withdrawn(trusting, tmp_path):
         store.withdraw("acme/maze")
 
 
+def test_a_grant_withdrawn_during_an_install_stays_withdrawn(trusting, tmp_path, monkeypatch):
+    store.install(release(tmp_path / "a"), agree)
+    check_files = Pad.check_files
+
+    def withdraw_meanwhile(pad):
+        store.withdraw("acme/maze")
+        check_files(pad)
+
+    file = release(tmp_path / "b", version="1.1.0")
+    monkeypatch.setattr(Pad, "check_files", withdraw_meanwhile)
+    store.install(file, agree)
+    assert "acme/maze" not in store.grants()
+
+
 def test_first_install_asks_and_the_next_only_if_it_asks_for_more(trusting, tmp_path):
     reviews = []
 

@@ -296,7 +296,7 @@ def _record(known: dict[str, Any], installed: Installed, review: Review) -> None
         "override": "downgrade" if installed.serial < entry["serial"] else "",
     }
     lines: list[tuple[Event, dict[str, Any]]] = [("install", facts)]
-    if review.needs_person or installed.name not in known["grants"]:
+    if review.needs_person:  # else nobody was asked: what was granted stays, and what was withdrawn meanwhile too
         plain = encode_policy(review.permissions)
         lines.append(("grant", {"package": installed.name, "version": installed.version, "permissions": plain}))
         known["grants"][installed.name] = {
