@@ -2,6 +2,7 @@
 
 import json
 import random
+import socket
 import threading
 import urllib.error
 import urllib.request
@@ -10,7 +11,10 @@ from collections import Counter
 import pytest
 
 from paddock.errors import PaddockError
-from paddock.hosting.remote_session import Patience
+from paddock.hosting.codec import HANDSHAKE
+from paddock.hosting.messages import Hello
+from paddock.hosting.remote_address import SUBPROTOCOLS
+from paddock.hosting.remote_session import Patience, frame_of
 from tests.fleet.gateways import Gateway, fleet, start_server
 from tests.server.serving import Broken, Client, make_certificate, vanish, wait_until
 
@@ -263,3 +267,21 @@ def test_no_server_that_is_ready_is_a_refusal_to_try_again(tmp_path):
             Client(gateway.address(), patience=Patience(first_s=0.01, begin_s=0.5, handshake_s=1.0))
     finally:
         gateway.stop()
+
+
+def test_pings_of_a_client_that_reads_nothing_are_held_back(trio):
+    """Before its first step the gateway looks at each message; what it can't pass on must not pile up in it."""
+    gateway, _ = trio
+    hello = frame_of(Hello(None), HANDSHAKE)
+    with socket.create_connection(("127.0.0.1", gateway.port), timeout=2.0) as client:
+        lines = ["GET /ws HTTP/1.1", f"Host: 127.0.0.1:{gateway.port}", "Upgrade: websocket", "Connection: Upgrade"]
+        lines += ["Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA=="]
+        lines += [f"Sec-WebSocket-Protocol: {SUBPROTOCOLS[0]}", f"Authorization: Bearer {gateway.token}", "", ""]
+        client.sendall("\r\n".join(lines).encode())
+        assert client.recv(4096).startswith(b"HTTP/1.1 101 ")
+        client.sendall(bytes((0x82, 0x80 | len(hello))) + bytes(4) + hello)
+        assert client.recv(4096)
+        pings, sent = (b"\x89\xfd" + bytes(4 + 125)) * 500, 0
+        with pytest.raises(TimeoutError):
+            while sent < 96 << 20:
+                sent += client.send(pings)
