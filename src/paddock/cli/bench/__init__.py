@@ -122,17 +122,9 @@ def run_run(arguments: Namespace, output: Output) -> int:
     tasks = [_task_facts(bundle, number) for number in range(len(bundle.plan.tasks))]
     code = FAILED if all(episode.status == "failed" for episode in bundle.episodes) else OK
     if arguments.json:
-        output.document(
-            {
-                "bundle": str(out),
-                "digest": bundle.digest,
-                "plan": bundle.plan_digest,
-                "suite": suite.name,
-                "policy": policy.plan.name,
-                "signer": bundle.start.signer,
-                "tasks": tasks,
-            }
-        )
+        names = {"suite": suite.name, "policy": policy.plan.name, "signer": bundle.start.signer}
+        plan = {"bundle": str(out), "digest": bundle.digest, "plan": bundle.plan_digest}
+        output.document({**plan, **names, "tasks": tasks})
         return code
     output.table(
         ["task", "episodes", "failed", "mean", "steps"],
