@@ -101,3 +101,8 @@ def test_suites_that_would_do_harm_are_refused(tmp_path, text, words):
     file.write_text(text)
     with pytest.raises(InvalidSuite, match=words):
         read_suite(str(file))
+
+
+def test_a_log_of_more_frames_than_a_reader_keeps_is_refused(bundle, monkeypatch):
+    monkeypatch.setattr("paddock.bench.log.MOST_FRAMES", 2)
+    assert verify(bundle.path).reason == "malformed"

@@ -34,6 +34,7 @@ BEGIN, ROWS, LINES, END = 1, 2, 3, 4
 FRAME_BYTES = 1 << 24
 _PARTS = 1024  # of one write, as many as Linux takes
 LOG_BYTES = 1 << 34
+MOST_FRAMES = 1 << 24  # a reader keeps 16 bytes of each
 MOST_EPISODES = 1 << 20
 TERMINATED, TRUNCATED = 1, 2
 LINE_LIMITS = JsonLimits(FRAME_BYTES, nesting=128, pieces=1 << 20)
@@ -199,7 +200,7 @@ def read_log(path: Path, plan_digest: str, nonce: str, rows: Sequence[np.dtype[A
     """
     reader = _Reader(rows, plan_digest, nonce)
     whole = hashlib.sha256()
-    at, torn = 0, False
+    at, frames, torn = 0, 0, False
     with open(path, "rb", opener=_open_at_once) as file:
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode):
@@ -210,6 +211,9 @@ def read_log(path: Path, plan_digest: str, nonce: str, rows: Sequence[np.dtype[A
             if torn := len(head) < FRAME.size:
                 break
             size, number, kind = FRAME.unpack(head)
+            frames += 1
+            if frames > MOST_FRAMES:
+                raise malformed(f"the log has more than {MOST_FRAMES:,} frames")
             if size > FRAME_BYTES:
                 raise malformed(f"a frame of {size:,} bytes at byte {at:,}; at most {FRAME_BYTES:,} are read")
             payload = file.read(size)
