@@ -18,7 +18,8 @@ quick: .venv/dev.stamp  ## the tests that start no process and count no high num
 test: .venv/dev.stamp  ## everything that needs no other package's venv
 	$(PYTHON_IN_VENV) -m pytest $(SIDE_BY_SIDE)
 
-test-peers: .venv/dev.stamp $(filter-out $(ONLY_FULL),$(PEERS))  ## against other packages, each in a venv of its own
+test-peers: .venv/dev.stamp  ## against other packages, each in a venv of its own
+	$(MAKE) --jobs 3 $(filter-out $(ONLY_FULL),$(PEERS))
 	$(PYTHON_IN_VENV) -m pytest $(SIDE_BY_SIDE) -m "peers and not full and not soak"
 
 test-full: .venv/dev.stamp $(PEERS)  ## all of these, and the long counts marked `full`
