@@ -144,7 +144,7 @@ REFUSALS = {
     "core.containers.runtime.novita_provider": _VENDOR,
     "core.env_server.gradio_theme": "there is no web page for OpenEnv environments",
     "core.env_server.gradio_ui": "there is no web page for OpenEnv environments",
-    "core.harness.capture": "paddock puts no proxy before a model; a trainer that samples has the tokens (docs/trl.md)",
+    "core.harness.capture": "paddock.seat puts a recording proxy before a model (docs/agents.md)",
     "core.harness.collect": "paddock.agentic.rollout plays episodes and records them as traces (docs/traces.md)",
     "discovery": "paddock searches no hub; `paddock list` shows what is installed",
     "harbor": "paddock does not run Harbor's tasks; write them as paddock.agentic tasks (docs/agentic.md)",
