@@ -218,6 +218,7 @@ def flooding():
 
     def say_it_again(connection):
         ends = time.monotonic() + 20
+        connection.socket.settimeout(20)  # shutdown() waits for this thread, also where nobody reads any more
         with suppress(OSError):
             while time.monotonic() < ends:
                 connection.socket.sendall(flood)
@@ -244,6 +245,7 @@ def test_a_server_that_sends_byte_by_byte_is_waited_for_no_longer(way):
     def drip(connection):
         connection.socket.sendall(b"\x82\x7e\xff\xff")  # a message of 65,535 bytes begins
         ends = time.monotonic() + 20
+        connection.socket.settimeout(20)  # shutdown() waits for this thread, also where nobody reads any more
         with suppress(OSError):
             while time.monotonic() < ends:
                 connection.socket.sendall(b"a")
