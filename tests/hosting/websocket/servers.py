@@ -36,7 +36,10 @@ def websockets_server(handler=echo, *, unix=None, **options):
         port = 80 if unix else server.socket.getsockname()[1]
         yield Endpoint("localhost", port, unix=unix, secure="ssl" in options, subprotocols=SUBPROTOCOLS)
     finally:
-        server.shutdown()
+        for connection in server.connections:
+            connection.close()
+        # Otherwise it polls, and has been seen to wait for ever for a thread that had ended.
+        server.shutdown(close_connections=False)
         thread.join()
 
 
