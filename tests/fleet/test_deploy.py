@@ -5,6 +5,7 @@ import re
 import shlex
 
 import pytest
+import yaml
 
 from paddock.cli import main
 from paddock.cli.fleet import add_gateway_arguments as gateway_arguments
@@ -99,7 +100,6 @@ def test_what_no_engine_would_take_is_refused(wrong):
 
 
 def test_yaml_is_read_as_it_was_meant():
-    yaml = pytest.importorskip("yaml")
     value = {"a": ["yes", "1", 1, 1.5, True, None, "x: y", "", {"b": {}, "c": [[], ["d"]]}], "e-f": {"on": "~"}}
     assert yaml.safe_load(to_yaml(value)) == value
 

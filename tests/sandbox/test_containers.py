@@ -74,7 +74,7 @@ def test_a_path_that_the_engine_would_take_apart_is_refused(worker_words, tmp_pa
         worker_words(read=(str(odd),))
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="as root, its files can belong to somebody else")
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file to another user: it runs there")
 def test_a_file_that_only_its_owner_may_read_is_refused_before_anything_starts(monkeypatch, tmp_path):
     monkeypatch.setattr(module, "find_engine", lambda tier: Engine("docker", ("docker",)))
     secret = tmp_path / "secret"
