@@ -19,10 +19,11 @@ def test_canary_is_hit_without_a_wall(attack):
 
 
 @pytest.mark.process
-def test_harmless_environment_hits_nothing_anywhere():
+def test_harmless_environment_hits_nothing_anywhere(monkeypatch):
     from paddock.bench.hostile.attack import Attack
     from paddock.bench.hostile.attacks.attempt import HARMLESS
 
+    monkeypatch.delenv("PADDOCK_HOME")  # a user has none
     quiet = Attack(code="F00", group="files", title="nothing", kind="env", target=HARMLESS, canary="file")
     verdict = run_attack(quiet, "process")
     assert (verdict.hits, verdict.cause) == ({}, "contained")

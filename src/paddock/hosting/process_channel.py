@@ -217,7 +217,7 @@ class ProcessChannel:
         rules, owed, gone = self.rules, self._unanswered[0], False
         began_s = since_s = time.monotonic()
         try:
-            if timeout is None and self._reader.is_empty and self._lost is None and not self._arrivals.resting:
+            if timeout is None and self._reader.is_empty and not (self._lost or self._makes or self._arrivals.resting):
                 self._arrivals.poll.poll(self._call_ms)  # hot: the common wait, in which nothing but the reply comes
             while (reply := self.poll()) is None:
                 if gone:  # what it wrote has been read; its socket may live on in a child of its own

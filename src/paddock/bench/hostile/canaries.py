@@ -164,13 +164,14 @@ class Canaries:
         return {name: what for name, what in hits.items() if what}
 
     def _digests(self) -> dict[str, str]:
-        """What lies in the folder; compiled files, a Python and the trial's own temporary ones do not count."""
+        """What lies in the folder; compiled files, a Python, the trial's own log and temporary files do not count."""
         digests = {}
         tops = [top for top in self.folder.iterdir() if top.name != "tmp"]
         for path in (path for top in tops for path in (top, *top.rglob("*"))):
             inner = path.relative_to(self.folder).parts
             python = inner[:2] == ("home", ".local") and inner[2:3] in (("bin",), ("lib",))
-            if path.is_dir() or python or "__pycache__" in inner or path.suffix == ".sock":
+            log = inner in (("paddock", "log.jsonl"), ("paddock", "log.lock"))
+            if path.is_dir() or python or log or "__pycache__" in inner or path.suffix == ".sock":
                 continue
             status = path.lstat()
             # A file of a terabyte is not read: what was planted is small.

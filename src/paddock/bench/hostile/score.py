@@ -248,6 +248,7 @@ class _TrialProcess:
     def __init__(self, order: dict[str, Any], canaries: Canaries, *, python: str) -> None:
         ours, theirs = os.pipe()
         variables = {**os.environ, "HOME": canaries.places["home"], "TMPDIR": str(canaries.folder / "tmp")}
+        variables["PADDOCK_HOME"] = str(canaries.folder / "paddock")  # its log is not the user's
         variables["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
         with tempfile.TemporaryFile() as standard_input:
             standard_input.write(json.dumps(order).encode())
