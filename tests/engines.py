@@ -45,7 +45,9 @@ def _configure_podman():
         return
     folder = _folder()
     runtime = "crun" if Path("/sys/fs/cgroup/cgroup.controllers").exists() else "runc"
-    engine = f'[engine]\nruntime = "{runtime}"\ncgroup_manager = "cgroupfs"\nevents_logger = "none"\n'
+    # Its defaults are more than some machines let root have.
+    limits = '[containers]\ndefault_ulimits = ["nofile=1024:1024", "nproc=1024:1024"]\n'
+    engine = f'{limits}[engine]\nruntime = "{runtime}"\ncgroup_manager = "cgroupfs"\nevents_logger = "none"\n'
     (folder / "containers.conf").write_text(engine)
     places = f'graphroot = "{folder}/root"\nrunroot = "{folder}/run"\n'
     (folder / "storage.conf").write_text(f'[storage]\ndriver = "vfs"\n{places}')

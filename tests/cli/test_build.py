@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import re
 import sys
 import zipfile
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from paddock.cli.build import build_image, find_engine
 from paddock.cli.build import contents as module
 from paddock.cli.build.contents import find_contents, write_own_wheel
 
@@ -96,6 +98,17 @@ def test_without_an_engine_it_says_what_to_install(paddock, maze, fetched, monke
     refused = paddock("build", "./maze", "--json")
     assert refused.code == 2 and refused.document["error"]["code"] == "DEPENDENCY_NOT_INSTALLED"
     assert not Path("maze-image").exists()
+
+
+@pytest.mark.process
+def test_podman_builds_where_docker_does_not_answer_and_its_image_has_a_health_check(tmp_path, monkeypatch):
+    """In its own format Podman leaves the health check out."""
+    for name, code in (("docker", "exit 1"), ("podman", f'echo "$@" >> {tmp_path}/words')):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{code}\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}/bin")
+    build_image(find_engine(), "maze", ["."])
+    assert (tmp_path / "words").read_text().splitlines()[-1] == "build --format docker -t maze ."
 
 
 def test_ids_and_modules_bring_the_code_that_they_need(tmp_path, monkeypatch):

@@ -122,7 +122,6 @@ def _init(arguments: Namespace, output: Output) -> int:
 
 def _build(arguments: Namespace, output: Output) -> int:
     folder = _package(arguments.path)
-    engine = find_engine()
     files = [arguments.dockerfile] if arguments.dockerfile else [folder / "server/Dockerfile", folder / "Dockerfile"]
     file = next((file.resolve() for file in files if file.is_file()), None)
     if file is None:
@@ -136,9 +135,10 @@ def _build(arguments: Namespace, output: Output) -> int:
     for argument in (*arguments.build_arg, "BUILD_MODE=standalone", f"ENV_NAME={base}"):
         words += ["--build-arg", argument]
     context = (arguments.context or folder).resolve()
+    engine = find_engine()
     build_image(engine, tag, [*words, str(context)])
     if output.json:
-        output.document({"image": tag, "engine": engine, "context": str(context), "dockerfile": str(file)})
+        output.document({"image": tag, "engine": engine.command[0], "context": str(context), "dockerfile": str(file)})
     else:
         output.line(f"built {tag}")
     return OK

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import platform
 import re
-import shutil
 import subprocess
 import sys
 from argparse import ArgumentParser, Namespace
@@ -15,6 +14,9 @@ from paddock.cli.build.contents import fill_folder, find_contents
 from paddock.cli.environment import find_modules_here
 from paddock.cli.init import fill_template
 from paddock.cli.output import FAILED, OK, CommandFailed, Output, error_message, mistake
+from paddock.errors import SandboxUnavailable
+from paddock.sandbox import containers
+from paddock.sandbox.containers import Engine
 
 _MARK = "# Written by paddock build."
 _TAG = re.compile(r"[a-z0-9][a-z0-9._/:@-]{0,254}", re.ASCII)
@@ -61,7 +63,8 @@ def run(arguments: Namespace, output: Output) -> int:
     if engine is not None:
         build_image(engine, tag, ["--network", "none", str(out)])
     if output.json:
-        report = {"image": None if engine is None else tag, "engine": engine, "folder": str(out), "base": base}
+        used = None if engine is None else engine.command[0]
+        report = {"image": engine and tag, "engine": used, "folder": str(out), "base": base}
         output.document({**report, "targets": list(contents.targets), "pinned": pinned})
         return OK
     output.line(f"wrote {out}: a Dockerfile, compose.yaml and {len(pinned)} wheels, pinned by hash")
@@ -73,25 +76,28 @@ def run(arguments: Namespace, output: Output) -> int:
 # ── Shared with paddock openenv build ──
 
 
-def find_engine() -> str:
-    """Return the path of docker, or else of podman."""
-    engine = shutil.which("docker") or shutil.which("podman")
-    if engine is None:
-        raise mistake(
-            "Neither docker nor podman is installed, and an image needs one. Install one: apt install podman",
-            "DEPENDENCY_NOT_INSTALLED",
-        )
-    return engine
+def find_engine() -> Engine:
+    """Return docker, or else podman: the first that answers."""
+    reasons = []
+    for name in ("docker", "podman"):
+        try:
+            return containers.find_engine(name)
+        except SandboxUnavailable as error:
+            reasons.append(str(error).removesuffix(". See: paddock doctor."))
+    why = f"Neither docker nor podman can be used, and an image needs one: {'; '.join(reasons)}"
+    raise mistake(why, "DEPENDENCY_NOT_INSTALLED")
 
 
-def build_image(engine: str, tag: str, words: list[str]) -> None:
+def build_image(engine: Engine, tag: str, words: list[str]) -> None:
     """Have the engine build, and show what it prints on stderr."""
-    command = [engine, "build", "-t", tag, *words]
+    # In its own format podman's image has no health check.
+    form = ["--format", "docker"] if engine.name == "podman" else []
+    command = [*engine.command, "build", *form, "-t", tag, *words]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:  # noqa: S603 - no shell
         assert process.stdout is not None
         # Line by line into the escaped stream: a Dockerfile may print what controls a terminal.
         for line in process.stdout:
             sys.stderr.buffer.write(line)
     if process.returncode != 0:
-        why = f"{engine} ended with {process.returncode}; the image {tag} was not built."
+        why = f"{engine.command[0]} ended with {process.returncode}; the image {tag} was not built."
         raise CommandFailed(why, exit_code=FAILED, code="BUILD_FAILED")
