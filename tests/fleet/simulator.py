@@ -69,6 +69,7 @@ class Flow:
         self.at_client = self.at_gateway = True
         self.spliced = False
         self.far = None
+        self.dials = 0  # only the newest counts
         self.down_at = self.up_at = 0.0
 
 
@@ -284,7 +285,8 @@ class GatewayNode:
             world.send_to_client(flow, command.frame)
         elif kind is g.Dial:
             self.hang_up(flow)
-            world.push(world.latency(), world.dial, flow, command.server)
+            flow.dials += 1
+            world.push(world.latency(), world.dial, flow, command.server, flow.dials)
         elif kind is g.Accept:
             world.push(world.latency(), world.accepted, flow)
         elif kind is g.Splice:
@@ -455,16 +457,20 @@ class World:
 
     # Servers
 
-    def dial(self, flow, at):
+    def dial(self, flow, at, number):
         node = self.nodes[at]
-        if not flow.at_gateway:
+        if not flow.at_gateway or number != flow.dials:
             return
         if not node.reachable:
-            self.push(0.001 if not node.up else DIAL_S, flow.gateway.ask, "unreached", flow)
+            self.push(0.001 if not node.up else DIAL_S, self.unreached, flow, number)
             return
         far = flow.far = Far(node, flow, self.next())
         self.fars[far.id] = node.fars[far.id] = far
         self.push(self.latency() * node.slow, self.reached, far)
+
+    def unreached(self, flow, number):
+        if number == flow.dials:
+            flow.gateway.ask("unreached", flow)
 
     def reached(self, far):
         if far.flow.far is far and far.at_gateway:

@@ -1,5 +1,6 @@
 """``paddock gateway`` in front of real servers: kills under load, TLS, other protocols, and what it never passes on."""
 
+import asyncio
 import json
 import random
 import socket
@@ -7,10 +8,13 @@ import threading
 import urllib.error
 import urllib.request
 from collections import Counter
+from types import SimpleNamespace
 
 import pytest
 
 from paddock.errors import PaddockError
+from paddock.fleet import gateway as g
+from paddock.fleet.proxy import Flow
 from paddock.hosting.codec import HANDSHAKE
 from paddock.hosting.messages import Hello
 from paddock.hosting.remote_address import SUBPROTOCOLS
@@ -285,3 +289,33 @@ def test_pings_of_a_client_that_reads_nothing_are_held_back(trio):
         with pytest.raises(TimeoutError):
             while sent < 96 << 20:
                 sent += client.send(pings)
+
+
+def test_an_attempt_at_one_server_ends_when_the_next_begins():
+    """Both would succeed, and the client's Hello would go to the wrong one."""
+
+    async def play():
+        begun, ended = [], []
+
+        async def connect(at):
+            begun.append(at)
+            try:
+                await asyncio.Event().wait()
+            finally:
+                ended.append(at)
+
+        near, far = socket.socketpair()
+        with far:
+            transport, _ = await asyncio.get_running_loop().create_connection(asyncio.Protocol, sock=near)
+            api = SimpleNamespace(number=0, flows={}, connect=connect, gateway=None)
+            flow = Flow(api, None, transport, b"", None, lambda: None)
+            for at in (0, 1):
+                flow._carry([g.Dial(flow.number, at)])
+                while at not in begun:
+                    await asyncio.sleep(0)
+            assert ended == [0]
+            flow._carry([g.Drop(flow.number)])
+            while ended != [0, 1]:
+                await asyncio.sleep(0)
+
+    asyncio.run(asyncio.wait_for(play(), 30.0))

@@ -397,9 +397,10 @@ class Flow:
         task.add_done_callback(_report)
 
     def _hang_up(self) -> None:
-        """End the connection to the server, if there is one."""
-        if (task := self._tasks.pop("server", None)) is not None and task is not asyncio.current_task():
-            task.cancel()
+        """End the connection to the server, or the attempt at one: a late success would take the place of the next."""
+        for what in ("dial", "server"):
+            if (task := self._tasks.pop(what, None)) is not None and task is not asyncio.current_task():
+                task.cancel()
         if self._far is not None:
             self._far.writer.close()
             self._far = None
