@@ -1,7 +1,8 @@
 # Each target works in a fresh clone: scripts/setup makes .venv and installs, once per change of the files named below.
 PYTHON_IN_VENV := .venv/bin/python
 # Most tests wait for processes: four at a time keep two cores busy. One that crashes ends the run, which would else hang.
-SIDE_BY_SIDE := -n 4 --dist loadfile --max-worker-restart 0
+# Files go in the order of tests/conftest.py.
+SIDE_BY_SIDE := -n 4 --dist loadfile --no-loadscope-reorder --max-worker-restart 0
 PEERS := $(patsubst scripts/peers/%.txt,.peers/%/list.stamp,$(wildcard scripts/peers/*.txt))
 ONLY_FULL := $(patsubst %,.peers/%/list.stamp,arrays art envpool gymnasium11 gymnasium12 gymnasium13 jax rllib verl)
 SOAK := kills servers disk sessions

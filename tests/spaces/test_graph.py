@@ -23,10 +23,10 @@ def test_the_first_sample_after_seeding_equals_gymnasiums(name):
 
 @pytest.mark.full
 @pytest.mark.parametrize("name", NAMES)
-def test_ten_thousand_first_samples_equal_gymnasiums(name):
+def test_thousands_of_first_samples_equal_gymnasiums(name):
     space = CATALOGUE[name]()
     peer = twin(space)
-    for seed in range(10_000):
+    for seed in range(1_000 if name == "graph-text" else 10_000):  # texts are drawn slowly
         space.seed(seed), peer.seed(seed)
         assert same(space.sample(), peer.sample()), seed
 
