@@ -1,7 +1,6 @@
 """Lanes in workers that are not believed: honest ones are as everywhere, a lie costs its worker and names its lane."""
 
 import os
-import time
 
 import numpy as np
 import pytest
@@ -15,6 +14,7 @@ from paddock.hosting.worker import serve
 from paddock.spaces import Box, Dict, Discrete, MultiBinary, Text
 from paddock.vector import SyncVectorEnv
 from paddock.vector.processes import ProcessVectorEnv
+from tests.clocks import awake_s
 from tests.hosting import hostile_workers as hostile
 
 RULES = WallRules(call_s=20.0, start_s=20.0)
@@ -271,10 +271,10 @@ def test_an_error_of_the_environment_is_only_its_own(lanes_of):
 def test_the_deadline_is_that_of_the_rules_however_many_rows_a_worker_has(lanes_of):
     lanes = lanes_of(*honest(0, 1, 2), {"lane": 3, "lie": "hang"}, workers=1, rules=WallRules(call_s=0.3))
     lanes.reset(seed=1)
-    began = time.monotonic()
+    began = awake_s()
     with pytest.raises(DeadlineExceeded) as caught:
         lanes.step(np.array([0, 0, 0, LIE]))
-    assert caught.value.lane == 3 and time.monotonic() - began < 0.8
+    assert caught.value.lane == 3 and awake_s() - began < 0.8
 
 
 @pytest.mark.process
