@@ -44,6 +44,7 @@ from paddock.sandbox.policy import CONTAINERS, Policy
 
 _TIDY_S = 2.0
 _KILLS = 4
+_CAUGHT = 2  # faults of a lane, after which it is not stepped again
 _STARTERS, _STARTS = 4, 24  # threads that start workers, and how many they start
 UNAVAILABLE = 3  # exit code: this machine does not have the tier
 _LANE_CAUSES = {"ENV_VIOLATION": "violation", "DEADLINE": "timeout", "ENV_LOST": "ended", "BAD_FRAME": "protocol"}
@@ -168,6 +169,9 @@ class Trial:
             if name == "reset":
                 self._call(name, lambda: env.reset(seed=0))
             elif name == "step":
+                # Each time it is caught its lanes begin again, which takes a container a second.
+                if sum(one["error"] == "lane_error" for one in self.calls) == _CAUGHT:
+                    continue
                 self._call(name, lambda: env.step(action))
                 if self.order["door"] is not None:
                     with suppress(OSError), socket.create_connection(("127.0.0.1", self.order["door"]), 1.0):
