@@ -5,7 +5,7 @@ PYTHON_IN_VENV := .venv/bin/python
 SIDE_BY_SIDE := -n 4 --dist loadfile --no-loadscope-reorder --max-worker-restart 0
 PEERS := $(patsubst scripts/peers/%.txt,.peers/%/list.stamp,$(wildcard scripts/peers/*.txt))
 ONLY_FULL := $(patsubst %,.peers/%/list.stamp,arrays art envpool gymnasium11 gymnasium12 gymnasium13 jax rllib verl)
-SOAK := kills servers disk sessions
+SOAK := kills servers disk sessions fleets
 # Hundreds of tests start a process, which would compile all of paddock from its source each time.
 export PYTHONDONTWRITEBYTECODE :=
 .PHONY: run quick test test-peers test-full soak hostile check bench clean

@@ -503,7 +503,11 @@ class OutOfOrder(PaddockError, code="OUT_OF_ORDER"):
 
 
 class CapacityReached(PaddockError, code="CAPACITY_REACHED", retryable=True, session_alive=False):
-    """The server holds as many sessions as it may."""
+    """The server holds as many sessions as it may; ``retry_after_s`` if it is known when to try again."""
+
+    def __init__(self, message: str = "", *, retry_after_s: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
 
 
 class RateLimited(PaddockError, code="RATE_LIMITED", retryable=True):

@@ -10,6 +10,7 @@ import threading
 import urllib.error
 import urllib.request
 from argparse import ArgumentParser
+from contextlib import ExitStack
 
 import pytest
 
@@ -341,6 +342,30 @@ def test_a_config_file_serves_and_flags_win(tmp_path):
         assert server.environments == ["Pendulum-v1"]
 
 
+@pytest.mark.process
+def test_tenants_of_a_config_file_share_their_sessions_over_all_processes(tmp_path):
+    (tmp_path / "tokens").write_text(f"operator@vision {'a' * 20}\noperator@vision {'b' * 20}\n{'c' * 20}\n")
+    text = """
+targets = ["CartPole-v1"]
+processes = 2
+token-file = "tokens"
+[tenants.vision]
+sessions = 2
+"""
+    with serving("--config", _config(tmp_path, text)) as server:
+        url = f"{server.url}/CartPole-v1"
+        with ExitStack() as stack:
+            for token in "ab":
+                stack.enter_context(paddock.make(url, remote=paddock.RemoteOptions(token=token * 20)))
+            with pytest.raises(PaddockError, match="Your tenant already has its 2 sessions"):
+                paddock.make(url, remote=paddock.RemoteOptions(token="a" * 20, connect_s=1.0))
+            paddock.make(url, remote=paddock.RemoteOptions(token="c" * 20)).close()
+            request = urllib.request.Request(f"{server.url}/metrics", headers={"Authorization": f"Bearer {'c' * 20}"})
+            metrics = urllib.request.urlopen(request).read().decode()
+        assert '\npaddock_tenant_sessions{tenant="vision"} 2\n' in metrics
+        assert 'paddock_sessions_refused_total{reason="tenant"}' in metrics
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -352,6 +377,11 @@ def test_a_config_file_serves_and_flags_win(tmp_path):
         ("wire = '9'", "expected one of 0.10, 0.3"),
         ("targets = [", "is not TOML"),
         ("", "nothing to serve"),
+        ("tenants = 3", "expected tables [tenants.NAME]"),
+        ("[tenants.Vision]", "[tenants.Vision]: expected tables"),
+        ("[tenants.a]\nsession = 3", "[tenants.a]: session = '3': expected numbers for sessions, rate, cpu, memory"),
+        ("[tenants.a]\ncpu = true", "[tenants.a]: cpu = 'True': expected numbers"),
+        ("targets = ['CartPole-v1']\n[tenants.a]\nrate = -1", "[tenants.a] rate = -1: expected more than 0"),
     ],
 )
 def test_a_config_file_that_is_wrong_says_where(capsys, tmp_path, text, said):

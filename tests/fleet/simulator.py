@@ -24,7 +24,6 @@ SERVERS, GATEWAYS = 3, 2
 ARRIVALS_S, THINK_S = 8.0, 3.0
 CHECK_S, DIAL_S = 0.5, 2.0
 LONGEST_S = 600.0
-SAMPLE = 16  # the work for one flow of so many is counted
 
 
 class FleetDriver(Driver):
@@ -318,9 +317,12 @@ class GatewayNode:
 
 
 class World:
-    """One schedule of so many sessions. ``gateway_class`` may be a broken one, for tests of the simulator itself."""
+    """One schedule of so many sessions. The gateway's work is counted for one of ``sample`` sessions, for none if 0.
 
-    def __init__(self, seed, sessions=1000, *, gateway_class=g.Gateway):
+    ``gateway_class`` may be a broken one, for tests of the simulator itself.
+    """
+
+    def __init__(self, seed, sessions=1000, *, gateway_class=g.Gateway, sample=16):
         self.rng, self.sessions = random.Random(seed), sessions
         self.client_class = RemoteSession
         self.now, self.heap, self.pushed, self.counter = 0.0, [], 0, 0
@@ -329,6 +331,7 @@ class World:
         self.lineages, self.lost, self.fars = {}, set(), {}
         self.drivers, self.open, self.peak = set(), 0, 0
         self.events = self.commands = self.calls = self.sampled = 0
+        self.sample = sample
         journaled = self.rng.random() < 0.7
         self.nodes = [Node(self, at, journaled) for at in range(SERVERS)]
         self.gateways = [GatewayNode(self, gateway_class) for _ in range(GATEWAYS)]
@@ -374,7 +377,7 @@ class World:
     def arrive(self, number):
         rng = self.rng
         driver = FleetDriver(self, str(number), rng.randint(3, 8), 1 if rng.random() < 0.8 else 2)
-        driver.sampled = number % SAMPLE == 0
+        driver.sampled = bool(self.sample) and number % self.sample == 0
         self.sampled += driver.sampled
         self.drivers.add(driver)
         self.open += 1

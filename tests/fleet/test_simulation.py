@@ -4,6 +4,9 @@ A failure names its seed; ``python -m tests.fleet.simulator SEED SESSIONS`` repe
 """
 
 from collections import Counter
+from concurrent.futures import ProcessPoolExecutor
+from itertools import repeat
+from multiprocessing import get_context
 
 import pytest
 
@@ -20,19 +23,25 @@ def run(seed, sessions, **classes):
         raise AssertionError(f"seed {seed}, {sessions} sessions: {type(error).__name__}: {error}") from error
 
 
+def outcome(seed, sessions):
+    world = run(seed, sessions, sample=0)
+    return world.befell, world.outcomes
+
+
 def run_many(seeds, sessions):
-    """What befell, and what became of the clients."""
+    """What befell, and what became of the clients; each core has its part of the schedules."""
     befell, outcomes = Counter(), Counter()
-    for seed in seeds:
-        world = run(seed, sessions)
-        befell += world.befell
-        outcomes += world.outcomes
+    with ProcessPoolExecutor(mp_context=get_context("spawn")) as processes:
+        for what, became in processes.map(outcome, seeds, repeat(sessions), chunksize=5):
+            befell += what
+            outcomes += became
     print(f"{len(seeds)} schedules of {sessions} sessions: {dict(outcomes)}; {dict(befell)}")
     assert outcomes.keys() <= {"whole", "ENV_LOST", "SESSION_GONE"}
     assert outcomes["whole"] > 0.7 * sum(outcomes.values())
     return befell
 
 
+@pytest.mark.process
 @pytest.mark.slow
 def test_no_fleet_loses_or_doubles_a_step(seed):
     befell = run_many(range(seed * 1_000_000, seed * 1_000_000 + 30), 150)
@@ -40,6 +49,11 @@ def test_no_fleet_loses_or_doubles_a_step(seed):
 
 
 @pytest.mark.full
+def test_many_fleets_of_a_thousand_sessions(seed):
+    run_many(range(seed * 1_000_000, seed * 1_000_000 + 50), 1000)
+
+
+@pytest.mark.soak(part="fleets")
 def test_a_thousand_fleets_of_a_thousand_sessions(seed):
     run_many(range(seed * 1_000_000, seed * 1_000_000 + 1000), 1000)
 
@@ -59,7 +73,7 @@ def test_the_gateways_work_for_a_session_does_not_grow_with_their_number(seed):
     assert (many.events + many.commands) / 4000 < FLAT * (few.events + few.commands) / 200
 
 
-@pytest.mark.full
+@pytest.mark.soak(part="fleets")
 @pytest.mark.parametrize("number", range(3))
 def test_a_fleet_of_a_hundred_thousand_sessions(seed, number):
     few, many = run(seed + number, 1000), run(seed + number, 100_000)

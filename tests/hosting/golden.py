@@ -155,6 +155,7 @@ MESSAGES = {
     "hello": Hello(),
     "hello_resume": Hello(Resume("5e55" * 8, "70ce" * 8, 6, "401d", 2)),
     "waiting": Waiting(87),
+    "waiting_for": Waiting(87, 41.5),
     "welcome": Welcome("5e55" * 8, "70ce" * 8, 3, 6, 60.0),
     **{f"value_{name}": Done(value) for name, value in VALUES.items()},
     "value_struct": Done(Label("ü", np.arange(2, dtype="<f4"))),

@@ -144,12 +144,13 @@ def test_a_client_that_leaves_frees_its_place_and_no_worker_is_started_for_it(he
     wait_until(lambda: held_up.service.queue["workers_starting"] == 2)
     third = native(held_up)
     waiting(held_up, 1)
+    held_up.service._threads._start_s = 5.0  # at two at a time
     fourth = native(held_up)
     waiting(held_up, 2)
-    assert decode_frame(fourth.message()[1]) == (0, m.Waiting(3))
+    assert decode_frame(fourth.message()[1]) == (0, m.Waiting(3, 10.0))
     third.sock.close()
     waiting(held_up, 1)
-    assert decode_frame(fourth.message()[1]) == (0, m.Waiting(2))  # within a second
+    assert decode_frame(fourth.message()[1]) == (0, m.Waiting(2, 7.5))  # within a second
     held_up.go.set()
     for peer in (*peers, fourth):
         assert isinstance(decode_frame(peer.message()[1])[1], m.Welcome)

@@ -19,7 +19,7 @@ from paddock.hosting.async_remote_channel import AsyncRemoteChannel
 from paddock.hosting.client import AsyncHostedEnv
 from paddock.hosting.messages import Step
 from paddock.server import service, telemetry
-from paddock.server.telemetry import Latency, Metrics
+from paddock.server.telemetry import Metrics
 from tests.server.clients import Native
 from tests.server.in_process import vault_server
 from tests.server.raw_peers import CLOSE
@@ -104,15 +104,26 @@ def test_replies_are_counted_as_they_happen_and_timed_by_environment(tmp_path):
         assert f"paddock_reply_seconds_count{{{label}}} 8\n" in text
         counts = re.findall(rf"paddock_reply_seconds_bucket{{{label},le=\"(\S+)\"}} (\d+)", text)
         assert counts[-1] == ("+Inf", "8") and [int(count) for _, count in counts] == sorted(int(c) for _, c in counts)
+        assert f"paddock_opening_seconds_count{{{label}}} 1\n" in text
         fast = {bound: int(count) for bound, count in counts}
         assert fast["0.3"] < 8 and float(re.search(r"reply_seconds_sum\S+ (\S+)", text)[1]) >= 1.0  # one took a second
 
 
 def test_counters_do_not_round():
     metrics = Metrics()
-    metrics.latencies["x"] = latency = Latency()
-    latency._counts[0] = 12_345_678
+    metrics.latency(telemetry.REPLY, "x")._counts[0] = 12_345_678
     assert "\npaddock_replies_total 12345678\n" in metrics.text()
+
+
+def test_a_name_of_an_environment_can_neither_break_the_metrics_nor_add_a_line():
+    """Prometheus knows three escapes in a label and refuses the whole text for any other, as for that of JSON."""
+    metrics, name = Metrics(), 'a"b\\c\nd 1\u00e9\x7f{}'
+    metrics.latency(telemetry.REPLY, name).add(0.5)
+    text = metrics.text(**{f"paddock_workers_memory_bytes{{{telemetry.label('environment', name)}}}": 3})
+    label = 'environment="a\\"b\\\\c\\nd 1\u00e9\x7f{}"'
+    assert f"\npaddock_reply_seconds_count{{{label}}} 1\n" in text and f"_bytes{{{label}}} 3\n" in text
+    written = [line for line in text.split("\n") if line and line[0] != "#"]
+    assert all(line.startswith("paddock_") for line in written)
 
 
 @pytest.mark.process

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import threading
 from argparse import ArgumentParser, Namespace
@@ -17,11 +18,11 @@ from paddock.cli.output import OK, Output, agree, error_message, mistake, printa
 from paddock.cli.program import integer, seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from paddock.server.auth import Tokens
     from paddock.server.served_env import ServedEnv
-    from paddock.server.settings import Settings
+    from paddock.server.settings import Quota, Settings
 
 _PORT = 8000
 _SECONDS = partial(seconds, below=float("inf"), expected="a positive number of seconds")
@@ -63,6 +64,9 @@ def add_options(parser: ArgumentParser) -> None:
     add(
         "--sessions-reserved", type=integer(0), metavar="N", help="sessions reserved for operators (default: an eighth)"
     )
+    add("--rate-each", type=_SECONDS, default=30_000.0, metavar="N", help="requests per second and token (30000)")
+    add("--cpu-each", type=_SECONDS, metavar="S", help="CPU seconds per hour and token (default: no limit)")
+    add("--memory-each", type=_SECONDS, metavar="MB", help="memory of a token's workers together (default: no limit)")
     add("--deadline", type=_SECONDS, default=30.0, metavar="S", help="for one request (default 30)")
     add("--token-file", type=Path, metavar="FILE", help="lines 'role token'; without a role: operator")
     add("--allow-origin", action="append", default=[], metavar="URL", help="a web page that may connect")
@@ -97,7 +101,7 @@ def run(arguments: Namespace, output: Output) -> int:
         from paddock.server.telemetry import export_audit
 
         export_audit(arguments.audit)
-    tokens, fresh = _tokens(arguments.token_file)
+    tokens, fresh = _tokens(arguments.token_file, settings.tenants)
     served = _load_environments(arguments)
 
     def ready(addresses: Sequence[Any]) -> None:
@@ -128,7 +132,11 @@ def read_config(file: Path) -> dict[str, Any]:
     add_arguments(parser)
     options = {one.dest: one for one in parser._actions if one.dest != "config"}
     found: dict[str, Any] = {}
-    for name, value in read_toml(file).items():
+    document = read_toml(file)
+    tenants = document.pop("tenants", {})
+    if tenants:
+        found["tenants"] = _read_tenants(file, tenants)
+    for name, value in document.items():
         option = options.get(name.replace("-", "_"))
         if option is None:
             close = get_close_matches(name.replace("-", "_"), options, n=1)
@@ -148,6 +156,21 @@ def read_config(file: Path) -> dict[str, Any]:
             value = [str(file.parent / one) if one.startswith(".") else one for one in value]
         found[option.dest] = value if many or switch else str(value)  # a text is checked as a flag's would be
     return found
+
+
+def _read_tenants(file: Path, tenants: Any) -> dict[str, dict[str, float]]:
+    """Read the quotas of tenants: tables of numbers."""
+    number = (int, float)
+    kinds: dict[str, Any] = {"sessions": int, "rate": number, "cpu": number, "memory": number}
+    for tenant, quota in tenants.items() if isinstance(tenants, dict) else [("", None)]:
+        place = f"--config {file}: [tenants.{tenant[:40]}]"
+        if not isinstance(quota, dict) or not re.fullmatch(r"[a-z0-9][a-z0-9_-]{0,31}", tenant):
+            text = "expected tables [tenants.NAME] whose names have at most 32 of a-z, 0-9, '_' and '-'"
+            raise mistake(f"{place}: {text}")
+        for name, value in quota.items():
+            if name not in kinds or isinstance(value, bool) or not isinstance(value, kinds[name]):
+                raise mistake(f"{place}: {name[:40]} = {str(value)[:40]!r}: expected numbers for {', '.join(kinds)}")
+    return dict(tenants)
 
 
 def _load_environments(arguments: Namespace) -> list[ServedEnv]:
@@ -193,7 +216,7 @@ def _install(arguments: Namespace, output: Output) -> None:
 
 
 def _settings(arguments: Namespace) -> Settings:
-    from paddock.server.settings import Settings
+    from paddock.server.settings import Quota, Settings
 
     if arguments.uds is not None and arguments.tls_cert is not None:
         raise mistake("--uds can be reached only from this machine, so it has no TLS. Drop --tls-cert and --tls-key.")
@@ -209,6 +232,10 @@ def _settings(arguments: Namespace) -> Settings:
         max_sessions=arguments.max_sessions,
         sessions_each=arguments.sessions_each,
         sessions_reserved=arguments.sessions_reserved,
+        rate_per_s=arguments.rate_each,
+        cpu_each=arguments.cpu_each,
+        memory_each=arguments.memory_each,
+        tenants={name: Quota(**quota) for name, quota in getattr(arguments, "tenants", {}).items()},
         deadline_s=arguments.deadline,
         tls_cert=arguments.tls_cert,
         tls_key=arguments.tls_key,
@@ -231,14 +258,14 @@ def _default_processes() -> int:
     return min(len(os.sched_getaffinity(0)), MOST_PROCESSES)
 
 
-def _tokens(file: Path | None) -> tuple[Tokens, str | None]:
+def _tokens(file: Path | None, tenants: Mapping[str, Quota]) -> tuple[Tokens, str | None]:
     """Return the tokens of the file, or a new token, which is printed once."""
     from paddock.server.auth import Tokens
 
     if file is None:
         return Tokens.fresh()
     try:
-        return Tokens.from_file(file), None
+        return Tokens.from_file(file, tenants), None
     except OSError as error:
         raise mistake(f"--token-file {file}: {error.strerror}") from error
 

@@ -203,13 +203,14 @@ class Hello(msgspec.Struct, tag="hello", frozen=True):
     resume: Resume | None = None
 
 
-class Waiting(msgspec.Struct, tag="waiting", frozen=True):
-    """From a server, number 0, before the Welcome: ``ahead`` sessions are queued before this one.
+class Waiting(msgspec.Struct, tag="waiting", frozen=True, omit_defaults=True):
+    """From a server, number 0, before the Welcome: ``ahead`` sessions are queued before this one, for about ``wait_s``.
 
     Any number of these may come, for clients that also offer the subprotocol ``paddock.v1.waiting``.
     """
 
     ahead: Annotated[int, msgspec.Meta(ge=0, lt=1 << 32)]
+    wait_s: Annotated[float, msgspec.Meta(ge=0, lt=1e6)] | None = None  # unknown until a worker was started
 
 
 class Welcome(msgspec.Struct, tag="welcome", frozen=True, omit_defaults=True):

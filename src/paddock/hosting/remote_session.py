@@ -56,7 +56,20 @@ class AskAlive(msgspec.Struct, frozen=True):
 
 
 Command: TypeAlias = "Connect | Send | Disconnect | AskAlive"  # what a channel carries out
-OnWait: TypeAlias = Callable[[int], object]  # how many are ahead in a server's queue
+
+
+class Place(int):
+    """How many are ahead in a server's queue. ``wait_s``: about how long that takes; None if it is not known yet."""
+
+    wait_s: float | None
+
+    def __new__(cls, ahead: int, wait_s: float | None = None) -> Place:
+        place = super().__new__(cls, ahead)
+        place.wait_s = wait_s
+        return place
+
+
+OnWait: TypeAlias = Callable[[Place], object]
 
 
 class Patience(msgspec.Struct, frozen=True):
@@ -94,7 +107,7 @@ class RemoteSession:
 
     The driver calls ``start`` once, carries out the commands that each call returns, and calls ``tick`` at ``due_s``
     and now and then while nothing comes. ``saved``: take over the session of another client, see the property.
-    ``on_wait`` is called with how many are ahead while the session is queued. ``wires``: what to speak, of which the
+    ``on_wait`` is called with its Place while the session is queued. ``wires``: what to speak, of which the
     server chooses ``wire``. ``holder`` is a random name, ``jitter``
     returns random numbers from 0 to 1.
     """
@@ -281,10 +294,11 @@ class RemoteSession:
         except e.BadFrame as error:
             return self.end(error)
         if number == codec.HANDSHAKE and isinstance(reply, m.Waiting) and not self._session:
-            queue = f"{reply.ahead} others were ahead in its queue"
+            lasts = "" if reply.wait_s is None else f", for about {reply.wait_s:.0f} s more"
+            queue = f"{reply.ahead} others were ahead in its queue{lasts}"
             self._waits_for = f"The server did not begin a session within {{}} s: {queue}"
             if self._on_wait is not None:
-                self._on_wait(reply.ahead)
+                self._on_wait(Place(reply.ahead, reply.wait_s))
             return []
         if number != codec.HANDSHAKE or not isinstance(reply, (m.Welcome, m.Failed)):
             return self.end(e.BadFrame(f"A {type(reply).__name__} answered the Hello, expected a Welcome."))

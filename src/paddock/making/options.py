@@ -129,7 +129,8 @@ class RemoteOptions:
     ssl.SSLContext.
     ``heartbeat_s``: silence after which the server is pinged; None for networks that swallow pings.
     ``connect_s``: how long to wait for a session at first, including a place in the server's queue; ``on_wait`` is
-    called with how many are ahead in it, when that is first known and as it changes; what it raises ends the wait.
+    called with how many are ahead in it, an int whose ``wait_s`` is about how long that takes or None, when that is
+    first known and as it changes; what it raises ends the wait.
     ``resume_s``: how long to try to resume a session whose connection broke.
     ``wire``: "paddock.v2", "paddock.v1" or "openenv" to speak nothing else; "auto": the first that the server speaks.
     ``max_message_size_mb``: the largest answer to take from an OpenEnv server, in MiB; as data it may take twenty times

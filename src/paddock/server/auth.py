@@ -13,7 +13,7 @@ import logging
 import re
 import secrets
 import socket
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from functools import lru_cache
@@ -108,8 +108,8 @@ class Tokens:
     every session.
     """
 
-    def __init__(self, entries: Iterable[_Entry], file: Path | None = None) -> None:
-        self._entries, self._file = tuple(entries), file
+    def __init__(self, entries: Iterable[_Entry], file: Path | None = None, tenants: Collection[str] = ()) -> None:
+        self._entries, self._file, self._tenants = tuple(entries), file, tenants
         self._stamp, self._readable = _file_stamp(file), True
 
     @classmethod
@@ -126,9 +126,12 @@ class Tokens:
         return cls([_entry("operator", token, None)])
 
     @classmethod
-    def from_file(cls, file: Path) -> Tokens:
-        """Read one token per line: ``role token``, or an operator's ``token``; then an ISO time if it expires."""
-        return cls(_read_entries(file), file)
+    def from_file(cls, file: Path, tenants: Collection[str] = ()) -> Tokens:
+        """Read one token per line: ``role token``, or an operator's ``token``; then an ISO time if it expires.
+
+        ``role@tenant``: for one of the ``tenants``.
+        """
+        return cls(_read_entries(file, tenants), file, tenants)
 
     def principal(self, authorization: str | None, *, now: datetime | None = None) -> Principal | None:
         """Return who sends this ``Authorization`` header: Bearer, or Basic with the token as password."""
@@ -153,7 +156,7 @@ class Tokens:
         stamp = _file_stamp(self._file)
         if self._file is not None and stamp != self._stamp:
             try:
-                self._entries, readable = tuple(_read_entries(self._file)), True
+                self._entries, readable = tuple(_read_entries(self._file, self._tenants)), True
             except (OSError, PlanError) as error:
                 readable = False
                 if self._readable:
@@ -181,7 +184,7 @@ def token_from(authorization: str | None) -> str | None:
     return None
 
 
-def _read_entries(file: Path) -> list[_Entry]:
+def _read_entries(file: Path, tenants: Collection[str]) -> list[_Entry]:
     with file.open("rb") as opened:
         data = opened.read(_FILE_BYTES + 1)
     if len(data) > _FILE_BYTES:
@@ -195,18 +198,24 @@ def _read_entries(file: Path) -> list[_Entry]:
         words = line.split()
         if not words or words[0].startswith("#"):
             continue
-        role = words.pop(0) if words[0] in get_args(Role) and len(words) > 1 else "operator"
+        role, tenant = "operator", ""
+        if len(words) > 1 and words[0].partition("@")[0] in get_args(Role):
+            role, _, tenant = words.pop(0).partition("@")
+        if tenant and tenant not in tenants:
+            there = f"There are: {', '.join(tenants)}." if tenants else "See [tenants.NAME] of --config."
+            raise PlanError(f"{file}, line {number}: there is no such tenant. {there}")
         if wrong := _line_error(words):
             raise PlanError(
-                f"{file}, line {number}: {wrong}. Expected 'role token' or 'token', then at most an ISO time at which "
-                f"it expires. Roles are {', '.join(get_args(Role))}; a token has at least {_LEAST_LENGTH} characters."
+                f"{file}, line {number}: {wrong}. Expected 'role token', 'role@tenant token' or 'token', then at most "
+                f"an ISO time at which it expires. Roles are {', '.join(get_args(Role))}; a token has at least "
+                f"{_LEAST_LENGTH} characters."
             )
         ends = _read_time(words[1]) if len(words) == 2 else None
         if len(words) == 2 and ends is None:
             # Not repeated: it may be a token, and this goes to a log.
             text = "the token's expiry is not an ISO time such as 2027-01-31T00:00:00Z"
             raise PlanError(f"{file}, line {number}: {text}.")
-        entries.append(_entry(role, words[0], ends))
+        entries.append(_entry(role, words[0], ends, tenant))
     if not entries:
         raise PlanError(f"{file} has no token. Write a line such as 'operator xxx…', with at least 16 characters.")
     return entries
@@ -233,19 +242,24 @@ def _read_time(text: str) -> datetime | None:
     return time if time.tzinfo is not None else time.replace(tzinfo=timezone.utc)
 
 
-def _entry(role: str, token: str, ends: datetime | None) -> _Entry:
+def _entry(role: str, token: str, ends: datetime | None, tenant: str = "") -> _Entry:
     digest = token_digest(token)
-    return _Entry(digest, Principal(principal_name(role, digest), role), ends)  # type: ignore[arg-type]
+    return _Entry(digest, Principal(principal_name(role, digest, tenant), role), ends)  # type: ignore[arg-type]
 
 
-def principal_name(role: str, digest: bytes) -> str:
+def principal_name(role: str, digest: bytes, tenant: str = "") -> str:
     """Name a principal for logs and lists."""
-    return f"{role}-{hashlib.sha256(digest).hexdigest()[:8]}"
+    return f"{role}-{hashlib.sha256(digest).hexdigest()[:8]}{'@' if tenant else ''}{tenant}"
 
 
 def role_of(name: str) -> str:
     """Read the role from a principal's name: a journal keeps nothing else of it."""
     return name.partition("-")[0]
+
+
+def tenant_of(name: str) -> str:
+    """Read the tenant from a principal's name; "" if it belongs to none."""
+    return name.partition("@")[2]
 
 
 def token_digest(token: str) -> bytes:
@@ -274,13 +288,13 @@ class Passes:
         self._by_digest: dict[bytes, Principal] = {}
         self._of_session: dict[str, bytes] = {}
 
-    def issue(self, session: str) -> str:
-        """Issue a pass for this session, in place of any earlier one."""
+    def issue(self, session: str, tenant: str = "") -> str:
+        """Issue a pass for this session of a tenant, in place of any earlier one."""
         self.end(session)
         token = self._new_pass()
         digest = token_digest(token)
         self._of_session[session] = digest
-        self._by_digest[digest] = Principal(principal_name("agent", digest), "agent", session)
+        self._by_digest[digest] = Principal(principal_name("agent", digest, tenant), "agent", session)
         self._publish({one.hex(): 1 for one in self._by_digest})
         return token
 
@@ -344,7 +358,7 @@ class Rates:
     Time is an argument, so that a test needs no clock.
     """
 
-    def __init__(self, per_s: float, burst: int, buckets: Buckets | None = None) -> None:
+    def __init__(self, per_s: float, burst: float, buckets: Buckets | None = None) -> None:
         self._per_s, self._burst = per_s, float(burst)
         self._buckets = buckets or Buckets(memoryview(bytearray(Buckets.BYTES)), "")
 
@@ -356,7 +370,7 @@ class Rates:
         self._buckets[name] = left - 1, now_s
         return 0.0
 
-    def charge(self, name: str, now_s: float, count: int = 1) -> float:
+    def charge(self, name: str, now_s: float, count: float = 1) -> float:
         """Count requests that ``name`` has sent; return for how many seconds it must be silent to keep its rate."""
         left = self._left(name, now_s) - count
         self._buckets[name] = left, now_s

@@ -11,6 +11,7 @@ import secrets
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
+from contextvars import copy_context
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
@@ -163,6 +164,10 @@ class HttpApi:
 
     def socket(self, request: Request, out: Out) -> tuple[NativeSocket | OpenEnvSocket | Response, str | None]:
         """Return what serves a websocket and the chosen subprotocol, or the response that refuses it."""
+        return copy_context().run(self._socket, request, out)  # which has the trace of this request
+
+    def _socket(self, request: Request, out: Out) -> tuple[NativeSocket | OpenEnvSocket | Response, str | None]:
+        begin_trace(request.headers.get("traceparent"))
         try:
             found = self._admit(request, "WS")
             opened = (found, None) if isinstance(found, Response) else self._open_socket(found, request, out)
@@ -232,7 +237,7 @@ class HttpApi:
         principal = self._principal(request)
         if principal is None:
             return self._refuse_unknown(request)
-        wait_s = self._service.rates.wait_s(principal.name, time.monotonic())
+        wait_s = self._service.quotas.wait_s(principal.name, time.monotonic())
         if wait_s:
             return self._refuse(request, 429, "rate", "Too many requests.", _later(wait_s))
         if not routes and len(request.segments) == 2 and request.segments[1] in TASK_METHODS:
@@ -402,7 +407,9 @@ class HttpApi:
             audit.warning("ended session: killed by %s", found.principal.name, extra=live.labels)
             return Response.of(live.labels)
         if name == "metrics":
-            return Response(200, (await self._metrics()).encode(), "text/plain; version=0.0.4; charset=utf-8")
+            return Response(
+                200, (await self._metrics()).encode(errors="replace"), "text/plain; version=0.0.4; charset=utf-8"
+            )
         if name == "sessions":
             rows = [row for rows in (service.listing(), *await self._gather("sessions")) for row in rows or ()]
             return Response.of({"sessions": sorted(rows, key=lambda row: -row["age_s"])})
@@ -429,7 +436,8 @@ def session_of(request: Request) -> str | None:
 
 def _failed(error: PaddockError) -> Response:
     status = next(status for kind, status in _STATUS.items() if isinstance(error, kind))
-    return Response.of({"detail": str(error), "code": error.code}, status, _later(1.0) if error.retryable else None)
+    after_s = getattr(error, "retry_after_s", None) or 1.0
+    return Response.of({"detail": str(error), "code": error.code}, status, _later(after_s) if error.retryable else None)
 
 
 def _report_incident(request: Request) -> Response:

@@ -21,7 +21,7 @@ from paddock.hosting.codec import decode_frame, encode, number_on_wire
 from paddock.hosting.judge import Judge
 from paddock.hosting.openenv.http_bodies import openenv_metadata
 from paddock.hosting.untrusted import is_open_object
-from paddock.server.auth import Passes, Principal
+from paddock.server.auth import Passes, Principal, tenant_of
 from paddock.server.http import Request, Response
 from paddock.server.live_session import LiveSession
 from paddock.server.served_env import ServedEnv
@@ -171,7 +171,8 @@ class Handover:
             return Response.of({"session": id, **client.episode.summary()})
         self._sessions.pin(id)
         audit.info("handed over %s by %s", id[:8], principal.name)
-        return Response.of({"token": self._passes.issue(id), "mcp": f"/{quote(served.name, safe='')}/mcp"})
+        token = self._passes.issue(id, tenant_of(principal.name))
+        return Response.of({"token": token, "mcp": f"/{quote(served.name, safe='')}/mcp"})
 
 
 class LocalClient:

@@ -68,6 +68,7 @@ class LiveSession:
         self._seed = int.from_bytes(digest(session.id.encode())[:7], "little")
         self._threads, self._journal, self._on_end, self._on_lost = threads, journal, on_end, on_lost
         self._latency = latency
+        self._spent_s = 0.0  # CPU seconds of workers that have ended
         self._connections: dict[int, Connection] = {}
         self._links: dict[int, WorkerLink] = {}
         self._rebuilds: dict[int, asyncio.Task[None]] = {}  # by worker
@@ -157,9 +158,9 @@ class LiveSession:
         return None if link is None else int(link.child.pid)
 
     def usage(self) -> tuple[int, float]:
-        """Return the bytes of memory that its workers take now, and the CPU seconds that they have used."""
+        """Return the bytes of memory that its workers take now, and the CPU seconds that all of them have used."""
         children = [link.child for link in self._links.values()]
-        return sum(one.memory_bytes() for one in children), sum(one.cpu_s() for one in children)
+        return sum(one.memory_bytes() for one in children), self._spent_s + sum(one.cpu_s() for one in children)
 
     def _do(self, commands: list[Command]) -> None:
         for command in commands:
@@ -216,6 +217,7 @@ class LiveSession:
             rebuild.cancel()  # which ends its worker
         link = self._links.pop(number, None)
         if link is not None:
+            self._spent_s += link.child.cpu_s()
             self._keep(link.end())
 
     def _end(self, *, resumable: bool) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from contextvars import copy_context
 from typing import TYPE_CHECKING, Protocol
 
 from paddock.errors import BadFrame, Draining, NotPermitted, PaddockError, RateLimited, ResetNeeded, SessionGone
@@ -57,7 +58,7 @@ class Toll:
 
     def pay(self, count: int) -> bool:
         """Whether the peer may go on: at once, or after a pause in which nothing is read from it."""
-        owed_s = self._service.rates.charge(self._principal.name, time.monotonic(), count)
+        owed_s = self._service.quotas.charge(self._principal.name, time.monotonic(), count)
         if owed_s > _OWED_S:
             return False
         if owed_s:
@@ -83,7 +84,7 @@ class NativeSocket:
         self, service: Service, served: ServedEnv, principal: Principal, out: Out, *, waits: bool = False
     ) -> None:
         self._service, self._served, self._principal, self._out = service, served, principal, out
-        self._number = service.next_connection()
+        self._number, self._context = service.next_connection(), copy_context()  # with the trace of the request
         self._live: LiveSession | None = None
         self._opening: asyncio.Task[None] | None = None
         self._waits, self._ahead = waits, -1  # the place in the queue that the peer was sent last
@@ -155,7 +156,7 @@ class NativeSocket:
         if self._service.draining:
             raise Draining("This server is stopping. Try again later.")
         if hello.resume is None:
-            self._opening = asyncio.ensure_future(self._open())
+            self._opening = self._context.run(asyncio.ensure_future, self._open())
             return
         elsewhere = self._service.processes.elsewhere(hello.resume.session)
         if elsewhere is not None and self._out.relay is not None:
@@ -168,10 +169,10 @@ class NativeSocket:
         live.resume(self._number, self, hello.resume)
 
     async def _open(self) -> None:
-        def send_place(ahead: int) -> None:
+        def send_place(ahead: int, wait_s: float | None) -> None:
             if self._waits and ahead != self._ahead:
                 self._ahead = ahead
-                self.send(b"".join(encode(m.Waiting(ahead), HANDSHAKE)))
+                self.send(b"".join(encode(m.Waiting(ahead, wait_s), HANDSHAKE)))
 
         try:
             live = await self._service.open(

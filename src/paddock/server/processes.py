@@ -144,15 +144,17 @@ class Processes:
 
     def of_others(self, kind: str) -> Counter[str]:
         """Return how many each principal has in the other processes."""
-        found: Counter[str] = Counter()
+        return sum(map(Counter, self.each_of_others(kind)), Counter())
+
+    def each_of_others(self, kind: str) -> Iterator[dict[str, int]]:
+        """Yield what each of the other processes has published of a kind."""
         for index in self.others:
             at = index * _SLOT_BYTES
             with self.exclusively():
                 size = int.from_bytes(self._memory[at : at + 4], "little")
                 data = self._memory[at + 4 : at + 4 + size]
             with suppress(msgspec.DecodeError):  # nothing yet, or a process that died while it wrote
-                found.update(msgspec.msgpack.decode(data, type=dict[str, dict[str, int]]).get(kind, {}))
-        return found
+                yield msgspec.msgpack.decode(data, type=dict[str, dict[str, int]]).get(kind, {})
 
     def forget(self, index: int) -> None:
         with self.exclusively():

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import errno
 import itertools
-import json
 import logging
 import os
 import signal
@@ -26,17 +25,20 @@ from paddock.errors import (
     StorageFull,
     Unreachable,
 )
-from paddock.server.auth import Principal, Rates, role_of
+from paddock.server.auth import Principal
 from paddock.server.journal import Header, JournalFile, lock_folder
 from paddock.server.live_session import SHORT_ID, LiveSession
 from paddock.server.processes import Processes
+from paddock.server.quotas import Full, Quotas
 from paddock.server.served_env import IDLE_S, ServedEnv
 from paddock.server.session import Session, SessionLimits
 from paddock.server.settings import Settings
-from paddock.server.telemetry import Latency, Metrics
+from paddock.server.spans import flush, session_class
+from paddock.server.telemetry import OPENING, REPLY, Metrics, label
 from paddock.server.workers import OnWait, WorkerThreads, has_descriptors
 
 logger = logging.getLogger("paddock.server")
+audit = logging.getLogger("paddock.audit")
 
 _TICK_S = 0.1
 _SYNC_S = 1.0  # between syncs of the journals, and between announcements to sessions in the queue
@@ -62,8 +64,8 @@ class Service:
         cores = os.cpu_count() or 1
         starting = max(cores, 2 * cores // self.processes.count)  # the first process has most of a small burst
         self._threads = WorkerThreads(starting, alone=self.processes.others_are_idle)
-        buckets = self.processes.buckets("requests")
-        self.rates = Rates(settings.rate_per_s, max(1, int(settings.rate_per_s)), buckets)
+        self.quotas = Quotas(settings, self.processes)
+        self._session_class = session_class()
         self.next_connection: Callable[[], int] = itertools.count(1).__next__
         self._ticker: asyncio.Task[None] | None = None
         self._lag_s = 0.0
@@ -80,7 +82,7 @@ class Service:
             self._restore_sessions(self.settings.journal)
         for one in self.served.values():
             one.spares = self.processes.share(self.settings.spares)
-        self.each_second.append(self._end_idle_spares)
+        self.each_second += [self._end_idle_spares, self._keep_quotas]
         self._ticker = asyncio.ensure_future(self._tick())
         self._ticker.add_done_callback(_stop_without_ticks)
 
@@ -99,6 +101,8 @@ class Service:
             self._ticker.cancel()
         loop = asyncio.get_running_loop()
         closing = [self._threads.close, *(one.end_spares for one in self.served.values())]
+        if self._session_class is not LiveSession:
+            closing.append(flush)
         await asyncio.gather(*(loop.run_in_executor(None, close) for close in closing))
         if self._lock is not None:
             os.close(self._lock)
@@ -108,6 +112,12 @@ class Service:
         for one in self.served.values():
             if one.has_idle_spares():
                 self._threads.run(one.end_spares, IDLE_S)
+
+    def _keep_quotas(self) -> None:
+        for live, reason, text in list(self.quotas.measure(self._sessions.values())):
+            self.metrics.count("paddock_sessions_ended_total", f'reason="{reason}"')
+            audit.warning("ended session: %s", text, extra=live.labels)
+            live.close(SessionGone.code, text)
 
     # Sessions
 
@@ -149,9 +159,9 @@ class Service:
         A session that is not ``journaled`` has its client in this server, and can't be resumed.
         """
         while (why := self._reserve(principal)) is not None:  # another may have taken the room that was made
-            if why[0] == "quota" or not await self._make_room(principal):
-                raise self._refuse(why[0], CapacityReached(why[1]))
-        live = None
+            if why.reason not in ("capacity", "role") or not await self._make_room(principal):
+                raise self._refuse(why.reason, CapacityReached(why.text, retry_after_s=why.wait_s))
+        live, began_s = None, time.monotonic()
         try:
             live = await self._start_session(served, principal, journaled=journaled, wanted=wanted, on_wait=on_wait)
         finally:
@@ -161,6 +171,7 @@ class Service:
                 self._sessions[live.session.id] = live
             self._publish()
         self.metrics.count("paddock_sessions_opened_total")
+        self.metrics.latency(OPENING, served.name).add(time.monotonic() - began_s)
         logger.info("session opened", extra=live.labels)
         if self.draining:
             live.close(Draining.code, "This server is stopping.")
@@ -207,14 +218,14 @@ class Service:
         self.metrics.count("paddock_sessions_refused_total", f'reason="{why}"')
         return error
 
-    def _reserve(self, principal: Principal) -> tuple[str, str] | None:
-        """Count a session that is about to be opened, or say why there is no room for it, see ``_why_full``."""
+    def _reserve(self, principal: Principal) -> Full | None:
+        """Count a session that is about to be opened, or say why there is no room for it."""
         if principal.session is not None:
             raise NotPermitted("This token is for one session and opens no other.")
         if self.draining:
             raise Draining("This server is stopping. Try again later.")
         with self.processes.exclusively():
-            why = self._why_full(principal)
+            why = self.quotas.why_full(principal, self._sessions_by_name())
             if why is None and not has_descriptors(self._opening.total()):
                 text = "This machine has no room for more now. Try again later."
                 raise self._refuse("exhausted", CapacityReached(text))
@@ -226,7 +237,8 @@ class Service:
     async def _make_room(self, principal: Principal) -> bool:
         """End the HTTP session that was idle longest in all processes: anyone's, or the principal's own."""
         # An operator below its own limit may end anyone's.
-        owner = "" if principal.role == "operator" and not self._has_all(principal) else principal.name
+        has_all = self.quotas.has_all(principal, self._sessions_by_name())
+        owner = "" if principal.role == "operator" and not has_all else principal.name
         query, ask, others = urlencode({"owner": owner}), self.processes.ask_for, self.processes.others
         answers = await asyncio.gather(*(ask("idle_since", index, query) for index in others))
         since = [(self.idle_since(owner), None), *zip(answers, others, strict=True)]
@@ -255,24 +267,6 @@ class Service:
     def _publish(self) -> None:
         self.processes.publish("sessions", self._own_sessions)
 
-    def _why_full(self, principal: Principal) -> tuple[str, str] | None:
-        """Say why no session is free for it: a word for the metrics and a text for the peer. None if one is."""
-        most, reserved, role = self.settings.max_sessions, self.settings.reserved, principal.role
-        together, each = self.settings.quota(role)
-        by_role: Counter[str] = Counter()
-        for name, count in self._sessions_by_name().items():
-            by_role[role_of(name)] += count
-        if self.active >= most:
-            return "capacity", f"All {most} sessions are in use. Try again later."
-        if role != "operator" and by_role["agent"] + by_role["observer"] >= most - reserved:
-            text = f"The remaining sessions are reserved for operators ({reserved} of {most}). Try again later."
-            return "role", text
-        if by_role[role] >= together:
-            return "role", f"The role {role!r} already has its {together} sessions. Try again later."
-        if self._has_all(principal):
-            return "quota", f"You already have {each} sessions, the most that one token may have. Close one."
-        return None
-
     @property
     def _own_sessions(self) -> Counter[str]:
         return Counter(live.principal for live in self._sessions.values()) + self._opening
@@ -280,16 +274,13 @@ class Service:
     def _sessions_by_name(self) -> Counter[str]:
         return self._own_sessions + self.processes.of_others("sessions")
 
-    def _has_all(self, principal: Principal) -> bool:
-        return self._sessions_by_name()[principal.name] >= self.settings.quota(principal.role)[1]
-
     def _live(self, session: Session, served: ServedEnv, principal: str, journal: JournalFile | None) -> LiveSession:
-        return LiveSession(
+        return self._session_class(
             session,
             served,
             principal,
             threads=self._threads,
-            latency=self.metrics.latencies.setdefault(served.name, Latency()),
+            latency=self.metrics.latency(REPLY, served.name),
             journal=journal,
             on_end=self._on_end,
             on_lost=self._on_lost,
@@ -310,6 +301,7 @@ class Service:
     def _on_end(self, live: LiveSession) -> None:
         self._sessions.pop(live.session.id, None)
         self._publish()
+        self.quotas.end(live)
         logger.info("session ended after %d replies", live.steps, extra=live.labels)
 
     def _on_lost(self, live: LiveSession, cause: str, printed: str) -> None:
@@ -380,10 +372,10 @@ class Service:
             "paddock_workers_started_total": self._threads.started,
         }
         for live in self._sessions.values():
-            labels = f"{{environment={json.dumps(live.served.name)}}}"
             for name, value in zip(("memory_bytes", "cpu_seconds"), live.usage(), strict=True):
-                key = f"paddock_workers_{name}{labels}"
+                key = f"paddock_workers_{name}{{{label('environment', live.served.name)}}}"
                 own[key] = own.get(key, 0) + value
+        own |= self.quotas.gauges(self._own_sessions)
         return {**own, **{f"paddock_{name}": count for name, count in self.queue.items()}}
 
     @property

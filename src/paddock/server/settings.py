@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -18,6 +19,23 @@ MOST_PROCESSES = 256  # the first byte of a session's id names its process
 
 
 @dataclass(frozen=True, kw_only=True)
+class Quota:
+    """What a token, or the tokens of a tenant together, may have. None: as much as there is."""
+
+    sessions: int | None = None
+    rate: float | None = None  # requests per second
+    cpu: float | None = None  # CPU seconds of its workers per hour
+    memory: float | None = None  # MB that its workers may take together
+
+    def check(self, whose: str) -> None:
+        """Raise PlanError if nothing could be done with it."""
+        for name in ("sessions", "rate", "cpu", "memory"):
+            value = getattr(self, name)
+            if value is not None and not 0 < value < float("inf"):
+                raise PlanError(f"{whose} {name} = {value}: expected more than 0.")
+
+
+@dataclass(frozen=True, kw_only=True)
 class Settings:
     """Times in seconds, sizes in bytes."""
 
@@ -28,6 +46,9 @@ class Settings:
     max_sessions: int = 256
     sessions_each: int | None = None  # per token; None: all for an operator, half of their role's for others
     sessions_reserved: int | None = None  # for operators only; None: an eighth, but never all
+    cpu_each: float | None = None  # CPU seconds per hour and token
+    memory_each: float | None = None  # MB per token
+    tenants: Mapping[str, Quota] = field(default_factory=dict)  # beyond what each of a tenant's tokens may have
     deadline_s: float = 30.0  # for one request
     grace_s: float = 60.0  # a broken connection's session waits this long
     idle_s: float = 3600.0  # a session that is silent for so long is ended; a client may think for long
@@ -66,6 +87,13 @@ class Settings:
             raise PlanError("--max-sessions must be at least 1 and --deadline must be positive.")
         if not 0 <= self.reserved <= self.max_sessions:
             raise PlanError(f"--sessions-reserved must be between 0 and --max-sessions ({self.max_sessions}).")
+        self.quota_each.check("Each token's")
+        for name, quota in self.tenants.items():
+            quota.check(f"[tenants.{name}]")
+
+    @property
+    def quota_each(self) -> Quota:
+        return Quota(sessions=self.sessions_each, rate=self.rate_per_s, cpu=self.cpu_each, memory=self.memory_each)
 
     @property
     def reserved(self) -> int:

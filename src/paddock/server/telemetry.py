@@ -26,14 +26,19 @@ VARIABLE = "PADDOCK_LOG"
 LOG_FIELDS = ("session", "environment", "principal", "peer")  # that a record may have beside its text
 # Which request a record belongs to: the caller's id (W3C Trace Context), or a new one.
 trace: ContextVar[str] = ContextVar("paddock_trace", default="")
+traceparent: ContextVar[str] = ContextVar("paddock_traceparent", default="")  # the caller's own words
 _TRACEPARENT = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}", re.ASCII)
 _LOGGERS = ("paddock.server", "paddock.audit")
 _CHARACTERS = 4_000
+REPLY, OPENING = "paddock_reply_seconds", "paddock_opening_seconds"
 _HELP = {
     "paddock_sessions": ("gauge", "Sessions that are open now."),
     "paddock_workers": ("gauge", "Processes that run the environments of sessions now."),
     "paddock_sessions_opened_total": ("counter", "Sessions that were opened."),
     "paddock_sessions_refused_total": ("counter", "Sessions that were refused, by reason."),
+    "paddock_sessions_ended_total": ("counter", "Sessions that were ended because of a quota, by reason."),
+    "paddock_tenant_sessions": ("gauge", "Sessions of each tenant."),
+    "paddock_tenant_memory_bytes": ("gauge", "Memory that the workers of each tenant take now."),
     "paddock_sessions_waiting": ("gauge", "Sessions that wait for their worker to be started."),
     "paddock_workers_starting": ("gauge", "Workers that are being started."),
     "paddock_workers_started_total": ("counter", "Workers that were started for sessions."),
@@ -43,15 +48,17 @@ _HELP = {
     "paddock_workers_lost_total": ("counter", "Workers that were lost, by cause."),
     "paddock_requests_total": ("counter", "HTTP requests, by status."),
     "paddock_replies_total": ("counter", "Replies of workers."),
-    "paddock_reply_seconds": ("histogram", "From a request to its worker's reply, by environment."),
+    OPENING: ("histogram", "From the wish for a session to its worker, by environment; the wait in the queue too."),
+    REPLY: ("histogram", "From a request to its worker's reply, by environment."),
     "paddock_uptime_seconds": ("gauge", "Seconds since the server began."),
 }
 _BOUNDS_S = (0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 
 
-def begin_trace(traceparent: str | None = None) -> None:
+def begin_trace(parent: str | None = None) -> None:
     """Give the records of this task a trace id from now on: the caller's, or a new one."""
-    match = _TRACEPARENT.fullmatch(traceparent or "")
+    match = _TRACEPARENT.fullmatch(parent or "")
+    traceparent.set("" if match is None else match[0])
     trace.set(match[1] if match is not None else secrets.token_hex(16))
 
 
@@ -113,7 +120,7 @@ def export_audit(file: Path) -> None:
 
 
 class Latency:
-    """How long the replies of one environment took. Hot: ``add`` runs once per step."""
+    """How long something took, of one environment. Hot: ``add`` runs once per step."""
 
     __slots__ = ("_counts", "_total_s")
 
@@ -135,15 +142,21 @@ class Latency:
         self._counts = [own + more for own, more in zip(self._counts, counts, strict=True)]
         self._total_s += total_s
 
-    def lines(self, labels: str) -> list[str]:
+    def lines(self, name: str, labels: str) -> list[str]:
         """Write a Prometheus histogram, whose buckets count everything as fast or faster."""
         bounds = [*(f"{bound:g}" for bound in _BOUNDS_S), "+Inf"]
         sums = zip(bounds, accumulate(self._counts), strict=True)
         return [
-            *(f'paddock_reply_seconds_bucket{{{labels},le="{bound}"}} {count}' for bound, count in sums),
-            f"paddock_reply_seconds_sum{{{labels}}} {self._total_s:.9g}",
-            f"paddock_reply_seconds_count{{{labels}}} {self.count}",
+            *(f'{name}_bucket{{{labels},le="{bound}"}} {count}' for bound, count in sums),
+            f"{name}_sum{{{labels}}} {self._total_s:.9g}",
+            f"{name}_count{{{labels}}} {self.count}",
         ]
+
+
+def label(name: str, value: str) -> str:
+    """Write a label; Prometheus knows three escapes, and refuses everything if it meets another."""
+    text = value.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
+    return f'{name}="{text}"'
 
 
 class Metrics:
@@ -151,7 +164,11 @@ class Metrics:
 
     def __init__(self) -> None:
         self._counts: Counter[tuple[str, str]] = Counter()
-        self.latencies: dict[str, Latency] = {}
+        self._latencies: dict[tuple[str, str], Latency] = {}
+
+    def latency(self, name: str, environment: str) -> Latency:
+        """Return the histogram of this name for an environment."""
+        return self._latencies.setdefault((name, environment), Latency())
 
     def count(self, name: str, labels: str = "", by: int = 1) -> None:
         """Add to a counter; ``labels`` as Prometheus writes them."""
@@ -160,16 +177,17 @@ class Metrics:
     def dump(self) -> dict[str, Any]:
         """Return everything as plain data, for ``add``."""
         counts = [[*key, count] for key, count in self._counts.items()]
-        return {"counts": counts, "latencies": {name: one.dump() for name, one in self.latencies.items()}}
+        return {"counts": counts, "latencies": [[*key, *one.dump()] for key, one in self._latencies.items()]}
 
     def add(self, dump: Mapping[str, Any]) -> None:
         self._counts.update({(name, labels): count for name, labels, count in dump["counts"]})
-        for name, latency in dump["latencies"].items():
-            self.latencies.setdefault(name, Latency()).merge(*latency)
+        for name, environment, counts, total_s in dump["latencies"]:
+            self.latency(name, environment).merge(counts, total_s)
 
     def text(self, **gauges: float) -> str:
         """Write everything in Prometheus' text form, together with ``gauges`` measured now."""
-        gauges["paddock_replies_total"] = sum(one.count for one in self.latencies.values())
+        replies = (one.count for (name, _), one in self._latencies.items() if name == REPLY)
+        gauges["paddock_replies_total"] = sum(replies)
         values: dict[tuple[str, str], float] = dict(self._counts)
         for key, now in gauges.items():  # a name, with labels in braces if it has any
             name, _, labels = key.partition("{")
@@ -177,9 +195,8 @@ class Metrics:
         lines = []
         for name, (kind, words) in _HELP.items():
             lines += [f"# HELP {name} {words}", f"# TYPE {name} {kind}"]
-            if kind == "histogram":
-                for environment, latency in self.latencies.items():
-                    lines += latency.lines(f"environment={json.dumps(environment)}")
+            for (of, environment), latency in self._latencies.items():
+                lines += latency.lines(name, label("environment", environment)) if of == name else ()
             own = {labels: value for (found, labels), value in values.items() if found == name}
             lines += [
                 f"{name}{{{labels}}} {value:.15g}" if labels else f"{name} {value:.15g}"

@@ -28,7 +28,7 @@ from paddock.server.auth import role_of
 logger = logging.getLogger("paddock.server")
 
 Started = tuple[Any, Any]  # the near socket and the child
-OnWait = Callable[[int], None]
+OnWait = Callable[[int, float | None], None]  # how many are ahead, and for how many seconds about
 
 _ENDING = 8  # at a time: ending is mostly waiting for the kernel
 _SPARE_DESCRIPTORS = 32  # for connections to accept and answer
@@ -67,6 +67,7 @@ class WorkerThreads:
         self._most = starting or 2 * (os.cpu_count() or 1)
         self._starting = ThreadPoolExecutor(self._most, "paddock-start")
         self.starting = self.started = 0  # how many are being started now, and how many were in all
+        self._start_s: float | None = None  # how long a start takes
         self._queue: dict[asyncio.Future[None], _Place] = {}
         self._round: Counter[bool] = Counter()  # of the last turn: that of operators, that of the others
         self._ending = ThreadPoolExecutor(_ENDING, "paddock-end")
@@ -88,8 +89,8 @@ class WorkerThreads:
     ) -> Started:
         """Return what ``start`` returns. SessionGone, and nothing started, if it isn't ``wanted`` when its turn comes.
 
-        ``on_wait`` is called at once with how many are ahead, and again by each ``announce_places``. Cancelling while
-        it waits leaves the queue.
+        ``on_wait`` is called at once with how many are ahead and about how long that takes, and again by each
+        ``announce_places``. Cancelling while it waits leaves the queue.
         """
         if self.starting < self._most:
             self.starting += 1
@@ -98,14 +99,20 @@ class WorkerThreads:
         if self._closed or not wanted():
             self._next()
             raise SessionGone("The client disconnected before the session was ready.")
-        loop = asyncio.get_running_loop()
+        loop, began_s = asyncio.get_running_loop(), time.monotonic()
+
+        def learn() -> None:
+            took_s = time.monotonic() - began_s
+            self._start_s = took_s if self._start_s is None else 0.8 * self._start_s + 0.2 * took_s
+            self._next()
+
         try:
             starting = self._starting.submit(start)
         except RuntimeError as error:  # no thread could be started
             self._next()
             raise OSError(errno.EAGAIN, str(error)) from error
         self.started += 1
-        starting.add_done_callback(lambda _: loop.call_soon_threadsafe(self._next))
+        starting.add_done_callback(lambda _: loop.call_soon_threadsafe(learn))
         try:
             return await asyncio.shield(asyncio.wrap_future(starting))
         except asyncio.CancelledError:
@@ -118,7 +125,8 @@ class WorkerThreads:
         own = (place.round for place in self._queue.values() if place.principal == principal)
         self._queue[turn] = _Place(last, max(self._round[last], *own, 0) + 1, principal, on_wait)
         if on_wait is not None:
-            on_wait(self.starting + self._queue_in_order().index(turn))
+            ahead = self.starting + self._queue_in_order().index(turn)
+            on_wait(ahead, self._wait_s(ahead))
         try:
             await turn
         except asyncio.CancelledError:
@@ -142,7 +150,15 @@ class WorkerThreads:
         for ahead, turn in enumerate(self._queue_in_order(), self.starting):
             on_wait = self._queue[turn].on_wait
             if on_wait is not None:
-                on_wait(ahead)
+                on_wait(ahead, self._wait_s(ahead))
+
+    def _wait_s(self, ahead: int) -> float | None:
+        return None if self._start_s is None else (ahead + 1) * self._start_s / self._most
+
+    @property
+    def wait_s(self) -> float:
+        """About how long a session waits that is opened now."""
+        return self._wait_s(self.starting + self.waiting) or 0.0
 
     def _queue_in_order(self) -> list[asyncio.Future[None]]:
         """The queue in order, the next turn first; within a round in order of arrival."""

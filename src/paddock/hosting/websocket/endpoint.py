@@ -6,6 +6,7 @@ import base64
 import os
 import re
 import socket
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -141,6 +142,13 @@ def basic(user: str, password: str) -> str:
     return "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
 
 
+def _traceparent() -> str | None:
+    """Return the caller's span, as W3C Trace Context writes it, if it uses OpenTelemetry."""
+    otel = sys.modules.get("opentelemetry.trace")
+    span = None if otel is None else otel.get_current_span().get_span_context()
+    return f"00-{span.trace_id:032x}-{span.span_id:016x}-{span.trace_flags:02x}" if span and span.is_valid else None
+
+
 class Handshake:
     """The HTTP that a websocket begins with. Send ``request``, then ``feed`` what comes until it returns True.
 
@@ -169,6 +177,8 @@ class Handshake:
             headers["Sec-WebSocket-Protocol"] = ", ".join(endpoint.subprotocols)
         if endpoint.authorization is not None:
             headers["Authorization"] = endpoint.authorization
+        if (parent := _traceparent()) is not None:
+            headers["traceparent"] = parent
         for name, value in (*headers.items(), ("path", endpoint.path)):
             if not _VISIBLE.fullmatch(value):  # a line break would let the value add a header
                 raise UpgradeRefused(f"{name} of a websocket request has characters that no HTTP header may have.")
