@@ -6,9 +6,8 @@ from collections import Counter
 import pytest
 
 from paddock.errors import PlanError
-from paddock.server.auth import Principal, Tokens, role_of, tenant_of
+from paddock.server.auth import Principal, Quotas, Tokens, role_of, tenant_of
 from paddock.server.processes import Processes
-from paddock.server.quotas import Quotas
 from paddock.server.settings import Quota, Settings
 from tests.server.clients import Native
 from tests.server.in_process import vault_server

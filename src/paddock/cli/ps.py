@@ -35,10 +35,14 @@ def run(arguments: Namespace, output: Output) -> int:
     health = server.ask("GET", "/health")
     status = health.get("status", "unknown")
     queue = {name: health[name] for name in ("workers_starting", "sessions_waiting") if name in health}
-    sessions = server.ask("GET", "/sessions").get("sessions", [])
+    answer = server.ask("GET", "/sessions")
+    sessions, missing = answer.get("sessions", []), answer.get("missing", [])
     if arguments.json:
-        output.document({"status": status, **queue, "sessions": sessions})
+        more = {"missing": missing} if missing else {}
+        output.document({"status": status, **queue, "sessions": sessions, **more})
         return OK
+    for name in missing:
+        output.line(f"{name} did not say which sessions it has")
     counts = {"sessions": len(sessions), **queue}
     words = ", ".join(f"{name.replace('_', ' ')}: {count}" for name, count in counts.items())
     output.line(f"{server.address} is {status}; {words}")

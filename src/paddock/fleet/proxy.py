@@ -7,13 +7,16 @@ scheme does. The gateway has no tokens: servers check them.
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import signal
 import ssl
+import time
+from collections import OrderedDict
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import suppress
 from typing import Any
+
+import msgspec
 
 from paddock.errors import Unreachable
 from paddock.fleet import gateway as g
@@ -22,10 +25,10 @@ from paddock.hosting.websocket.connection import BINARY, CLOSE, FrameWriter, mas
 from paddock.hosting.websocket.endpoint import default_context
 from paddock.sandbox.http1 import HEAD_BYTES, Answer, Reader, Refused, Stream, head_bytes, parse_answer
 from paddock.server import telemetry
-from paddock.server.auth import AddressRates, OriginCheck, token_from
+from paddock.server.auth import AddressRates, OriginCheck, token_digest, token_from
 from paddock.server.http import BodyBudget, Request, Response
 from paddock.server.http_api import MARK_HEADER, session_of
-from paddock.server.http_connection import HttpConnection
+from paddock.server.http_connection import HttpConnection, end_if_stalled
 from paddock.server.listener import Acceptor, NewConnection, bind, notify, runner
 from paddock.server.processes import Processes
 from paddock.server.settings import Settings
@@ -47,6 +50,8 @@ _REQUEST_HEADERS |= {"mcp-protocol-version", "mcp-session-id", "x-paddock-sessio
 _REQUEST_HEADERS |= {"sec-websocket-key", "sec-websocket-protocol", "sec-websocket-version"}
 _ANSWER_HEADERS = frozenset(("allow", "mcp-session-id", "retry-after", "www-authenticate", "x-paddock-session"))
 _LATER = {"retry-after": "1"}
+_ALL_S = 4.0  # for each server, when all are asked; less than a client waits
+_TOKENS = 10_000  # that are remembered as valid
 
 
 def run(
@@ -116,6 +121,7 @@ class GatewayApi:
         )
         per_s = settings.failures_per_s
         self._failures = AddressRates(per_s, max(1, int(10 * per_s)))
+        self._valid: OrderedDict[bytes, None] = OrderedDict()  # digests of tokens that a server took
         self._open_asks = AddressRates(100.0, 100)
         self._answering = 0
 
@@ -161,7 +167,24 @@ class GatewayApi:
         why = self.origin_check.refusal(request.headers)
         if why is not None:
             return self.too_often(request) or Response.of({"detail": why}, 403)
-        return None if self.knows(request) else self.too_often(request)
+        token = token_from(request.headers.get("authorization"))
+        if token is None:
+            return self.too_often(request)
+        # Known tokens pass whatever others at the same address have tried.
+        spent = token_digest(token) not in self._valid and self._failures.spent(request.peer, time.monotonic())
+        return _too_many() if spent else None
+
+    def learn(self, request: Request, status: int) -> Response | None:
+        """Learn from a server's answer whether a token is valid; return the 429 to send in its place, if any."""
+        if status == 401:
+            return _too_many() if self._failures.wait_s(request.peer, time.monotonic()) else None
+        token = token_from(request.headers.get("authorization"))
+        if token is not None and status < 400:  # 101, too
+            self._valid[token_digest(token)] = None
+            self._valid.move_to_end(token_digest(token))
+            if len(self._valid) > _TOKENS:
+                self._valid.popitem(last=False)
+        return None
 
     async def handle(self, request: Request) -> Response:
         """Return the response to any request."""
@@ -211,15 +234,21 @@ class GatewayApi:
         return "".join(f"{name}{{{labels}}} {count}\n" for name, labels, count in lines)
 
     async def _ask_all(self, request: Request) -> list[Response]:
-        return await asyncio.gather(*(self._forward(at, request) for at in range(len(self._servers))))
+        return await asyncio.gather(*(self._forward(at, request, _ALL_S) for at in range(len(self._servers))))
 
     async def _all_sessions(self, request: Request) -> Response:
         answers = await self._ask_all(request)
-        good = [one for one in answers if one.status == 200]
-        if not good:
-            return answers[0]
-        rows = [row for one in good for row in json.loads(one.body)["sessions"]]
-        return Response.of({"sessions": sorted(rows, key=lambda row: -row["age_s"])})
+        rows: list[dict[str, Any]] = []
+        missing = []
+        for server, answer in zip(self._servers, answers, strict=True):
+            try:
+                rows += msgspec.json.decode(answer.body, type=_Sessions).sessions
+            except (msgspec.DecodeError, RecursionError):
+                missing.append(str(server))
+        if len(missing) == len(answers):
+            return min(answers, key=lambda one: one.status)  # a refusal rather than a failure
+        more = {"missing": missing} if missing else {}
+        return Response.of({"sessions": sorted(rows, key=lambda row: -row["age_s"]), **more})
 
     async def _relay(self, request: Request) -> Response:
         """Have the server with the request's session answer it; without a session any server, or a second one."""
@@ -244,9 +273,9 @@ class GatewayApi:
         token = token_from(request.headers.get("authorization")) or ""
         return token if self.gateway.holder(token) is not None else session_of(request)
 
-    async def _forward(self, at: int, request: Request) -> Response:
+    async def _forward(self, at: int, request: Request, within_s: float = _ANSWER_S) -> Response:
         try:
-            answer, body = await asyncio.wait_for(self._exchange(at, request), _ANSWER_S)
+            answer, body = await asyncio.wait_for(self._exchange(at, request), within_s)
         except ConnectionRefusedError:
             self.gateway.checked(at, ready=False)
             return _unreachable("The server of this request does not answer.")
@@ -256,8 +285,8 @@ class GatewayApi:
             )
         headers = {name.lower(): value for name, value in answer.headers if name.lower() in _ANSWER_HEADERS}
         kinds = [value for name, value in answer.headers if name.lower() == "content-type"]
-        if answer.status == 401 and self._failures.wait_s(request.peer, asyncio.get_running_loop().time()):
-            return _too_many()
+        if (refused := self.learn(request, answer.status)) is not None:
+            return refused
         return Response(answer.status, body, kinds[0] if kinds else "application/json", headers)
 
     async def _exchange(self, at: int, request: Request) -> tuple[Answer, bytes]:
@@ -284,6 +313,7 @@ class GatewayApi:
             if address.secure:
                 tls = {"ssl": self._context, "server_hostname": address.host}
             transport, _ = await loop.create_connection(lambda: protocol, address.host, address.port, **tls)
+        end_if_stalled(transport)
         return Stream(reader, asyncio.StreamWriter(transport, protocol, reader, loop), whom=str(address))
 
     def head(self, at: int, request: Request, headers: Sequence[tuple[str, str]]) -> bytes:
@@ -293,6 +323,16 @@ class GatewayApi:
         path = self._servers[at].path + request.path
         target = f"{path}?{request.query}" if request.query else path
         return head_bytes(f"{request.method} {target} HTTP/1.1", [("Host", host), *headers, *passed])
+
+
+class _Sessions(msgspec.Struct):
+    """What a server lists. Its other fields are not looked at."""
+
+    sessions: list[dict[str, Any]]
+
+    def __post_init__(self) -> None:
+        if not all(isinstance(row.get("age_s"), (int, float)) for row in self.sessions):
+            raise ValueError("a session without an age")
 
 
 async def read_answer(stream: Stream, method: str) -> Answer:
@@ -351,6 +391,7 @@ class Flow:
         protocol = asyncio.StreamReaderProtocol(reader)
         transport.set_protocol(protocol)
         protocol.connection_made(transport)
+        end_if_stalled(transport)
         if rest:
             reader.feed_data(rest)
         self._reader = reader
@@ -427,7 +468,8 @@ class Flow:
             if answer.status != 101:
                 pieces = stream.body(answer.length, HEAD_BYTES)
                 body = b"".join([piece async for piece in pieces])
-                self._refusal = Response(answer.status, body, headers=_passing(answer))
+                refused = api.learn(self._upgrade, answer.status)
+                self._refusal = refused or Response(answer.status, body, headers=_passing(answer))
         except (OSError, Refused, asyncio.TimeoutError):
             if stream is not None:
                 stream.writer.close()
@@ -440,6 +482,7 @@ class Flow:
         if answer.status != 101:
             stream.writer.close()
         else:
+            api.learn(self._upgrade, answer.status)
             self._far = stream
             self._answer_head = _switching(answer)
             self._run("server", self._read_server(stream))

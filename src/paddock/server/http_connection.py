@@ -32,6 +32,13 @@ _ONCE = frozenset(
 )
 
 
+def end_if_stalled(transport: Any) -> None:
+    """Have the kernel end a connection whose peer takes nothing: it alone sees what became of bytes that were sent."""
+    sock = transport.get_extra_info("socket")
+    if getattr(sock, "family", None) in (socket.AF_INET, socket.AF_INET6) and hasattr(socket, "TCP_USER_TIMEOUT"):
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, round(STALLED_S * 1000))
+
+
 _answering: set[asyncio.Task[None]] = set()  # kept here: a task whose peer has left might be all that refers to itself
 
 
@@ -52,10 +59,7 @@ class HttpConnection(asyncio.StreamReaderProtocol):
 
     def connection_made(self, transport: Any) -> None:
         self._wire = transport
-        sock = transport.get_extra_info("socket")
-        if getattr(sock, "family", None) in (socket.AF_INET, socket.AF_INET6) and hasattr(socket, "TCP_USER_TIMEOUT"):
-            # The kernel ends it: it alone sees whether the peer takes bytes that were sent already.
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, round(STALLED_S * 1000))
+        end_if_stalled(transport)
         super().connection_made(transport)
 
     def connection_lost(self, error: Exception | None) -> None:

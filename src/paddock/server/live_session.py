@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from paddock.errors import PaddockError, StorageFull, WorkerLost
-from paddock.hosting.codec import number_of
+from paddock.hosting.codec import PREFIX_BYTES, number_of
 from paddock.hosting.messages import Resume
 from paddock.server.journal import JournalFile, Replay, digest
 from paddock.server.served_env import ServedEnv, is_make, rewrite_make
@@ -26,12 +26,14 @@ from paddock.server.session import (
     Session,
     ToWorker,
 )
-from paddock.server.telemetry import Latency
+from paddock.server.telemetry import Latency, traceparent
 from paddock.server.workers import OnWait, WorkerLink, WorkerThreads
 
 logger = logging.getLogger("paddock.server")
 
 SHORT_ID = 8  # characters of a session's id in logs and lists
+_RESET = b"\xa4type\xa5reset"  # after the byte that begins a map
+_BATCH, _BATCH_S = 1000, 10.0  # at most so many steps, and so many seconds, in one span
 _AHEAD = 8  # requests of a journal that are sent to a new worker before the first is answered
 
 
@@ -331,3 +333,55 @@ class LiveSession:
             raise
         link.on_lost = partial(self._handle_loss, worker)
         return link
+
+
+class TracedSession(LiveSession):
+    """A session with OpenTelemetry's spans, below that of the client: its own, and in it make, reset and steps."""
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        from opentelemetry import trace
+        from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+        parent = TraceContextTextMapPropagator().extract({"traceparent": traceparent.get()})
+        self._tracer = trace.get_tracer("paddock")
+        self._span = self._tracer.start_span(
+            "session",
+            parent,
+            trace.SpanKind.SERVER,
+            {f"paddock.{name}": value for name, value in self.labels.items()},
+        )
+        self._within = trace.set_span_in_context(self._span)
+        self._work: Any = None  # the span of what the worker does
+        self._kind, self._count, self._began_s, self._replied_ns = "", 0, 0.0, 0
+
+    def request(self, connection: int, frame: bytes, *, final: bool = False) -> None:
+        kind = "make" if is_make(frame) else "reset" if frame.startswith(_RESET, PREFIX_BYTES + 1) else "steps"
+        whole = self._count >= _BATCH or time.monotonic() - self._began_s > _BATCH_S
+        if final:
+            self._end_work()
+        elif self._work is None or kind != self._kind or kind != "steps" or whole:
+            self._end_work()
+            self._kind, self._count, self._began_s = kind, 0, time.monotonic()
+            self._work = self._tracer.start_span(kind, self._within)
+        super().request(connection, frame, final=final)
+
+    def _handle_reply(self, worker: int, frame: bytes) -> None:
+        self._count += 1
+        self._replied_ns = time.time_ns()
+        super()._handle_reply(worker, frame)
+
+    def _end_work(self) -> None:
+        if self._work is not None:
+            self._work.set_attribute("paddock.replies", self._count)
+            self._work.end(self._replied_ns if self._count else None)
+            self._work = None
+
+    def _handle_loss(self, worker: int, cause: str) -> None:
+        self._span.add_event("worker lost", {"paddock.cause": cause})
+        super()._handle_loss(worker, cause)
+
+    def _end(self, *, resumable: bool) -> None:
+        self._end_work()
+        self._span.end()
+        super()._end(resumable=resumable)

@@ -25,16 +25,14 @@ from paddock.errors import (
     StorageFull,
     Unreachable,
 )
-from paddock.server.auth import Principal
+from paddock.server.auth import Full, Principal, Quotas
 from paddock.server.journal import Header, JournalFile, lock_folder
-from paddock.server.live_session import SHORT_ID, LiveSession
+from paddock.server.live_session import SHORT_ID, LiveSession, TracedSession
 from paddock.server.processes import Processes
-from paddock.server.quotas import Full, Quotas
 from paddock.server.served_env import IDLE_S, ServedEnv
 from paddock.server.session import Session, SessionLimits
 from paddock.server.settings import Settings
-from paddock.server.spans import flush, session_class
-from paddock.server.telemetry import OPENING, REPLY, Metrics, label
+from paddock.server.telemetry import OPENING, REPLY, Metrics, begin_spans, flush_spans, label
 from paddock.server.workers import OnWait, WorkerThreads, has_descriptors
 
 logger = logging.getLogger("paddock.server")
@@ -65,7 +63,7 @@ class Service:
         starting = max(cores, 2 * cores // self.processes.count)  # the first process has most of a small burst
         self._threads = WorkerThreads(starting, alone=self.processes.others_are_idle)
         self.quotas = Quotas(settings, self.processes)
-        self._session_class = session_class()
+        self._session_class = TracedSession if begin_spans() else LiveSession
         self.next_connection: Callable[[], int] = itertools.count(1).__next__
         self._ticker: asyncio.Task[None] | None = None
         self._lag_s = 0.0
@@ -102,7 +100,7 @@ class Service:
         loop = asyncio.get_running_loop()
         closing = [self._threads.close, *(one.end_spares for one in self.served.values())]
         if self._session_class is not LiveSession:
-            closing.append(flush)
+            closing.append(flush_spans)
         await asyncio.gather(*(loop.run_in_executor(None, close) for close in closing))
         if self._lock is not None:
             os.close(self._lock)

@@ -1,4 +1,4 @@
-"""A server's log, and its counters for Prometheus. Neither ever holds a token or a value of an episode.
+"""A server's log, its counters for Prometheus and its spans. None of them ever holds a token or a value of an episode.
 
 ``PADDOCK_LOG`` chooses the log: ``json`` or ``text`` for all records, nothing for warnings only.
 """
@@ -16,11 +16,16 @@ from collections import Counter
 from collections.abc import Mapping
 from contextvars import ContextVar
 from datetime import datetime, timezone
+from importlib.metadata import entry_points
+from importlib.util import find_spec
 from itertools import accumulate
 from logging.handlers import WatchedFileHandler
 from pathlib import Path
 from typing import Any, Literal
 
+from paddock.errors import PlanError
+
+_CHOICE, _ENDPOINTS = "OTEL_TRACES_EXPORTER", ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
 LogForm = Literal["json", "text", ""]
 VARIABLE = "PADDOCK_LOG"
 LOG_FIELDS = ("session", "environment", "principal", "peer")  # that a record may have beside its text
@@ -203,3 +208,42 @@ class Metrics:
                 for labels, value in own.items()
             ]
         return "\n".join(lines) + "\n"
+
+
+def begin_spans() -> bool:
+    """Whether sessions shall have spans; if OpenTelemetry's variables want some, set up where they go.
+
+    Only if its SDK is installed; unless a program has set a provider, or the variables are there, nothing is imported.
+    """
+    sdk = sys.modules.get("opentelemetry.sdk.trace")
+    if sdk is not None and isinstance(sys.modules["opentelemetry.trace"].get_tracer_provider(), sdk.TracerProvider):
+        return True
+    chosen = os.environ.get(_CHOICE) or ("otlp" if any(os.environ.get(name) for name in _ENDPOINTS) else "none")
+    if chosen == "none" or find_spec("opentelemetry") is None or find_spec("opentelemetry.sdk") is None:
+        return False
+    from opentelemetry import trace
+
+    trace.set_tracer_provider(_provider(chosen))
+    return True
+
+
+def _provider(exporter: str) -> Any:
+    """Make what the variables ask for. Not in the parent of several processes: it has a thread."""
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+    found = [one for one in entry_points(group="opentelemetry_traces_exporter") if one.name == exporter]
+    if not found:
+        hint = "For otlp: pip install opentelemetry-exporter-otlp; for no spans: none"
+        raise PlanError(f"{_CHOICE}={exporter!r:.40}: no such exporter is installed. {hint}")
+    os.environ.setdefault("OTEL_SERVICE_NAME", "paddock")
+    provider = TracerProvider()
+    provider.add_span_processor(BatchSpanProcessor(found[0].load()()))
+    return provider
+
+
+def flush_spans() -> None:
+    """Send the spans that are not sent yet. Blocks."""
+    from opentelemetry import trace
+
+    trace.get_tracer_provider().force_flush()

@@ -155,11 +155,6 @@ class WorkerThreads:
     def _wait_s(self, ahead: int) -> float | None:
         return None if self._start_s is None else (ahead + 1) * self._start_s / self._most
 
-    @property
-    def wait_s(self) -> float:
-        """About how long a session waits that is opened now."""
-        return self._wait_s(self.starting + self.waiting) or 0.0
-
     def _queue_in_order(self) -> list[asyncio.Future[None]]:
         """The queue in order, the next turn first; within a round in order of arrival."""
         return sorted(self._queue, key=lambda turn: (self._queue[turn].last, self._queue[turn].round))

@@ -1,0 +1,183 @@
+"""What servers and clients may do to a gateway: lie, stall, flood."""
+
+import asyncio
+import contextlib
+import json
+
+import pytest
+
+from paddock.fleet import proxy
+from paddock.hosting.remote_address import parse_address
+from paddock.server import http_connection
+from paddock.server.listener import Acceptor, bind
+from paddock.server.settings import Settings
+
+GOOD, BAD = "the-token-that-is-valid", "a-token-that-nobody-has"
+
+
+class Far:
+    """A server in this loop: ``answer`` maps a path to an HTTP answer, or to what is done with the connection."""
+
+    def __init__(self, **answers):
+        self.answers, self.asked, self.tasks = answers, [], set()
+
+    async def __aenter__(self):
+        self.server = await asyncio.start_server(self.serve, "127.0.0.1", 0)
+        self.address = parse_address(f"http://127.0.0.1:{self.server.sockets[0].getsockname()[1]}", environ={})
+        return self
+
+    async def __aexit__(self, *problem):
+        self.server.close()
+        for task in self.tasks:
+            task.cancel()
+        await asyncio.gather(*self.tasks, return_exceptions=True)
+
+    async def serve(self, reader, writer):
+        self.tasks.add(asyncio.current_task())
+        head = (await reader.readuntil(b"\r\n\r\n")).decode()
+        path = head.split()[1]
+        if path == "/health/ready":
+            answer = http(200, {"ready": True})
+        else:
+            self.asked.append(head)
+            answer = self.answers[path.strip("/")]
+        if callable(answer):
+            answer = await answer(reader, writer, head)
+        if answer:
+            writer.write(answer)
+        writer.close()
+        with contextlib.suppress(OSError):
+            await writer.wait_closed()
+
+
+def http(status, body):
+    body = body if isinstance(body, bytes) else json.dumps(body).encode()
+    return b"HTTP/1.1 %d X\r\ncontent-length: %d\r\n\r\n%s" % (status, len(body), body)
+
+
+class Front:
+    """A gateway in this loop."""
+
+    def __init__(self, *servers):
+        self.servers = [one.address for one in servers]
+
+    async def __aenter__(self):
+        settings = Settings(port=0, failures_per_s=0.1)  # one at once, then one in ten seconds
+        self.api = proxy.GatewayApi(self.servers, settings)
+        await self.api.check()
+        self.acceptor = Acceptor(self.api, settings, bind(settings), proxy.ClientConnection)
+        self.port = self.acceptor.sockets[0].getsockname()[1]
+        return self
+
+    async def __aexit__(self, *problem):
+        self.acceptor.close()
+        for flow in list(self.api.flows.values()):
+            flow.drop()
+        await self.acceptor.end()
+
+    async def send(self, path, token, *lines):
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
+        head = [
+            f"GET {path} HTTP/1.1",
+            f"Host: 127.0.0.1:{self.port}",
+            f"Authorization: Bearer {token}",
+            *lines,
+            "",
+            "",
+        ]
+        writer.write("\r\n".join(head).encode())
+        return reader, writer
+
+    async def ask(self, path, token=GOOD):
+        """(status, JSON)"""
+        reader, writer = await self.send(path, token, "Connection: close")
+        head, _, body = (await reader.read()).partition(b"\r\n\r\n")
+        writer.close()
+        return int(head.split()[1]), json.loads(body)
+
+
+def play(scenario):
+    asyncio.run(asyncio.wait_for(scenario(), 60))
+
+
+LIES = {
+    "no JSON": http(200, b"<html>"),
+    "another shape": http(200, {"sessions": [{"session": "x"}]}),
+    "no list": http(200, {"sessions": 3}),
+    "deep": http(200, b"[" * 100_000),
+    "no answer": b"",
+    "garbage": b"\x00" * 100 + b"\r\n\r\n",
+    "two lengths": b"HTTP/1.1 200 X\r\ncontent-length: 2\r\ncontent-length: 3\r\n\r\n{}}",
+}
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_a_server_that_lies_about_its_sessions_hides_no_other_servers(lie):
+    async def scenario():
+        honest = Far(sessions=http(200, {"sessions": [{"session": "a", "age_s": 3.0}]}))
+        async with honest, Far(sessions=LIES[lie]) as liar, Front(honest, liar) as front:
+            status, found = await front.ask("/sessions")
+            assert (status, [row["session"] for row in found["sessions"]]) == (200, ["a"])
+            assert found["missing"] == [str(liar.address)]
+
+    play(scenario)
+
+
+def test_a_server_that_hangs_delays_the_list_of_sessions_but_little(monkeypatch):
+    monkeypatch.setattr(proxy, "_ALL_S", 0.2)
+
+    async def hang(reader, writer, head):
+        await asyncio.Event().wait()
+
+    async def scenario():
+        honest = Far(sessions=http(200, {"sessions": []}))
+        async with honest, Far(sessions=hang) as silent, Front(honest, silent) as front:
+            assert await front.ask("/sessions") == (200, {"sessions": [], "missing": [str(silent.address)]})
+
+    play(scenario)
+
+
+def test_strangers_with_made_up_tokens_reach_no_server_for_long_and_known_tokens_always():
+    async def check(reader, writer, head):
+        return http(200, {}) if GOOD in head else http(401, {"detail": "no"})
+
+    async def scenario():
+        async with Far(schema=check, ws=check) as far, Front(far) as front:
+            assert await front.ask("/schema") == (200, {})
+            assert [(await front.ask("/schema", BAD))[0] for _ in range(3)] == [401, 429, 429]
+            before = len(far.asked)
+            assert (await front.ask("/schema", BAD + "2"))[0] == 429
+            upgrade = ["Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13"]
+            reader, writer = await front.send("/ws", BAD, *upgrade, "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==")
+            assert b" 429 " in (await reader.read()).splitlines()[0]
+            writer.close()
+            assert len(far.asked) == before
+            assert await front.ask("/schema") == (200, {})
+
+    play(scenario)
+
+
+def test_a_client_that_takes_nothing_is_let_go_when_its_server_has_left(monkeypatch):
+    monkeypatch.setattr(http_connection, "STALLED_S", 0.2)
+
+    async def flood(reader, writer, head):
+        writer.write(b"HTTP/1.1 101 X\r\nupgrade: websocket\r\nconnection: upgrade\r\n\r\n")
+        for _ in range(256):
+            writer.write(b"\x82\x7e\xff\xff" + bytes(0xFFFF))
+            if writer.transport.get_write_buffer_size() > 1 << 20:
+                break
+            await asyncio.sleep(0)
+        writer.transport.abort()
+
+    async def scenario():
+        async with Far(ws=flood) as far, Front(far) as front:
+            upgrade = ["Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13"]
+            reader, writer = await front.send("/ws", GOOD, *upgrade, "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==")
+            writer.transport.pause_reading()
+            while not front.api.flows:
+                await asyncio.sleep(0)
+            while front.api.flows:
+                await asyncio.sleep(0.01)
+            writer.transport.abort()
+
+    play(scenario)
