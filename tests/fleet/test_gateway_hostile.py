@@ -1,7 +1,6 @@
 """What servers and clients may do to a gateway: lie, stall, flood."""
 
 import asyncio
-import contextlib
 import json
 
 import pytest
@@ -34,6 +33,12 @@ class Far:
 
     async def serve(self, reader, writer):
         self.tasks.add(asyncio.current_task())
+        try:
+            await self.reply(reader, writer)
+        finally:
+            writer.close()
+
+    async def reply(self, reader, writer):
         head = (await reader.readuntil(b"\r\n\r\n")).decode()
         path = head.split()[1]
         if path == "/health/ready":
@@ -45,9 +50,6 @@ class Far:
             answer = await answer(reader, writer, head)
         if answer:
             writer.write(answer)
-        writer.close()
-        with contextlib.suppress(OSError):
-            await writer.wait_closed()
 
 
 def http(status, body):
