@@ -9,6 +9,7 @@ import time
 import pytest
 
 import paddock as library
+from paddock.errors import Revoked
 from paddock.package.pad import Pad
 
 TOML = """
@@ -312,6 +313,34 @@ def test_text_of_a_package_is_shown_inert(paddock, release):
     assert shown.code == 0
     assert "\\x1b[2J" in shown.out
     assert paddock("explain", "acme/maze@1").code == 0
+
+
+def test_no_text_that_others_wrote_steers_the_terminal(paddock, folder, release):
+    bad = "\\u001b[2J\\u202e"
+    permissions = f'hosts = ["a.example:443"]\nread = ["/data/{bad}"]\nvariables = {{ X = "{bad}" }}'
+    file = release(permissions=permissions, description=bad)
+    commands = [
+        ["verify", file],
+        ["install", file, "--yes"],
+        ["permissions", "--granted"],
+        ["permissions", "acme/maze@1"],
+        ["info", "acme/maze@1"],
+        ["list"],
+        ["explain", "acme/maze@1"],
+        ["log"],
+        ["revoke", file, "--key", "author.key", "--out", "list.json", "--reason", "\x1b[2J\u202e"],
+        ["trust", "add", "list.json"],
+        ["trust", "list"],
+        ["run", "acme/maze@1"],
+        ["install", file, "--yes"],
+    ]
+    for words in commands:  # the fixture refuses raw escapes
+        said = paddock(*words)
+        assert "Traceback" not in said.err, words
+    assert "\\x1b[2J" in said.err
+    with pytest.raises(Revoked) as raised:
+        library.make("acme/maze@1")
+    assert str(raised.value).isprintable()
 
 
 def test_trust_lists_shows_and_removes(paddock, release):

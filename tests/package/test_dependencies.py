@@ -135,6 +135,8 @@ def test_package_without_a_wheel_is_refused(folder):
         "--index-url https://a",
         "-r other.txt",
         "a; x @ y",
+        "a; python_version > '3' --index-url=https://a",
+        "a; '\x1b[2J' == ''",
         "--pre",
     ],
 )

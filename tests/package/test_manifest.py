@@ -1,5 +1,6 @@
 """read_manifest: what a paddock.toml declares, and what each mistake in one is told as."""
 
+import json
 import re
 import sys
 from pathlib import Path
@@ -326,6 +327,14 @@ def test_extension_module_is_a_module(package):
 
     folder = package(modules=(f"maze_env{EXTENSION_SUFFIXES[0]}",))
     assert read_manifest(folder).modules()["maze_env"].suffix
+
+
+@pytest.mark.parametrize(
+    "read", [[f"/data/{number:040}" for number in range(400)], [f"{'/proc/self/root' * 30}/home"], ["/" + "é" * 60]]
+)
+def test_permissions_that_nobody_could_review_are_refused(package, read):
+    with pytest.raises(InvalidManifest, match=r"\[permissions\] has .* so that a person can review them"):
+        read_manifest(package(f"{GOOD}\n[permissions]\nread = {json.dumps(read, ensure_ascii=False)}\n"))
 
 
 def test_dependencies_are_requirements_in_the_order_of_their_names(package):

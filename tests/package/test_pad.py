@@ -246,6 +246,10 @@ HOSTILE = {
     "case collision": lambda: forge({**FILES, "Maze_env.py": b"x"}),
     "folder case collision": lambda: forge({**FILES, "Data": b"x", "data/x": b"y"}),
     "file and folder": lambda: forge({**FILES, "a": b"x", "a/b": b"y"}),
+    "composed and decomposed name in Unicode": lambda: zipped(
+        [("manifest.json", b"{}"), ("env/\u00e9.py", b"x"), ("env/e\u0301.py", b"y")]
+    ),
+    "wide and narrow name in Unicode": lambda: zipped([("manifest.json", b"{}"), ("env/\uff41", b""), ("env/a", b"")]),
     "name in Unicode": lambda: zipped([("manifest.json", b"{}"), ("env/\u00e9.py", b"x")]),
     "decomposed name in Unicode": lambda: zipped([("manifest.json", b"{}"), ("env/e\u0301.py", b"x")]),
     "right to left": lambda: zipped([("manifest.json", b"{}"), ("env/\u202eyp.x", b"x")]),
@@ -290,6 +294,7 @@ HOSTILE = {
     "overlap": overlapping,
     "too many entries": lambda: many(10_001),
     "65,535 entries": lambda: many(65_535),
+    "65,536 entries, as zip64 has them": lambda: zipped([(f"env/{number}", b"") for number in range(65_536)]),
     "only an end": lambda: many(0),
     "empty": lambda: b"",
     "no zip": lambda: b"\x7fELF" + bytes(1000),
@@ -323,8 +328,31 @@ HOSTILE = {
 }
 
 
-def test_catalogue_of_hostile_archives_is_large():
+# The kinds of hostile archives that must be among them, each with some of its names above.
+KINDS = {
+    "zip-slip": ["path: parent", "path: parent within", "path: parent at the end"],
+    "absolute": ["path: absolute", "path: network share"],
+    "drive letters": ["path: drive", "path: drive and path"],
+    "backslash": ["path: backslash"],
+    "symlink entries": ["link", "listed as a link"],
+    "duplicate names": ["duplicate", "file listed twice"],
+    "case-fold collisions": ["case collision", "folder case collision"],
+    "unicode-normalization collisions": ["composed and decomposed name in Unicode", "wide and narrow name in Unicode"],
+    "zip bomb: ratio, nested, overlapping": ["bomb", "nested bomb", "overlap"],
+    "wrong central directory": ["list begins elsewhere", "list is longer", "fewer entries", "local name differs"],
+    "trailing data": ["trailing data", "second archive behind"],
+    "more than 65,535 entries": ["65,536 entries, as zip64 has them"],
+    "encrypted": ["encrypted"],
+    "device names": ["path: device", "path: device with suffix", "path: device in capitals", "device file"],
+    "setuid bits": ["setuid"],
+    ".pth": ["path: path file", "path: path file in capitals"],
+    "sitecustomize.py": ["path: sitecustomize", "path: sitecustomize folder", "path: usercustomize"],
+}
+
+
+def test_catalogue_of_hostile_archives_is_large_and_has_every_kind():
     assert len(HOSTILE) >= 60
+    assert {name for names in KINDS.values() for name in names} <= HOSTILE.keys()
 
 
 @pytest.mark.filterwarnings("ignore:Duplicate name")
@@ -387,6 +415,20 @@ def test_pipe_folder_and_device_are_refused_at_once(tmp_path):
 
 
 # ── Packing and signing ──
+
+
+def test_packing_overwrites_only_an_unsigned_package(tmp_path):
+    file = release(tmp_path / "maze")
+    signed, folder = file.read_bytes(), tmp_path / "maze"
+    with pytest.raises(InvalidPackage, match="is signed, and is not overwritten. Name another file with -o"):
+        pack(folder, file)
+    assert file.read_bytes() == signed
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(InvalidPackage, match="not a whole package"):
+        pack(folder, tmp_path / "notes.txt")
+    assert (tmp_path / "notes.txt").read_text() == "mine"
+    pack(folder, tmp_path / "other.pad")
+    pack(folder, tmp_path / "other.pad")
 
 
 def test_packing_leaves_out_what_is_hidden_or_made(tmp_path):

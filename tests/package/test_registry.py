@@ -1,5 +1,7 @@
 """Registries: a folder or any web server. What it serves is believed as far as it is signed, new enough and in time."""
 
+import errno
+import io
 import json
 import shutil
 import socket
@@ -16,14 +18,16 @@ from paddock.errors import (
     NameNotFound,
     NotPermitted,
     Revoked,
+    StorageFull,
     Unreachable,
     Untrusted,
     VersionNotFound,
 )
 from paddock.package import store
+from paddock.package.pad import Pad
 from paddock.package.registry import INDEX, install_by_name, publish, read_index
 from paddock.trust.envelope import seal, statement
-from paddock.trust.keyring import load_keyring, revoke
+from paddock.trust.keyring import change_keyring, load_keyring, revoke
 from tests.package.signed import CODE_TEXT, OWNER, STRANGER, release, trust
 
 
@@ -191,10 +195,14 @@ def test_changed_index_is_refused(registry, step):
         {"packages": [{"name": "acme/maze"}]},
         {"packages": [{"name": "acme/maze", "version": "1", "serial": 1, "digest": "", "file": "../../x.pad"}]},
         {"packages": [{"name": "acme/maze", "version": "1", "serial": 1, "digest": "", "file": "/etc/passwd"}]},
+        {"packages": [{"name": "a/\x1b[2J", "version": "1", "serial": 1, "digest": "", "file": "x.pad"}]},
+        {"packages": [{"name": "other/maze", "version": "1", "serial": 1, "digest": "", "file": "x.pad"}]},
+        {"packages": [{"name": "acme/maze", "version": "\x1b", "serial": 1, "digest": "", "file": "x.pad"}]},
         {"revocations": {"../x.json": ""}},
+        {"revocations": {f"revocations-{number:016x}.json": "" for number in range(33)}},
         {"more": 1},
     ],
-    ids=range(8),
+    ids=range(12),
 )
 def test_signed_index_that_is_malformed_is_refused(tmp_path, home, change):
     trust()
@@ -212,6 +220,56 @@ def test_file_that_is_not_the_promised_one_is_refused(registry):
     shutil.copy(place / "acme-maze-1.0.0.pad", place / "acme-maze-1.1.0.pad")
     with pytest.raises(InvalidPackage, match="promises"):
         install_by_name("acme/maze", "1.1", str(folder), agree)
+
+
+@pytest.mark.parametrize(("what", "said"), [("name", "acme/other"), ("version", "9.0.0"), ("serial", 9)])
+def test_index_that_promises_another_package_under_this_digest_is_refused(tmp_path, home, what, said):
+    trust()
+    file, folder = release(tmp_path / "maze"), tmp_path / "r" / "acme"
+    folder.mkdir(parents=True)
+    shutil.copy(file, folder / "x.pad")
+    with Pad(file) as pad:
+        listed = {"name": "acme/maze", "version": "1.0.0", "serial": 1_000_000, "digest": pad.digest, "file": "x.pad"}
+    listed[what] = said
+    index = {"namespace": "acme", "serial": 1, "expires": "2199-01-01", "packages": [listed], "revocations": {}}
+    (folder / "index.json").write_bytes(seal(statement({}, INDEX, index), [OWNER]))
+    with pytest.raises(InvalidPackage, match=f"the index promises the {what} {said}, the file has"):
+        install_by_name(listed["name"], None, str(tmp_path / "r"), agree)
+    assert store.installed_packages() == []
+
+
+@pytest.mark.parametrize("over_http", [False, True])
+def test_disk_that_is_full_during_a_download_is_not_the_registrys_fault(registry, serve, monkeypatch, over_http):
+    trust()
+    folder = registry("1.0.0")
+    source = serve(files_of(folder)) if over_http else str(folder)
+    real, downloads = type(folder).open, []
+
+    class Full(io.BytesIO):
+        def write(self, data):
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    def open_full(path, *arguments, **options):
+        if path.name != "download.pad" or arguments != ("xb",):
+            return real(path, *arguments, **options)
+        downloads.append(path)
+        return Full()
+
+    monkeypatch.setattr(type(folder), "open", open_full)
+    with pytest.raises(StorageFull, match="No space left"):
+        install_by_name("acme/maze", None, source, agree)
+    assert downloads and store.installed_packages() == []
+
+
+def test_list_of_a_stolen_key_in_a_registry_stops_nobody(registry, tmp_path):
+    trust()
+    trust(STRANGER)
+    folder = registry("1.0.0")
+    with change_keyring() as keyring:
+        keyring.learn(revoke(OWNER, None, keys={STRANGER.public.fingerprint: "stolen"}))
+    (tmp_path / "list.json").write_bytes(revoke(STRANGER, None, keys={OWNER.public.fingerprint: "by the thief"}))
+    publish(tmp_path / "list.json", folder, OWNER, namespace="acme")
+    assert install_by_name("acme/maze", None, str(folder), agree).version == "1.0.0"
 
 
 def test_release_is_not_published_twice_with_other_contents(registry, tmp_path):

@@ -35,6 +35,7 @@ from paddock.sandbox.policy import Policy
 from paddock.sandbox.promises import holds
 from paddock.trust import files
 from paddock.trust.keyring import change_keyring, load_keyring, revoke
+from paddock.trust.log import read_log
 from tests.package.signed import (
     CODE_TEXT,
     FORGED_TOML,
@@ -200,6 +201,12 @@ def test_release_never_changes_under_its_number(trusting, tmp_path):
         store.install(other, agree, allow_downgrade=True)
 
 
+def test_version_does_not_change_under_another_serial_either(trusting, tmp_path):
+    store.install(release(tmp_path / "one"), agree)
+    with pytest.raises(Untrusted, match="version 1.0.0 had the digest"):
+        store.install(release(tmp_path / "two", more="serial = 1000001"), agree)
+
+
 def test_older_version_is_refused_even_after_the_newer_is_gone(trusting, tmp_path):
     old, new = release(tmp_path / "old", version="1.0.0"), release(tmp_path / "new", version="1.0.1")
     store.install(new, agree)
@@ -321,28 +328,66 @@ def test_full_disk_leaves_the_store_as_it_was(trusting, tmp_path, monkeypatch, n
 KILLED = """
 import os, sys
 from paddock.package import store
-real = os.fsync
 calls = iter(range(1000))
-def fsync(descriptor):
-    if next(calls) == int(sys.argv[2]):
-        os.kill(os.getpid(), 9)
-    real(descriptor)
-os.fsync = fsync
-store.install(sys.argv[1], lambda review: True)
+def dying(real):
+    def call(*arguments, **options):
+        if next(calls) == int(sys.argv[1]):
+            os.kill(os.getpid(), 9)
+        return real(*arguments, **options)
+    return call
+for name in ("fsync", "replace", "rename", "link", "unlink", "mkdir", "chmod", "rmdir"):
+    setattr(os, name, dying(getattr(os, name)))
+match sys.argv[2:]:
+    case ["install", file]: store.install(file, lambda review: True)
+    case ["uninstall", name]: store.uninstall(name)
+    case ["withdraw", name]: store.withdraw(name)
 """
 
 
+def in_log():
+    """The versions of acme/maze that are installed, and whether something is granted, as the log tells it."""
+    versions, granted = set(), False
+    for entry in read_log():
+        match entry.event:
+            case "install":
+                versions.add(entry.facts["package"].partition("@")[2])
+            case "uninstall":
+                versions -= {*entry.facts["versions"]}
+                granted = granted and bool(versions)
+            case "grant" | "withdraw":
+                granted = entry.event == "grant"
+    return versions, granted
+
+
+def in_store():
+    return {one.version for one in store.installed_packages()}, "acme/maze" in store.grants()
+
+
 @pytest.mark.process
-@pytest.mark.parametrize("nth", [0, 2, 4, 6, 8, 9, 10])
-def test_killed_install_is_repaired_by_the_next(trusting, tmp_path, nth):
-    store.install(release(tmp_path / "old", version="1.0.0"), agree)
-    new = release(tmp_path / "new", version="2.0.0")
-    done = subprocess.run([sys.executable, "-c", KILLED, str(new), str(nth)])
-    assert done.returncode in (0, -signal.SIGKILL)
-    assert locate("acme/maze@1").package.version == "1.0.0"
-    store.install(new, agree)
-    assert locate("acme/maze@2").package.version == "2.0.0"
-    assert list((trusting / "store" / "sha256").glob(".new-*")) == []
+@pytest.mark.parametrize("what", ["install", "uninstall", "withdraw"])
+@pytest.mark.parametrize("step", [pytest.param(3, id="some"), pytest.param(1, id="all", marks=pytest.mark.full)])
+def test_a_process_killed_at_any_step_leaves_a_log_and_a_store_that_agree(trusting, tmp_path, what, step):
+    old, new = (release(tmp_path / version, version=version) for version in ("1.0.0", "2.0.0"))
+    nth, code = 0, -signal.SIGKILL
+    while code == -signal.SIGKILL:
+        for place in (trusting / "store").rglob("*"):
+            place.chmod(0o700)
+        shutil.rmtree(trusting / "store", ignore_errors=True)
+        for one in ("packages.json", "log.jsonl"):
+            (trusting / one).unlink(missing_ok=True)
+        store.install(old, agree)
+        argument = str(new) if what == "install" else "acme/maze"
+        code = subprocess.run([sys.executable, "-c", KILLED, str(nth), what, argument]).returncode
+        assert in_log() == in_store(), nth
+        if "1.0.0" in in_store()[0]:
+            locate("acme/maze@1")
+        store.install(new, agree)
+        assert locate("acme/maze@2").package.version == "2.0.0"
+        left = {one.name for one in (trusting / "store" / "sha256").iterdir()}
+        assert left == {one.digest for one in store.installed_packages()}, nth
+        assert not [*trusting.glob(".new-*"), *trusting.glob("*.unfinished")]
+        nth += step
+    assert code == 0 and nth > 6, nth
 
 
 def test_two_installs_at_once_both_succeed(trusting, tmp_path):

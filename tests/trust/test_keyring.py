@@ -170,6 +170,20 @@ def test_entry_is_never_forgotten():
         judge(ring, A)
 
 
+def test_a_key_that_was_revoked_revokes_nothing_more():
+    ring = keyring((A, "acme"), (B, "acme"), (C, "other"))
+    first_day = revoke(A, None, keys={A.public.fingerprint: "lost"})
+    ring.learn(first_day)
+    with pytest.raises(Revoked, match="nothing more"):
+        ring.learn(revoke(A, first_day, keys={B.public.fingerprint: "by the thief"}))
+    assert judge(ring, B).how == "pinned"
+    assert ring.learn(first_day) == 1  # what was read once may be read again
+    ring.learn(revoke(C, None, keys={B.public.fingerprint: "jealous"}))
+    ring.learn(revoke(B, None, digests={DIGEST: ""}))  # the owner of another namespace stops nobody
+    with pytest.raises(Revoked):
+        judge(ring, B)
+
+
 def test_list_grows_only_under_its_own_key():
     with pytest.raises(Untrusted):
         revoke(B, revoke(A, None, digests={DIGEST: ""}), digests={"cd" * 32: ""})

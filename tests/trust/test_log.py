@@ -88,15 +88,64 @@ def test_a_full_disk_leaves_the_log_as_it_was(monkeypatch):
     assert log_path().read_bytes() == before
 
 
-def test_lines_are_taken_back_when_what_they_say_was_not_done():
+def test_lines_are_taken_back_when_what_they_say_was_not_done(monkeypatch):
     before = b"".join(fill(2))
     lines = ("install", {"package": "acme/maze@1"}), ("grant", {"package": "acme/maze"})
-    with pytest.raises(OSError, match="full"), log.logging(*lines):
+    file = log_path().with_name("packages.json")
+
+    def full(*_arguments):
         raise OSError("full")
-    assert log_path().read_bytes() == before
-    with log.logging(*lines):
-        pass
+
+    real = log.replace_file
+    with monkeypatch.context() as patch:
+        patch.setattr(log, "replace_file", lambda path, data: full() if path == file else real(path, data))
+        with pytest.raises(OSError, match="full"):
+            log.write_logged(*lines, path=file, data=b"{}")
+    assert log_path().read_bytes() == before and not file.exists()
+    log.write_logged(*lines, path=file, data=b"{}")
     assert [entry.event for entry in read_log()][2:] == ["install", "grant"]
+    assert file.read_bytes() == b"{}"
+
+
+KILLED = """
+import os, sys
+from paddock.trust import log
+steps = iter(range(1000))
+def step(real):
+    def dying(*arguments, **options):
+        if next(steps) == int(sys.argv[1]):
+            os.kill(os.getpid(), 9)
+        return real(*arguments, **options)
+    return dying
+for name in ("fsync", "replace", "rename", "unlink", "ftruncate", "chmod", "mkdir"):
+    setattr(os, name, step(getattr(os, name)))
+log.write_logged(("withdraw", {"package": "a/b"}), ("grant", {}), path=log.log_path().with_name("x.json"), data=b"new")
+print("done")
+"""
+
+
+@pytest.mark.process
+def test_a_process_killed_at_any_step_leaves_both_the_lines_and_the_file_or_neither(home):
+    file = log_path().with_name("x.json")
+    for nth in range(100):
+        fill(2)
+        file.write_bytes(b"old")
+        done = subprocess.run([sys.executable, "-c", KILLED, str(nth)], env=os.environ, capture_output=True, text=True)
+        events = [entry.event for entry in read_log()]
+        assert (file.read_bytes(), events[2:]) in [(b"old", []), (b"new", ["withdraw", "grant"])], nth
+        add_to_log("override", id="next")
+        assert sorted(path.name for path in home.iterdir()) == ["log.jsonl", "log.lock", "x.json"], nth
+        if done.stdout:
+            break
+        log_path().unlink()
+    assert nth >= 5, done.stderr
+
+
+def test_a_note_of_unfinished_work_that_is_damaged_is_named():
+    fill(2)
+    log_path().with_suffix(".unfinished").write_text("{}")
+    with pytest.raises(InvalidJournal, match="unfinished is damaged"):
+        list(read_log())
 
 
 @pytest.mark.process

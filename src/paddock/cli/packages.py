@@ -195,7 +195,7 @@ def show_review(review: Review, output: Output) -> None:
             ("environments", ", ".join(str(one.get("id")) for one in plain["envs"])),
             ("digest", review.digest),
             ("key", f"{key}, {trusted}"),
-            ("installs", ", ".join(line.partition(" --hash")[0] for line in plain["dependencies"]) or "nothing else"),
+            *(("installs", line.partition(" --hash")[0]) for line in plain["dependencies"] or ["nothing else"]),
         ]
     )
     output.line()

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import fields, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from paddock.core.env import Env
@@ -15,7 +16,17 @@ from paddock.core.problem import kind, warn_user
 from paddock.core.registry import check_entry_point, find_spec, registry
 from paddock.core.spec import EnvSpec, WrapperSpec, entry_point_text, public_path
 from paddock.core.vector_env import AutoresetMode, VectorEnv
-from paddock.errors import InvalidSpec, PlanError, PluginError, RegistrationError, UnregisteredEnv, UnsupportedMode
+from paddock.errors import (
+    DependencyNotInstalled,
+    EnvironmentViolation,
+    InvalidSpace,
+    InvalidSpec,
+    PlanError,
+    PluginError,
+    RegistrationError,
+    UnregisteredEnv,
+    UnsupportedMode,
+)
 from paddock.making.options import LaneOptions
 from paddock.making.plan import Isolation, Plan, WrapperLike, as_wrapper_spec, choose_wall, in_actors
 from paddock.making.target import Target
@@ -32,6 +43,46 @@ def build(plan: Plan) -> Env[Any, Any] | VectorEnv[Any, Any, Any]:
     """Build the environment of a plan for a resolved target. If that fails, what was opened is closed."""
     if plan.target.url is not None:
         return _build_remote(plan)
+    if plan.target.dependencies:
+        _require_dependencies(plan.target)
+    env = _build_here_or_in_workers(plan)
+    if plan.target.package is not None and not plan.wrappers and not plan.env_kwargs:
+        _compare_spaces(env, plan.target.package.spaces.get(plan.target.id or "", {}), plan.target)
+    return env
+
+
+def _require_dependencies(target: Target) -> None:
+    from paddock.package.dependencies import find_unmet
+
+    if unmet := list(find_unmet(target.dependencies, target.libraries)):
+        way = "install the package again" if target.package else f"make({target.text!r}, install=True)"
+        raise DependencyNotInstalled(
+            f"{target.text!r} needs {'; '.join(unmet)}. To install what is missing, for it alone: {way}. Where another "
+            f"version is found first, use a Python without that."
+        )
+
+
+def _compare_spaces(env: Any, declared: Mapping[str, str], target: Target) -> None:
+    """Raise EnvironmentViolation if the environment has other spaces than its package says."""
+    from paddock.spaces.json_form import from_json
+
+    lane = "single_" if isinstance(env, VectorEnv) else ""
+    for what, text in declared.items():
+        own = getattr(env, f"{lane}{what}_space")
+        try:
+            said = from_json(text)
+        except InvalidSpace as error:
+            said, text = None, str(error)
+        if said != own:
+            env.close()
+            raise EnvironmentViolation(
+                f"{target.text!r}: the package declares the {what} space {ascii(said or text)[:200]}, and the "
+                f"environment has {ascii(own)[:200]}. Its author has to pack it again.",
+                path=f"{what}_space",
+            )
+
+
+def _build_here_or_in_workers(plan: Plan) -> Env[Any, Any] | VectorEnv[Any, Any, Any]:
     if plan.num_envs is None and plan.backend == "ray":
         from paddock.vector.ray_lanes import ray_env
 
@@ -55,7 +106,10 @@ def build_one(plan: Plan) -> Env[Any, Any]:
     if plan.target.package is not None:
         sys.dont_write_bytecode = True  # the store stays as it was signed, for root too
     sys.path += [folder for folder in plan.target.folders if folder not in sys.path]  # last: it shadows nothing
-    creator = load(_require_entry_point(spec.entry_point, spec, "entry_point"))
+    entry_point = _require_entry_point(spec.entry_point, spec, "entry_point")
+    if plan.target.folder is not None:
+        _require_own_module(entry_point, plan.target.folder)
+    creator = load(entry_point)
     if hasattr(creator, "for_spec"):  # one entry point for a whole library: the spec's id says which environment
         creator = creator.for_spec(spec)
     offered = getattr(creator, "metadata", {}).get("render_modes", ())
@@ -76,6 +130,16 @@ def build_one(plan: Plan) -> Env[Any, Any]:
     except BaseException:
         env.close()
         raise
+
+
+def _require_own_module(entry_point: str, folder: str) -> None:
+    """A folder's module must not be taken for another of its name, which this Python or this process has already."""
+    top = entry_point.partition(":")[0].partition(".")[0]
+    found = None if top == "paddock" else importlib.util.find_spec(top)
+    if found is not None and found.origin is not None and not Path(found.origin).resolve().is_relative_to(folder):
+        raise PlanError(
+            f"The module {top!r} of {folder} is hidden by another of that name: {found.origin}. Rename the folder's."
+        )
 
 
 def _wrap_all(env: Env[Any, Any], plan: Plan, spec: EnvSpec, display: Callable[[Any], Any] | None) -> Env[Any, Any]:

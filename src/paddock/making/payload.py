@@ -54,6 +54,7 @@ def pack(plan: Plan) -> Payload:
         "text": target.text,
         "module": target.module,
         "id": target.id,
+        "folder": target.folder,
         "spec": None if spec is None else _bare(spec).to_json(),
         "kwargs": kwargs,
         "wrappers": wrappers,

@@ -107,7 +107,8 @@ def build_from_payload(what: dict[str, Any]) -> Env[Any, Any] | VectorEnv[Any, A
     if what["kind"] == "agent":
         return Agent(what["module"], what["observation_space"], what["action_space"], what["seed"])
     spec = None if what["spec"] is None else EnvSpec.from_json(what["spec"])
-    target = resolve(Target(what["text"], what["kind"], spec=spec, module=what["module"], id=what["id"]), "none")
+    target = Target(what["text"], what["kind"], spec, what["module"], what["id"], folder=what.get("folder"))
+    target = resolve(target, "none")
     num_envs, lanes, backend = what.get("num_envs"), None, "auto"
     if num_envs is not None:
         options = {name: what[name] for name in ("autoreset", "on_fault") if what.get(name) is not None}

@@ -45,6 +45,7 @@ class Target:
     id: str | None = None
     folder: str | None = None  # the absolute path of a folder with a manifest
     openenv: bool = False  # whether that is OpenEnv's
+    dependencies: tuple[str, ...] = ()  # what its paddock.toml declares, for pip
     libraries: str | None = None  # where the folder's dependencies were installed, if they were
     notes: tuple[tuple[str, str], ...] = ()  # what else its files say, as rows for `explain`
     # The permissions that its manifest asks for, that paddock declares for its own code, or that a package was granted.
@@ -81,7 +82,8 @@ def locate(target: str | os.PathLike[str] | EnvSpec) -> Target:
         path = str(Path(folder).expanduser().resolve())
         manifest = read_manifest(path)
         spec = manifest.spec(name)
-        located = Target(text, "folder", spec=spec, id=spec.id, folder=path, asked=manifest.permissions_of(spec.id))
+        asked, needs = manifest.permissions_of(spec.id), manifest.dependencies
+        located = Target(text, "folder", spec=spec, id=spec.id, folder=path, asked=asked, dependencies=needs)
         if manifest.openenv is not None:
             located = _as_openenv(located, manifest.openenv)
         return _with_dependencies(located) if located.openenv or manifest.dependencies else located
@@ -140,6 +142,7 @@ def _locate_package(text: str, name: str, version: str, id: str | None) -> Targe
         spec=spec,
         id=spec.id,
         folder=str(manifest.folder),
+        dependencies=manifest.dependencies,
         libraries=found.libraries,
         notes=tuple(notes),
         asked=manifest.permissions_of(spec.id),

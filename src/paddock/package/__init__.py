@@ -6,6 +6,7 @@ Permissions are what the package *asks* for: whoever runs it grants them, or doe
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import re
@@ -46,6 +47,7 @@ _DATE = re.compile(r"\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])", re.ASCII)
 # Policy fields whose paths may be relative to the package's folder: a package can't know where it will be installed.
 _OWN_PATHS = ("read", "write", "programs")  # and "cassette", which is one path
 _MAX_WORKSPACES_DEEP = 4
+_MAX_PERMISSIONS, _MAX_PERMISSION = 16_000, 300  # characters: of all of them, and of one path, host or variable
 _OUR_WRAPPERS = "paddock.wrappers"
 MAX_DEPTH = 32
 MAX_TEXT = 4096
@@ -161,6 +163,7 @@ def read_manifest(folder: str | os.PathLike[str]) -> Manifest:
         permissions = Policy.from_dict(_resolve_paths(table, table.values, real, 0))
     except InvalidPolicy as error:
         raise InvalidManifest(f"{table.place}: {error}") from None
+    _require_readable(table.place, _relocate(permissions, str(real), "/@folder"))
     dependencies = _read_dependencies(Fields(f"{file}: [dependencies]", whole.take("dependencies", dict, {})))
     whole.finish()
     found = tuple(envs.values())
@@ -270,6 +273,17 @@ def _resolve_paths(fields: Fields, plain: Mapping[str, Any], folder: Path, depth
     if type(table.get("workspace")) is dict:
         table["workspace"] = _resolve_paths(fields, table["workspace"], folder, depth + 1)
     return table
+
+
+def _require_readable(place: str, permissions: Policy) -> None:
+    """Whoever grants permissions reads them first, so there may be only as many as a person reads, none cut short."""
+    text = json.dumps(permissions.to_dict())
+    longest = max(map(len, re.findall(r'"(?:[^"\\]|\\.)*"', text)), default=0)
+    if len(text) > _MAX_PERMISSIONS or longest > _MAX_PERMISSION:
+        raise InvalidManifest(
+            f"{place} has {len(text):,} characters, the longest text of it {longest:,}; at most {_MAX_PERMISSIONS:,} "
+            f"and {_MAX_PERMISSION} are read, so that a person can review them. Name folders instead of files."
+        )
 
 
 def _resolve_path(fields: Fields, key: str, text: Any, folder: Path) -> Any:

@@ -14,9 +14,10 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from hashlib import sha256
+from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +42,10 @@ sys.addaudithook(refuse)
 runpy.run_module("pip", run_name="__main__", alter_sys=True)
 """
 OPTIONS = ("--quiet", "--no-input", "--disable-pip-version-check", "--only-binary", ":all:")
-_REQUIREMENT = re.compile(rf"{DISTRIBUTION} ?(?:\[[\w ,.-]*\])? ?(?:\({VERSIONS}\)|{VERSIONS})?(?:;[^@\\]*)?", re.ASCII)
+_MARKER = r";(?!.* -)[ -?A-\[\]-~]*"  # without an option of pip, and what a terminal can be shown as it is
+_REQUIREMENT = re.compile(
+    rf"{DISTRIBUTION} ?(?:\[[\w ,.-]*\])? ?(?:\({VERSIONS}\)|{VERSIONS})?(?:{_MARKER})?", re.ASCII
+)
 _HASH = re.compile(r"\s*--hash=(sha256:[0-9a-f]{64})(?=\s|$)")
 
 
@@ -126,6 +130,55 @@ def _read_declared(folder: Path) -> Wanted:
     if missing := [line for line in declared if normal_name(line) not in names]:
         raise InvalidManifest(f"{lock} does not lock {', '.join(missing)}, which {FILE} declares. Lock it again.")
     return Wanted(lines, True, (LOCK,), ())
+
+
+def find_unmet(declared: Iterable[str], libraries: str | None) -> Iterator[str]:
+    """Say which of these requirements the folder's code would not find, or find in another version.
+
+    What is installed beside paddock comes first when it imports, so that counts before ``libraries``.
+    """
+    for line in declared:
+        name = normal_name(line)
+        beside = next(iter(distributions(name=name)), None)
+        own = None if libraries is None else next(iter(distributions(name=name, path=[libraries])), None)
+        found = beside or own
+        if found is None:
+            yield f"{line}, which is not installed for it"
+        elif not _is_among(found.version, re.sub(DISTRIBUTION, "", line, count=1)):
+            place = " beside paddock, where it is found first" if beside is not None else ""
+            yield f"{line}, and {found.version} is installed{place}"
+
+
+def _is_among(version: str, versions: str) -> bool:
+    """Whether a version is among those by its release number: 2.0rc1 counts as 2.0."""
+    have = _release(version)
+    for operator, text in re.findall(r"([<>=!~]=?=?)([^,]+)", versions):
+        want = _release(text)
+        exact = have[: len(want)] == want if text.strip().endswith(".*") else _trim(have) == _trim(want)
+        fits = {
+            "==": exact,
+            "===": exact,
+            "!=": not exact,
+            ">=": _trim(have) >= _trim(want),
+            "<=": _trim(have) <= _trim(want),
+            ">": _trim(have) > _trim(want),
+            "<": _trim(have) < _trim(want),
+            "~=": _trim(have) >= _trim(want) and have[: len(want) - 1] == want[:-1],
+        }
+        if not fits.get(operator, True):
+            return False
+    return True
+
+
+def _release(version: str) -> tuple[int, ...]:
+    found = re.match(r"\s*v?(\d+(?:\.\d+)*)", version)
+    return tuple(map(int, found[1].split("."))) if found else ()
+
+
+def _trim(release: tuple[int, ...]) -> tuple[int, ...]:
+    while release and release[-1] == 0:
+        release = release[:-1]
+    return release
 
 
 def install(wanted: Wanted, place: Path | None = None) -> Path:

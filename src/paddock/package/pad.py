@@ -31,7 +31,7 @@ from paddock.trust.envelope import (
     seal,
     statement,
 )
-from paddock.trust.files import sync_folder, write_new
+from paddock.trust.files import noticing_full_disk, sync_folder, write_new
 from paddock.trust.keys import PublicKey, SigningKey
 
 SCHEMA = "paddock.package/1"
@@ -42,8 +42,8 @@ _SIGNATURES = "signatures/"
 _MAX_MANIFEST_BYTES = 1 << 22
 _MAX_SIGNATURE_BYTES = 1 << 16
 _LIMITS = JsonLimits(text=_MAX_MANIFEST_BYTES, nesting=40, pieces=400_000, digits=19)
-_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,49}/[a-z0-9][a-z0-9_-]{0,49}", re.ASCII)
-_VERSION = re.compile(r"\d{1,6}(?:\.\d{1,6}){0,3}(?:(?:a|b|rc|\.post|\.dev)\d{1,6})?", re.ASCII)
+NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,49}/[a-z0-9][a-z0-9_-]{0,49}", re.ASCII)
+VERSION = re.compile(r"\d{1,6}(?:\.\d{1,6}){0,3}(?:(?:a|b|rc|\.post|\.dev)\d{1,6})?", re.ASCII)
 _NUMBERED = re.compile(r"(\d{1,5})(?:\.(\d{1,3}))?(?:\.(\d{1,3}))?", re.ASCII)
 _SECRET = b"PRIVATE KEY-----"
 
@@ -56,12 +56,12 @@ def file_name(name: str, version: str) -> str:
 def describe(manifest: Manifest, spaces: Mapping[str, Any]) -> dict[str, Any]:
     """Return what ``manifest.json`` says of a folder, but for its files. ``spaces``: of each id, as JSON texts."""
     name = manifest.name
-    if manifest.openenv is not None or not _NAME.fullmatch(name):
+    if manifest.openenv is not None or not NAME.fullmatch(name):
         raise InvalidManifest(
             f"{manifest.folder / FILE}: [package]: name: {name[:80]!r} is not 'owner/name', as a package's: lower-case "
             f"letters, digits, '_' and '-', as 'acme/maze'."
         )
-    if not _VERSION.fullmatch(manifest.version):
+    if not VERSION.fullmatch(manifest.version):
         raise InvalidManifest(f"{manifest.folder / FILE}: [package]: version: {manifest.version!r} is not as '1.2.0'.")
     owner = name.partition("/")[0]
     for env in manifest.envs:
@@ -149,7 +149,8 @@ def _with_floats(value: Any) -> Any:
 def pack(folder: str | os.PathLike[str], out: Path | None = None, spaces: Mapping[str, Any] | None = None) -> Path:
     """Write the package of a folder, the same bytes every time, and return its path. It is not signed yet.
 
-    Hidden files, ``__pycache__`` and other packages stay out. A link or a signing key in the folder is an error.
+    Hidden files, ``__pycache__`` and other packages stay out. A link or a signing key in the folder is an error, and so
+    is a file in the place of ``out`` that is anything but an unsigned package.
     """
     manifest = read_manifest(folder)
     contents = describe(manifest, spaces or {})
@@ -160,9 +161,19 @@ def pack(folder: str | os.PathLike[str], out: Path | None = None, spaces: Mappin
     contents["files"] = [listed for _, listed in entries]
     text = canonical_json(contents)
     target = out or Path(file_name(contents["name"], contents["version"]))
+    if os.path.lexists(target) and (why := _is_precious(target)):
+        raise InvalidPackage(f"{target} {why}, and is not overwritten. Name another file with -o, or remove it.")
     sources = ((entry, _read_chunks(manifest.folder / entry.name.removeprefix(CODE))) for entry, _ in entries)
     _write(target, [(_entry_of(MANIFEST, text), [text])], sources)
     return target
+
+
+def _is_precious(target: Path) -> str:
+    try:
+        with Pad(target) as pad:
+            return "is signed" if pad.signers else ""
+    except PaddockError:
+        return "is not a whole package"
 
 
 def _find_files(folder: Path) -> Iterator[str]:
@@ -208,7 +219,7 @@ def _write(target: Path, first: Sequence[tuple[Entry, Any]], rest: Any) -> None:
     """Write a package beside its place, and move it there when it is whole."""
     descriptor, name = tempfile.mkstemp(prefix=".new-", dir=target.absolute().parent)
     try:
-        with os.fdopen(descriptor, "wb") as stream:
+        with noticing_full_disk(target), os.fdopen(descriptor, "wb") as stream:
             write_container(stream, (*first, *rest))
             os.fsync(descriptor)
         Path(name).chmod(0o644)
@@ -362,7 +373,7 @@ def read_package_manifest(text: bytes) -> dict[str, Any]:
         for key in ("schema", "name", "version", "description"):
             fields.take(key, str, required=True)
         fields.take("serial", int, required=True)
-        fields.tables("envs")
+        envs = fields.tables("envs")
         fields.tables("files")
         decode_policy(fields.take("permissions", dict, required=True))
         dependencies = fields.take("dependencies", list, required=True)
@@ -375,10 +386,12 @@ def read_package_manifest(text: bytes) -> dict[str, Any]:
         raise InvalidPackage(str(error)) from None
     if plain["schema"] != SCHEMA:
         raise InvalidPackage(f"{MANIFEST} has the schema {plain['schema'][:40]!r}; this version reads {SCHEMA!r}.")
-    if not _NAME.fullmatch(plain["name"]) or not _VERSION.fullmatch(plain["version"]) or plain["serial"] < 0:
+    if not NAME.fullmatch(plain["name"]) or not VERSION.fullmatch(plain["version"]) or plain["serial"] < 0:
         raise InvalidPackage(f"{MANIFEST}: name, version or serial is not that of a package.")
     if not all(type(one) is str for one in dependencies) or not (expires is None or _is_date(expires)):
         raise InvalidPackage(f"{MANIFEST}: dependencies are texts, and expires is a date or null.")
+    if not all(_is_env(one.values) for one in envs):
+        raise InvalidPackage(f"{MANIFEST}: an environment has id, entry, determinism and spaces: texts, or no spaces.")
     return plain
 
 
@@ -395,6 +408,15 @@ def listed_files(manifest: Mapping[str, Any]) -> tuple[ListedFile, ...]:
     if [one.path for one in files] != sorted({one.path for one in files}):
         raise InvalidPackage(f"{MANIFEST}: the files are not in order, or one is there twice.")
     return tuple(files)
+
+
+def _is_env(one: Any) -> bool:
+    match one:
+        case {"id": str(), "entry": str(), "determinism": str(), "spaces": spaces} if len(one) == 4:
+            match spaces:
+                case None | {"observation": str(), "action": str()}:
+                    return spaces is None or len(spaces) == 2
+    return False
 
 
 def _is_date(text: Any) -> bool:

@@ -12,7 +12,7 @@ import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from hashlib import sha256
@@ -20,12 +20,21 @@ from pathlib import Path
 from typing import Any, BinaryIO
 from urllib.parse import urlsplit
 
-from paddock.errors import Expired, InvalidPackage, InvalidSignature, NameNotFound, Unreachable, VersionNotFound
+from paddock.errors import (
+    Expired,
+    InvalidPackage,
+    InvalidSignature,
+    NameNotFound,
+    PaddockError,
+    Revoked,
+    Unreachable,
+    VersionNotFound,
+)
 from paddock.package.container import CHUNK, MAX_BYTES
-from paddock.package.pad import Pad, file_name
+from paddock.package.pad import NAME, VERSION, Pad, file_name
 from paddock.package.store import Installed, Review, install
 from paddock.trust.envelope import open_envelope, read_claimed_keys, seal, statement
-from paddock.trust.files import read_bounded, replace_file
+from paddock.trust.files import FULL, noticing_full_disk, read_bounded, replace_file
 from paddock.trust.keyring import change_keyring, load_keyring
 from paddock.trust.keys import PublicKey, SigningKey
 
@@ -33,6 +42,7 @@ INDEX = "urn:paddock:index:v1"
 DAYS = 30  # for which an index is believed
 _FILE = "index.json"
 _MAX_INDEX = 1 << 24
+_MAX_LISTS = 32  # of revocations: one per key
 _REVOCATIONS = re.compile(r"revocations-[0-9a-f]{16}\.json", re.ASCII)
 _PACKAGE_FILE = re.compile(r"[a-z0-9][\w.+-]{0,150}\.pad", re.ASCII)
 _OWNER = re.compile(r"[a-z0-9][a-z0-9_-]{0,49}", re.ASCII)
@@ -133,7 +143,7 @@ def install_by_name(
     chosen = max(found, key=lambda one: one["serial"])
     with tempfile.TemporaryDirectory(prefix="paddock-") as folder:
         file = Path(folder) / "download.pad"
-        with file.open("xb") as out:
+        with noticing_full_disk(file), file.open("xb") as out:
             _copy(source, f"{index.namespace}/{chosen['file']}", out, MAX_BYTES)
         installed = install(
             file,
@@ -141,7 +151,7 @@ def install_by_name(
             lambda review: (review.verdict.how != "new" or review.verdict.key == index.signer) and approve(review),
             allow_downgrade=allow_downgrade,
             source=_printable_source(source),
-            expected=chosen["digest"],
+            expected={what: chosen[what] for what in ("name", "version", "serial", "digest")},
         )
     if not index.known:  # only now: a stranger's index must not block the owner's
         with change_keyring() as keyring:
@@ -181,7 +191,8 @@ def _remember(source: str, index: Index) -> None:
     with change_keyring() as keyring:
         for data in lists:
             if read_claimed_keys(data)[0].fingerprint in keyring.keys:
-                keyring.learn(data)
+                with suppress(Revoked):  # whoever has a stolen key can put a list here, and revokes nothing with it
+                    keyring.learn(data)
         keyring.indexes[index.namespace] = max(index.serial, keyring.indexes.get(index.namespace, 0))
 
 
@@ -197,17 +208,19 @@ def _check_index(said: dict[str, Any], namespace: str) -> dict[str, Any]:
             len(said) == 5
             and own == namespace
             and re.fullmatch(r"\d{4}-\d\d-\d\d", expires)
-            and all(map(_is_listed, packages))
+            and all(_is_listed(one, namespace) for one in packages)
+            and len(revocations) <= _MAX_LISTS
             and all(_REVOCATIONS.fullmatch(name) for name in revocations)
         ):
             return said
     raise InvalidSignature(f"The registry's {namespace}/{_FILE} is not an index of {namespace!r}.")
 
 
-def _is_listed(one: Any) -> bool:
+def _is_listed(one: Any, namespace: str) -> bool:
     match one:
-        case {"name": str(), "version": str(), "serial": int(), "digest": str(), "file": str() as file}:
-            return len(one) == 5 and _PACKAGE_FILE.fullmatch(file) is not None
+        case {"name": str() as name, "version": str() as version, "serial": int(), "digest": str(), "file": str()}:
+            texts = NAME.fullmatch(name), VERSION.fullmatch(version), _PACKAGE_FILE.fullmatch(one["file"])
+            return len(one) == 5 and None not in texts and name.startswith(f"{namespace}/")
     return False
 
 
@@ -257,7 +270,7 @@ def _open(source: str, name: str) -> Iterator[Any]:
                 raise Unreachable(f"{parts.netloc} answered {answer.status} for {name}; expected 200.")
             yield answer
         except (http.client.HTTPException, OSError) as error:
-            if isinstance(error, Unreachable):
+            if isinstance(error, PaddockError) or getattr(error, "errno", None) in FULL:
                 raise
             raise Unreachable(f"{name} can't be read from {parts.netloc}: {error}.") from error
 

@@ -12,7 +12,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from hashlib import sha256
 from pathlib import Path
@@ -25,7 +25,6 @@ from paddock.errors import (
     InvalidPackage,
     NameNotFound,
     NotPermitted,
-    StorageFull,
     Untrusted,
     VersionNotFound,
 )
@@ -47,10 +46,10 @@ from paddock.package.pad import (
 from paddock.sandbox.policy import DEFAULT, Change, Policy, compare_policies, find_excess
 from paddock.spaces.json_data import JsonLimits, read_json
 from paddock.trust.envelope import canonical_json
-from paddock.trust.files import FULL, data_folder, lock_file, read_bounded, replace_file, sync_folder
+from paddock.trust.files import data_folder, lock_file, noticing_full_disk, read_bounded, sync_folder
 from paddock.trust.keyring import Keyring, TrustedKey, Verdict, change_keyring, load_keyring
 from paddock.trust.keys import PublicKey
-from paddock.trust.log import Event, logging
+from paddock.trust.log import Event, write_logged
 from paddock.trust.settings import read_settings
 
 _LIMITS = JsonLimits(text=1 << 26, nesting=16)
@@ -59,7 +58,10 @@ _PART_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class Installed:
-    """An installed version of a package. ``how``: why its key was trusted. ``libraries``: its dependencies, if any."""
+    """An installed version of a package. ``how``: why its key was trusted. ``libraries``: its dependencies, if any.
+
+    ``spaces``: what ``use_installed`` has read of them, by environment: ``observation`` and ``action``, as JSON texts.
+    """
 
     name: str
     version: str
@@ -70,6 +72,7 @@ class Installed:
     installed: str
     source: str
     libraries: str | None = None
+    spaces: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     @property
     def place(self) -> Path:
@@ -137,26 +140,22 @@ def install(
     *,
     allow_downgrade: bool = False,
     source: str = "",
-    expected: str | None = None,
+    expected: Mapping[str, Any] | None = None,
 ) -> Installed:
     """Install a package file, if its signers are trusted here and ``approve`` agrees. Nothing of it runs.
 
-    ``expected``: the digest that an index promised.
+    ``expected``: the name, version, serial and digest that an index promised.
     """
     with Pad(path) as pad:
-        if expected not in (None, pad.digest):
-            raise InvalidPackage(f"{pad.name}: the index promises the digest {expected}, the file has {pad.digest}.")
+        for what, promised in (expected or {}).items():
+            if (found := {**pad.manifest, "digest": pad.digest}[what]) != promised:
+                raise InvalidPackage(f"{pad.name}: the index promises the {what} {promised}, the file has {found}.")
         review = _review(pad, allow_downgrade)
         pad.check_files()
         if review.needs_person and not approve(review):
             raise NotPermitted(f"{pad.name} was not installed: nobody agreed to what it asks for.")
-        try:
-            with lock_file(data_folder() / "packages.lock"):
-                return _commit(pad, review, allow_downgrade, source or os.fspath(path))
-        except OSError as error:
-            if error.errno in FULL and not isinstance(error, StorageFull):
-                raise StorageFull(f"{pad.name} can't be installed: {error.strerror}. Nothing was changed.") from error
-            raise
+        with noticing_full_disk(pad.name), lock_file(data_folder() / "packages.lock"):
+            return _commit(pad, review, allow_downgrade, source or os.fspath(path))
 
 
 def _review(pad: Pad, allow_downgrade: bool) -> Review:
@@ -185,12 +184,13 @@ def _check_serial(known: Mapping[str, Any], pad: Pad, allow_downgrade: bool) -> 
     """Refuse what is older than anything that was installed, and a second package under the number of the first."""
     plain = pad.manifest
     entry = known["packages"].get(pad.name, {"serial": -1, "digests": {}})
-    before = entry["digests"].get(str(plain["serial"]), pad.digest)
-    if before != pad.digest:
-        raise Untrusted(
-            f"{pad.name} with the serial {plain['serial']} had the digest {before}, and this one has {pad.digest}. A "
-            f"release never changes: ask its owner which one is theirs."
-        )
+    same_version = entry.get("versions", {}).get(plain["version"], {"digest": pad.digest})["digest"]
+    for what, before in (("serial", entry["digests"].get(str(plain["serial"]), pad.digest)), ("version", same_version)):
+        if before != pad.digest:
+            raise Untrusted(
+                f"{pad.name} with the {what} {plain[what]} had the digest {before}, and this one has {pad.digest}. A "
+                f"release never changes: ask its owner which one is theirs."
+            )
     if plain["serial"] < entry["serial"] and not allow_downgrade:
         raise Downgrade(
             f"{pad.name} {plain['version']} has the serial {plain['serial']}, and {entry['serial']} was installed "
@@ -203,8 +203,8 @@ def _commit(pad: Pad, review: Review, allow_downgrade: bool, source: str) -> Ins
     plain = pad.manifest
     top = data_folder() / "store" / "sha256"
     top.mkdir(mode=0o700, parents=True, exist_ok=True)
-    _sweep(top)
     known = _read_packages()
+    _sweep(known, top)
     _check_serial(known, pad, allow_downgrade)  # another install may have been faster
     work = Path(tempfile.mkdtemp(prefix=".new-", dir=top))  # 0700
     try:
@@ -304,8 +304,7 @@ def _record(known: dict[str, Any], installed: Installed, review: Review) -> None
             "version": installed.version,
             "date": installed.installed,
         }
-    with logging(*lines):
-        _write_packages(known)
+    _write_packages(known, *lines)
 
 
 def uninstall(name: str, version: str | None = None) -> list[str]:
@@ -320,8 +319,7 @@ def uninstall(name: str, version: str | None = None) -> list[str]:
             del versions[one.version]
         if not versions:
             known["grants"].pop(name, None)
-        with logging(("uninstall", {"package": name, "versions": [one.version for one in found]})):
-            _write_packages(known)
+        _write_packages(known, ("uninstall", {"package": name, "versions": [one.version for one in found]}))
         for one in found:  # after the list: a crash leaves a folder that nothing names
             _remove(one.place)
             if one.libraries is not None:
@@ -363,7 +361,8 @@ def use_installed(name: str, version: str) -> Installed:
     found = find_installed(name, version)
     verdict = load_keyring().judge(name, found.digest, found.signers, read_settings(), installed=True)
     found.check()
-    asked = decode_policy(read_package_manifest((found.place / MANIFEST).read_bytes())["permissions"])
+    plain = read_package_manifest((found.place / MANIFEST).read_bytes())
+    asked = decode_policy(plain["permissions"])
     grant = grants().get(name)
     beyond = find_excess(asked, grant.permissions if grant else DEFAULT)
     if beyond:
@@ -371,7 +370,9 @@ def use_installed(name: str, version: str) -> Installed:
             f"{name} {found.version} asks for more than it was granted: {'; '.join(beyond)}. Review it: "
             f"install it again."
         )
-    return replace(found, how=verdict.how)
+    spaces = {one["id"]: one["spaces"] for one in plain["envs"] if one["spaces"] is not None}
+    libraries = found.libraries if str(found.libraries).endswith(f"-{sys.implementation.cache_tag}") else None
+    return replace(found, how=verdict.how, spaces=spaces, libraries=libraries)
 
 
 def grants() -> dict[str, Grant]:
@@ -387,8 +388,7 @@ def withdraw(name: str) -> Grant:
         if grant is None:
             raise NameNotFound(f"Nothing is granted to {name!r}. List grants: paddock permissions --granted")
         del known["grants"][name]
-        with logging(("withdraw", {"package": name, "version": grant.version})):
-            _write_packages(known)
+        _write_packages(known, ("withdraw", {"package": name, "version": grant.version}))
     return grant
 
 
@@ -422,8 +422,8 @@ def _read_packages() -> dict[str, Any]:
         raise InvalidPackage(f"{_file()} is damaged: {error}. Put back a copy of it.") from None
 
 
-def _write_packages(known: Mapping[str, Any]) -> None:
-    replace_file(_file(), json.dumps(known, indent=1, sort_keys=True).encode())
+def _write_packages(known: Mapping[str, Any], *events: tuple[Event, dict[str, Any]]) -> None:
+    write_logged(*events, path=_file(), data=json.dumps(known, indent=1, sort_keys=True).encode())
 
 
 def _walk(folder: Path) -> Iterator[tuple[str, Path]]:
@@ -449,10 +449,12 @@ def _digest_of(path: Path, one: ListedFile) -> str:
         return f"unreadable, {error.strerror}"
 
 
-def _sweep(top: Path) -> None:
-    """Remove what an install that was killed has left. The caller has the lock, so no other install is at work."""
-    for one in top.glob(".new-*"):
-        _remove(one)
+def _sweep(known: Mapping[str, Any], top: Path) -> None:
+    """Remove what no list names: a process that was killed has left it. The caller has the lock, so none is at work."""
+    listed = {one["digest"] for entry in known["packages"].values() for one in entry["versions"].values()}
+    for one in (*top.iterdir(), *(data_folder() / "libraries").glob(f"{'[0-9a-f]' * 64}-*")):
+        if one.name[:64] not in listed:
+            _remove(one)
 
 
 def _remove(place: Path) -> None:

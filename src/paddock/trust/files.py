@@ -47,6 +47,17 @@ def lock_file(path: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
+@contextmanager
+def noticing_full_disk(what: object) -> Iterator[None]:
+    """Raise StorageFull where the disk is full while ``what`` is written."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in FULL or isinstance(error, StorageFull):
+            raise
+        raise StorageFull(f"{what} can't be written: {error.strerror}. Nothing was changed.") from error
+
+
 def write_new(path: str | os.PathLike[str], data: bytes, mode: int = 0o600) -> None:
     """Write a file that must not exist yet; FileExistsError if it does, and then it is as it was."""
     target = Path(path)
@@ -100,15 +111,13 @@ def _write_beside(target: Path, data: bytes, mode: int) -> Path:
     """Write to a new file in the target's folder, private until it has its mode, and return its path."""
     descriptor, name = tempfile.mkstemp(prefix=".new-", dir=target.parent)
     try:
-        with os.fdopen(descriptor, "wb") as stream:
+        with noticing_full_disk(target), os.fdopen(descriptor, "wb") as stream:
             stream.write(data)
             stream.flush()
             if os.name == "posix":
                 os.fchmod(stream.fileno(), mode)
             os.fsync(stream.fileno())
-    except BaseException as error:
+    except BaseException:
         Path(name).unlink(missing_ok=True)
-        if isinstance(error, OSError) and error.errno in FULL:
-            raise StorageFull(f"{target} can't be written: {error.strerror}. Nothing was changed.") from error
         raise
     return Path(name)

@@ -18,9 +18,9 @@ from typing import Any
 from paddock.errors import Downgrade, Expired, InvalidSignature, Revoked, Untrusted
 from paddock.spaces.json_data import JsonLimits, NotJson, read_json
 from paddock.trust.envelope import open_envelope, read_claimed_keys, seal, statement
-from paddock.trust.files import data_folder, lock_file, read_bounded, replace_file
+from paddock.trust.files import data_folder, lock_file, read_bounded
 from paddock.trust.keys import PublicKey, SigningKey
-from paddock.trust.log import Event, logging
+from paddock.trust.log import Event, write_logged
 from paddock.trust.names import RESERVED, find_lookalike
 from paddock.trust.settings import Settings
 
@@ -184,11 +184,20 @@ class Keyring:
                 f"The revocations are signed by {issuer.fingerprint}, which is not trusted here. Add that key first.",
                 fingerprints=(issuer.fingerprint,),
             )
-        before = self.revoked.setdefault(issuer.fingerprint, {"serial": 0, "namespaces": [], "keys": {}, "digests": {}})
+        nothing: dict[str, Any] = {"serial": 0, "namespaces": [], "keys": {}, "digests": {}}
+        before = self.revoked.get(issuer.fingerprint, nothing)
+        lists = [one for one in self.revoked.values() if {*one["namespaces"]} & {*trusted.namespaces}]
+        more = any(entries[kind].keys() - before[kind].keys() for kind in ("keys", "digests"))
+        if more and (why := _find(lists, "keys", issuer.fingerprint)) is not None:
+            raise Revoked(
+                f"The list is signed by {issuer.fingerprint}, which was revoked{why}: it can revoke nothing more.",
+                fingerprints=(issuer.fingerprint,),
+            )
         if entries["serial"] < before["serial"]:
             raise Downgrade(
                 f"The revocation list has the serial {entries['serial']}, and this machine knows {before['serial']}."
             )
+        self.revoked[issuer.fingerprint] = before
         before["serial"] = entries["serial"]
         before["namespaces"] = sorted({*before["namespaces"], *trusted.namespaces})
         for kind in ("keys", "digests"):
@@ -247,8 +256,7 @@ def change_keyring() -> Iterator[Keyring]:
         after = _decisions(keyring)
         changed = {name: one for name, one in after.items() if one != before.get(name)}
         lines: list[tuple[Event, dict[str, Any]]] = [("trust", changed)] if changed else []
-        with logging(*lines):
-            replace_file(_file(), json.dumps(keyring.to_dict(), indent=1, sort_keys=True).encode())
+        write_logged(*lines, path=_file(), data=json.dumps(keyring.to_dict(), indent=1, sort_keys=True).encode())
 
 
 def _decisions(keyring: Keyring) -> dict[str, Any]:
@@ -302,7 +310,10 @@ def _is_entry(item: tuple[str, Any]) -> bool:
 def _find(lists: list[dict[str, Any]], kind: str, name: str) -> str | None:
     found: Callable[[dict[str, Any]], Any] = lambda one: one[kind].get(name)  # noqa: E731
     entry = next(filter(None, map(found, lists)), None)
-    return None if entry is None else f" on {entry['date'][:10]} ({entry['reason'][:200] or 'no reason given'})"
+    if entry is None:
+        return None
+    reason, day = (text if text.isprintable() else ascii(text) for text in (entry["reason"][:200], entry["date"][:10]))
+    return f" on {day} ({reason or 'no reason given'})"
 
 
 def _fingerprints(signers: Sequence[PublicKey]) -> tuple[str, ...]:

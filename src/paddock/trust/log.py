@@ -9,17 +9,17 @@ from __future__ import annotations
 import getpass
 import json
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from datetime import datetime, timezone
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from paddock.errors import InvalidJournal, StorageFull
+from paddock.errors import InvalidJournal
 from paddock.spaces.json_data import JsonLimits, NotJson
 from paddock.trust.envelope import canonical_json, read_canonical
-from paddock.trust.files import FULL, data_folder, lock_file
+from paddock.trust.files import FULL, data_folder, lock_file, noticing_full_disk, replace_file
 
 Event: TypeAlias = Literal["install", "uninstall", "grant", "withdraw", "trust", "registration", "override"]
 _MAX_LINE = 1 << 16
@@ -46,48 +46,88 @@ def log_path() -> Path:
 
 def add_to_log(event: Event, **facts: Any) -> None:
     """Add a line, and return once the disk has it. StorageFull if it can't be written: the log is as it was."""
-    with logging((event, facts)):
-        pass
+    write_logged((event, facts))
 
 
-@contextmanager
-def logging(*events: tuple[Event, dict[str, Any]]) -> Iterator[None]:
-    """Add a line for each before the block, which does what they say. If it raises, they are taken back."""
-    path = log_path()
-    with lock_file(path.with_suffix(".lock")):
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o600)
+def write_logged(*events: tuple[Event, dict[str, Any]], path: Path | None = None, data: bytes = b"") -> None:
+    """Add a line for each event, and then replace ``path``, a file of the data folder: all of it or nothing.
+
+    If this process is killed between the two, whoever next writes or reads the log takes the lines back.
+    """
+    log = log_path()
+    with lock_file(log.with_suffix(".lock")):
+        _settle(log)
+        descriptor = os.open(log, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o600)
         with os.fdopen(descriptor, "r+b", buffering=0) as file:
-            end, last = _find_last(file, path)
-            before, previous = (0, _FIRST) if last is None else (last.number, last.digest)
-            lines = b""
-            for number, (event, facts) in enumerate(events, start=before + 1):
-                line = canonical_json(
-                    {
-                        "number": number,
-                        "at": datetime.now(timezone.utc).isoformat(timespec="seconds"),
-                        "user": _user(),
-                        "event": event,
-                        "facts": facts,
-                        "previous": previous,
-                    }
-                )
-                if len(line) > _MAX_LINE:
-                    raise ValueError(f"a line of the log with {len(line)} bytes; at most {_MAX_LINE} are read")
-                lines, previous = lines + line + b"\n", sha256(line).hexdigest()
-            file.truncate(end)  # what an earlier write that failed has left
-            file.seek(end)
+            end, last = _find_last(file, log)
+            lines = _chain(events, last)
+            if path is not None:
+                intended = {"end": end, "file": path.name, "sha256": sha256(data).hexdigest()}
+                replace_file(_unfinished(log), canonical_json(intended))
             try:
-                if file.write(lines) != len(lines):
-                    raise OSError(FULL[0], os.strerror(FULL[0]))
-                os.fsync(descriptor)
-            except OSError as error:
-                file.truncate(end)
-                raise StorageFull(f"{path} can't be written: {error.strerror}. Nothing was changed.") from error
-            try:
-                yield
+                _append(file, end, lines)
+                if path is not None:
+                    replace_file(path, data)
             except BaseException:
                 file.truncate(end)
                 raise
+            finally:
+                _unfinished(log).unlink(missing_ok=True)
+
+
+def _chain(events: Iterable[tuple[Event, dict[str, Any]]], last: Entry | None) -> bytes:
+    """Return the lines of events, each with the digest of the one before it."""
+    before, previous = (0, _FIRST) if last is None else (last.number, last.digest)
+    lines = b""
+    for number, (event, facts) in enumerate(events, start=before + 1):
+        line = canonical_json(
+            {
+                "number": number,
+                "at": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+                "user": _user(),
+                "event": event,
+                "facts": facts,
+                "previous": previous,
+            }
+        )
+        if len(line) > _MAX_LINE:
+            raise ValueError(f"a line of the log with {len(line):,} bytes; at most {_MAX_LINE:,} are read")
+        lines, previous = lines + line + b"\n", sha256(line).hexdigest()
+    return lines
+
+
+def _append(file: Any, end: int, lines: bytes) -> None:
+    file.truncate(end)  # what an earlier write that failed has left
+    file.seek(end)
+    with noticing_full_disk(log_path()):
+        if file.write(lines) != len(lines):
+            raise OSError(FULL[0], os.strerror(FULL[0]))
+        os.fsync(file.fileno())
+
+
+def _unfinished(log: Path) -> Path:
+    """Where it is written which file the last lines are about, until that file is."""
+    return log.with_suffix(".unfinished")
+
+
+def _settle(log: Path) -> None:
+    """Take back the lines of a process that was killed before it did what they say. The caller has the lock."""
+    for left in log.parent.glob(".new-*"):  # all files here are written under the lock
+        left.unlink()
+    unfinished = _unfinished(log)
+    if not unfinished.exists():
+        return
+    try:
+        intended = read_canonical(unfinished.read_bytes(), _LIMITS)
+        file, digest, end = log.parent / intended["file"], intended["sha256"], intended["end"]
+        done = file.exists() and sha256(file.read_bytes()).hexdigest() == digest
+    except (NotJson, KeyError, TypeError):
+        raise InvalidJournal(
+            f"{unfinished} is damaged. Compare `paddock list` with the last lines of {log}, and remove it."
+        ) from None
+    if not done and log.exists():
+        os.truncate(log, min(end, log.stat().st_size))
+    unfinished.unlink()
 
 
 def note(event: Event, about: str, **facts: Any) -> None:
@@ -114,6 +154,9 @@ _NOTED: dict[tuple[Path, str, str], dict[str, Any]] = {}
 def read_log() -> Iterator[Entry]:
     """Yield all entries, the oldest first. InvalidJournal names the line where the chain is broken."""
     path, previous, number = log_path(), _FIRST, 0
+    if _unfinished(path).exists():
+        with lock_file(path.with_suffix(".lock")):
+            _settle(path)
     try:
         file = path.open("rb")
     except FileNotFoundError:
