@@ -18,6 +18,7 @@ from paddock.errors import InvalidManifest, InvalidPackage, InvalidSignature, Un
 from paddock.package import container as format
 from paddock.package import store
 from paddock.package.pad import Pad, pack, sign
+from paddock.trust.envelope import canonical_json
 from paddock.trust.keyring import load_keyring
 from tests.clocks import awake_s
 from tests.conftest import SEED
@@ -241,6 +242,18 @@ BAD_PATHS = {
     "egg link": "x.egg-link",
 }
 
+MANY = {
+    "schema": "paddock.package/1",
+    "name": "acme/maze",
+    "version": "1.0.0",
+    "serial": 1,
+    "description": "",
+    "envs": [],
+    "permissions": {},
+    "dependencies": [],
+    "expires": None,
+    "files": [list_file(f"{number:04}", b"") for number in range(9_000)],
+}
 HOSTILE = {
     **{f"path: {name}": (lambda path=path: forge({**FILES, path: b"x"})) for name, path in BAD_PATHS.items()},
     "case collision": lambda: forge({**FILES, "Maze_env.py": b"x"}),
@@ -324,6 +337,12 @@ HOSTILE = {
         FILES, listed=[list_file("maze_env.py", b"x = 1\n", "0777"), list_file("paddock.toml", FILES["paddock.toml"])]
     ),
     "listed size is true": lambda: forge({"a": b"x"}, listed=[{**list_file("a", b"x"), "size": True}]),
+    "thousands of files, and one has another name": lambda: container(
+        {"manifest.json": canonical_json(MANY), **{f"env/{number:04}": b"" for number in range(1, 9_001)}}
+    ),
+    "more files listed than there may be": lambda: forge(
+        FILES, listed=[list_file(f"{number:06}", b"") for number in range(25_000)]
+    ),
     "dependency is an object": lambda: forge(FILES, dependencies=[{"url": "file:///x"}]),
 }
 

@@ -150,7 +150,7 @@ def _provenance(target: Target) -> dict[str, Any]:
     """Say which package, module, file and key an id comes from. ``runs`` is what Python does with it."""
     from paddock.making.plan import default_isolation
     from paddock.making.target import code_of, file_digest
-    from paddock.trust.third_party import choosing
+    from paddock.trust.settings import choosing
 
     module, file = code_of(target)
     package, key, digest = "none", "none: not signed", file_digest(file)
@@ -268,7 +268,7 @@ def add_explain_arguments(parser: ArgumentParser) -> None:
 
 def run_explain(arguments: Namespace, output: Output) -> int:
     """Print the plan."""
-    from paddock.trust.third_party import choosing
+    from paddock.trust.settings import choosing
 
     with choosing(None):  # what make() would do in Python
         plan = plan_target(

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Literal
 
 from paddock.cli.output import OK, Output, mistake
+from paddock.trust.names import NAMESPACE
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -29,7 +30,7 @@ def run(arguments: Namespace, output: Output) -> int:
     name = folder.name
     check_free(folder)
     check_name(name)
-    if arguments.owner is not None and not re.fullmatch(r"[a-z0-9][a-z0-9_-]{0,49}", arguments.owner, re.ASCII):
+    if arguments.owner is not None and not re.fullmatch(NAMESPACE, arguments.owner):
         raise mistake(f"--owner {arguments.owner[:60]!r}: use lower-case letters, digits, '_' and '-'.")
     package = name if arguments.owner is None else f"{arguments.owner}/{name}"
     texts = files(name, "gym" if arguments.gym else "tools", package)

@@ -22,6 +22,7 @@ from paddock.cli.output import FAILED, OK, CommandFailed, Output, agree, mistake
 from paddock.cli.program import integer
 from paddock.errors import Downgrade, InvalidPackage, InvalidSignature, NotPermitted, Unreachable, Untrusted
 from paddock.trust.files import config_folder
+from paddock.trust.names import NAMESPACE
 
 if TYPE_CHECKING:
     from paddock.package import Manifest
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 
 _NAMED = re.compile(r"(?P<name>[\w-]+/[\w-]+)(?:@(?P<version>[\w.]+))?", re.ASCII)
 _PASSWORD = "PADDOCK_KEY_PASSWORD"  # noqa: S105 - the name of a variable
-_NAMESPACE = re.compile(r"[a-z0-9][a-z0-9_-]{0,49}", re.ASCII)
 _DIGEST = re.compile(r"(?:sha256:)?(?P<hex>[0-9a-f]{64})", re.ASCII)
 # A refusal is the answer to a question that was put rightly, so it does not have the exit code of wrong usage.
 _REFUSALS = (InvalidPackage, InvalidSignature, Untrusted, Downgrade, NotPermitted, Unreachable)
@@ -62,13 +62,8 @@ def run_pack(arguments: Namespace, output: Output) -> int:
         spaces = {} if arguments.no_spaces else {env.spec.id: _spaces(manifest, env.spec.id) for env in manifest.envs}
         file = pack(arguments.folder, arguments.out, spaces)
         with Pad(file) as pad:
-            facts: dict[str, Any] = {
-                "file": str(file),
-                "name": pad.name,
-                "version": manifest.version,
-                "digest": pad.digest,
-            }
-            facts["files"] = len(pad.files)
+            facts: dict[str, Any] = {"file": str(file), "name": pad.name, "version": manifest.version}
+            facts |= {"digest": pad.digest, "files": len(pad.files)}
     if output.json:
         output.document(facts)
         return OK
@@ -348,10 +343,8 @@ def run_sign(arguments: Namespace, output: Output) -> int:
 
     _require_file(arguments.file)
     key = load_key(arguments.key)
-    try:
+    with _refusals():
         digest = sign(arguments.file, key)
-    except (InvalidPackage, InvalidSignature) as error:
-        raise CommandFailed(str(error), exit_code=FAILED, code=error.code) from error
     if output.json:
         output.document({"file": str(arguments.file), "digest": digest, "signer": key.public.fingerprint})
     else:
@@ -405,15 +398,12 @@ def _add(arguments: Namespace, output: Output) -> int:
         data = read_bounded(file, 1 << 24)
         if data[:1] != b"{":
             raise mistake(f"{file} is not a revocation list. For a key, add --namespace OWNER.")
-        try:
-            with change_keyring() as keyring:
-                serial = keyring.learn(data)
-        except (InvalidSignature, Untrusted, Downgrade) as error:
-            raise CommandFailed(str(error), exit_code=FAILED, code=error.code) from error
+        with _refusals(), change_keyring() as keyring:
+            serial = keyring.learn(data)
         output.document({"serial": serial}) if output.json else output.line(f"learned {file}, serial {serial}")
         return OK
     for one in arguments.namespace:
-        if not _NAMESPACE.fullmatch(one):
+        if not re.fullmatch(NAMESPACE, one):
             raise mistake(f"--namespace {one[:60]!r} is not a namespace: lower-case letters, digits, '_' and '-'.")
     key = _read_public(arguments.what)
     trusted = TrustedKey(
@@ -511,10 +501,8 @@ def run_revoke(arguments: Namespace, output: Output) -> int:
     reason = arguments.reason[:200]
     before = read_bounded(arguments.out, 1 << 24) if arguments.out.exists() else None
     key = load_key(arguments.key)
-    try:
+    with _refusals():
         data = revoke(key, before, keys=dict.fromkeys(keys, reason), digests=dict.fromkeys(digests, reason))
-    except (InvalidSignature, Untrusted) as error:
-        raise CommandFailed(f"{arguments.out}: {error}", exit_code=FAILED, code=error.code) from error
     replace_file(arguments.out, data, 0o644)
     if output.json:
         output.document({"file": str(arguments.out), "keys": keys, "digests": digests, "by": key.public.fingerprint})

@@ -100,7 +100,7 @@ def _run(words: list[str], output: Output) -> int:
     if getattr(arguments, "config", None) is not None:  # once more, with the file's values where no flag was given
         defaults = module.read_config(arguments.config)
         arguments = _parser(command, add_arguments, defaults).parse_args(words)
-    from paddock.trust.third_party import Choice, choosing
+    from paddock.trust.settings import Choice, choosing
 
     behind_the_wall = choosing(Choice("sandbox", "as in all commands"))
     with _redirect_output(output, getattr(module, "PRINTED_LINES", None)), behind_the_wall:

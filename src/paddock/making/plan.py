@@ -12,7 +12,7 @@ from paddock.errors import NotTransferable, PlanError
 from paddock.kernels import numba_installed
 from paddock.making.options import LaneOptions, RemoteOptions
 from paddock.making.target import Target, is_own_wrapper
-from paddock.trust.third_party import choose
+from paddock.trust.settings import choose
 
 if TYPE_CHECKING:
     from paddock.sandbox.policy import Policy

@@ -10,7 +10,6 @@ import json
 import math
 import os
 import re
-import stat
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -22,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from paddock.core.spec import EnvSpec, WrapperSpec
 from paddock.errors import InvalidId, InvalidManifest, InvalidPolicy
 from paddock.sandbox.policy import Policy, covers
+from paddock.trust.files import read_bounded
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -43,7 +43,7 @@ _VERSION = re.compile(r"[0-9][\w.+-]{0,63}", re.ASCII)
 # As pip writes them: the name of a distribution, and which versions of it will do.
 DISTRIBUTION = r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?"
 VERSIONS = r"[<>=!~]=?=? ?[\w.*+!-]+(?: ?, ?[<>=!~]=?=? ?[\w.*+!-]+)* ?"
-_DATE = re.compile(r"\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])", re.ASCII)
+DATE = re.compile(r"\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])", re.ASCII)
 # Policy fields whose paths may be relative to the package's folder: a package can't know where it will be installed.
 _OWN_PATHS = ("read", "write", "programs")  # and "cassette", which is one path
 _MAX_WORKSPACES_DEEP = 4
@@ -146,7 +146,7 @@ def read_manifest(folder: str | os.PathLike[str]) -> Manifest:
     version = _read_matching(package, "version", _VERSION, "a version, as '1.2.0'")
     description = package.take("description", str, "")
     serial = package.count("serial")
-    expires = None if "expires" not in package.values else _read_matching(package, "expires", _DATE, "'2027-01-31'")
+    expires = None if "expires" not in package.values else _read_matching(package, "expires", DATE, "'2027-01-31'")
     package.known.append("expires")
     package.finish()
     tables = whole.tables("env")
@@ -528,17 +528,10 @@ def _check_bounds(file: Path, table: dict[str, Any]) -> None:
 def read_text(file: Path) -> str:
     """Return the text of a file in a stranger's folder. InvalidManifest if it is large, not regular or not UTF-8."""
     try:
-        # Non-blocking: a file in a stranger's folder may be a pipe that nothing writes to.
-        descriptor = os.open(file, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
-    except OSError as error:
-        raise InvalidManifest(f"{file} can't be read: {error.strerror}.") from None
-    with os.fdopen(descriptor, "rb") as stream:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise InvalidManifest(f"{file} is not a regular file but a folder, a pipe or a device.")
-        raw = stream.read(MAX_FILE_BYTES + 1)
-    if len(raw) > MAX_FILE_BYTES:
-        raise InvalidManifest(f"{file} is larger than {MAX_FILE_BYTES:,} bytes.")
-    try:
-        return raw.decode("utf-8").replace("\r\n", "\n")
+        return read_bounded(file, MAX_FILE_BYTES).decode("utf-8").replace("\r\n", "\n")
     except UnicodeDecodeError as error:
         raise InvalidManifest(f"{file} is not UTF-8: byte {error.start}.") from None
+    except OSError as error:
+        raise InvalidManifest(f"{file} can't be read: {error.strerror}.") from None
+    except ValueError as error:
+        raise InvalidManifest(str(error)) from None

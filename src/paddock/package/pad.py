@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from paddock.errors import InvalidManifest, InvalidPackage, InvalidPolicy, InvalidSignature, PaddockError
-from paddock.package import FILE, LOCK, Fields, Manifest, read_manifest
+from paddock.package import DATE, FILE, LOCK, Fields, Manifest, read_manifest
 from paddock.package.container import CHUNK, MAX_ENTRIES, Container, Entry, check_name, write_container
 from paddock.package.dependencies import find_wanted
 from paddock.sandbox.policy import Policy, covers
@@ -33,6 +33,7 @@ from paddock.trust.envelope import (
 )
 from paddock.trust.files import noticing_full_disk, sync_folder, write_new
 from paddock.trust.keys import PublicKey, SigningKey
+from paddock.trust.names import NAMESPACE
 
 SCHEMA = "paddock.package/1"
 PREDICATE = "urn:paddock:package:v1"
@@ -42,7 +43,7 @@ _SIGNATURES = "signatures/"
 _MAX_MANIFEST_BYTES = 1 << 22
 _MAX_SIGNATURE_BYTES = 1 << 16
 _LIMITS = JsonLimits(text=_MAX_MANIFEST_BYTES, nesting=40, pieces=400_000, digits=19)
-NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,49}/[a-z0-9][a-z0-9_-]{0,49}", re.ASCII)
+NAME = re.compile(f"{NAMESPACE}/{NAMESPACE}", re.ASCII)
 VERSION = re.compile(r"\d{1,6}(?:\.\d{1,6}){0,3}(?:(?:a|b|rc|\.post|\.dev)\d{1,6})?", re.ASCII)
 _NUMBERED = re.compile(r"(\d{1,5})(?:\.(\d{1,3}))?(?:\.(\d{1,3}))?", re.ASCII)
 _SECRET = b"PRIVATE KEY-----"
@@ -331,7 +332,7 @@ class Pad:
         signatures = [name for name in names if name.startswith(_SIGNATURES)]
         expected = [MANIFEST, *sorted(signatures), *(CODE + one.path for one in self.files)]
         if names != expected or len(signatures) > MAX_SIGNATURES:
-            odd = next((name for name in [*names, *expected] if (name in names) != (name in expected)), "their order")
+            odd = min({*names} ^ {*expected}, default="their order")
             raise InvalidPackage(f"The package's files are not those that its manifest lists: {odd}.")
         for one in self.files:
             entry = self.container.entries[CODE + one.path]
@@ -377,7 +378,7 @@ def read_package_manifest(text: bytes) -> dict[str, Any]:
         fields.tables("files")
         decode_policy(fields.take("permissions", dict, required=True))
         dependencies = fields.take("dependencies", list, required=True)
-        expires = plain.get("expires", "")
+        expires = fields.values["expires"] if fields.values.get("expires", "") is None else fields.take("expires", str)
         fields.known.append("expires")
         fields.finish()
     except NotJson as error:
@@ -388,7 +389,7 @@ def read_package_manifest(text: bytes) -> dict[str, Any]:
         raise InvalidPackage(f"{MANIFEST} has the schema {plain['schema'][:40]!r}; this version reads {SCHEMA!r}.")
     if not NAME.fullmatch(plain["name"]) or not VERSION.fullmatch(plain["version"]) or plain["serial"] < 0:
         raise InvalidPackage(f"{MANIFEST}: name, version or serial is not that of a package.")
-    if not all(type(one) is str for one in dependencies) or not (expires is None or _is_date(expires)):
+    if not all(type(one) is str for one in dependencies) or not (expires is None or DATE.fullmatch(expires)):
         raise InvalidPackage(f"{MANIFEST}: dependencies are texts, and expires is a date or null.")
     if not all(_is_env(one.values) for one in envs):
         raise InvalidPackage(f"{MANIFEST}: an environment has id, entry, determinism and spaces: texts, or no spaces.")
@@ -397,8 +398,8 @@ def read_package_manifest(text: bytes) -> dict[str, Any]:
 
 def listed_files(manifest: Mapping[str, Any]) -> tuple[ListedFile, ...]:
     """Return the files that a ``manifest.json`` lists, in order."""
-    files = []
-    for one in manifest["files"]:
+    files: list[ListedFile] = []
+    for one in manifest["files"][: MAX_ENTRIES + 1]:
         match one:
             case {"path": str() as path, "size": int() as size, "sha256": str() as digest, "mode": str() as mode}:
                 if len(one) == 4 and size >= 0 and type(size) is int and mode in ("0644", "0755"):
@@ -417,7 +418,3 @@ def _is_env(one: Any) -> bool:
                 case None | {"observation": str(), "action": str()}:
                     return spaces is None or len(spaces) == 2
     return False
-
-
-def _is_date(text: Any) -> bool:
-    return type(text) is str and re.fullmatch(r"\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])", text) is not None

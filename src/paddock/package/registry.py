@@ -37,6 +37,7 @@ from paddock.trust.envelope import open_envelope, read_claimed_keys, seal, state
 from paddock.trust.files import FULL, noticing_full_disk, read_bounded, replace_file
 from paddock.trust.keyring import change_keyring, load_keyring
 from paddock.trust.keys import PublicKey, SigningKey
+from paddock.trust.names import NAMESPACE
 
 INDEX = "urn:paddock:index:v1"
 DAYS = 30  # for which an index is believed
@@ -45,7 +46,6 @@ _MAX_INDEX = 1 << 24
 _MAX_LISTS = 32  # of revocations: one per key
 _REVOCATIONS = re.compile(r"revocations-[0-9a-f]{16}\.json", re.ASCII)
 _PACKAGE_FILE = re.compile(r"[a-z0-9][\w.+-]{0,150}\.pad", re.ASCII)
-_OWNER = re.compile(r"[a-z0-9][a-z0-9_-]{0,49}", re.ASCII)
 _TIMEOUT_S = 30.0
 
 
@@ -71,7 +71,7 @@ def publish(file: Path, folder: Path, key: SigningKey, *, namespace: str | None 
             namespace, name = pad.name.partition("/")[0], file_name(pad.name, pad.manifest["version"])
     else:
         name = f"revocations-{read_claimed_keys(read_bounded(file, _MAX_INDEX))[0].fingerprint[:16]}.json"
-    if not _OWNER.fullmatch(namespace):
+    if not re.fullmatch(NAMESPACE, namespace):
         raise InvalidPackage(f"{namespace[:60]!r} is not a namespace, as 'acme'.")
     place = folder / namespace
     place.mkdir(parents=True, exist_ok=True)

@@ -204,7 +204,7 @@ def _commit(pad: Pad, review: Review, allow_downgrade: bool, source: str) -> Ins
     top = data_folder() / "store" / "sha256"
     top.mkdir(mode=0o700, parents=True, exist_ok=True)
     known = _read_packages()
-    _sweep(known, top)
+    _sweep(known)
     _check_serial(known, pad, allow_downgrade)  # another install may have been faster
     work = Path(tempfile.mkdtemp(prefix=".new-", dir=top))  # 0700
     try:
@@ -259,7 +259,7 @@ def _check_folder(folder: Path, plain: Mapping[str, Any]) -> Manifest:
 def _install_libraries(wanted: Wanted, digest: str) -> str | None:
     if not wanted.lines:
         return None
-    place = data_folder() / "libraries" / f"{digest}-{sys.implementation.cache_tag}"
+    place = data_folder() / "store" / "libraries" / f"{digest}-{sys.implementation.cache_tag}"
     return str(install_dependencies(wanted, place))
 
 
@@ -278,14 +278,10 @@ def _record(known: dict[str, Any], installed: Installed, review: Review) -> None
     entry = known["packages"].setdefault(installed.name, {"serial": -1, "digests": {}, "versions": {}})
     entry["serial"] = max(entry["serial"], installed.serial)
     entry["digests"][str(installed.serial)] = installed.digest
+    kept = ("serial", "digest", "how", "installed", "source", "libraries")
     entry["versions"][installed.version] = {
-        "serial": installed.serial,
-        "digest": installed.digest,
+        **{name: getattr(installed, name) for name in kept},
         "signers": [str(one) for one in installed.signers],
-        "how": installed.how,
-        "installed": installed.installed,
-        "source": installed.source,
-        "libraries": installed.libraries,
     }
     facts = {
         "package": f"{installed.name}@{installed.version}",
@@ -299,11 +295,8 @@ def _record(known: dict[str, Any], installed: Installed, review: Review) -> None
     if review.needs_person:  # else nobody was asked: what was granted stays, and what was withdrawn meanwhile too
         plain = encode_policy(review.permissions)
         lines.append(("grant", {"package": installed.name, "version": installed.version, "permissions": plain}))
-        known["grants"][installed.name] = {
-            "permissions": plain,
-            "version": installed.version,
-            "date": installed.installed,
-        }
+        granted = {"permissions": plain, "version": installed.version, "date": installed.installed}
+        known["grants"][installed.name] = granted
     _write_packages(known, *lines)
 
 
@@ -329,19 +322,13 @@ def uninstall(name: str, version: str | None = None) -> list[str]:
 
 def installed_packages() -> list[Installed]:
     """Return what is installed, by name, the newest last."""
+    return _list_installed(_read_packages())
+
+
+def _list_installed(known: Mapping[str, Any]) -> list[Installed]:
     found = [
-        Installed(
-            name,
-            version,
-            one["serial"],
-            one["digest"],
-            tuple(map(PublicKey.parse, one["signers"])),
-            one["how"],
-            one["installed"],
-            one["source"],
-            one["libraries"],
-        )
-        for name, entry in _read_packages()["packages"].items()
+        Installed(name, version, **{**one, "signers": tuple(map(PublicKey.parse, one["signers"]))})
+        for name, entry in known["packages"].items()
         for version, one in entry["versions"].items()
     ]
     return sorted(found, key=lambda one: (one.name, one.serial))
@@ -415,10 +402,14 @@ def _read_packages() -> dict[str, Any]:
         found: dict[str, Any] = read_json(read_bounded(_file(), 1 << 26), _LIMITS)
         if found.keys() != {"packages", "grants"}:
             raise ValueError("it does not have packages and grants")
+        _list_installed(found)
+        _grants(found)
+        for entry in found["packages"].values():
+            max(entry["serial"], *map(int, entry["digests"].keys()), 0)
         return found
     except FileNotFoundError:
         return {"packages": {}, "grants": {}}
-    except (ValueError, AttributeError) as error:
+    except (ValueError, AttributeError, KeyError, TypeError) as error:
         raise InvalidPackage(f"{_file()} is damaged: {error}. Put back a copy of it.") from None
 
 
@@ -449,10 +440,10 @@ def _digest_of(path: Path, one: ListedFile) -> str:
         return f"unreadable, {error.strerror}"
 
 
-def _sweep(known: Mapping[str, Any], top: Path) -> None:
+def _sweep(known: Mapping[str, Any]) -> None:
     """Remove what no list names: a process that was killed has left it. The caller has the lock, so none is at work."""
     listed = {one["digest"] for entry in known["packages"].values() for one in entry["versions"].values()}
-    for one in (*top.iterdir(), *(data_folder() / "libraries").glob(f"{'[0-9a-f]' * 64}-*")):
+    for one in (data_folder() / "store").glob("*/*"):
         if one.name[:64] not in listed:
             _remove(one)
 

@@ -237,7 +237,15 @@ def load_keyring() -> Keyring:
             )
             for name, one in plain["keys"].items()
         }
-        return Keyring(keys, plain["revoked"], plain["indexes"], plain["latest_s"])
+        revoked = {
+            name: {
+                **_read_entries({key: one[key] for key in one if key != "namespaces"}),
+                "namespaces": [*one["namespaces"]],
+            }
+            for name, one in plain["revoked"].items()
+        }
+        indexes = {name: int(serial) for name, serial in plain["indexes"].items()}
+        return Keyring(keys, revoked, indexes, int(plain["latest_s"]))
     except FileNotFoundError:
         return Keyring()
     except (NotJson, KeyError, TypeError, AttributeError, ValueError) as error:

@@ -6,6 +6,7 @@ import re
 import unicodedata
 from collections.abc import Iterable
 
+NAMESPACE = "[a-z0-9][a-z0-9_-]{0,49}"  # a pattern: of the owner's name, and of each of their packages
 RESERVED = ("paddock", "gymnasium", "openenv")  # namespaces that belong to nobody else
 _LOOKS = {"0": "o", "1": "l", "i": "l", "|": "l", "3": "e", "5": "s", "8": "b"}
 _SHORTEST = 4  # among shorter names one letter is a difference

@@ -1,12 +1,17 @@
-"""What the user decided about trust: ``trust.toml`` in the config folder. ``PADDOCK_TRUST=strict`` is stricter."""
+"""What the user decided about trust: ``trust.toml`` in the config folder. ``PADDOCK_TRUST=strict`` is stricter.
+
+In Python these settings say where code of others runs; a command chooses that itself.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from paddock.errors import InvalidManifest
 from paddock.trust.files import config_folder
@@ -75,3 +80,38 @@ def _read(file: Path) -> Settings:
     if (mode == "endorsed" or endorsed) and not 1 <= threshold <= len(endorsers):
         raise InvalidManifest(f"{file}: [endorsed] threshold is {threshold}; expected 1 to {len(endorsers)}, its keys.")
     return Settings(mode, third_party, endorsers, threshold, registry)
+
+
+# ── Where code of others runs if the caller does not say ──
+
+
+class Choice(NamedTuple):
+    """The isolation, "none" for this process, and in words who chose it."""
+
+    isolation: str
+    reason: str
+
+
+_COMMAND: list[Choice] = []  # of this process, in all of its threads
+
+
+def choose() -> Choice:
+    """Return what holds now. InvalidManifest for settings that can't be understood: they make nothing less strict."""
+    if _COMMAND:
+        return _COMMAND[-1]
+    isolation = read_settings().third_party
+    if isolation == "none":
+        return Choice(isolation, "as in Gymnasium: no setting says otherwise")
+    return Choice(
+        isolation, f"as {'PADDOCK_TRUST' if os.environ.get('PADDOCK_TRUST') else config_folder() / FILE} says"
+    )
+
+
+@contextmanager
+def choosing(choice: Choice | None) -> Iterator[None]:
+    """Let this choice hold in the block; None is that of the user's settings."""
+    before, _COMMAND[:] = _COMMAND[:], [] if choice is None else [choice]
+    try:
+        yield
+    finally:
+        _COMMAND[:] = before
