@@ -8,6 +8,7 @@ import paddock
 from paddock.errors import DependencyNotInstalled, EnvironmentViolation, PlanError
 from paddock.package import dependencies, store
 from paddock.package.pad import pack, sign
+from paddock.sandbox.promises import holds
 from paddock.spaces import Discrete
 from paddock.spaces.json_form import to_json
 from tests.package.signed import OWNER, trust, write_folder
@@ -51,7 +52,9 @@ def test_environment_with_other_spaces_is_closed(tmp_path, what, num_envs):
 
 
 @pytest.mark.process
-def test_environment_with_other_spaces_is_closed_behind_the_wall(tmp_path, walled):
+def test_environment_with_other_spaces_is_closed_behind_the_wall(tmp_path):
+    if not holds("sandbox"):
+        pytest.skip("this machine can't put up the wall; runs on Linux with user namespaces")
     install(tmp_path / "maze", {**DECLARED, "action": to_json(Discrete(7))})
     with pytest.raises(EnvironmentViolation, match="declares the action space"):
         paddock.make("acme/maze@1")

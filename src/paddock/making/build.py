@@ -19,8 +19,8 @@ from paddock.core.vector_env import AutoresetMode, VectorEnv
 from paddock.errors import (
     DependencyNotInstalled,
     EnvironmentViolation,
-    InvalidSpace,
     InvalidSpec,
+    PaddockError,
     PlanError,
     PluginError,
     RegistrationError,
@@ -71,7 +71,7 @@ def _compare_spaces(env: Any, declared: Mapping[str, str], target: Target) -> No
         own = getattr(env, f"{lane}{what}_space")
         try:
             said = from_json(text)
-        except InvalidSpace as error:
+        except PaddockError as error:
             said, text = None, str(error)
         if said != own:
             env.close()
@@ -105,10 +105,10 @@ def build_one(plan: Plan) -> Env[Any, Any]:
     spec, kwargs = _spec_and_kwargs(plan)
     if plan.target.package is not None:
         sys.dont_write_bytecode = True  # the store stays as it was signed, for root too
-    sys.path += [folder for folder in plan.target.folders if folder not in sys.path]  # last: it shadows nothing
     entry_point = _require_entry_point(spec.entry_point, spec, "entry_point")
     if plan.target.folder is not None:
         _require_own_module(entry_point, plan.target.folder)
+    sys.path += [folder for folder in plan.target.folders if folder not in sys.path]  # last: it shadows nothing
     creator = load(entry_point)
     if hasattr(creator, "for_spec"):  # one entry point for a whole library: the spec's id says which environment
         creator = creator.for_spec(spec)
@@ -138,7 +138,8 @@ def _require_own_module(entry_point: str, folder: str) -> None:
     found = None if top == "paddock" else importlib.util.find_spec(top)
     if found is not None and found.origin is not None and not Path(found.origin).resolve().is_relative_to(folder):
         raise PlanError(
-            f"The module {top!r} of {folder} is hidden by another of that name: {found.origin}. Rename the folder's."
+            f"The module {top!r} of {folder} is hidden by another of that name: {found.origin}. Rename it, or "
+            f"make this environment in a process of its own: isolation='sandbox'."
         )
 
 
