@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import socket
 import stat
 import time
 
@@ -307,7 +308,8 @@ def test_key_has_a_time(paddock, release):
     assert paddock("install", file, "--yes").code == 0
 
 
-def test_text_of_a_package_is_shown_inert(paddock, release):
+def test_text_of_a_package_is_shown_inert_and_nothing_it_names_is_fetched(paddock, release, monkeypatch):
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_arguments, **_options: pytest.fail("something was looked up"))
     hostile = release(description="\\u001b[2J <img src=http://127.0.0.1:1/x> \\u202e gpj")
     shown = paddock("install", hostile, "--yes")  # the fixture refuses raw escapes
     assert shown.code == 0

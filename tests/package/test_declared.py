@@ -1,10 +1,12 @@
 """What a package or a folder declares is compared with what its environment has when it is made."""
 
 import sys
+from dataclasses import replace
 
 import pytest
 
 import paddock
+from paddock.core.spec import EnvSpec, WrapperSpec
 from paddock.errors import DependencyNotInstalled, EnvironmentViolation, PlanError
 from paddock.package import dependencies, store
 from paddock.package.pad import pack, sign
@@ -109,6 +111,19 @@ def test_dependency_that_is_not_there_is_named_before_anything_runs(tmp_path, de
 )
 def test_versions_are_compared_by_their_release_number(version, versions, fits):
     assert dependencies._is_among(version, versions) is fits
+
+
+def test_wrapper_of_a_package_is_found_by_no_other_environment(tmp_path):
+    code = f"import pathlib\npathlib.Path({str(tmp_path / 'canary')!r}).touch()\nEvil = Maze = None\n"
+    file = pack(write_folder(tmp_path / "maze", code=code), tmp_path / "maze.pad")
+    sign(file, OWNER)
+    store.install(file, lambda _review: True)
+    evil = WrapperSpec("Evil", "maze_env:Evil", {})
+    spec = EnvSpec.from_json(replace(paddock.spec("CartPole-v1"), additional_wrappers=(evil,)).to_json())
+    for target, wrappers in (("CartPole-v1", [evil]), (spec, [])):
+        with pytest.raises(ModuleNotFoundError, match="maze_env"):
+            paddock.make(target, wrappers=wrappers)
+    assert not (tmp_path / "canary").exists()
 
 
 def test_module_that_another_of_its_name_hides_is_not_taken_for_it(tmp_path):

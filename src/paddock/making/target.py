@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import os
 import re
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
@@ -214,22 +213,16 @@ def code_of(target: Target) -> tuple[str | None, str | None]:
 
     Files are looked at, and none is imported.
     """
-    from paddock.package import module_file
+    from paddock.package import find_module, module_file
 
     entry = None if target.spec is None else target.spec.entry_point
     module = target.module if entry is None else entry_point_text(entry).partition(":")[0]
     if target.folder is not None and module is not None:
         return module, None if target.openenv else str(module_file(Path(target.folder), module))
-    with suppress(ImportError, ValueError, InvalidManifest):
-        found = importlib.util.find_spec((module or "").partition(".")[0])
-        if found is not None and found.submodule_search_locations:
-            place = Path(next(iter(found.submodule_search_locations))).resolve().parent
-            inner = place.joinpath(*str(module).split("."))
-            files = (inner / "__init__.py", inner.with_name(f"{inner.name}.py"))
-            return module, next((str(one) for one in files if one.is_file()), None)
-        if found is not None and found.origin is not None and Path(found.origin).is_file():
-            return module, found.origin
-    return module, None
+    found = None if module is None else find_module(module)
+    if found is not None and found.is_dir():
+        found = found / "__init__.py"
+    return module, str(found) if found is not None and found.is_file() else None
 
 
 def file_digest(path: str | None) -> str | None:

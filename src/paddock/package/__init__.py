@@ -6,6 +6,7 @@ Permissions are what the package *asks* for: whoever runs it grants them, or doe
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import math
 import os
@@ -457,6 +458,25 @@ def module_file(folder: Path, module: str) -> Path:
         f"the module {module!r} is not in the folder: there is no "
         f"{_relative(folder, place / names[1])} or {_relative(folder, place / names[0])}."
     )
+
+
+def find_module(module: str) -> Path | None:
+    """Return an importable module's file, or its folder if it is a package. Parents are searched, not imported."""
+    top, *inner = module.split(".")
+    try:
+        found = importlib.util.find_spec(top)
+    except (ValueError, ImportError):
+        return None
+    if found is None:
+        return None
+    if found.submodule_search_locations is None:
+        return Path(found.origin) if found.origin and Path(found.origin).is_file() else None
+    for folder in map(Path, found.submodule_search_locations):
+        place = folder.joinpath(*inner)
+        for path in (place, place.with_name(f"{place.name}.py")):
+            if path.is_dir() or path.is_file():
+                return path
+    return None
 
 
 def leads_out(folder: Path, path: Path) -> bool:

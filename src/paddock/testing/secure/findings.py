@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import importlib.util
 import math
 import os
 from collections.abc import Iterable, Iterator
@@ -14,7 +13,7 @@ from paddock.core.env import Env
 from paddock.errors import EnvironmentViolation
 from paddock.hosting.judge import WallRules
 from paddock.hosting.untrusted import ValueCheck
-from paddock.package import FILE, OPENENV_FILE, Manifest, read_manifest
+from paddock.package import FILE, OPENENV_FILE, Manifest, find_module, read_manifest
 from paddock.sandbox.policy import DEFAULT, Policy, covers
 from paddock.testing.probes import sample_allowed
 from paddock.testing.rules import Finding, finding
@@ -64,7 +63,7 @@ def find_in_folder(folder: str | os.PathLike[str]) -> list[Finding]:
 
 def find_in_module(module: str) -> list[Finding]:
     """Check the source of an importable module: its file, or all files of a package."""
-    path = _file_of(module)
+    path = find_module(module)
     if path is None:
         return []
     return find_in_sources(sources_of(path), Declared(), own=frozenset({module.partition(".")[0]}))
@@ -99,25 +98,6 @@ def _breaches(tree: ast.Module, declared: Declared, own: frozenset[str]) -> Iter
     yield from secrets(nodes)
     yield from changed_modules(nodes, names, own)
     yield from infos_in_source(nodes)
-
-
-def _file_of(module: str) -> Path | None:
-    """Return the module's file, or its folder if it is a package. Parents are searched, not imported."""
-    top, *inner = module.split(".")
-    try:
-        found = importlib.util.find_spec(top)
-    except (ValueError, ImportError):
-        return None
-    if found is None:
-        return None
-    if found.submodule_search_locations is None:
-        return Path(found.origin) if found.origin and Path(found.origin).is_file() else None
-    for folder in map(Path, found.submodule_search_locations):
-        place = folder.joinpath(*inner)
-        for path in (place, place.with_name(f"{place.name}.py")):
-            if path.is_dir() or path.is_file():
-                return path
-    return None
 
 
 # ── Manifests: permissions that are too broad, or more than the source seems to use ──
