@@ -154,31 +154,19 @@ def _is_among(version: str, versions: str) -> bool:
     have = _release(version)
     for operator, text in re.findall(r"([<>=!~]=?=?)([^,]+)", versions):
         want = _release(text)
-        exact = have[: len(want)] == want if text.strip().endswith(".*") else _trim(have) == _trim(want)
-        fits = {
-            "==": exact,
-            "===": exact,
-            "!=": not exact,
-            ">=": _trim(have) >= _trim(want),
-            "<=": _trim(have) <= _trim(want),
-            ">": _trim(have) > _trim(want),
-            "<": _trim(have) < _trim(want),
-            "~=": _trim(have) >= _trim(want) and have[: len(want) - 1] == want[:-1],
-        }
-        if not fits.get(operator, True):
+        count = len(want)
+        a, b = ((*numbers, 0, 0, 0, 0, 0)[:5] for numbers in (have, want))
+        same = a[:count] == want if ".*" in text else a == b
+        compatible = a >= b and a[: count - 1] == want[:-1]
+        found = {"==": same, "!=": not same, ">=": a >= b, "<=": a <= b, ">": a > b, "<": a < b, "~=": compatible}
+        if not found.get(operator, True):
             return False
     return True
 
 
 def _release(version: str) -> tuple[int, ...]:
-    found = re.match(r"\s*v?(\d+(?:\.\d+)*)", version)
+    found = re.match(r"\s*v?(?:\d+!)?(\d+(?:\.\d+)*)", version)
     return tuple(map(int, found[1].split("."))) if found else ()
-
-
-def _trim(release: tuple[int, ...]) -> tuple[int, ...]:
-    while release and release[-1] == 0:
-        release = release[:-1]
-    return release
 
 
 def install(wanted: Wanted, place: Path | None = None) -> Path:
