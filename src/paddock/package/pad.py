@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import os
 import re
-import tempfile
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -31,7 +30,7 @@ from paddock.trust.envelope import (
     seal,
     statement,
 )
-from paddock.trust.files import noticing_full_disk, sync_folder, write_new
+from paddock.trust.files import write_new, writing
 from paddock.trust.keys import PublicKey, SigningKey
 from paddock.trust.names import NAMESPACE
 
@@ -165,7 +164,8 @@ def pack(folder: str | os.PathLike[str], out: Path | None = None, spaces: Mappin
     if os.path.lexists(target) and (why := _is_precious(target)):
         raise InvalidPackage(f"{target} {why}, and is not overwritten. Name another file with -o, or remove it.")
     sources = ((entry, _read_chunks(manifest.folder / entry.name.removeprefix(CODE))) for entry, _ in entries)
-    _write(target, [(_entry_of(MANIFEST, text), [text])], sources)
+    with writing(target, 0o644) as stream:
+        write_container(stream, [(_entry_of(MANIFEST, text), [text]), *sources])
     return target
 
 
@@ -216,21 +216,6 @@ def _entry_of(name: str, data: bytes) -> Entry:
     return Entry(name, 0o644, len(data), zlib.crc32(data))
 
 
-def _write(target: Path, first: Sequence[tuple[Entry, Any]], rest: Any) -> None:
-    """Write a package beside its place, and move it there when it is whole."""
-    descriptor, name = tempfile.mkstemp(prefix=".new-", dir=target.absolute().parent)
-    try:
-        with noticing_full_disk(target), os.fdopen(descriptor, "wb") as stream:
-            write_container(stream, (*first, *rest))
-            os.fsync(descriptor)
-        Path(name).chmod(0o644)
-        Path(name).replace(target)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
-    sync_folder(target.absolute().parent)
-
-
 def sign(path: str | os.PathLike[str], key: SigningKey) -> str:
     """Add a key's signature to a package, and return the digest that it signed. What others signed stays."""
     with Pad(path) as pad:
@@ -245,7 +230,8 @@ def sign(path: str | os.PathLike[str], key: SigningKey) -> str:
         first = [(_entry_of(MANIFEST, pad.text), [pad.text])]
         first += [(_entry_of(name, text), [text]) for name, text in sorted(texts.items())]
         code = (entry for name, entry in pad.container.entries.items() if name.startswith(CODE))
-        _write(Path(path), first, ((entry, pad.container.chunks(entry.name)) for entry in code))
+        with writing(path, 0o644) as stream:
+            write_container(stream, [*first, *((entry, pad.container.chunks(entry.name)) for entry in code)])
         return pad.digest
 
 

@@ -34,7 +34,7 @@ from paddock.package.container import CHUNK, MAX_BYTES
 from paddock.package.pad import NAME, VERSION, Pad, file_name
 from paddock.package.store import Installed, Review, install
 from paddock.trust.envelope import open_envelope, read_claimed_keys, seal, statement
-from paddock.trust.files import FULL, noticing_full_disk, read_bounded, replace_file
+from paddock.trust.files import FULL, noticing_full_disk, read_bounded, replace_file, writing
 from paddock.trust.keyring import change_keyring, load_keyring
 from paddock.trust.keys import PublicKey, SigningKey
 from paddock.trust.names import NAMESPACE
@@ -78,15 +78,8 @@ def publish(file: Path, folder: Path, key: SigningKey, *, namespace: str | None 
     target = place / name
     if target.suffix == ".pad" and target.exists() and _digest(target) != _digest(file):
         raise InvalidPackage(f"{target} has other contents. A release never changes: give this one a new version.")
-    descriptor, beside = tempfile.mkstemp(prefix=".new-", dir=place)
-    try:
-        with os.fdopen(descriptor, "wb") as out, file.open("rb") as source:
-            shutil.copyfileobj(source, out)
-        Path(beside).chmod(0o644)
-        Path(beside).replace(target)
-    except BaseException:
-        Path(beside).unlink(missing_ok=True)
-        raise
+    with file.open("rb") as source, writing(target, 0o644) as out:
+        shutil.copyfileobj(source, out)
     replace_file(place / _FILE, _write_index(place, namespace, key, days), 0o644)
     return target
 

@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO
 
 from paddock.errors import StorageFull
 
@@ -60,26 +61,39 @@ def noticing_full_disk(what: object) -> Iterator[None]:
 
 def write_new(path: str | os.PathLike[str], data: bytes, mode: int = 0o600) -> None:
     """Write a file that must not exist yet; FileExistsError if it does, and then it is as it was."""
-    target = Path(path)
-    written = _write_beside(target, data, mode)
-    try:
-        os.link(written, target, follow_symlinks=False)  # unlike a rename it replaces nothing
-    except FileExistsError:
-        raise FileExistsError(errno.EEXIST, "exists already, and is not overwritten", str(target)) from None
-    finally:
-        written.unlink()
-    sync_folder(target.parent)
+    with writing(path, mode, new=True) as stream:
+        stream.write(data)
 
 
 def replace_file(path: str | os.PathLike[str], data: bytes, mode: int = 0o600) -> None:
     """Write a file, over one of that name too: a reader gets all of the old one or all of the new."""
-    target = Path(path)
-    written = _write_beside(target, data, mode)
+    with writing(path, mode) as stream:
+        stream.write(data)
+
+
+@contextmanager
+def writing(path: str | os.PathLike[str], mode: int = 0o600, *, new: bool = False) -> Iterator[BinaryIO]:
+    """Yield a file beside the place, private until it has its mode, which takes the place if the block does not raise.
+
+    ``new``: FileExistsError if something is there.
+    """
+    target = Path(path).absolute()
+    descriptor, name = tempfile.mkstemp(prefix=".new-", dir=target.parent)
     try:
-        written.replace(target)
-    except BaseException:
-        written.unlink(missing_ok=True)
-        raise
+        with noticing_full_disk(path), os.fdopen(descriptor, "wb") as stream:
+            yield stream
+            stream.flush()
+            if os.name == "posix":
+                os.fchmod(descriptor, mode)
+            os.fsync(descriptor)
+        if new:
+            os.link(name, target, follow_symlinks=False)  # unlike a rename it replaces nothing
+        else:
+            Path(name).replace(target)
+    except FileExistsError:
+        raise FileExistsError(errno.EEXIST, "exists already, and is not overwritten", os.fspath(path)) from None
+    finally:
+        Path(name).unlink(missing_ok=True)
     sync_folder(target.parent)
 
 
@@ -105,19 +119,3 @@ def read_bounded(path: str | os.PathLike[str], limit_bytes: int) -> bytes:
     if len(data) > limit_bytes:
         raise ValueError(f"{os.fspath(path)} is larger than {limit_bytes:,} bytes.")
     return data
-
-
-def _write_beside(target: Path, data: bytes, mode: int) -> Path:
-    """Write to a new file in the target's folder, private until it has its mode, and return its path."""
-    descriptor, name = tempfile.mkstemp(prefix=".new-", dir=target.parent)
-    try:
-        with noticing_full_disk(target), os.fdopen(descriptor, "wb") as stream:
-            stream.write(data)
-            stream.flush()
-            if os.name == "posix":
-                os.fchmod(stream.fileno(), mode)
-            os.fsync(stream.fileno())
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
-    return Path(name)
