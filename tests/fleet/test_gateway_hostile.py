@@ -1,6 +1,7 @@
 """What servers and clients may do to a gateway: lie, stall, flood."""
 
 import asyncio
+import contextlib
 import json
 
 import pytest
@@ -181,5 +182,56 @@ def test_a_client_that_takes_nothing_is_let_go_when_its_server_has_left(monkeypa
             while front.api.flows:
                 await asyncio.sleep(0.01)
             writer.transport.abort()
+
+    play(scenario)
+
+
+HIDDEN = b"GET /evil HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\n\r\n" % GOOD.encode()
+SMUGGLED = {
+    "both lengths": (b"Content-Length: 6\r\nTransfer-Encoding: chunked", b"0\r\n\r\n" + HIDDEN),
+    "two lengths": (b"Content-Length: 0\r\nContent-Length: %d" % len(HIDDEN), HIDDEN),
+    "a list of lengths": (b"Content-Length: 0, %d" % len(HIDDEN), HIDDEN),
+    "a signed length": (b"Content-Length: +0", HIDDEN),
+    "a coding with a tab": (b"Transfer-Encoding:\tchunked\r\nContent-Length: 4", b"0\r\n\r\n" + HIDDEN),
+    "a coding before another": (b"Transfer-Encoding: identity, chunked", b"0\r\n\r\n" + HIDDEN),
+    "a space before the colon": (b"Transfer-Encoding : chunked", b"0\r\n\r\n" + HIDDEN),
+    "a folded header": (b"X-A: b\r\n Transfer-Encoding: chunked", b"0\r\n\r\n" + HIDDEN),
+    "a bare line feed": (b"X-A: b\nTransfer-Encoding: chunked\nAccept: x\n\n" + HIDDEN[:-4], b""),
+    "a bare line feed in a header that passes": (b"Accept: b\nX-B: c", b""),
+    "a return in a header that passes": (b"Accept: b\rX-B: c", b""),
+    "a zero in a header that passes": (b"Accept: b\x00X-B: c", b""),
+    "a chunk with an extension and a bare line feed": (
+        b"Transfer-Encoding: chunked",
+        b"2;\n" + HIDDEN + b"\r\nxx\r\n0\r\n\r\n",
+    ),
+    "a huge header": (b"X-A: " + b"b" * (1 << 20), b""),
+    "many headers": (b"\r\n".join(b"X-%d: b" % number for number in range(10_000)), b""),
+    "an upgrade with a body": (
+        b"Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
+        b"Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nContent-Length: %d" % len(HIDDEN),
+        HIDDEN,
+    ),
+}
+
+
+@pytest.mark.parametrize("how", SMUGGLED)
+def test_no_request_is_hidden_in_another(how):
+    """Whatever a client sends, a server sees requests that the gateway wrote, and none of the client's own lines."""
+
+    async def scenario():
+        async with Far(schema=http(200, {}), evil=http(200, {})) as far, Front(far) as front:
+            lines, rest = SMUGGLED[how]
+            reader, writer = await asyncio.open_connection("127.0.0.1", front.port)
+            head = f"POST /schema HTTP/1.1\r\nHost: 127.0.0.1:{front.port}\r\nAuthorization: Bearer {GOOD}\r\n"
+            writer.write(head.encode() + lines + b"\r\n\r\n" + rest)
+            writer.write_eof()
+            with contextlib.suppress(OSError):
+                await reader.read()
+            writer.close()
+            assert not any("evil" in one.split("\r\n", 1)[0] for one in far.asked)
+            for one in far.asked:
+                names = [line.partition(":")[0].lower() for line in one.split("\r\n")[1:] if line]
+                assert len(names) == len(set(names)) and "transfer-encoding" not in names
+                assert not {"x-a", "x-b"} & set(names) and "\n" not in one.replace("\r\n", "")
 
     play(scenario)
