@@ -82,6 +82,16 @@ def test_a_tenant_above_its_memory_loses_its_largest_session():
     assert [one[0] for one in own.measure([other])] == [other] and full(own, EVE).reason == "memory"
 
 
+def test_above_the_servers_memory_nobody_opens_a_session_and_the_largest_ends():
+    own = quotas(max_memory=100.0)
+    small, large = Live(ANN, memory=30_000_000), Live(EVE, memory=60_000_000)
+    assert list(own.measure([small, large])) == [] and full(own, BEN) is None
+    small.memory = 45_000_000
+    assert [one[:2] for one in own.measure([small, large])] == [(large, "memory")]
+    assert full(own, BEN).text == "The server uses all of its memory, 100 MB. Close a session."
+    assert own.wait_s(ANN.name, 0.0) == 0.0 and own.charge(ANN.name, 0.0, 1) == 0.0
+
+
 def test_memory_of_all_processes_counts_and_only_the_largest_session_of_them_ends():
     first, second = Processes(2), Processes(2)
     second.index, second._memory, second._lock, second._loads = 1, first._memory, first._lock, first._loads

@@ -64,6 +64,7 @@ def add_options(parser: ArgumentParser) -> None:
     add(
         "--sessions-reserved", type=integer(0), metavar="N", help="sessions reserved for operators (default: an eighth)"
     )
+    add("--max-memory", type=_SECONDS, metavar="MB", help="memory of all workers together (default: no limit)")
     add("--rate-each", type=_SECONDS, default=30_000.0, metavar="N", help="requests per second and token (30000)")
     add("--cpu-each", type=_SECONDS, metavar="S", help="CPU seconds per hour and token (default: no limit)")
     add("--memory-each", type=_SECONDS, metavar="MB", help="memory of a token's workers together (default: no limit)")
@@ -233,6 +234,7 @@ def _settings(arguments: Namespace) -> Settings:
         sessions_each=arguments.sessions_each,
         sessions_reserved=arguments.sessions_reserved,
         rate_per_s=arguments.rate_each,
+        max_memory=arguments.max_memory,
         cpu_each=arguments.cpu_each,
         memory_each=arguments.memory_each,
         tenants={name: Quota(**quota) for name, quota in getattr(arguments, "tenants", {}).items()},

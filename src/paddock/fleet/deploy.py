@@ -14,6 +14,7 @@ _PORT = 8000
 _DRAIN_S = 20  # what a server gives its requests when it stops: Settings.drain_s
 _ENDPOINTS_S = 5  # for a cluster to learn that a pod takes no more
 _USER = 1000
+_WORKERS_MB = 6000  # of the 8 GB of a container: beyond them one session ends, beyond those any process may
 _NAME = re.compile(r"[a-z]([a-z0-9-]{0,40}[a-z0-9])?")
 _PLAIN = re.compile(r"[A-Za-z/][A-Za-z0-9_./-]*")
 _WORDS = frozenset(("true", "false", "null", "yes", "no", "on", "off", "y", "n"))
@@ -45,7 +46,7 @@ class Deployment:
         files = ["--tls-cert", "/etc/paddock/tls/tls.crt", "--tls-key", "/etc/paddock/tls/tls.key"]
         files += ["--token-file", "/etc/paddock/tokens/tokens", "--journal", "/var/lib/paddock"]
         listens = ["--host", "0.0.0.0", "--port", str(_PORT)]  # noqa: S104 - with TLS and tokens
-        limits = ["--isolation", "auto", "--max-sessions", str(self.max_sessions)]
+        limits = ["--isolation", "auto", "--max-sessions", str(self.max_sessions), "--max-memory", str(_WORKERS_MB)]
         return ["serve", *self.targets, *listens, *limits, *files, "--allow-host", self.host]
 
 

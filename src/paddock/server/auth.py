@@ -16,7 +16,7 @@ import socket
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from functools import lru_cache
 from pathlib import Path
@@ -424,10 +424,11 @@ def _network_of(host: str) -> str:
     return str(address)
 
 
-# ── Quotas. An account is a token's principal, or a tenant: "@" and its name; a token of a tenant is held to both. ──
+# ── Quotas. An account is a token's principal, a tenant ("@" and its name) or "*", the server; all of them hold. ──
 #
 # CPU time and memory are measured once per second, and only if there is a limit of them.
 
+_WHOSE = {"": "token", "@": "tenant", "*": "server"}
 _HOUR_S = 3600.0
 _OVERDRAFT_S = 360.0  # who has used the CPU time of so many seconds to come loses a session: a tenth of the hour
 _MEASURED = 64  # sessions that ended last: their lengths say when the next one will
@@ -448,6 +449,8 @@ class Quotas:
         self._settings, self._processes = settings, processes
         self._of: dict[str, Quota] = {"": settings.quota_each}  # by account; "" is each token's
         self._of |= {f"@{name}": quota for name, quota in settings.tenants.items()}
+        if settings.max_memory is not None:
+            self._of["*"] = replace(settings.quota_each, sessions=None, rate=None, cpu=None, memory=settings.max_memory)
         rates, cpu = processes.buckets("requests"), processes.buckets("cpu")
         self._rates = {
             kind: Rates(one.rate, max(1, int(one.rate)), rates) for kind, one in self._of.items() if one.rate
@@ -461,8 +464,10 @@ class Quotas:
 
     def _accounts(self, name: str) -> Iterator[tuple[str, str]]:
         """Yield a principal's accounts, each with the one that its limits are under."""
-        if tenant := tenant_of(name):
-            yield f"@{tenant}", f"@{tenant}"
+        if "*" in self._of:
+            yield "*", "*"
+        if (tenant := f"@{tenant_of(name)}") in self._of:  # a journal may be of one that is no longer configured
+            yield tenant, tenant
         yield name, ""
 
     # Requests
@@ -507,18 +512,20 @@ class Quotas:
     def has_all(self, principal: Principal, sessions: Counter[str]) -> bool:
         """Whether it, or its tenant, has as many sessions as it may."""
         tenant = tenant_of(principal.name)
-        most = self._of[f"@{tenant}"].sessions if tenant else None
+        quota = self._of.get(f"@{tenant}")
+        most = None if quota is None else quota.sessions
         full = most is not None and _of_tenant(tenant, sessions) >= most
         return full or sessions[principal.name] >= self._settings.quota(principal.role)[1]
 
     def _why_used_up(self, name: str) -> Full | None:
         for account, kind in self._accounts(name):
-            whose, quota = "Your tenant" if kind else "Your token", self._of[kind]
+            whose, quota = _WHOSE[kind[:1]], self._of[kind]
             if owed_s := self._owed_s(account, kind):
-                text = f"{whose} has used its CPU time, {quota.cpu:g} s per hour. Try again in {owed_s:.0f} s."
+                text = f"Your {whose} has used its CPU time, {quota.cpu:g} s per hour. Try again in {owed_s:.0f} s."
                 return Full("cpu", text, owed_s)
             if quota.memory and self._used_bytes(account) >= quota.memory * 1e6:
-                return Full("memory", f"{whose} uses all of its memory, {quota.memory:g} MB. Close a session.")
+                which = "The server" if kind == "*" else f"Your {whose}"
+                return Full("memory", f"{which} uses all of its memory, {quota.memory:g} MB. Close a session.")
         return None
 
     def _owed_s(self, account: str, kind: str) -> float:
@@ -568,7 +575,7 @@ class Quotas:
         self._processes.publish("memory", self._memory)
         self._processes.publish("largest", largest)
         for (account, kind), own in by_account.items():
-            whose, quota = "tenant" if kind else "token", self._of[kind]
+            whose, quota = _WHOSE[kind[:1]], self._of[kind]
             elsewhere = max((one.get(account, 0) for one in self._processes.each_of_others("largest")), default=0)
             above = quota.memory and self._used_bytes(account) > quota.memory * 1e6
             if above and largest[account] >= elsewhere:

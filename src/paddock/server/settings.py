@@ -46,6 +46,7 @@ class Settings:
     max_sessions: int = 256
     sessions_each: int | None = None  # per token; None: all for an operator, half of their role's for others
     sessions_reserved: int | None = None  # for operators only; None: an eighth, but never all
+    max_memory: float | None = None  # MB for the workers of all sessions together
     cpu_each: float | None = None  # CPU seconds per hour and token
     memory_each: float | None = None  # MB per token
     tenants: Mapping[str, Quota] = field(default_factory=dict)  # beyond what each of a tenant's tokens may have
@@ -88,6 +89,7 @@ class Settings:
         if not 0 <= self.reserved <= self.max_sessions:
             raise PlanError(f"--sessions-reserved must be between 0 and --max-sessions ({self.max_sessions}).")
         self.quota_each.check("Each token's")
+        Quota(memory=self.max_memory).check("The server's")
         for name, quota in self.tenants.items():
             quota.check(f"[tenants.{name}]")
 
