@@ -138,8 +138,8 @@ def _require_own_module(entry_point: str, folder: str) -> None:
     found = None if top == "paddock" else importlib.util.find_spec(top)
     if found is not None and found.origin is not None and not Path(found.origin).resolve().is_relative_to(folder):
         raise PlanError(
-            f"The module {top!r} of {folder} is hidden by another of that name: {found.origin}. Rename it, or "
-            f"make this environment in a process of its own: isolation='sandbox'."
+            f"The module {top!r} of {folder} is hidden by another of that name: {found.origin}. Rename one, or "
+            f"uninstall the other; if it is another folder's, isolation='sandbox' keeps them apart."
         )
 
 
