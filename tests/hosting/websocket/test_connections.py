@@ -284,6 +284,28 @@ def test_cut_handshake_is_a_reset_and_asks_whether_tls_was_meant():
     thread.join()
 
 
+@pytest.mark.parametrize("secure", [False, True], ids=["plain", "tls"])
+def test_connection_that_the_server_closes_at_once_is_not_waited_for(secure):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        endpoint = Endpoint("127.0.0.1", listener.getsockname()[1], secure=secure)
+
+        def drop_all():
+            with suppress(OSError):
+                while True:
+                    listener.accept()[0].close()
+
+        async def connect():
+            for _ in range(20):
+                with pytest.raises(ConnectionResetError):
+                    await AsyncConnection.connect(endpoint, print, print, timeout_s=10.0)
+
+        thread = threading.Thread(target=drop_all)
+        thread.start()
+        asyncio.run(connect())
+        listener.shutdown(socket.SHUT_RDWR)
+        thread.join()
+
+
 def test_nobody_listening_is_an_error_of_the_system(mute):
     closed = socket.create_server(("127.0.0.1", 0))
     port = closed.getsockname()[1]

@@ -81,9 +81,11 @@ class AsyncConnection(asyncio.BufferedProtocol):
         else:
             dialing = loop.create_connection(asyncio.Protocol, endpoint.host, endpoint.port)
         transport, _ = await asyncio.wait_for(dialing, min(dial_s, timeout_s))
-        if on_accept is not None:
-            on_accept()
         try:
+            if transport.is_closing():  # already lost: nobody told this protocol, and nobody will
+                raise ConnectionResetError("the connection was closed")
+            if on_accept is not None:
+                on_accept()
             if endpoint.secure:
                 secured = await loop.start_tls(
                     transport,
