@@ -11,6 +11,7 @@ import urllib.error
 import urllib.request
 from argparse import ArgumentParser
 from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 
@@ -340,6 +341,37 @@ def test_a_config_file_serves_and_flags_win(tmp_path):
     assert audit.stat().st_mode & 0o777 == 0o600 and server.token not in audit.read_text()
     with serving("Pendulum-v1", "--max-sessions", "9", "--config", _config(tmp_path, text)) as server:
         assert server.environments == ["Pendulum-v1"]
+
+
+def _options():
+    """Each option of the command: a value for a file, the same as words of the command line, and words for another."""
+    parser = ArgumentParser(add_help=False)
+    serve.add_arguments(parser)
+    for option in parser._actions:
+        flag, one, other = option.option_strings[-1:], 7, 8
+        if option.type is Path or option.type is None:
+            one, other = reversed(option.choices or ("/a", "/b"))
+        if option.dest == "targets":
+            yield option.dest, ["/a", "/b"], ["/a", "/b"], ["/c"]
+        elif option.nargs == 0:
+            yield option.dest, True, flag, flag
+        elif isinstance(option.default, list):
+            yield option.dest, ["/a", "/b"], [*flag, "/a", *flag, "/b"], [*flag, "/c"]
+        elif option.dest != "config":
+            yield option.dest, one, [*flag, str(one)], [*flag, str(other)]
+
+
+@pytest.mark.parametrize(("name", "value", "flags", "others"), list(_options()))
+def test_an_option_means_the_same_in_a_config_file_and_a_flag_wins(monkeypatch, tmp_path, name, value, flags, others):
+    def read(*words):
+        assert main(["serve", *words]) == 0
+        return ran.pop()
+
+    ran = []
+    monkeypatch.setattr(serve, "run", lambda arguments, _: ran.append(vars(arguments) | {"config": None}) or 0)
+    file = str(_config(tmp_path, f"{name.replace('_', '-')} = {json.dumps(value)}"))
+    assert read("--config", file) == read(*flags) != read()
+    assert read("--config", file, *others) == read(*others)
 
 
 @pytest.mark.process

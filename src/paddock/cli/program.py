@@ -98,7 +98,9 @@ def _run(words: list[str], output: Output) -> int:
     if unknown:
         raise mistake(f"unrecognized arguments: {' '.join(unknown)}. See: paddock {command.name} --help")
     if getattr(arguments, "config", None) is not None:  # once more, with the file's values where no flag was given
-        defaults = module.read_config(arguments.config)
+        flags, defaults = vars(arguments), module.read_config(arguments.config)
+        # Else argparse would append the flags to a list of the file.
+        defaults = {name: value for name, value in defaults.items() if not (isinstance(value, list) and flags[name])}
         arguments = _parser(command, add_arguments, defaults).parse_args(words)
     from paddock.trust.settings import Choice, choosing
 
