@@ -147,12 +147,17 @@ def test_a_container_that_cannot_be_removed_is_told_and_tried_again(docker, home
     assert words(docker()[-1])[0] == "rm"
 
 
-def test_podman_serves_where_there_is_no_docker_and_a_command_may_be_chosen(home):
-    with pytest.raises(RuntimeError, match=r"no docker or podman on PATH.*apt install podman"):
+def test_podman_serves_where_no_docker_answers_and_a_command_may_be_chosen(home):
+    with pytest.raises(RuntimeError, match=r"Neither docker nor podman .*: docker .*; podman .*install podman"):
         LocalDockerProvider()
-    program(home, "podman", "exit 9")
+    program(home, "docker", "echo the daemon sleeps >&2; exit 1")
+    with pytest.raises(ProviderError, match="docker info failed: the daemon sleeps; podman"):
+        LocalDockerProvider()
+    program(home, "podman", '[ "$1" = info ] || exit 9')
     with pytest.raises(ProviderError, match="podman run failed with exit code 9"):
         LocalDockerProvider().start_container("echo-env")
+    with pytest.raises(ProviderError, match="docker run failed with exit code 1: the daemon sleeps"):
+        LocalDockerProvider("docker").start_container("echo-env")
     with pytest.raises(ProviderError, match="no nerdctl on PATH"):
         LocalDockerProvider("nerdctl")
 

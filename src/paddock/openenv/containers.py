@@ -23,9 +23,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from paddock.errors import DependencyNotInstalled, PaddockError, PlanError
+from paddock.errors import DependencyNotInstalled, PaddockError, PlanError, SandboxUnavailable
 from paddock.hosting.openenv.client import endpoint_of
 from paddock.openenv.addresses import hf_space_subdomain
+from paddock.sandbox.containers import find_engine
 from paddock.sources.openenv_server import get
 
 if TYPE_CHECKING:
@@ -106,20 +107,22 @@ class RuntimeProvider(ABC):
 
 
 class LocalDockerProvider(ContainerProvider):
-    """Runs an image with ``docker``, or ``podman`` if only that is there; ``command`` chooses, by name or path.
+    """Runs an image with ``docker``, or ``podman`` if only that answers; ``command`` chooses, by name or path.
 
     ``arguments`` go to ``docker run``, before the image: ``("--memory", "2g", "--network", "none")``. A container that
     nobody stopped is removed when the provider is garbage-collected or the interpreter ends.
     """
 
     def __init__(self, command: str | None = None, arguments: Sequence[str] = ()) -> None:
-        names = ("docker", "podman") if command is None else (command,)
-        self._command = next(filter(None, map(shutil.which, names)), "")
-        if not self._command:
+        try:
+            self._command = find_engine("image").command[0] if command is None else shutil.which(command) or ""
+        except SandboxUnavailable as error:
             raise ProviderError(
-                f"Docker is not available: there is no {' or '.join(names)} on PATH. Install one of them, on Debian "
-                "and Ubuntu with: apt install podman. Or connect to a server that runs: base_url='http://…'."
-            )
+                f"Neither docker nor podman can be used: {error}. Install one of them, on Debian and Ubuntu with: "
+                "apt install podman. Or connect to a server that runs: base_url='http://…'."
+            ) from None
+        if not self._command:
+            raise ProviderError(f"There is no {command} on PATH.")
         self._arguments = tuple(arguments)
         self._name = ""
         self._remove: weakref.finalize[Any, LocalDockerProvider] | None = None

@@ -30,7 +30,8 @@ ENGINES = {
     "docker": ("docker",),
     "podman": ("podman",),
     "gvisor": ("podman", "docker"),
-}  # by tier, the first that works
+    "image": ("docker", "podman"),
+}  # by tier, or for images that have nothing to do with one; the first that works
 IMAGE = "localhost/paddock/empty:1"
 CONTROL_FD = 65  # in the container: where the order comes from
 _SOCKET = "/paddock.sock"
@@ -76,7 +77,7 @@ _found: dict[tuple[str | None, ...], Engine] = {}  # those that answered; one th
 
 
 def find_engine(tier: str) -> Engine:
-    """The engine of ``tier``; SandboxUnavailable says why none of them can be used."""
+    """The engine of ``tier``, or for an ``"image"``; SandboxUnavailable says why none of them can be used."""
     names = ("PATH", "DOCKER_HOST", "DOCKER_CONTEXT", "CONTAINERS_CONF", "CONTAINERS_STORAGE_CONF")
     key = tier, *map(os.environ.get, names)
     if key not in _found:

@@ -78,14 +78,11 @@ def run(arguments: Namespace, output: Output) -> int:
 
 def find_engine() -> Engine:
     """Return docker, or else podman: the first that answers."""
-    reasons = []
-    for name in ("docker", "podman"):
-        try:
-            return containers.find_engine(name)
-        except SandboxUnavailable as error:
-            reasons.append(str(error).removesuffix(". See: paddock doctor."))
-    why = f"Neither docker nor podman can be used, and an image needs one: {'; '.join(reasons)}"
-    raise mistake(why, "DEPENDENCY_NOT_INSTALLED")
+    try:
+        return containers.find_engine("image")
+    except SandboxUnavailable as error:
+        why = f"Neither docker nor podman can be used, and an image needs one: {error}"
+        raise mistake(why, "DEPENDENCY_NOT_INSTALLED") from None
 
 
 def build_image(engine: Engine, tag: str, words: list[str]) -> None:
