@@ -46,6 +46,14 @@ else:
 """
 
 
+def awake_s() -> float:
+    """A clock that leaves out the time for which this thread was ready to run and had no core."""
+    waited_ns = 0
+    with suppress(OSError):
+        waited_ns = int(Path("/proc/thread-self/schedstat").read_text().split()[1])  # Linux
+    return time.monotonic() - waited_ns / 1e9
+
+
 def _processes() -> Iterator[tuple[int, int, str, str]]:
     """Every process: number, parent, state, name."""
     for entry in os.listdir("/proc"):  # noqa: PTH208 - hot: asked every few milliseconds

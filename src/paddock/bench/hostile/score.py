@@ -24,6 +24,7 @@ from paddock.bench.hostile.canaries import Canaries, plant_interpreter
 from paddock.bench.hostile.catalogue import ATTACKS
 from paddock.bench.hostile.host_state import (
     adopting_orphans,
+    awake_s,
     control_groups,
     dead_children,
     descendants,
@@ -322,7 +323,7 @@ def _clean(
 
     A process that was ``killed`` can't tidy up: the next launch removes empty control groups and its scratch folder.
     """
-    began = time.monotonic()
+    began = awake_s()
     mine = before | {canaries.bystander.pid, trial}
     while True:
         processes = {pid: name for pid, name in descendants(os.getpid()).items() if pid not in mine}
@@ -333,7 +334,7 @@ def _clean(
             groups = remove_empty(groups)
         left = [f"process {name}" for name in processes.values()] + [f"temporary {name}" for name in temporary]
         left += [*shared_memory(canaries.name), *(f"control group {group}" for group in groups)]
-        passed = time.monotonic() - began
+        passed = awake_s() - began
         if not left or passed > within_s:
             end_all(processes)
             remove_empty(groups)

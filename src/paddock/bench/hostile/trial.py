@@ -23,7 +23,14 @@ import numpy as np
 
 from paddock.bench.hostile.attacks.attempt import HARMLESS, QUIET
 from paddock.bench.hostile.attacks.tampering import MARK
-from paddock.bench.hostile.host_state import descendants, die_with_parent, kill_while_starting, prepare, shortage
+from paddock.bench.hostile.host_state import (
+    awake_s,
+    descendants,
+    die_with_parent,
+    kill_while_starting,
+    prepare,
+    shortage,
+)
 from paddock.bench.hostile.neighbour import Neighbour
 from paddock.core.spec import EnvSpec, WrapperSpec
 from paddock.errors import (
@@ -286,15 +293,15 @@ class Look:
 
 def tidy(before: Look, patience_s: float) -> tuple[float, list[str]]:
     """Wait until nothing of the environment is left; return how long that took, and what is left if it was too long."""
-    began = time.monotonic()
+    began = awake_s()
     while True:
         # By number: a pool of workers that stand ready may have replaced one of them.
         children, here = descendants(os.getpid()), descriptors()
         left = [f"process {pid} {name}" for pid, name in children.items()] if len(children) > before.children else []
         if len(here) > len(before.descriptors):
             left += [f"descriptor {kind}" for kind in here if kind not in before.descriptors] or ["descriptors"]
-        if not left or time.monotonic() - began > patience_s:
-            return time.monotonic() - began, left
+        if not left or awake_s() - began > patience_s:
+            return awake_s() - began, left
         time.sleep(0.01)
 
 
