@@ -30,16 +30,7 @@ except ImportError as error:
     raise DependencyNotInstalled(f"The server needs {error.name}. Run: pip install 'picows<2.4' uvloop") from error
 
 _logger = logging.getLogger("paddock.server.websocket")
-
-
-def _to_debug(record: logging.LogRecord) -> bool:
-    """Log picows' INFO lines at DEBUG: they don't name the session, ours do."""
-    if record.levelno == logging.INFO:
-        record.levelno, record.levelname = logging.DEBUG, "DEBUG"
-    return _logger.isEnabledFor(record.levelno)
-
-
-_logger.addFilter(_to_debug)
+_logger.setLevel(logging.WARNING)  # picows has an INFO line for each connection, without the session: ours name it
 _SLOW_READER_BYTES = 64 << 20  # that may wait to be sent to one peer
 _CHECK_BYTES = 1 << 20  # sent between two checks of that
 # Bound once: looking up a member of an enum takes as long as the rest of a listener's work.
