@@ -16,7 +16,7 @@ import numpy as np
 from paddock.agentic.chat import Conversation, refusal_text
 from paddock.agentic.rollouts.episode import Streams, Turn
 from paddock.bench.bundle import Task
-from paddock.bench.log import Array, LogWriter
+from paddock.bench.log import TERMINATED, TRUNCATED, Array, LogWriter
 from paddock.bench.plan import is_built_in, make_environment
 from paddock.bench.policies import Choose, Maker
 from paddock.bench.recording import LaneRecorder, LineRecorder, RowRecorder
@@ -131,16 +131,16 @@ class Player:
             play = _converse if self.task.agentic else _act
             flags, code = play(env, choose, recorder, observation, info, seed, self.task.max_steps)
         except _EnvironmentFailed as failure:
-            flags, code = (False, False), failure.code
+            flags, code = 0, failure.code
             self.on_failure(number, failure.__cause__ or failure)
         except Exception as error:
-            flags = (False, False)
+            flags = 0
             self.on_failure(number, error)
         finally:
             if hasattr(choose, "close"):
                 choose.close()
-        if any(flags):
-            recorder.end("complete" if flags[0] else "truncated")
+        if flags:
+            recorder.end("complete" if flags & TERMINATED else "truncated", flags=flags)
         else:
             recorder.end("aborted" if code == "STEPS" else "failed", code)
         return code in (None, "STEPS", "POLICY_ERROR")
@@ -159,22 +159,28 @@ def code_of(error: BaseException) -> str:
     return error.code if isinstance(error, PaddockError) else "ENV_ERROR"
 
 
-Ending = tuple[tuple[bool, bool], str | None]  # terminated and truncated, and the code of what went wrong
+Ending = tuple[int, str | None]  # the flags of the last step, and the code of what went wrong
 
 
 def _act(env: Any, choose: Choose, recorder: Any, observation: Any, info: Any, seed: int, most: int) -> Ending:
     space = env.action_space
     for _ in range(most):
         action = conform(space, choose(observation))
+        # Policy and environment may go on to change an array.
+        kept = action.copy() if type(action) is np.ndarray else action
         try:
             observation, reward, terminated, truncated, _ = env.step(action)
             reward = float(reward)
         except Exception as error:
             raise _EnvironmentFailed(code_of(error)) from error
-        recorder.step(action, observation, reward, bool(terminated), bool(truncated))
+        recorder.step((kept, observation, reward))
         if terminated or truncated:
-            return (bool(terminated), bool(truncated)), None
-    return (False, False), "STEPS"
+            return _flags(terminated, truncated), None
+    return 0, "STEPS"
+
+
+def _flags(terminated: Any, truncated: Any) -> int:
+    return (TERMINATED if terminated else 0) | (TRUNCATED if truncated else 0)
 
 
 def _converse(env: Any, choose: Choose, recorder: Any, observation: Any, info: Any, seed: int, most: int) -> Ending:
@@ -208,12 +214,12 @@ def _converse(env: Any, choose: Choose, recorder: Any, observation: Any, info: A
                     raise _EnvironmentFailed(code_of(error)) from error
                 conversation.reply(request, f"Error: {words}")
                 continue
-            recorder.step(request.action, observation, float(gain), bool(terminated), bool(truncated))
+            recorder.step((request.action, observation, float(gain)))
             steps, reward = steps + 1, reward + float(gain)
             if terminated or truncated:
-                return (bool(terminated), bool(truncated)), None
+                return _flags(terminated, truncated), None
             now = conversation.add_observation(request, observation)
-    return (False, False), "STEPS"
+    return 0, "STEPS"
 
 
 class _Lanes:
