@@ -4,9 +4,9 @@ Seconds are those of the processor: all of it runs in one thread, and other prog
 
 python benchmarks/record.py [--rounds N] [--quick]
 
-Bars: recording one Python lane takes at most 10 times as long as hashlib's SHA-256 of all its rows at once; 1,024 compiled lanes are recorded in blocks per lane at half the rate of SHA-256 or more; the suites
-classic-control and toy-text are verified 10 times faster than `gymnasium.make` takes the same steps; a million steps
-need 300 MB.
+Bars: recording one Python lane takes at most 10 times as long as hashlib's SHA-256 of all its rows at once; 1,024
+compiled lanes are recorded in blocks per lane at half the rate of SHA-256 or more; the suites classic-control and
+toy-text are verified 10 times faster than `gymnasium.make` takes the same steps; a million steps need 300 MB.
 """
 
 import argparse

@@ -194,7 +194,7 @@ class RowRecorder:
             self._flush(0)
 
     def _keep_arrays(self, dtype: np.dtype[Any], block: int) -> Generator[None, Kept, None]:
-        """``_keep`` for observations that are one small array each: to hold those too is faster than to leave them out."""
+        """``_keep`` for observations that are one small array each. Holding these too is faster."""
         held, keep, pack = self._held, self._observations.append, self._pack
         kept = yield
         while True:
