@@ -1,11 +1,11 @@
 """The peer of remote.py, in the venv of `scripts/peer openenv10`: OpenEnv's own server, and a driver of its clients.
 
     python _openenv_peer.py server PORT [FOLDER]
-    python _openenv_peer.py client URL [FIELD [VALUE]]
+    python _openenv_peer.py client URL [FIELD | ACTION]
 
 The server has the app of an OpenEnv folder, or one of its own. The driver reads lines ``case seconds`` and answers each
 with a line of JSON: what was done, in how many seconds, and how long the single steps took. FIELD is the action's;
-"action" is that of environments that paddock serves. With a VALUE for it there is one client only, because such
+"action" is that of environments that paddock serves. With an ACTION, as JSON, there is one client only, because such
 folders have few slots.
 """
 
@@ -59,14 +59,15 @@ def run_sync(client, action, seconds):
     return took
 
 
-async def drive(url, field, value=None):
+async def drive(url, field):
     from openenv.core import GenericEnvClient
 
-    clients = [GenericEnvClient(base_url=url) for _ in range(SESSIONS if value is None else 1)]
+    given = json.loads(field) if field.startswith("{") else None
+    clients = [GenericEnvClient(base_url=url) for _ in range(1 if given else SESSIONS)]
     for client in clients:
         await client.connect()
         await client.reset()
-    if value is None:
+    if given is None:
         waiting = GenericEnvClient(base_url=url).sync()
         waiting.connect()
         waiting.reset()
@@ -74,7 +75,7 @@ async def drive(url, field, value=None):
     loop = asyncio.get_running_loop()
     while line := await loop.run_in_executor(None, sys.stdin.readline):
         case, seconds = line.split()
-        action = {field: ACTIONS[case] if value is None else value}
+        action = given or {field: ACTIONS[case]}
         began_s = time.perf_counter()
         if case == "sync":
             took = await loop.run_in_executor(None, run_sync, waiting, action, float(seconds))

@@ -18,6 +18,7 @@ folders in OpenEnv's shape (``tests/openenv/folders``).
 from __future__ import annotations
 
 import compileall
+import json
 import os
 import socket
 import statistics
@@ -42,7 +43,15 @@ IMPORTS = 5 if QUICK else 15
 LANES = 256
 TURNS = ["one", "*one", "*sync", "mixed one", "floor", "sessions", "*sessions", "mixed sessions", "lanes"]
 TURNS += ["raw sessions", "*raw", "frames", "*frames", "megabyte", "*megabyte"]
-FOLDERS = [("maze_env", "direction", "up"), ("word_env", "message", "crane")]  # and an action
+FOLDERS = {  # and an action; not chat_env, whose observations grow with every step
+    "maze_env": {"direction": "up"},
+    "word_env": {"message": "crane"},
+    "connect4_env": {"column": 7},
+    "coding_env": {"code": "1 + 1"},
+    "typed_env": {"customer": "Ada", "lines": [{"item": {"kind": "cake", "slices": 2}}]},
+    "echo_env": {"type": "call_tool", "tool_name": "echo_message", "arguments": {"message": "hello"}},
+    "frames_env": {"action_id": 1},
+}
 STEP_BYTES = 54  # a masked frame with a small action; replies are as small
 
 
@@ -180,12 +189,16 @@ def stock(table, python):
 
 def folders(table, python):
     """The same client on both servers, which serve the same OpenEnv folders as they are."""
-    for name, *action in FOLDERS:
-        folder = HERE.parent / "tests" / "openenv" / "folders" / name
-        with Paddock(str(folder)) as ours, OpenEnv(python, "_openenv_peer.py", folder) as theirs, ExitStack() as stack:
+    packages = [str(path) for path in Path(python).parents[1].glob("lib/python*/site-packages")]
+    for name, action in FOLDERS.items():
+        folder, paths = HERE.parent / "tests" / "openenv" / "folders" / name, packages if name == "echo_env" else ()
+        with ExitStack() as stack:
+            ours = stack.enter_context(Paddock(str(folder), paths=paths))
+            theirs = stack.enter_context(OpenEnv(python, "_openenv_peer.py", folder))
             urls = {"one": ours.url(name, "any:"), "*one": f"http://127.0.0.1:{theirs.port}"}
             sides = {
-                case: stack.enter_context(closing(OpenEnvClients(python, url, *action))) for case, url in urls.items()
+                case: stack.enter_context(closing(OpenEnvClients(python, url, json.dumps(action))))
+                for case, url in urls.items()
             }
             cases = {case: lambda seconds, side=side: side.run("one", seconds) for case, side in sides.items()}
             rates, _ = interleaved(cases)

@@ -17,6 +17,8 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
+import msgspec
+
 from paddock.core.env import Env, Info
 from paddock.core.spec import EnvSpec
 from paddock.core.state import State, state
@@ -164,14 +166,14 @@ class AsEnv(Env[Record, Any]):
     def _action(self, action: Any) -> Any:
         if isinstance(action, self.action_cls):
             return action
-        from pydantic import ValidationError
-
         data = action if isinstance(action, dict) else getattr(action, "model_dump", lambda: action)()
         kind: Any = data.get("type") if isinstance(data, dict) else None
         cls = self._tool_actions.get(kind, self.action_cls) if isinstance(kind, str) else self.action_cls
         try:
             return cls.model_validate(data)
-        except ValidationError as error:
+        except ValueError as error:  # pydantic's, if it can say what is wrong
+            if not hasattr(error, "json"):
+                raise
             entries = json.loads(error.json(include_url=False, include_input=False))
             raise InvalidAction(refusal_text(entries), action=action, space=self.action_space) from None
 
@@ -269,14 +271,18 @@ def _record(observation: Any) -> Record:
 
 def _plain(value: Any) -> Any:
     """Return the value as OpenEnv's wire would have it, with null for NaN, and lists for arrays."""
+    return msgspec.json.decode(_pydantic_core().to_json(value, inf_nan_mode="null", fallback=_to_list))
+
+
+@cache
+def _pydantic_core() -> Any:
     try:
-        from pydantic_core import from_json, to_json
+        return import_module("pydantic_core")
     except ImportError as error:
         raise DependencyNotInstalled("Environments written for OpenEnv need pydantic: pip install pydantic") from error
 
-    def to_list(value: Any) -> Any:
-        if hasattr(value, "tolist"):
-            return value.tolist()
-        raise TypeError(f"Unable to serialize unknown type: {type(value)}")
 
-    return from_json(to_json(value, inf_nan_mode="null", fallback=to_list))
+def _to_list(value: Any) -> Any:
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    raise TypeError(f"Unable to serialize unknown type: {type(value)}")

@@ -244,7 +244,7 @@ def _input(sent: _Sent, data: Any) -> Any:
 NESTING_LIMIT = 60
 _JSON = JsonLimits(32 << 20, nesting=NESTING_LIMIT, escapes=1 << 20, pieces=1 << 16, digits=300)
 
-_EXPONENT = re.compile(rb"[0-9]e[0-9]")
+_EXPONENT = re.compile(rb"e[0-9](?<=[0-9]e[0-9])")  # which is found by its first letter: much faster
 _EXPONENT_OR_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"|([0-9])e([0-9])')
 
 
