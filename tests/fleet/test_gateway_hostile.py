@@ -13,6 +13,8 @@ from paddock.server.listener import Acceptor, bind
 from paddock.server.settings import Settings
 
 GOOD, BAD = "the-token-that-is-valid", "a-token-that-nobody-has"
+WEBSOCKET = ["Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13"]
+WEBSOCKET += ["Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA=="]
 
 
 class Far:
@@ -140,6 +142,22 @@ def test_a_server_that_hangs_delays_the_list_of_sessions_but_little(monkeypatch)
     play(scenario)
 
 
+def test_a_server_that_ends_its_refusal_of_a_websocket_halfway_keeps_no_client_waiting(monkeypatch):
+    monkeypatch.setattr(proxy, "_DIAL_S", 0.2)
+
+    async def stall(reader, writer, head):
+        writer.write(b"HTTP/1.1 503 X\r\ncontent-length: 100\r\n\r\nhalf")
+        await asyncio.Event().wait()
+
+    async def scenario():
+        async with Far(ws=stall) as staller, Front(staller) as front:
+            reader, writer = await front.send("/ws", GOOD, *WEBSOCKET)
+            assert (await asyncio.wait_for(reader.readline(), 10)).split()[1] == b"503"
+            writer.close()
+
+    play(scenario)
+
+
 def test_strangers_with_made_up_tokens_reach_no_server_for_long_and_known_tokens_always():
     async def check(reader, writer, head):
         return http(200, {}) if GOOD in head else http(401, {"detail": "no"})
@@ -150,8 +168,7 @@ def test_strangers_with_made_up_tokens_reach_no_server_for_long_and_known_tokens
             assert [(await front.ask("/schema", BAD))[0] for _ in range(3)] == [401, 429, 429]
             before = len(far.asked)
             assert (await front.ask("/schema", BAD + "2"))[0] == 429
-            upgrade = ["Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13"]
-            reader, writer = await front.send("/ws", BAD, *upgrade, "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==")
+            reader, writer = await front.send("/ws", BAD, *WEBSOCKET)
             assert b" 429 " in (await reader.read()).splitlines()[0]
             writer.close()
             assert len(far.asked) == before
@@ -174,8 +191,7 @@ def test_a_client_that_takes_nothing_is_let_go_when_its_server_has_left(monkeypa
 
     async def scenario():
         async with Far(ws=flood) as far, Front(far) as front:
-            upgrade = ["Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13"]
-            reader, writer = await front.send("/ws", GOOD, *upgrade, "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==")
+            reader, writer = await front.send("/ws", GOOD, *WEBSOCKET)
             writer.transport.pause_reading()
             while not front.api.flows:
                 await asyncio.sleep(0)

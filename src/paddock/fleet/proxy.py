@@ -461,10 +461,10 @@ class Flow:
         stream: Stream | None = None
         try:
             stream = await asyncio.wait_for(api.connect(at), _DIAL_S)
-            stream.deadline = None
+            stream.deadline = time.monotonic() + _DIAL_S
             upgrade = [("Upgrade", "websocket"), ("Connection", "Upgrade")]
             await stream.send(api.head(at, self._upgrade, upgrade))
-            answer = await asyncio.wait_for(read_answer(stream, "GET"), _DIAL_S)
+            answer = await read_answer(stream, "GET")
             if answer.status != 101:
                 pieces = stream.body(answer.length, HEAD_BYTES)
                 body = b"".join([piece async for piece in pieces])
