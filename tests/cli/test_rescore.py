@@ -8,6 +8,7 @@ import pytest
 import paddock as package
 from paddock.agentic import CallTool, ListTools, Task, Tasks, ToolEnv, rollout, tool
 from paddock.record.trace import Recorder, TraceReader
+from tests.traces import unchained
 
 RUBRICS = """
 from paddock.agentic import Rubric, TrajectoryRubric, WeightedSum
@@ -92,6 +93,7 @@ def here(tmp_path, monkeypatch, fresh_registry):
     (tmp_path / "my_rubrics.py").write_text(RUBRICS)
     package.register("me/Words-v0", Words)
     rollout("me/Words-v0", policy, trace="t.jsonl", concurrency=1)
+    (tmp_path / "t.jsonl").write_text(unchained((tmp_path / "t.jsonl").read_text()))
     yield tmp_path
     sys.modules.pop("my_rubrics", None)
     if str(tmp_path) in sys.path:

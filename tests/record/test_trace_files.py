@@ -17,6 +17,7 @@ from paddock.record.trace.lines import Limits
 from paddock.record.trace.writer import Opening
 from paddock.spaces import Box, Dict, Discrete, Text
 from tests.toys import Counter
+from tests.traces import unchained
 
 
 class Camera(Counter):
@@ -85,7 +86,9 @@ def test_lines_are_ascii_and_in_the_documented_form(path):
     arrays = (path.parent / "t.jsonl.arrays").read_bytes()
     assert (offset, dtype, shape) == (64, "|u1", [8, 8])
     assert hashlib.sha256(arrays[64:128]).hexdigest() == digest
-    assert lines[5] == {"type": "end", "episode": 0, "error": None, "return": 6.0}
+    chain = [hashlib.sha256(b"".join(text.splitlines(keepends=True)[:end])).hexdigest() for end in (5, 11)]
+    assert lines[5] == {"type": "end", "episode": 0, "error": None, "return": 6.0, "chain": chain[0]}
+    assert lines[11]["chain"] == chain[1]
 
 
 def test_the_spec_and_its_digest_are_told(tmp_path):
@@ -498,7 +501,8 @@ def test_spaces_that_are_kept_for_later_episodes_count_for_ever(tmp_path):
     path = record(tmp_path / "t.jsonl", seeds=(0,))
     lines = path.read_text().splitlines(keepends=True)
     episodes = [[line.replace('"episode":0', f'"episode":{n}') for line in (lines[0], lines[-1])] for n in range(50)]
-    path.write_text("".join(line for pair in episodes for line in pair).replace('"return":6.0', '"return":0.0'))
+    text = "".join(line for pair in episodes for line in pair).replace('"return":6.0', '"return":0.0')
+    path.write_text(unchained(text))
     assert len(list(TraceReader(path))) == 50
     with pytest.raises(InvalidTrace, match="take more than 20000"):
         list(TraceReader(path, limits=Limits(held_bytes=20_000)))
@@ -522,6 +526,7 @@ def test_a_line_that_never_ends_is_not_read_into_memory(tmp_path):
 def test_reading_a_trace_imports_nothing_that_it_names(path, monkeypatch):
     spec = {"id": "Evil-v0", "entry_point": "antigravity:fly", "kwargs": {}}
     changed(path, HEADER, setting("spec", to=spec))
+    path.write_text(unchained(path.read_text()))
     import sys
 
     list(TraceReader(path))
@@ -623,6 +628,55 @@ def test_seal_finds_what_is_left_out_or_changed(tmp_path, change, said):
     assert len(list(TraceReader(path))) == 3
     with pytest.raises(InvalidTrace, match=said):
         list(TraceReader(edited(path, change)))
+
+
+def _drop(episodes):
+    return [episodes[0], episodes[2]]
+
+
+def _swap(episodes):
+    return [episodes[0], episodes[2], episodes[1]]
+
+
+def _change(episodes):
+    return [episodes[0], [line.replace('"seed":1', '"seed":9') for line in episodes[1]], episodes[2]]
+
+
+@pytest.mark.parametrize("change", [_drop, _swap, _change])
+def test_chain_finds_an_episode_that_is_dropped_moved_or_changed_without_a_seal(tmp_path, change):
+    path = record(tmp_path / "t.jsonl", Counter(), seeds=(0, 1, 2))
+    lines = path.read_text().splitlines(keepends=True)
+    episodes = [[line for line in lines if f'"episode":{number},' in line] for number in range(3)]
+    changed_text = "".join(line for episode in change(episodes) for line in episode)
+    path.write_text(unchained(changed_text))
+    assert len(list(TraceReader(path))) == len(change(episodes))  # nothing else notices it
+    path.write_text(changed_text)
+    with pytest.raises(InvalidTrace, match=r"the end of episode \d was written after other lines than these"):
+        list(TraceReader(path))
+
+
+def test_chain_never_stops_midway(tmp_path):
+    path = record(tmp_path / "t.jsonl", Counter())
+    text = path.read_text()
+    middle = text.index('"episode":1,')
+    path.write_text(text[:middle] + unchained(text[middle:]))
+    with pytest.raises(InvalidTrace, match="the end of episode 1 has no chain, and those before have one"):
+        list(TraceReader(path))
+    path.write_text(unchained(text[:middle]) + text[middle:])  # the other way round the chain has other lines before it
+    with pytest.raises(InvalidTrace, match="after other lines"):
+        list(TraceReader(path))
+
+
+def test_appended_episodes_go_on_with_the_chain(tmp_path):
+    path = record(tmp_path / "t.jsonl", Counter(), seeds=(0,))
+    path.write_text(unchained(path.read_text()) + '{"type":"header","epi')  # an older trace that broke off
+    with TraceWriter(path, append=True) as writer, Recorder(Counter(), writer) as env:
+        writer.reserve(1)
+        env.reset(seed=1)
+    assert [episode.seed for episode in TraceReader(path)] == [0, 1]
+    path.write_text(path.read_text().replace('"seed":0', '"seed":9'))
+    with pytest.raises(InvalidTrace, match="the end of episode 1 was written after other lines"):
+        list(TraceReader(path))
 
 
 def test_trace_that_broke_off_has_no_seal(tmp_path):

@@ -111,10 +111,14 @@ class RolloutLine(_Line, kw_only=True, tag="rollout", omit_defaults=True):
 
 
 class EndLine(_Line, kw_only=True, tag="end"):
-    """The episode is over. ``total`` is its return; none where an error ended it."""
+    """The episode is over. ``total`` is its return; none where an error ended it.
+
+    ``chain``: the SHA-256 of every line before this one; older traces have none.
+    """
 
     error: EpisodeError | None = None
     total: Any = msgspec.field(name="return", default=None)
+    chain: str | msgspec.UnsetType = msgspec.UNSET
 
 
 class Seal(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, tag_field="type", tag="seal"):

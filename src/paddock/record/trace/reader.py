@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from msgspec import UNSET
+
 from paddock.core.spec import EnvSpec
 from paddock.errors import InvalidSpace, InvalidSpec, InvalidTrace, NoCanonicalForm
 from paddock.record.digest import known_digests
@@ -224,6 +226,7 @@ class _OpenEpisodes:
         self._spaces: dict[int, tuple[Space[Any] | None, Space[Any] | None]] = {}
         self._held = 0
         self._hash = hashlib.sha256()
+        self._chained = False
         self.sealed = False
 
     def read_line(self, text: bytes) -> Episode | None:
@@ -238,9 +241,11 @@ class _OpenEpisodes:
                 raise ValueError("the seal is over other lines than these: some were changed, moved or left out")
             self.sealed = True
             return None
-        self._hash.update(text)
         before = self._arrays.bytes_read
         opened = self._begin(line) if isinstance(line, Header) else self._continue(line)
+        if isinstance(line, EndLine):
+            self._check_chain(line)
+        self._hash.update(text)
         cost = len(text) + _PIECE_BYTES * pieces(text) + self._arrays.bytes_read - before
         self._held += cost
         if not isinstance(line, Header) or not isinstance(line.spaces, dict):  # spaces stay for later episodes
@@ -348,6 +353,18 @@ class _OpenEpisodes:
 
     def _unfold(self, data: Any) -> Any:
         return unfold(data, self._arrays.fetch)
+
+    def _check_chain(self, line: EndLine) -> None:
+        """Traces begin without a chain, where an older paddock wrote them, and never go on without one."""
+        if line.chain is UNSET:
+            if self._chained:
+                raise ValueError(f"the end of episode {line.episode} has no chain, and those before have one")
+        elif line.chain != self._hash.hexdigest():
+            raise ValueError(
+                f"the end of episode {line.episode} was written after other lines than these: "
+                f"some were changed, moved or left out"
+            )
+        self._chained = line.chain is not UNSET
 
     def _check_total(self, opened: _Open, line: EndLine) -> None:
         """What an end claims is what the steps gave: a program may read the end alone."""

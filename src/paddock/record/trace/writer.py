@@ -133,7 +133,7 @@ class TraceWriter:
         hold: int = 0,
     ) -> None:
         self.path, self._appends = Path(path), append
-        self._hash = hashlib.sha256() if seal else None
+        self._seal, self._hash = seal, hashlib.sha256()  # of all lines
         arrays = arrays_path(self.path)
         for there in () if overwrite or append else (self.path, arrays):
             if there.exists():
@@ -151,6 +151,9 @@ class TraceWriter:
                 begins = max(0, before.seek(0, 2) - LIMITS.line_bytes)
                 before.seek(begins)
                 self._file.truncate(begins + before.read().rfind(b"\n") + 1)
+                before.seek(0)
+                while part := before.read(1 << 20):
+                    self._hash.update(part)
         else:
             arrays.unlink(missing_ok=True)
         self._arrays = ArrayFile(arrays, append=append)
@@ -220,10 +223,14 @@ class TraceWriter:
                 self._unusable = _BROKEN
                 raise
             self._held += text
-            if self._hash is not None:
-                self._hash.update(text)
+            self._hash.update(text)
             if len(self._held) > self._hold:
                 self._write_held()
+
+    @property
+    def chain(self) -> str:
+        """The SHA-256 of all lines so far."""
+        return self._hash.hexdigest()
 
     def flush(self) -> None:
         """Hand the lines that are held back to the system."""
@@ -244,8 +251,8 @@ class TraceWriter:
         """Close the files. An episode without an end counts as broken off. Safe to call twice."""
         with self._lock:
             try:
-                if self._hash is not None and not self._unusable and self._numbers:
-                    self._held += to_text(Seal(episodes=len(self._numbers), sha256=self._hash.hexdigest()))
+                if self._seal and not self._unusable and self._numbers:
+                    self._held += to_text(Seal(episodes=len(self._numbers), sha256=self.chain))
                 if not self._unusable:
                     self._write_held()
             finally:
@@ -360,9 +367,10 @@ class EpisodeWriter:
 
         def line(keep: Keep) -> EndLine:
             self.over = True
+            chain = self._trace.chain
             if error is None:
-                return EndLine(episode=self.number, total=free_form(self._total, keep, "return"))
-            return EndLine(episode=self.number, error=_error_form(error))
+                return EndLine(episode=self.number, total=free_form(self._total, keep, "return"), chain=chain)
+            return EndLine(episode=self.number, error=_error_form(error), chain=chain)
 
         self._write(line)
         self._trace.flush()
