@@ -8,11 +8,15 @@ from contextlib import closing
 from dataclasses import replace
 
 import msgspec
+import numpy as np
 import pytest
 
 from paddock.bench.bundle import LOG, PLAN, START, read_bundle, sign_bundle, write_json
 from paddock.bench.log import LINES, LogWriter, bits
+from paddock.bench.plan import make_environment
 from paddock.bench.suites import Suite, SuiteTask, read_suite
+from paddock.core.env import isolation_of
+from paddock.core.registry import registry
 from paddock.core.spec import EnvSpec, WrapperSpec
 from paddock.errors import InvalidSuite
 from paddock.record.digest import environment_digest
@@ -44,13 +48,69 @@ def test_a_vector_entry_point_of_a_plan_is_not_imported(bundle, tmp_path, monkey
     assert found.reason is not None and "of_a_stranger" not in sys.modules
 
 
+def wrapper(name, **kwargs):
+    return {"additional_wrappers": (WrapperSpec(name, f"paddock.wrappers:{name}", kwargs),)}
+
+
+@pytest.mark.process
 @pytest.mark.parametrize(
-    ("name", "kwargs"), [("FrameStackObservation", {"bogus": 1}), ("FrameStackObservation", {"stack_size": 1 << 50})]
+    "spec",
+    [
+        wrapper("FrameStackObservation", bogus=1),
+        wrapper("FrameStackObservation", stack_size=1 << 50),
+        {"additional_wrappers": 2000 * wrapper("ClipAction")["additional_wrappers"]},
+        {"kwargs": {"bogus": 1}},
+        {"kwargs": {"num_envs": 10**12}},
+        {"id": "FrozenLake-v1", "kwargs": {"map_name": "nowhere"}},
+        {"id": "MountainCar-v0", "kwargs": {"goal_velocity": 10**400}},
+    ],
 )
-def test_arguments_that_fit_no_wrapper_are_a_verdict(bundle, tmp_path, name, kwargs):
-    wrapper = WrapperSpec(name, f"paddock.wrappers:{name}", kwargs)
-    forged = forge(bundle, tmp_path / "f", plan=with_spec(additional_wrappers=(wrapper,)))
-    assert verify(forged).reason == "irreproducible"
+def test_arguments_that_fit_nothing_are_a_verdict(bundle, tmp_path, spec):
+    if "id" in spec:
+        spec = {**spec, "entry_point": registry[spec["id"]].entry_point, "vector_entry_point": None}
+    assert verify(forge(bundle, tmp_path / "f", plan=with_spec(**spec))).reason == "irreproducible"
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(
+    ("spec", "isolation"),
+    [
+        ({}, "none"),
+        (wrapper("TimeLimit", max_episode_steps=9), "none"),
+        ({"kwargs": {"sutton_barto_reward": True}}, "none"),
+        (wrapper("RepeatAction", num_repeats=1 << 60), "sandbox"),  # never returns from a step
+        (wrapper("FrameStackObservation", stack_size=2), "sandbox"),
+        ({"kwargs": {"render_mode": "rgb_array_list"}}, "sandbox"),  # keeps every frame
+    ],
+)
+def test_arguments_that_may_take_all_time_or_memory_are_behind_a_wall(bundle, spec, isolation):
+    (task,) = with_spec(**spec)(bundle.plan).tasks
+    with closing(make_environment(task)) as env:
+        assert isolation_of(env) == isolation
+
+
+@pytest.mark.parametrize("place", ["/", "~/maze", "../maze", "./a/../..", "./.."])
+def test_a_plan_leads_to_no_path_of_this_machine(bundle, tmp_path, place):
+    def plan(plan):
+        return msgspec.structs.replace(plan, tasks=(msgspec.structs.replace(plan.tasks[0], target=place),))
+
+    found = verify(forge(bundle, tmp_path / "f", plan=plan))
+    assert found.reason == "irreproducible" and "--env" in found.message
+
+
+def test_rows_of_another_form_than_the_environments_are_tampered(bundle, tmp_path):
+    """Rows of half a megabyte each would be as many as fit into the memory of a verifier."""
+
+    task = msgspec.structs.replace(bundle.plan.tasks[0], actions=("<i8", (1 << 16,)))
+
+    def rows(number, rows):
+        table = np.zeros(2, task.row)
+        table["flags"][-1] = rows["flags"][-1]
+        return table
+
+    plan = msgspec.structs.replace(bundle.plan, tasks=(task,))
+    forged = forge(bundle, tmp_path / "f", plan=lambda _: plan, rows=rows)
+    assert verify(forged).message.endswith("has steps of another form.")
 
 
 @pytest.mark.parametrize("shape", [(-2, -2), (1,) * 70])
@@ -80,11 +140,12 @@ def test_an_action_that_no_space_has_is_a_verdict(tmp_path):
     assert (found.reason, found.episode, found.step) == ("tampered", 0, 1)
 
 
-def test_a_log_that_is_a_pipe_is_refused_at_once(bundle, tmp_path):
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, lambda path: os.symlink("/dev/zero", path), lambda path: None])
+def test_a_log_that_is_no_file_is_refused_at_once(bundle, tmp_path, make):
     folder = tmp_path / "f"
     shutil.copytree(bundle.path, folder)
     (folder / LOG).unlink()
-    os.mkfifo(folder / LOG)
+    make(folder / LOG)
     assert verify(folder).reason == "malformed"
 
 

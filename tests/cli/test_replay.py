@@ -5,7 +5,10 @@ from pathlib import Path
 import pytest
 
 import paddock as package
+from paddock.core.env import isolation_of
 from paddock.record.trace import Recorder, TraceReader, TraceWriter
+from paddock.record.trace import replay as again
+from paddock.wrappers import FrameStackObservation
 from tests.toys import Counter
 from tests.traces import unchained
 
@@ -66,6 +69,24 @@ def test_a_trace_does_not_choose_code(paddock):
     assert refused.code == 2
     assert "not one of paddock's own" in refused.err
     assert paddock("replay", "mine.jsonl", "--env", "me/Counter-v0", "--isolation", "none").code == 0
+
+
+@pytest.mark.process
+def test_a_trace_may_name_wrappers_of_paddocks_behind_a_wall(paddock, monkeypatch):
+    """They are no code of a stranger's, but may take all time or memory."""
+    stack = FrameStackObservation.wrapper_spec(stack_size=2)
+    with Recorder(package.make("CartPole-v1", wrappers=[stack]), "stacked.jsonl") as env:
+        env.reset(seed=1)
+        env.step(0)
+    tiers = []
+
+    def replay(episode, env, **options):
+        tiers.append(isolation_of(env))
+        return again(episode, env, **options)
+
+    monkeypatch.setattr("paddock.record.trace.replay", replay)
+    assert paddock("replay", "stacked.jsonl").code == 0
+    assert tiers == ["sandbox"]
 
 
 def test_an_episode_without_a_seed_can_not_be_repeated(paddock):

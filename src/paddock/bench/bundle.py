@@ -39,7 +39,7 @@ FORMAT = "paddock.bench.v1"
 PREDICATE = "https://paddock.invalid/benchmark-run/v1"
 PLAN, START, LOG, STATEMENT, NOTES = "plan.json", "start.json", "episodes.log", "statement.json", "notes.json"
 _LIMITS = JsonLimits(1 << 22, nesting=16, pieces=1 << 18)
-_STATEMENT_BYTES = 1 << 28
+_STATEMENT_BYTES = 1 << 26
 _DIGEST_BYTES = 32
 _Bits: Any = str  # a float64 as `log.bits` writes it
 Array = np.ndarray[Any, Any]
@@ -215,14 +215,11 @@ def read_bundle(path: str | Path, *, partial: bool = False) -> Bundle:
     signed = _bytes(folder / STATEMENT, _STATEMENT_BYTES, missing_ok=True)
     if signed is None and not partial:
         raise InvalidBundle(
-            f"{folder} has no statement: the run broke off, or still goes on. Go on with it: "
-            f"paddock bench run {plan.suite} --out {folder}",
+            f"{folder} has no statement: the run broke off, or still goes on. To go on with it, give the same "
+            f"`paddock bench run` again, with --out {folder}.",
             reason="incomplete",
         )
-    try:
-        log = read_log(folder / LOG, plan_digest, start.nonce, [task.row for task in plan.tasks])
-    except FileNotFoundError:
-        raise malformed(f"it has no {LOG}") from None
+    log = read_log(folder / LOG, plan_digest, start.nonce, [task.row for task in plan.tasks])
     _check_episodes(plan, plan_digest, start, log)
     if signed is not None:
         _check_statement(signed, plan, start, log)

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import stat
 import struct
 import threading
 from array import array
@@ -28,6 +27,7 @@ import numpy as np
 from paddock.errors import InvalidBundle
 from paddock.record.merkle import MerkleTree, leaf_hash
 from paddock.spaces.json_data import JsonLimits, NotJson, read_json
+from paddock.trust.files import open_regular
 
 FRAME = struct.Struct("<IIB")
 BEGIN, ROWS, LINES, END = 1, 2, 3, 4
@@ -35,7 +35,7 @@ FRAME_BYTES = 1 << 24
 _PARTS = 1024  # of one write, as many as Linux takes
 LOG_BYTES = 1 << 34
 MOST_FRAMES = 1 << 24  # a reader keeps 16 bytes of each
-MOST_EPISODES = 1 << 20
+MOST_EPISODES = 400_000  # whose statement has at most the 64 MiB of an envelope
 TERMINATED, TRUNCATED = 1, 2
 LINE_LIMITS = JsonLimits(FRAME_BYTES, nesting=128, pieces=1 << 20)
 
@@ -201,11 +201,12 @@ def read_log(path: Path, plan_digest: str, nonce: str, rows: Sequence[np.dtype[A
     reader = _Reader(rows, plan_digest, nonce)
     whole = hashlib.sha256()
     at, frames, torn = 0, 0, False
-    with open(path, "rb", opener=_open_at_once) as file:
-        status = os.fstat(file.fileno())
-        if not stat.S_ISREG(status.st_mode):
-            raise malformed("the log is not a regular file")
-        if status.st_size > LOG_BYTES:
+    try:
+        opened = open_regular(path)
+    except (ValueError, OSError) as error:
+        raise malformed(f"{path.name} can't be read: {error}") from None
+    with opened as file:
+        if os.fstat(file.fileno()).st_size > LOG_BYTES:
             raise malformed(f"the log is larger than {LOG_BYTES:,} bytes")
         while head := file.read(FRAME.size):
             if torn := len(head) < FRAME.size:
@@ -224,10 +225,6 @@ def read_log(path: Path, plan_digest: str, nonce: str, rows: Sequence[np.dtype[A
             whole.update(payload)
             at += FRAME.size + size
     return Log(path, reader.done, whole.hexdigest(), at, torn, reader.abandoned + len(reader.open))
-
-
-def _open_at_once(path: str, flags: int) -> int:
-    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))  # it may be a pipe that nothing writes to
 
 
 def malformed(problem: str) -> InvalidBundle:

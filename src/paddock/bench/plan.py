@@ -8,8 +8,10 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
+import re
 from collections.abc import Mapping
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +31,6 @@ from paddock.making import make
 from paddock.making.options import LaneOptions
 from paddock.making.target import is_own, split_folder
 from paddock.record.digest import environment_digest
-from paddock.spaces import Space
 from paddock.spaces.rows import from_layout, layout
 
 _ROW_BYTES = 256  # larger observations are recorded as their digest
@@ -53,10 +54,13 @@ def make_plan(suite: Suite, policy: PolicyPlan, *, episodes: int | None = None, 
 
 
 def _plan_task(suite: Suite, task: SuiteTask, episodes: int | None, isolation: str | None) -> Task:
+    wrappers, known = tuple(one.spec() for one in task.wrappers), registry.get(task.env)
+    if known is not None:
+        known = replace(known, kwargs={**known.kwargs, **task.kwargs}, additional_wrappers=wrappers)
     options: dict[str, Any] = {
-        "wrappers": [one.spec() for one in task.wrappers],
+        "wrappers": wrappers,
         "env_kwargs": task.kwargs,
-        "isolation": isolation or (None if is_built_in(task.env) else "sandbox"),
+        "isolation": isolation or ("sandbox" if known is None or needs_wall(known) else None),
     }
     if task.max_steps is not None:
         options["max_episode_steps"] = task.max_steps
@@ -66,7 +70,7 @@ def _plan_task(suite: Suite, task: SuiteTask, episodes: int | None, isolation: s
             raise InvalidSuite(f"the suite {suite.name!r}, task {task.name!r}: it has no spec, so it has no digest.")
         agentic = "tools" in env.metadata
         max_steps = task.max_steps or spec.max_episode_steps or (_ENDLESS_TALK if agentic else _ENDLESS)
-        actions, observation_bytes = _row_of(env)
+        actions, observation_bytes = row_of(env)
         if spec.max_episode_steps is None:
             options["max_episode_steps"] = max_steps
     with closing(make(task.env, **options)) as env, closing(make(task.env, **options)) as other:
@@ -101,16 +105,22 @@ def _text(number: float | None) -> str | None:
     return None if number is None else repr(float(number))
 
 
-def is_built_in(target: str | EnvSpec) -> bool:
-    """Whether this is an environment of paddock's, within wrappers of paddock's: code that needs no wall."""
-    spec = target
-    if isinstance(spec, str):
-        if spec not in registry:
-            return False
-        spec = registry[spec]
-    ours = {f"paddock.wrappers:{name}" for name in WRAPPERS}
-    wrappers = [public_path(entry_point_text(one.entry_point)) for one in spec.additional_wrappers]
-    return is_own(spec) and ours.issuperset(wrappers)
+def is_built_in(spec: EnvSpec) -> bool:
+    """Whether this is an environment of paddock's, within wrappers of paddock's that a suite may name."""
+    return is_own(spec) and {f"paddock.wrappers:{name}" for name in WRAPPERS}.issuperset(_wrappers_of(spec))
+
+
+def needs_wall(spec: EnvSpec) -> bool:
+    """Whether somebody's plan or trace may have this only behind a wall: for its code, or for arguments with which
+    paddock's own code could take all time or memory, as a stack of a billion frames does.
+    """
+    simple = all(value is None or type(value) in (bool, int, float, str) for value in spec.kwargs.values())
+    unframed = spec.kwargs.get("render_mode") is None and _wrappers_of(spec) in ([], ["paddock.wrappers:TimeLimit"])
+    return not (is_own(spec) and simple and unframed)
+
+
+def _wrappers_of(spec: EnvSpec) -> list[str]:
+    return [public_path(entry_point_text(one.entry_point)) for one in spec.additional_wrappers]
 
 
 def make_environment(
@@ -118,26 +128,29 @@ def make_environment(
 ) -> Env[Any, Any] | VectorEnv[Any, Any, Any]:
     """The environment of a task. ``targets`` says, by the task's name, where code lies that a plan can't carry.
 
-    What is not paddock's own runs behind a wall unless ``isolation`` says otherwise. InvalidSuite if it is another
-    environment than the plan's.
+    What needs a wall runs behind one unless ``isolation`` says otherwise.
     """
     spec = EnvSpec.from_json(task.spec)
-    place = (targets or {}).get(task.name, task.target)
+    place = place_of(task, targets)
+    chosen: Any = spec if place in registry else place
     options: dict[str, Any] = {} if num_envs is None else {"num_envs": num_envs}
-    if split_folder(place) is None and place in registry:
-        chosen: Any = spec
-    else:
-        chosen = place
+    if chosen is place:
         options |= {"wrappers": spec.additional_wrappers, "env_kwargs": spec.kwargs}
         options["max_episode_steps"] = spec.max_episode_steps
-    if not is_built_in(spec) or chosen is place:
-        options["isolation"] = isolation or "sandbox"
-    elif isolation is not None:
-        options["isolation"] = isolation
+    options["isolation"] = isolation or ("sandbox" if needs_wall(spec) or chosen is place else None)
     if num_envs is not None:
         options["lanes"] = LaneOptions(autoreset=AutoresetMode.DISABLED)
     made: Env[Any, Any] | VectorEnv[Any, Any, Any] = make(chosen, **options)
     return made
+
+
+def place_of(task: Task, targets: Mapping[str, str] | None) -> str:
+    """Where the code of a task is: where ``targets`` says, or what its plan names, which is no path of a stranger's."""
+    if targets is not None and task.name in targets:
+        return targets[task.name]
+    if split_folder(task.target) is not None and not re.fullmatch(r"\./[^./][^/]*", task.target):
+        raise PlanError(f"The plan names the path {task.target[:80]}. Say where the code is: --env TASK=./FOLDER")
+    return task.target
 
 
 def _public_target(target: str) -> str:
@@ -166,11 +179,11 @@ def code_digest(target: str) -> str | None:
 
 
 def folder_digest(folder: Path) -> str:
-    """SHA-256 over the names and contents of all files in a folder, caches left out."""
+    """SHA-256 over the names and contents of the regular files in a folder, caches left out."""
     files: list[Path] = []
     for where, folders, names in os.walk(folder):
         folders[:] = sorted(name for name in folders if name not in ("__pycache__", ".git", ".venv"))
-        files += [Path(where) / name for name in names]
+        files += [place for name in names if (place := Path(where) / name).is_file()]
     found = {file.relative_to(folder).as_posix(): hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
     return hashlib.sha256(b"paddock folder 1\n" + canonical_bytes(found)).hexdigest()
 
@@ -189,21 +202,16 @@ def read_platform() -> dict[str, str]:
     return {**rely, "system": platform.system(), "python": platform.python_version(), "class": kind}
 
 
-def _row_of(env: Env[Any, Any]) -> tuple[tuple[str, tuple[int, ...]] | None, int]:
+def row_of(env: Env[Any, Any]) -> tuple[tuple[str, tuple[int, ...]] | None, int]:
     """How a step is recorded in rows: the dtype and shape of an action, and the bytes of an observation."""
     action, observation = layout(env.action_space), layout(env.observation_space)
     if action is None or observation is None or "array" not in action:
         return None, 0
     dtype, shape = action["array"]
-    size = observation_size(env.observation_space)
-    return (np.dtype(dtype).newbyteorder("<").str, tuple(shape)), size if size <= _ROW_BYTES else 0
-
-
-def observation_size(space: Space[Any]) -> int:
-    """How many bytes an observation of fixed size has."""
     sizes: list[int] = []
-    from_layout(layout(space), lambda dtype, shape: sizes.append(dtype.itemsize * int(np.prod(shape))))
-    return sum(sizes)
+    from_layout(observation, lambda dtype, shape: sizes.append(dtype.itemsize * int(np.prod(shape))))
+    size = sum(sizes)
+    return (np.dtype(dtype).newbyteorder("<").str, tuple(shape)), size if size <= _ROW_BYTES else 0
 
 
 def _agree(one: Env[Any, Any], other: Env[Any, Any]) -> bool:

@@ -17,7 +17,7 @@ from paddock.agentic.chat import Conversation, refusal_text
 from paddock.agentic.rollouts.episode import Streams, Turn
 from paddock.bench.bundle import Task
 from paddock.bench.log import TERMINATED, TRUNCATED, Array, LogWriter
-from paddock.bench.plan import is_built_in, make_environment
+from paddock.bench.plan import make_environment, needs_wall
 from paddock.bench.policies import Choose, Maker
 from paddock.bench.recording import LaneRecorder, LineRecorder, RowRecorder
 from paddock.core.env import Env
@@ -55,7 +55,7 @@ class Player:
         if not jobs:
             return
         lanes = min(lanes, len(jobs))
-        if lanes > 1 and self.task.row is not None and is_built_in(EnvSpec.from_json(self.task.spec)):
+        if lanes > 1 and self.task.row is not None and not needs_wall(EnvSpec.from_json(self.task.spec)):
             with closing(make_environment(self.task, lanes, **self._where)) as env:
                 _Lanes(env, self).play(jobs)  # type: ignore[arg-type]
         elif lanes > 1:

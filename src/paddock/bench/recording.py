@@ -26,14 +26,14 @@ _LINES_BYTES = 1 << 16
 _ANY_DIGEST = 32
 
 
-def leaves_of(space: Space[Any]) -> list[tuple[tuple[Any, ...], np.dtype[Any]]]:
-    """Where the arrays in a value of this space lie, as keys, with the little-endian dtype of each."""
-    found: list[tuple[tuple[Any, ...], np.dtype[Any]]] = []
+def leaves_of(space: Space[Any]) -> list[tuple[tuple[Any, ...], np.dtype[Any], tuple[int, ...]]]:
+    """Where the arrays in a value of this space lie, as keys, with the little-endian dtype and the shape of each."""
+    found: list[tuple[tuple[Any, ...], np.dtype[Any], tuple[int, ...]]] = []
 
     def walk(form: Any, path: tuple[Any, ...]) -> None:
         ((kind, content),) = form.items()
         if kind == "array":
-            found.append((path, np.dtype(content[0]).newbyteorder("<")))
+            found.append((path, np.dtype(content[0]).newbyteorder("<"), tuple(content[1])))
             return
         for key, part in content.items() if kind == "dict" else enumerate(content):
             walk(part, (*path, key))
@@ -45,7 +45,7 @@ def leaves_of(space: Space[Any]) -> list[tuple[tuple[Any, ...], np.dtype[Any]]]:
 def _only_leaf(space: Space[Any], task: Task) -> np.dtype[Any] | None:
     """The dtype of observations that are one array each and recorded whole; None for all others."""
     leaves = leaves_of(space)
-    return np.dtype(leaves[0][1].str) if task.observation_bytes and [path for path, _ in leaves] == [()] else None
+    return np.dtype(leaves[0][1].str) if task.observation_bytes and [leaf[0] for leaf in leaves] == [()] else None
 
 
 def observation_packer(space: Space[Any], task: Task) -> Callable[[Any], bytes]:
@@ -54,7 +54,7 @@ def observation_packer(space: Space[Any], task: Task) -> Callable[[Any], bytes]:
 
     def pack(observation: Any) -> bytes:
         parts = []
-        for path, dtype in leaves:
+        for path, dtype, _ in leaves:
             value = observation
             for key in path:
                 value = value[key]
@@ -70,9 +70,9 @@ def batch_packer(space: Space[Any], task: Task, lanes: int) -> Callable[[Any], A
 
     def pack(observations: Any) -> Array:
         if only is not None and observations.dtype == only and observations.flags.c_contiguous:
-            return observations.view(f"V{size}").reshape(lanes)  # type: ignore[no-any-return]
+            return observations.reshape(lanes, -1).view(f"V{size}")[:, 0]  # type: ignore[no-any-return]
         parts = []
-        for path, dtype in leaves:
+        for path, dtype, _ in leaves:
             value = observations
             for key in path:
                 value = value[key]

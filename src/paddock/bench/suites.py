@@ -6,6 +6,7 @@ A suite names no code but that of its environments: wrappers are paddock's own.
 from __future__ import annotations
 
 import re
+from inspect import signature
 from pathlib import Path
 from typing import Any, Literal
 
@@ -33,8 +34,16 @@ class SuiteWrapper(msgspec.Struct, forbid_unknown_fields=True):
     kwargs: dict[str, Any] = {}
 
     def spec(self) -> WrapperSpec:
-        """The wrapper as an EnvSpec has it."""
-        return WrapperSpec(self.name, f"paddock.wrappers:{self.name}", self.kwargs)
+        """The wrapper as an EnvSpec has it, with all its arguments: a worker would not say what it took by default."""
+        import paddock.wrappers
+
+        try:
+            bound = signature(getattr(paddock.wrappers, self.name)).bind(None, **self.kwargs)
+        except TypeError as error:
+            raise InvalidSuite(f"the wrapper {self.name}: {error}.") from None
+        bound.apply_defaults()
+        del bound.arguments["env"]
+        return WrapperSpec(self.name, f"paddock.wrappers:{self.name}", dict(bound.arguments))
 
 
 class SuiteTask(msgspec.Struct, forbid_unknown_fields=True):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from itertools import count, groupby
 from math import comb
@@ -19,22 +19,22 @@ import numpy as np
 
 from paddock.bench.bundle import Bundle, Task, read_bundle
 from paddock.bench.log import Array, Episode, LogWriter, read_lines, read_log
-from paddock.bench.plan import code_digest, is_built_in, make_environment, read_platform
+from paddock.bench.plan import code_digest, make_environment, needs_wall, place_of, read_platform, row_of
 from paddock.bench.play import Player
 from paddock.bench.policies import PolicySource
 from paddock.bench.recording import LineRecorder, batch_packer, leaves_of, observation_packer
 from paddock.core.env import Env
+from paddock.core.registry import registry
 from paddock.core.spec import EnvSpec
 from paddock.core.vector_env import VectorEnv
-from paddock.errors import InvalidBundle, PaddockError, Untrusted
+from paddock.errors import InvalidBundle, Untrusted
 from paddock.record.digest import environment_digest
 from paddock.record.trace.values import member, unfold
-from paddock.spaces.rows import from_layout, layout
 from paddock.trust.keys import PublicKey
 
 Level = Literal["L0", "L1", "L2", "L2+", "L3", "T"]
 _LANES = 256
-_GROUP_STEPS = 1 << 18  # of the record in memory at once
+_GROUP_BYTES = 1 << 23  # of the record in memory at once
 
 
 @dataclass(frozen=True)
@@ -191,9 +191,10 @@ def _replay(bundle: Bundle, sample: Sequence[Episode], checks: Checks, tell: Cal
                 _blame(bundle, task, found, checks)
         except InvalidBundle:
             raise
-        except (PaddockError, TypeError, ValueError, MemoryError) as error:  # of arguments that a plan names
+        except Exception as error:  # paddock's own code raises anything, given the arguments of a stranger
             raise InvalidBundle(
-                f"The environment of the task {task.name!r} can't be made here: {error}", reason="irreproducible"
+                f"The environment of the task {task.name!r} can't be made here: {type(error).__name__}: {error}",
+                reason="irreproducible",
             ) from error
         done += len(episodes)
         tell(done)
@@ -201,27 +202,21 @@ def _replay(bundle: Bundle, sample: Sequence[Episode], checks: Checks, tell: Cal
 
 
 def _check_environment(task: Task, checks: Checks) -> None:
-    place = (checks.targets or {}).get(task.name, task.target)
+    place, spec = place_of(task, checks.targets), EnvSpec.from_json(task.spec)
     code = code_digest(place)
-    if code is not None and code != task.package:
+    if code != task.package:
         raise InvalidBundle(
             f"The task {task.name!r} has other code than {place}: their digests differ.", reason="tampered"
         )
     with closing(make_environment(task, targets=checks.targets, isolation=checks.isolation)) as env:
-        if env.spec is None or (code is None and environment_digest(env.spec) != task.environment):
+        named = spec if place in registry else env.spec
+        if named is None or (code is None and environment_digest(named) != task.environment):
             raise InvalidBundle(
                 f"The task {task.name!r} was run in another environment than its plan names: their digests differ.",
                 reason="tampered",
             )
-        row = layout(env.observation_space)
-        if task.row is not None and (row is None or _row_bytes(row) != task.observation_bytes != 0):
-            raise InvalidBundle(f"The task {task.name!r} has observations of another form.", reason="tampered")
-
-
-def _row_bytes(form: Any) -> int:
-    sizes: list[int] = []
-    from_layout(form, lambda dtype, shape: sizes.append(dtype.itemsize * int(np.prod(shape))))
-    return sum(sizes)
+        if (task.actions, task.observation_bytes) != row_of(env):  # type: ignore[arg-type]
+            raise InvalidBundle(f"The task {task.name!r} has steps of another form.", reason="tampered")
 
 
 def _replay_task(
@@ -233,30 +228,32 @@ def _replay_task(
     tell: Callable[[int], None],
 ) -> Difference | None:
     where: Any = {"targets": checks.targets, "isolation": checks.isolation}
-    if task.row is not None and is_built_in(EnvSpec.from_json(task.spec)):
-        with closing(make_environment(task, min(_LANES, len(episodes)), **where)) as lanes:
-            replayer = _LaneReplay(bundle, task, lanes)  # type: ignore[arg-type]
-            for group in _groups(episodes):
-                if found := replayer.find_difference(group):
-                    return found
-                done += len(group)
-                tell(done)
-        return None
-    with closing(make_environment(task, **where)) as env:
-        for episode in episodes:
-            if found := _replay_one(bundle, task, env, episode):  # type: ignore[arg-type]
+    with ExitStack() as stack:
+
+        def make(num_envs: int | None = None) -> Any:
+            return stack.enter_context(closing(make_environment(task, num_envs, **where)))
+
+        env, lanes = make(), None
+        if task.row is not None and not needs_wall(EnvSpec.from_json(task.spec)):
+            lanes = _LaneReplay(bundle, task, make(min(_LANES, len(episodes))))
+        for group in _groups(episodes, 0 if lanes is None else task.row.itemsize):  # type: ignore[union-attr]
+            if lanes is None or len(group) == 1:
+                found = _replay_one(bundle, task, env, group[0])
+            else:
+                found = lanes.find_difference(group)
+            if found is not None:
                 return found
-            done += 1
+            done += len(group)
             tell(done)
     return None
 
 
-def _groups(episodes: Sequence[Episode]) -> Iterator[list[Episode]]:
-    """Episodes in groups whose steps fit into memory; one that is longer is a group of its own."""
+def _groups(episodes: Sequence[Episode], row_bytes: int) -> Iterator[list[Episode]]:
+    """Episodes in groups whose rows fit into memory. One that does not, or has no rows, is alone."""
     group: list[Episode] = []
     steps = 0
     for episode in episodes:
-        if group and steps + episode.steps > _GROUP_STEPS:
+        if group and (not row_bytes or (steps + episode.steps) * row_bytes > _GROUP_BYTES):
             yield group
             group, steps = [], 0
         group.append(episode)
@@ -371,7 +368,9 @@ class _LaneReplay:
         episode = self._episodes[job]
         step = int(self._at[lane]) - (int(self._ends[job]) - episode.steps) + 1
         return Difference(
-            episode.number, step, _row_difference(self._got[lane], want, self._env.single_observation_space)
+            episode.number,
+            step,
+            _row_difference(self._got[lane], want, self._env.single_observation_space, self._task),
         )
 
 
@@ -409,7 +408,7 @@ def _replay_one(bundle: Bundle, task: Task, env: Env[Any, Any], episode: Episode
                 got = np.zeros((), task.row)
                 got["action"], got["reward"], got["flags"] = want["action"], reward, flags
                 got["observation"] = np.frombuffer(pack(observation), got["observation"].dtype)[0]  # type: ignore[misc]
-                text = "" if got.tobytes() == want.tobytes() else _row_difference(got, want, spaces[0])
+                text = "" if got.tobytes() == want.tobytes() else _row_difference(got, want, spaces[0], task)
             if text:
                 return Difference(episode.number, step, text)
     return None
@@ -442,7 +441,7 @@ def _line_difference(lines: LineRecorder, want: Any, observation: Any, reward: f
     return "" if same else "the environment gives another observation than the record"
 
 
-def _row_difference(got: Any, want: Any, space: Any) -> str:
+def _row_difference(got: Any, want: Any, space: Any, task: Task) -> str:
     """What differs, in plain words. ``got`` and ``want`` are rows."""
     if got["reward"].tobytes() != want["reward"].tobytes():
         return f"the environment gives reward {float(got['reward'])!r}, the record says {float(want['reward'])!r}"
@@ -451,21 +450,15 @@ def _row_difference(got: Any, want: Any, space: Any) -> str:
         return f"the environment {ours}, the record says that it {theirs}"
     ours_bytes, theirs_bytes = got["observation"].tobytes(), want["observation"].tobytes()
     at = 0
-    for path, dtype in leaves_of(space):
-        if len(ours_bytes) != _row_bytes(layout(space)):
-            break  # a digest
-        size = len(ours_bytes) if path == () else dtype.itemsize
-        ours_array = np.frombuffer(ours_bytes[at : at + size], dtype)
-        theirs_array = np.frombuffer(theirs_bytes[at : at + size], dtype)
+    for path, dtype, shape in leaves_of(space) if task.observation_bytes else ():
+        count = int(np.prod(shape))
+        ours_array, theirs_array = (np.frombuffer(one, dtype, count, at) for one in (ours_bytes, theirs_bytes))
         for place, (one, other) in enumerate(zip(ours_array, theirs_array, strict=True)):
             if one.tobytes() != other.tobytes():
-                name = (
-                    "observation"
-                    + "".join(f"[{key!r}]" for key in path)
-                    + (f"[{place}]" if len(ours_array) > 1 else "")
-                )
+                keys = (*path, *map(int, np.unravel_index(place, shape))) if shape else path
+                name = "observation" + "".join(f"[{key!r}]" for key in keys)
                 return f"the environment gives {name} {one.item()!r}, the record says {other.item()!r}"
-        at += size
+        at += count * dtype.itemsize
     return "the environment gives another observation than the record"
 
 

@@ -108,13 +108,19 @@ def sync_folder(folder: Path) -> None:
             os.close(descriptor)
 
 
-def read_bounded(path: str | os.PathLike[str], limit_bytes: int) -> bytes:
-    """Read a regular file; ValueError if it is another kind of file, or larger than ``limit_bytes``."""
+def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
+    """Open a file to be read; ValueError for a folder, a pipe or a device."""
     # Non-blocking: a stranger's path may lead to a pipe that nothing writes to.
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
-    with os.fdopen(descriptor, "rb") as stream:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise ValueError(f"{os.fspath(path)} is not a regular file but a folder, a pipe or a device.")
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise ValueError(f"{os.fspath(path)} is not a regular file but a folder, a pipe or a device.")
+    return os.fdopen(descriptor, "rb")
+
+
+def read_bounded(path: str | os.PathLike[str], limit_bytes: int) -> bytes:
+    """Read a regular file; ValueError if it is another kind of file, or larger than ``limit_bytes``."""
+    with open_regular(path) as stream:
         data = stream.read(limit_bytes + 1)
     if len(data) > limit_bytes:
         raise ValueError(f"{os.fspath(path)} is larger than {limit_bytes:,} bytes.")

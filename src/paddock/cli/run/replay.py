@@ -12,6 +12,7 @@ import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -117,11 +118,16 @@ def _target(episode: Episode, arguments: Namespace) -> list[str]:
 
 
 def _options(spec: EnvSpec | None, arguments: Namespace) -> dict[str, Any]:
+    from paddock.bench.plan import needs_wall
+
     options: dict[str, Any] = {"isolation": arguments.isolation}
     if spec is not None:
         kwargs = {name: value for name, value in spec.kwargs.items() if name != "render_mode"}
         options |= {"env_kwargs": kwargs, "max_episode_steps": spec.max_episode_steps}
-        options["wrappers"] = spec.additional_wrappers if arguments.env is None else ()
+        if arguments.env is None:
+            options["wrappers"] = spec.additional_wrappers
+            if arguments.isolation is None and needs_wall(replace(spec, kwargs=kwargs)):
+                options["isolation"] = "sandbox"
     if arguments.video is not None:
         options["render_mode"] = "rgb_array"
     return options
