@@ -17,7 +17,7 @@ from paddock.bench.ledger import Ledger
 from paddock.bench.log import FRAME
 from paddock.bench.policies import find_policy
 from paddock.bench.report import BundleReport, compare
-from paddock.bench.suites import Suite, SuiteTask
+from paddock.bench.suites import Suite, SuiteTask, SuiteWrapper
 from paddock.core.spec import EnvSpec
 from paddock.errors import InvalidBundle, InvalidSuite, NotComparable, Untrusted
 from paddock.spaces import Discrete
@@ -132,11 +132,19 @@ def test_bv6_best_of_many_runs_is_listed_as_one_of_many(tmp_path):
         assert [(row.level, row.attempts) for row in board.rows()] == [("L2+", 3)] * 2
 
 
-def test_bv7_other_arguments_than_the_plan_says(tmp_path):
-    other = run(tmp_path / "other", Suite("one", [SuiteTask("CartPole-v1", kwargs={"sutton_barto_reward": True})]))
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"kwargs": {"sutton_barto_reward": True}},
+        {"wrappers": [SuiteWrapper("ClipReward", {"max_reward": 0.5})]},
+        {"max_steps": 5},
+    ],
+)
+def test_bv7_other_arguments_wrappers_or_steps_than_the_plan_says(tmp_path, change):
     plain = run(tmp_path / "plain", Suite("one", [SuiteTask("CartPole-v1")]))
-    forged = forge(other, tmp_path / "b", plan=lambda _: plain.plan)
-    verdict = verify(forged)
+    other = run(tmp_path / "other", Suite("one", [SuiteTask("CartPole-v1", **change)]), isolation="none")
+    assert verify(other.path, plan=plain.plan_digest).reason == "tampered"
+    verdict = verify(forge(other, tmp_path / "b", plan=lambda _: plain.plan))
     assert verdict.reason == "tampered"
     assert verdict.step is not None
 
