@@ -18,7 +18,7 @@ from paddock.bench.suites import Suite, SuiteTask, read_suite
 from paddock.core.env import isolation_of
 from paddock.core.registry import registry
 from paddock.core.spec import EnvSpec, WrapperSpec
-from paddock.errors import InvalidSuite
+from paddock.errors import InvalidSuite, PlanError
 from paddock.record.digest import environment_digest
 from tests.bench.forging import KEY, forge, run, verify
 
@@ -167,3 +167,8 @@ def test_suites_that_would_do_harm_are_refused(tmp_path, text, words):
 def test_a_log_of_more_frames_than_a_reader_keeps_is_refused(bundle, monkeypatch):
     monkeypatch.setattr("paddock.bench.log.MOST_FRAMES", 2)
     assert verify(bundle.path).reason == "malformed"
+
+
+def test_a_place_for_a_task_that_is_not_in_the_bundle_is_a_mistake(bundle):
+    with pytest.raises(PlanError, match="no task of this name. It has: cartpole"):
+        verify(bundle.path, targets={"maze": "./maze"})

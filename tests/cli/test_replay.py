@@ -35,7 +35,7 @@ def rewrite(trace, old, new):
 def test_what_was_recorded_happens_again(paddock, trace):
     found = paddock("replay", trace)
     assert found.code == 0
-    assert found.out.splitlines()[-1] == "3 episodes: the same"
+    assert found.out.splitlines()[-1] == "3 of 3 episodes are the same"
     assert found.err == ""
 
 

@@ -145,12 +145,15 @@ def make_environment(
 
 
 def place_of(task: Task, targets: Mapping[str, str] | None) -> str:
-    """Where the code of a task is: where ``targets`` says, or what its plan names, which is no path of a stranger's."""
-    if targets is not None and task.name in targets:
-        return targets[task.name]
-    if split_folder(task.target) is not None and not re.fullmatch(r"\./[^./][^/]*", task.target):
-        raise PlanError(f"The plan names the path {task.target[:80]}. Say where the code is: --env TASK=./FOLDER")
-    return task.target
+    """Where the code of a task is: where ``targets`` says, or what its plan names. A stranger's plan names no paths."""
+    place = (targets or {}).get(task.name, task.target)
+    if (folder := split_folder(place)) is None:
+        return place
+    if not Path(folder[0]).expanduser().is_dir() or (
+        place is task.target and not re.fullmatch(r"\./[^./][^/]*", place)
+    ):
+        raise PlanError(f"There is no folder {place[:80]} here. Say where the code is: --env {task.name}=./FOLDER")
+    return place
 
 
 def _public_target(target: str) -> str:
@@ -166,10 +169,7 @@ def code_digest(target: str) -> str | None:
     """The digest of an installed package, or over the files of a folder; None for other targets."""
     folder = split_folder(target)
     if folder is not None:
-        place = Path(folder[0]).expanduser()
-        if not place.is_dir():
-            raise PlanError(f"There is no folder {folder[0]} here. Say where the code is: --env TASK=./FOLDER")
-        return folder_digest(place)
+        return folder_digest(Path(folder[0]).expanduser())
     if "@" not in target:
         return None
     from paddock.package.store import find_installed

@@ -18,7 +18,7 @@ import numpy as np
 
 from paddock.agentic.rollouts.results import Estimate, pass_at_k
 from paddock.bench import statistics
-from paddock.bench.bundle import Bundle, Task
+from paddock.bench.bundle import ORIGINS, Bundle, Task
 from paddock.bench.statistics import Figures, Scores, describe, doubts, draws, estimate, interval, normalize
 from paddock.bench.svg import Curve, Point, draw_curves, draw_intervals, escape
 from paddock.errors import NotComparable
@@ -243,14 +243,13 @@ def _figure(found: Estimate) -> str:
 
 
 def _facts(report: BundleReport) -> list[tuple[str, str]]:
-    plan, origin = report.bundle.plan, report.bundle.start.origin
-    nonces = {"challenge": "a challenger's", "random": "drawn by the run itself", "seed": "chosen by who ran it"}
+    plan = report.bundle.plan
     facts = [
         ("suite", plan.suite),
         ("policy", f"{plan.policy.name} ({plan.policy.digest or 'no digest'})"),
         ("run", report.digest),
         ("signed by", report.signer),
-        ("nonce", nonces[origin]),
+        ("nonce", ORIGINS[report.bundle.start.origin]),
         ("checked", UNCHECKED),
     ]
     facts += [(f"{name} of all tasks", _figure(one)) for name, one in report.averages.items()]

@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from paddock.bench.bundle import Bundle, Task, read_bundle
+from paddock.bench.bundle import ORIGINS, Bundle, Task, read_bundle
 from paddock.bench.log import Array, Episode, LogWriter, read_lines, read_log
 from paddock.bench.plan import code_digest, make_environment, needs_wall, place_of, read_platform, row_of
 from paddock.bench.play import Player
@@ -27,7 +27,7 @@ from paddock.core.env import Env
 from paddock.core.registry import registry
 from paddock.core.spec import EnvSpec
 from paddock.core.vector_env import VectorEnv
-from paddock.errors import InvalidBundle, Untrusted
+from paddock.errors import InvalidBundle, PaddockError, PlanError, Untrusted
 from paddock.record.digest import environment_digest
 from paddock.record.trace.values import member, unfold
 from paddock.trust.keys import PublicKey
@@ -80,6 +80,11 @@ def verify_bundle(path: str | Path, checks: Checks) -> Verdict:
         bundle = read_bundle(path)
     except InvalidBundle as error:
         return Verdict("L0", error.reason, str(error), episode=error.episode, step=error.step)
+    names = [task.name for task in bundle.plan.tasks]
+    if unknown := set(checks.targets or ()) - set(names):
+        raise PlanError(
+            f"--env {min(unknown)}=…: the bundle has no task of this name. It has: {', '.join(names)[:500]}"
+        )
     known = Verdict(
         "L0", None, "", bundle.digest, bundle.plan_digest, bundle.start.signer, episodes=bundle.plan.episodes
     )
@@ -130,7 +135,8 @@ def _conclude(known: Verdict, bundle: Bundle, checks: Checks, replayed: int) -> 
     if checks.registered or (checks.nonce is not None and bundle.start.origin == "challenge"):
         level = "L2+"
     else:
-        notes.append(f"nonce: {bundle.start.origin}, so earlier attempts may have been discarded")
+        ask = "; whoever issued it can check it with --nonce" if bundle.start.origin == "challenge" else ""
+        notes.append(f"the nonce is {ORIGINS[bundle.start.origin]}: earlier attempts may have been discarded{ask}")
     if checks.policy is None:
         notes.append("actions are not attributed: they may come from another policy than the one named")
     elif bundle.plan.policy.digest is None:
@@ -192,9 +198,9 @@ def _replay(bundle: Bundle, sample: Sequence[Episode], checks: Checks, tell: Cal
         except InvalidBundle:
             raise
         except Exception as error:  # paddock's own code raises anything, given the arguments of a stranger
+            why = str(error) if isinstance(error, PaddockError) else f"{type(error).__name__}: {error}"
             raise InvalidBundle(
-                f"The environment of the task {task.name!r} can't be made here: {type(error).__name__}: {error}",
-                reason="irreproducible",
+                f"The environment of the task {task.name!r} can't be made here: {why}", reason="irreproducible"
             ) from error
         done += len(episodes)
         tell(done)

@@ -132,7 +132,8 @@ def run_run(arguments: Namespace, output: Output) -> int:
         title=f"{suite.name}, policy {policy.plan.name}",
     )
     output.line()
-    output.facts([("bundle", str(out)), ("digest", bundle.digest), ("check it", f"paddock bench verify {out}")])
+    check = f"paddock bench verify {out}"
+    output.facts([("bundle", str(out)), ("plan", bundle.plan_digest), ("digest", bundle.digest), ("check it", check)])
     return code
 
 

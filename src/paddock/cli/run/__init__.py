@@ -105,9 +105,12 @@ def run(arguments: Namespace, output: Output) -> int:
 
 def run_record(arguments: Namespace, output: Output) -> int:
     """Play, with a trace."""
+    from paddock.core.registry import registry
+
     code = run(arguments, output)
     if not arguments.json:
-        output.line(f"the trace is {arguments.trace}; repeat it with: paddock replay {arguments.trace}")
+        where = "" if registry.is_protected(arguments.target) else f" --env {arguments.target}"
+        output.line(f"the trace is {arguments.trace}; repeat it with: paddock replay {arguments.trace}{where}")
     return code
 
 

@@ -142,7 +142,7 @@ def _print(arguments: Namespace, rows: list[Row], output: Output) -> None:
     if len(rows) > MOST_ROWS:
         output.line(f"and {len(rows) - MOST_ROWS:,} more episodes (--json has all)")
     different = sum(not row.same for row in rows)
-    output.line(f"{different:,} of {len(rows):,} episodes differ" if different else f"{len(rows):,} episodes: the same")
+    output.line(f"{different or len(rows):,} of {len(rows):,} episodes {'differ' if different else 'are the same'}")
 
 
 # ── paddock view: recorded episodes, one at a time in a terminal, or all in one page ──
