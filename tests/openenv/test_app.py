@@ -104,6 +104,7 @@ def test_paths_without_a_route_are_the_servers(client):
     assert "paddock_sessions" in client.get("/metrics").text
     assert step(client, "a", "/an%20environment%20%28local%20mode%29/ws") == "a!"
     assert client.get("/nowhere").status_code == 404
+    assert [client.get(path).status_code for path in ("/web", "/web/a/b")] == [501, 501]
 
 
 @pytest.mark.process

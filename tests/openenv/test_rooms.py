@@ -97,7 +97,7 @@ def test_git_stays_in_its_workspace(tmp_path, name):
 
 
 def test_web_page_is_refused_in_words():
-    with pytest.raises(UnsupportedMode, match="no web page"):
+    with pytest.raises(UnsupportedMode, match="no web interface"):
         WebInterfaceManager(worlds.EchoEnv, worlds.EchoAction, worlds.EchoObservation)
     with pytest.warns(UserWarning, match="create_web_interface_app is create_app"):
         app = create_web_interface_app(worlds.EchoEnv, worlds.EchoAction, worlds.EchoObservation, "echo")

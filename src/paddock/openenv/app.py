@@ -22,16 +22,13 @@ from typing import Any
 from paddock.core.spec import EnvSpec, parse_id
 from paddock.errors import DependencyNotInstalled, InvalidId
 from paddock.hosting.factories import dumps_for_worker, is_importable
+from paddock.hosting.openenv.http_bodies import NO_WEB
 from paddock.openenv.exceptions import ConcurrencyConfigurationError
 from paddock.openenv.types import ConcurrencyConfig, ServerCapacityStatus, ServerMode, SessionInfo, State
 from paddock.sandbox.workspaces import is_walled
 from paddock.sources.fastmcp import let_servers_travel
 
 TITLE, VERSION = "OpenEnv Environment HTTP API", "1.0.0"
-_NO_WEB = (
-    "paddock has no web interface. Step the environment from Python instead: paddock.make(url), or OpenEnv's client. "
-    "GET /docs describes the HTTP API."
-)
 _recorded: list[HTTPEnvServer] | None = None
 
 
@@ -79,16 +76,8 @@ def create_app(
     )
     wanted = [name for name, is_set in web.items() if is_set]
     if wanted:
-        warnings.warn(f"create_app: {', '.join(wanted)} has no effect. {_NO_WEB}", stacklevel=2)
-        for path in ("/web", "/web/{path:path}"):
-            app.api_route(path, methods=["GET", "POST"], include_in_schema=False)(_answer_web)
+        warnings.warn(f"create_app: {', '.join(wanted)} has no effect. {NO_WEB}", stacklevel=2)
     return app
-
-
-async def _answer_web() -> Any:
-    from starlette.responses import JSONResponse
-
-    return JSONResponse({"detail": _NO_WEB}, 501)
 
 
 def create_fastapi_app(

@@ -14,11 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from paddock.errors import UnsupportedMode
+from paddock.hosting.openenv.http_bodies import NO_WEB
 from paddock.openenv.app import create_app
 from paddock.openenv.environment import Environment
 from paddock.openenv.types import BaseMessage, BaseModel, EnvironmentMetadata, Field
-
-NO_PAGE = "paddock has no web page for OpenEnv environments: reset, step and state are at /ws and over HTTP."
 
 
 def load_environment_metadata(env: Any, env_name: str | None = None) -> EnvironmentMetadata:
@@ -63,14 +62,14 @@ class WebInterfaceManager:
     """Refused: it would hold the environment in the server's process."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        raise UnsupportedMode(f"WebInterfaceManager: {NO_PAGE}")
+        raise UnsupportedMode(f"WebInterfaceManager: {NO_WEB}")
 
 
 def create_web_interface_app(
     env: Any, action_cls: Any, observation_cls: Any, env_name: str | None = None, *args: Any, **kwargs: Any
 ) -> Any:
     """Return what ``create_app`` returns, and warn: there is no page."""
-    warnings.warn(f"{NO_PAGE} create_web_interface_app is create_app.", stacklevel=2)
+    warnings.warn(f"{NO_WEB} create_web_interface_app is create_app.", stacklevel=2)
     return create_app(env, action_cls, observation_cls, env_name, *args, **kwargs)
 
 

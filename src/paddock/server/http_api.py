@@ -32,7 +32,7 @@ from paddock.errors import (
 )
 from paddock.hosting.mcp import SESSION_HEADER as MCP_SESSION_HEADER
 from paddock.hosting.openenv import json_rpc
-from paddock.hosting.openenv.http_bodies import TASK_METHODS, schema_body
+from paddock.hosting.openenv.http_bodies import NO_WEB, TASK_METHODS, schema_body
 from paddock.hosting.remote_address import SUBPROTOCOLS, WAITING
 from paddock.server.auth import (
     AddressRates,
@@ -242,6 +242,8 @@ class HttpApi:
             return self._refuse(request, 429, "rate", "Too many requests.", _later(wait_s))
         if not routes and len(request.segments) == 2 and request.segments[1] in TASK_METHODS:
             return Response.of({"detail": f"unknown environment {request.segments[0]!r}"}, 404)
+        if not routes and method != "WS" and request.segments[:1] == ("web",):  # where OpenEnv has its page
+            return Response.of({"detail": NO_WEB}, 501)
         found = self._with_method(routes, method, principal, served)
         if isinstance(found, Admission) and found.route.roles is not None and principal.role not in found.route.roles:
             return self._refuse(request, 403, "role", f"The role {principal.role!r} may not do this.")

@@ -13,6 +13,10 @@ from paddock.hosting.openenv.wire import Entry, Form, dump, entry, extras, parse
 from paddock.spaces import Space
 from paddock.spaces.json_data import NotJson
 
+NO_WEB = (
+    "paddock has no web interface. Step the environment from Python instead: paddock.make(url), or OpenEnv's client. "
+    "GET /openapi.json describes the HTTP API."
+)
 _NAME_LIMIT = 255
 _POSITION = re.compile(r"(.*): line \d+ column \d+ \(char (\d+)\)", re.DOTALL)
 _INTEGER = re.compile(r"\s*[+-]?\d{1,300}\s*", re.ASCII)
