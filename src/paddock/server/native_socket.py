@@ -55,6 +55,17 @@ class Toll:
         self._service, self._principal, self._out = service, principal, out
         # One at a time where few requests are allowed.
         self.lot = max(1, min(_LOT, int(service.settings.rate_per_s / _LOTS_PER_S)))
+        self._paid = 0  # requests of the current lot that are still to come
+
+    def pay_request(self) -> bool:
+        """Whether the peer may go on after a request, which the current lot or another pays for. Hot."""
+        if self._paid:
+            self._paid -= 1
+            return True
+        if not self.pay(self.lot):
+            return False
+        self._paid = self.lot - 1
+        return True
 
     def pay(self, count: int) -> bool:
         """Whether the peer may go on: at once, or after a pause in which nothing is read from it."""
@@ -92,7 +103,6 @@ class NativeSocket:
         self._may_step = principal.role == "operator" and not self._production
         self._over = False
         self.toll = Toll(service, principal, out)
-        self._paid = 0
         self._hello_timer = asyncio.get_running_loop().call_later(_HELLO_S, self._require_hello)
         self.send: Callable[[bytes], None] = out.send  # what the session calls, without a call in between
 
@@ -107,12 +117,9 @@ class NativeSocket:
 
     def message(self, data: bytes | str) -> None:
         """Take a message of the peer. Hot: once per step."""
-        self._paid -= 1
-        if self._paid < 0:
-            if not self.toll.pay(self.toll.lot):
-                self.toll.end()
-                return
-            self._paid = self.toll.lot - 1
+        if not self.toll.pay_request():
+            self.toll.end()
+            return
         if isinstance(data, str):
             self._refuse(HANDSHAKE, BadFrame("This protocol has only binary messages."))
             return

@@ -361,7 +361,7 @@ class OpenEnvSocket:
         self._next()
 
     def _read(self, data: bytes | str) -> _Entry:
-        if not self.toll.pay(1):
+        if not self.toll.pay_request():
             self._refusals += 1
             if self._refusals > _REFUSALS:
                 self.toll.end()
