@@ -103,6 +103,11 @@ def member_test(space: Space[Any]) -> Test:
     )
 
 
+def open_object(name: str) -> Struct:
+    """Return the space of all JSON objects."""
+    return Struct.from_schema(_ANY_OBJECT, name)
+
+
 def is_open_object(space: Space[Any]) -> bool:
     """Whether every JSON object is a member, as with environments written for OpenEnv."""
     return type(space) is Struct and not space.records and space.schema == _ANY_OBJECT

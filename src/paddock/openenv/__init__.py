@@ -102,10 +102,7 @@ ALIASES: dict[str, Exports] = {
     },
     "core.harness.tools": {"paddock.openenv.harness_turns": "resolve_tool_conflicts"},
     "core.harness.training": {"paddock.openenv.harness": "TrainingTrace TrainingTurn"},
-    "core.http_env_client": {
-        "paddock.openenv.client": "StepResult",
-        "paddock.openenv.http_env_client": "HTTPEnvClient",
-    },
+    "core.http_env_client": {"paddock.openenv.client": "HTTPEnvClient StepResult"},
     "core.llm_client": "paddock.openenv.llm_client",
     "core.mcp_client": {"paddock.openenv.mcp_client": "GenericMCPObservation MCPClientBase MCPToolClient"},
     "core.rubrics": {
@@ -125,7 +122,8 @@ ALIASES: dict[str, Exports] = {
         "paddock.openenv.types": "Action Observation State",
     },
     "core.utils": {
-        "paddock.openenv.addresses": "convert_to_ws_url hf_space_subdomain",
+        "paddock.openenv.client": "convert_to_ws_url",
+        "paddock.openenv.containers": "hf_space_subdomain",
         "paddock.openenv.environment": "run_async_safely",
     },
 }

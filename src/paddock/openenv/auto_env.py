@@ -19,9 +19,8 @@ from urllib.parse import urlsplit
 from paddock.errors import PaddockError, PlanError, Unreachable
 from paddock.hosting.remote_address import is_loopback
 from paddock.hosting.websocket.events import UpgradeRefused
-from paddock.openenv.addresses import hf_space_subdomain
 from paddock.openenv.client import GenericAction, GenericEnvClient
-from paddock.openenv.containers import ImageRuntime, get_health, image_of_space, is_healthy
+from paddock.openenv.containers import ImageRuntime, get_health, hf_space_subdomain, image_of_space, is_healthy
 
 _SPACE_S = 5.0
 _SERVER_S = 2.0

@@ -493,6 +493,22 @@ class GenericEnvClient(EnvClient[Record, Record, Record]):
         return payload
 
 
+class HTTPEnvClient(EnvClient[ActT, ObsT, Any]):
+    """The client of OpenEnv before 0.2, with its type parameters and arguments. Unlike that one, it keeps one session.
+
+    Environments of that time are still around.
+    """
+
+    def __init__(
+        self,
+        base_url: str | None = None,
+        request_timeout_s: float = 15.0,
+        default_headers: dict[str, str] | None = None,
+        provider: Any = None,
+    ) -> None:
+        super().__init__(base_url, message_timeout_s=request_timeout_s, headers=default_headers, provider=provider)
+
+
 class SyncEnvClient(Generic[ActT, ObsT, StateT]):
     """An EnvClient for plain code, even inside a running event loop. Other attributes are those of the client.
 
@@ -556,6 +572,18 @@ class SyncEnvClient(Generic[ActT, ObsT, StateT]):
                 self._client._bridged = False
 
         return waiting
+
+
+def convert_to_ws_url(url: str) -> str:
+    """Return the ws:// or wss:// form of an address, without a slash at its end.
+
+    >>> convert_to_ws_url("https://host:8000/")
+    'wss://host:8000'
+    """
+    url = url.rstrip("/")
+    if url.startswith(("http://", "https://")):
+        return f"ws{url.removeprefix('http')}"
+    return url if url.startswith(("ws://", "wss://")) else f"ws://{url}"
 
 
 class ProvidedServer:

@@ -25,7 +25,6 @@ from typing import TYPE_CHECKING, Any
 
 from paddock.errors import DependencyNotInstalled, PaddockError, PlanError, SandboxUnavailable
 from paddock.hosting.openenv.client import endpoint_of
-from paddock.openenv.addresses import hf_space_subdomain
 from paddock.sandbox.containers import find_engine
 from paddock.sources.openenv_server import get
 
@@ -443,6 +442,15 @@ class ImageRuntime(RuntimeProvider):
 def image_of_space(repo_id: str, tag: str = "latest") -> str:
     """The image of a Hugging Face Space."""
     return f"registry.hf.space/{hf_space_subdomain(repo_id)}:{tag}"
+
+
+def hf_space_subdomain(repo_id: str) -> str:
+    """Return the part of a Space's address that stands for it.
+
+    >>> hf_space_subdomain("openenv/echo_env")
+    'openenv-echo-env'
+    """
+    return re.sub(r"[^a-z0-9]", "-", repo_id.lower())
 
 
 def get_health(base_url: str, timeout_s: float) -> None:

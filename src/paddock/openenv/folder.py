@@ -12,7 +12,6 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import cache, wraps
 from importlib import import_module
 from importlib.machinery import ModuleSpec
@@ -21,7 +20,6 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 from paddock.core.env import Info
-from paddock.core.spec import EnvSpec
 from paddock.errors import DependencyNotInstalled, InvalidSpec
 from paddock.openenv import install
 from paddock.openenv.app import recording
@@ -34,21 +32,13 @@ from paddock.sources.openenv_classes import is_openenv
 class FolderEnv(AsEnv):
     """``options`` go to what makes the environment; OpenEnv's own server gives it none."""
 
+    _hidden = ("folder",)
+
     def __init__(self, folder: str, **options: Any) -> None:
         self._folder = folder
         with naming_what_is_missing(folder):
             found = import_folder(folder)
             super().__init__(*found[:4], reset_observation_cls=found.reset_observation_cls, **options)
-
-    @property
-    def spec(self) -> EnvSpec | None:
-        """How this was made, without the folder: no peer may set it."""
-        return self._spec
-
-    @spec.setter
-    def spec(self, spec: EnvSpec | None) -> None:
-        kwargs = {} if spec is None else {name: value for name, value in spec.kwargs.items() if name != "folder"}
-        self._spec = None if spec is None else replace(spec, kwargs=kwargs)
 
     def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[dict[str, Any], Info]:
         """As AsEnv; some environments import what they need only now."""

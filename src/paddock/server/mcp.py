@@ -20,7 +20,7 @@ from paddock.hosting import messages as m
 from paddock.hosting.openenv import json_rpc
 from paddock.hosting.openenv.http_bodies import openenv_metadata
 from paddock.hosting.openenv.tool_form import ToolObservation
-from paddock.hosting.openenv.wire import dump
+from paddock.hosting.openenv.wire import at_capacity, dump
 from paddock.server.auth import Principal
 from paddock.server.http import Request, Response
 from paddock.server.http_sessions import HttpSessions, LocalClient
@@ -95,9 +95,7 @@ class McpHttp:
         try:
             client = await self._begin(served, principal)
         except CapacityReached as error:
-            most = self._service.settings.max_sessions
-            rpc = json_rpc.RpcRequest(message.method, id=message.id)
-            return _response(json_rpc.at_capacity(rpc, self._service.active, most, str(error)))
+            return _response(json_rpc.refusal(message.id, at_capacity(*self._service.capacity, str(error))))
         except PaddockError as error:
             text = str(error) if isinstance(error, NotPermitted) else "The environment could not be started."
             return _response(form.failure(message.id, json_rpc.SERVER_ERROR, text, {"code": error.code}))

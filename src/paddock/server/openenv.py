@@ -171,7 +171,7 @@ class OpenEnvHttp:
                 client = own = await self.sessions.open(served, principal)
             return json_rpc.answer_to(rpc, tools, await self.sessions.ask(client, step, begins=True))
         except CapacityReached as error:
-            return json_rpc.at_capacity(rpc, self._service.active, self._service.settings.max_sessions, str(error))
+            return json_rpc.refusal(rpc.id, wire.at_capacity(*self._service.capacity, str(error)))
         except PaddockError as error:
             return json_rpc.failure(rpc.id, json_rpc.SERVER_ERROR, str(error))
         finally:
@@ -197,11 +197,11 @@ class OpenEnvHttp:
                 await begin(self.sessions, client, reset)
                 return json_rpc.session_created(rpc, client.live.session.id, instructions(client, served))
         except CapacityReached as error:
-            return json_rpc.at_capacity(rpc, self._service.active, self._service.settings.max_sessions, str(error))
+            return json_rpc.refusal(rpc.id, wire.at_capacity(*self._service.capacity, str(error)))
         except PaddockError:
             if client is not None:
                 client.leave()
-            return json_rpc.factory_failed(rpc, served.name)
+            return json_rpc.refusal(rpc.id, wire.factory_failed(served.name))
         return json_rpc.session_created(rpc, client.live.session.id)
 
     def _close(self, rpc: json_rpc.RpcRequest, served: ServedEnv, principal: Principal) -> dict[str, Any]:
@@ -316,7 +316,7 @@ class OpenEnvSocket:
                 self._served, self._principal, journaled=False, wanted=lambda: not self._over
             )
         except CapacityReached as error:
-            self._fail(wire.at_capacity(self._service.active, self._service.settings.max_sessions, str(error)))
+            self._fail(wire.at_capacity(*self._service.capacity, str(error)))
             return
         except Draining as error:
             self._fail(WireError(SESSION_ERROR, str(error)))
@@ -399,8 +399,7 @@ class OpenEnvSocket:
 
     def _carry_out(self, entry: _Entry) -> None:
         if isinstance(entry, WireError):
-            failure = json_rpc.failure(None, json_rpc.SERVER_ERROR, entry.message)
-            self._out.send(json_rpc.websocket_frame(failure) if self._rpc else wire.error_frame(entry))
+            self._send_error(entry)
         elif not isinstance(entry, WireRequest):
             self._ask_rpc(entry, json_rpc.websocket_frame)
         elif entry.kind == "mcp":
@@ -455,9 +454,12 @@ class OpenEnvSocket:
             return json_rpc.session_own(rpc) if rpc.session == own else json_rpc.session_unknown(rpc, rpc.session)
         return json_rpc.without_tools(rpc) if self._tools is None else json_rpc.request_of(rpc, self._tools)
 
+    def _send_error(self, error: WireError) -> None:
+        rpc = json_rpc.refusal(None, error)
+        self._out.send(json_rpc.websocket_frame(rpc) if self._rpc else wire.error_frame(error))
+
     def _fail(self, error: WireError) -> None:
-        failure = json_rpc.failure(None, json_rpc.SERVER_ERROR, error.message, error.extra or None)
-        self._out.send(json_rpc.websocket_frame(failure) if self._rpc else wire.error_frame(error))
+        self._send_error(error)
         self._out.close(NORMAL, "")
 
     def _handle_session_end(self, code: str, reason: str) -> None:

@@ -414,6 +414,11 @@ class Service:
         return self._sessions_by_name().total()
 
     @property
+    def capacity(self) -> tuple[int, int]:
+        """That, and how many there may be."""
+        return self.active, self.settings.max_sessions
+
+    @property
     def sessions_here(self) -> int:
         """How many of them are in this process."""
         return len(self._sessions) + self._opening.total()

@@ -28,13 +28,12 @@ from paddock.hosting.messages import TOOLS_KEY as TOOLS
 from paddock.hosting.openenv.http_bodies import OPENENV_KEY, TASK_METHODS
 from paddock.hosting.openenv.wire import refusal_text
 from paddock.hosting.private_loop import PrivateLoop
+from paddock.hosting.untrusted import open_object
 from paddock.sources.fastmcp import open_session
 from paddock.sources.openenv_classes import CODE_ARGUMENTS, known_arguments, open_classes, record_classes, tool_actions
 from paddock.spaces import Space, Struct
 
 Record = dict[str, Any]
-
-_ANY_OBJECT = {"type": "object", "additionalProperties": True}
 
 
 class AsEnv(Env[Record, Any]):
@@ -47,6 +46,7 @@ class AsEnv(Env[Record, Any]):
 
     metadata: dict[str, Any]
     _spec: EnvSpec | None = None
+    _hidden: tuple[str, ...] = CODE_ARGUMENTS  # which no peer may set, so the spec never shows them
 
     def __init__(
         self,
@@ -74,9 +74,9 @@ class AsEnv(Env[Record, Any]):
             takes_any = takes_any and action_cls is None
             action_cls, observation_cls = action_cls or action, observation_cls or observation
         self.action_cls, self.observation_cls, self.state_cls = action_cls, observation_cls, state_cls or found[2]
-        any_action = Struct.from_schema(_ANY_OBJECT, self.action_cls.__name__) if takes_any else None
-        self.action_space: Space[Any] = any_action or _space_of(self.action_cls)
-        self.observation_space: Space[Any] = Struct.from_schema(_ANY_OBJECT, self.observation_cls.__name__)
+        named = self.action_cls.__name__
+        self.action_space: Space[Any] = open_object(named) if takes_any else _space_of(self.action_cls)
+        self.observation_space: Space[Any] = open_object(self.observation_cls.__name__)
         schemas = {
             "action": self.action_cls,
             "observation": self.observation_cls,
@@ -92,13 +92,13 @@ class AsEnv(Env[Record, Any]):
 
     @property
     def spec(self) -> EnvSpec | None:
-        """How this was made, without the names of code."""
+        """How this was made, without what names code or its place."""
         return self._spec
 
     @spec.setter
     def spec(self, spec: EnvSpec | None) -> None:
         if spec is not None:
-            kwargs = {name: value for name, value in spec.kwargs.items() if name not in CODE_ARGUMENTS}
+            kwargs = {name: value for name, value in spec.kwargs.items() if name not in self._hidden}
             spec = replace(spec, kwargs=kwargs)
         self._spec = spec
 
@@ -194,7 +194,7 @@ class AsEnv(Env[Record, Any]):
         return {TOOLS: tools}
 
     def _call(self, name: str, given: Record, *arguments: Any) -> Any:
-        """Call the method."""
+        """Return the observation of a reset or a step."""
         if self.environment is None:
             raise ClosedEnvironmentError(f"{name}: this environment is closed.")
         method = getattr(self.environment, self._methods[name])
@@ -249,7 +249,7 @@ def _space_of(cls: Any) -> Space[Any]:
     try:
         return Struct(cls)
     except InvalidSpace:  # a field that only its class knows, a tensor
-        return Struct.from_schema(_ANY_OBJECT, cls.__name__)
+        return open_object(cls.__name__)
 
 
 def _describe(environment: Any, classes: dict[str, Any]) -> Record:

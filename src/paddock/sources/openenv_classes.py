@@ -17,7 +17,7 @@ from paddock.core.spec import EnvSpec
 from paddock.errors import InvalidSpec
 
 RECORD_CLASSES = ("action_cls", "observation_cls", "state_cls", "reset_observation_cls")
-# Arguments of AsEnv that are code: no peer may set them, so an environment's spec never shows them.
+# Arguments of AsEnv that are code.
 CODE_ARGUMENTS = ("env", *RECORD_CLASSES)
 _METHODS = ("reset", "step")
 

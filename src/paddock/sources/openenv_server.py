@@ -28,7 +28,7 @@ from paddock.errors import (
 from paddock.hosting.openenv.client import BlockingLine, Line, ServerError, session_gone
 from paddock.hosting.openenv.http_bodies import OPENENV_KEY
 from paddock.hosting.remote_address import RemoteAddress, explain_break
-from paddock.hosting.untrusted import Bounds, ValueCheck
+from paddock.hosting.untrusted import Bounds, ValueCheck, open_object
 from paddock.hosting.websocket.endpoint import Endpoint, dial, seconds_left
 from paddock.hosting.websocket.events import UpgradeRefused
 from paddock.seeding import to_seed
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 
 Record = dict[str, Any]
 
-_ANY_OBJECT: Record = {"type": "object", "additionalProperties": True}
 _FOREVER_S = 1e9
 _DEPTH = 16  # levels of nesting in an answer
 LARGEST_BYTES = 1 << 22  # of /schema
@@ -92,7 +91,7 @@ class OpenEnvServerEnv(Env[Record, Any]):
         schemas = {role: one for role, one in found.items() if isinstance(role, str) and isinstance(one, dict)}
         self.action_space = _space_of(schemas.get("action"), "Action")
         name = _title(schemas.get("observation"), "Observation")
-        self.observation_space: Space[Any] = Struct.from_schema(_ANY_OBJECT, name)
+        self.observation_space: Space[Any] = open_object(name)
         texts = {role: msgspec.json.encode(schema).decode() for role, schema in schemas.items()}
         self.metadata = {"render_modes": [], OPENENV_KEY: {"schemas": texts}}
 
@@ -193,7 +192,7 @@ def _space_of(schema: Record | None, name: str) -> Space[Any]:
     with suppress(InvalidSpace):
         if schema is not None:
             return Struct.from_schema(schema, _title(schema, name))
-    return Struct.from_schema(_ANY_OBJECT, _title(schema, name))
+    return open_object(_title(schema, name))
 
 
 def _title(schema: Record | None, otherwise: str) -> str:

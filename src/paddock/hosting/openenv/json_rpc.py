@@ -11,9 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from paddock.hosting import messages as m
-from paddock.hosting.openenv import wire
 from paddock.hosting.openenv.tool_form import Tool, ToolObservation, Tools, call, call_result, ending
-from paddock.hosting.openenv.wire import Entry, entry, extras, parse_bounded, text_of
+from paddock.hosting.openenv.wire import Entry, WireError, entry, extras, parse_bounded, text_of
 from paddock.spaces.json_data import NotJson
 
 PARSE_ERROR = -32700
@@ -115,16 +114,9 @@ def session_own(request: RpcRequest) -> Answer:
     return failure(request.id, INVALID_REQUEST, message)
 
 
-def at_capacity(request: RpcRequest, active: int, most: int, why: str) -> Answer:
-    """For a session that the server has no room for."""
-    refused = wire.at_capacity(active, most, why)
-    return failure(request.id, SERVER_ERROR, refused.message, refused.extra)
-
-
-def factory_failed(request: RpcRequest, name: str) -> Answer:
-    """For a session whose environment could not be made."""
-    refused = wire.factory_failed(name)
-    return failure(request.id, SERVER_ERROR, refused.message, refused.extra)
+def refusal(id: str | int | None, error: WireError) -> Answer:
+    """For what is refused with this error on ``/ws``: there is no room, or no environment could be made."""
+    return failure(id, SERVER_ERROR, error.message, error.extra or None)
 
 
 def websocket_frame(answer: Answer) -> str:
