@@ -110,6 +110,14 @@ def test_key_counts_from_one_day_to_another(monkeypatch):
     assert judge(ring, A, installed=True).how == "pinned"
 
 
+def test_time_of_a_key_holds_in_a_namespace_that_it_is_new_to():
+    ring = keyring((A, "acme"), not_after="2020-01-01")
+    with pytest.raises(Expired):
+        judge(ring, A, name="globex/maze")
+    ring.add(TrustedKey(A.public, ("globex",), "first use"))
+    assert ring.keys[A.public.fingerprint] == TrustedKey(A.public, ("acme", "globex"), not_after="2020-01-01")
+
+
 def test_clock_that_is_set_back_makes_nothing_valid_again(home, monkeypatch):
     monkeypatch.setattr("time.time", lambda: 1_800_000_000.0)
     with change_keyring() as ring:
@@ -141,6 +149,15 @@ def test_revoked_key_and_package_are_refused():
     ring.learn(revoke(B, None, digests={DIGEST: "bad"}))
     with pytest.raises(Revoked, match="bad"):
         judge(ring, B)
+
+
+def test_other_signatures_beside_that_of_a_revoked_key_make_nothing_good():
+    ring = keyring((A, "acme"), (B, "acme"))
+    ring.learn(revoke(B, None, keys={A.public.fingerprint: "stolen"}))
+    for signers in ((A, C), (C, A)):
+        with pytest.raises(Revoked, match="stolen"):
+            judge(ring, *signers, installed=True)
+    assert judge(ring, A, C, B, installed=True).how == "pinned"
 
 
 def test_owner_of_one_namespace_revokes_nothing_of_another():

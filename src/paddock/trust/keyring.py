@@ -10,7 +10,7 @@ import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -88,6 +88,9 @@ class Keyring:
         bound = {one.key: one for one in self.bound_to(namespace)}
         known = next((bound[key] for key in standing if key in bound), None)
         if installed:
+            if known is None:  # a thief signs with other keys beside the stolen one: they make nothing good
+                for key in signers:
+                    self._refuse_revoked(name, digest, [key])
             return Verdict("removed" if known is None else known.how, standing[0])
         endorsers = [key for key in standing if key in settings.endorsers]
         if settings.mode == "endorsed" and len(endorsers) < settings.threshold:
@@ -130,6 +133,8 @@ class Keyring:
             raise Untrusted(f"{namespace!r} can be taken for {near!r}: its key is not trusted on first use. {how_to}")
         if len(signers) != 1:
             raise Untrusted(f"{name} has several signers, and any could be the owner. {how_to}", fingerprints=prints)
+        if (elsewhere := self.keys.get(prints[0])) is not None:
+            elsewhere.check_time(self.today())
         return Verdict("new", signers[0])
 
     def _refuse_revoked(self, name: str, digest: str, signers: Sequence[PublicKey]) -> list[PublicKey]:
@@ -163,14 +168,13 @@ class Keyring:
         )
 
     def add(self, trusted: TrustedKey) -> None:
-        """Trust a key for more namespaces. One that was met on first use becomes pinned."""
+        """Trust a key for more namespaces. One that was met on first use becomes pinned, and never the other way."""
         for bound in (trusted.not_before, trusted.not_after):
             _check_date(bound)
-        before = self.keys.get(trusted.key.fingerprint)
-        namespaces = dict.fromkeys([*(before.namespaces if before else ()), *trusted.namespaces])
-        self.keys[trusted.key.fingerprint] = TrustedKey(
-            trusted.key, tuple(namespaces), trusted.how, trusted.not_before, trusted.not_after
-        )
+        before = self.keys.get(trusted.key.fingerprint, trusted)
+        namespaces = tuple(dict.fromkeys([*before.namespaces, *trusted.namespaces]))
+        kept = before if trusted.how == "first use" else trusted
+        self.keys[trusted.key.fingerprint] = replace(kept, namespaces=namespaces)
 
     def learn(self, data: bytes) -> int:
         """Take over a signed revocation list, and return its serial. Only keys that are trusted here can revoke."""
