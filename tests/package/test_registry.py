@@ -272,6 +272,41 @@ def test_list_of_a_stolen_key_in_a_registry_stops_nobody(registry, tmp_path):
     assert install_by_name("acme/maze", None, str(folder), agree).version == "1.0.0"
 
 
+def test_package_that_its_owner_revoked_is_refused_on_first_use_too(registry, tmp_path):
+    folder = registry("1.0.0")
+    with Pad(folder / "acme" / "acme-maze-1.0.0.pad") as pad:
+        (tmp_path / "list.json").write_bytes(revoke(OWNER, None, digests={pad.digest: "bad"}))
+    publish(tmp_path / "list.json", folder, OWNER, namespace="acme")
+    with pytest.raises(Revoked, match="bad"):
+        install_by_name("acme/maze", None, str(folder), agree)
+    with pytest.raises(Revoked, match="bad"):
+        store.use_installed("acme/maze", "1")
+
+
+def test_older_list_in_a_registry_stops_nobody_and_takes_nothing_back(registry, tmp_path):
+    trust()
+    folder = registry("1.0.0")
+    first = revoke(OWNER, None, digests={"ab" * 32: ""})
+    (tmp_path / "list.json").write_bytes(first)
+    publish(tmp_path / "list.json", folder, OWNER, namespace="acme")
+    with change_keyring() as keyring:
+        keyring.learn(revoke(OWNER, first, digests={"cd" * 32: ""}))
+    install_by_name("acme/maze", None, str(folder), agree)
+    assert load_keyring().revoked[OWNER.public.fingerprint]["serial"] == 2
+
+
+@pytest.mark.parametrize("keyid", ["", "x", None])
+def test_what_is_not_a_revocation_list_is_not_published(registry, tmp_path, keyid):
+    folder = registry("1.0.0")
+    envelope = json.loads((folder / "acme" / "index.json").read_bytes())
+    if keyid is not None:
+        envelope["signatures"][0]["keyid"] = keyid
+    (tmp_path / "list.json").write_text(json.dumps(envelope))
+    with pytest.raises((InvalidSignature, Untrusted)):
+        publish(tmp_path / "list.json", folder, OWNER, namespace="acme")
+    assert len(list((folder / "acme").iterdir())) == 2
+
+
 def test_release_is_not_published_twice_with_other_contents(registry, tmp_path):
     folder = registry("1.0.0")
     other = release(tmp_path / "other", version="1.0.0", code=CODE_TEXT + "#")

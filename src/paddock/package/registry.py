@@ -21,23 +21,26 @@ from typing import Any, BinaryIO
 from urllib.parse import urlsplit
 
 from paddock.errors import (
+    Downgrade,
     Expired,
     InvalidPackage,
     InvalidSignature,
     NameNotFound,
     PaddockError,
-    Revoked,
     Unreachable,
+    Untrusted,
     VersionNotFound,
 )
+from paddock.package import DATE
 from paddock.package.container import CHUNK, MAX_BYTES
 from paddock.package.pad import NAME, VERSION, Pad, file_name
 from paddock.package.store import Installed, Review, install
 from paddock.trust.envelope import open_envelope, read_claimed_keys, seal, statement
 from paddock.trust.files import FULL, noticing_full_disk, read_bounded, replace_file, writing
-from paddock.trust.keyring import change_keyring, load_keyring
+from paddock.trust.keyring import REVOCATIONS, change_keyring, load_keyring
 from paddock.trust.keys import PublicKey, SigningKey
 from paddock.trust.names import NAMESPACE
+from paddock.trust.settings import read_settings
 
 INDEX = "urn:paddock:index:v1"
 DAYS = 30  # for which an index is believed
@@ -70,7 +73,9 @@ def publish(file: Path, folder: Path, key: SigningKey, *, namespace: str | None 
                 raise InvalidSignature(f"{file} is not signed. First: paddock sign {file} --key KEY")
             namespace, name = pad.name.partition("/")[0], file_name(pad.name, pad.manifest["version"])
     else:
-        name = f"revocations-{read_claimed_keys(read_bounded(file, _MAX_INDEX))[0].fingerprint[:16]}.json"
+        data = read_bounded(file, _MAX_INDEX)
+        issuer = open_envelope(data, read_claimed_keys(data), predicate_type=REVOCATIONS).signers[0]
+        name = f"revocations-{issuer.fingerprint[:16]}.json"
     if not re.fullmatch(NAMESPACE, namespace):
         raise InvalidPackage(f"{namespace[:60]!r} is not a namespace, as 'acme'.")
     place = folder / namespace
@@ -146,10 +151,9 @@ def install_by_name(
             source=_printable_source(source),
             expected={what: chosen[what] for what in ("name", "version", "serial", "digest")},
         )
-    if not index.known:  # only now: a stranger's index must not block the owner's
-        with change_keyring() as keyring:
-            if keyring.judge_index(index.namespace, index.signer):
-                keyring.indexes[index.namespace] = max(index.serial, keyring.indexes.get(index.namespace, 0))
+    if not index.known and load_keyring().judge_index(index.namespace, index.signer):
+        _remember(source, index)  # only now: a stranger's index must not block the owner's
+        load_keyring().judge(name, installed.digest, installed.signers, read_settings(), installed=True)
     return installed
 
 
@@ -183,9 +187,8 @@ def _remember(source: str, index: Index) -> None:
             raise InvalidSignature(f"{name} of the registry is not the list that its index promises.")
     with change_keyring() as keyring:
         for data in lists:
-            if read_claimed_keys(data)[0].fingerprint in keyring.keys:
-                with suppress(Revoked):  # whoever has a stolen key can put a list here, and revokes nothing with it
-                    keyring.learn(data)
+            with suppress(Untrusted, Downgrade):  # a stranger, or the thief of a key, revokes nothing with a list
+                keyring.learn(data)
         keyring.indexes[index.namespace] = max(index.serial, keyring.indexes.get(index.namespace, 0))
 
 
@@ -200,7 +203,7 @@ def _check_index(said: dict[str, Any], namespace: str) -> dict[str, Any]:
         } if (
             len(said) == 5
             and own == namespace
-            and re.fullmatch(r"\d{4}-\d\d-\d\d", expires)
+            and DATE.fullmatch(expires)
             and all(_is_listed(one, namespace) for one in packages)
             and len(revocations) <= _MAX_LISTS
             and all(_REVOCATIONS.fullmatch(name) for name in revocations)
