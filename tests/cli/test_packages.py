@@ -391,6 +391,26 @@ def test_wrong_use_is_one_line(paddock, home, tmp_path, monkeypatch, words):
     assert not (home / "store").exists()
 
 
+def test_full_disk_is_a_failure_and_no_wrong_use(paddock, release, home, monkeypatch):
+    file = release()
+
+    def full(_descriptor):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    failed = paddock("install", file, "--yes", "--json")
+    assert (failed.code, failed.document["error"]["code"]) == (1, "STORAGE_FULL")
+    assert not (home / "packages.json").exists()
+
+
+def test_place_that_is_not_there_is_named_as_it_was_given(paddock, folder):
+    folder()
+    for words in (["pack", "./maze", "--no-spaces", "-o", "none/x.pad"], ["keygen", "--out", "none/x.key"]):
+        failed = paddock(*words)
+        assert failed.code == 1
+        assert f"No such file or directory: '{words[-1]}'" in failed.err
+
+
 def test_folder_without_an_owner_is_not_packed(paddock, folder):
     place = folder()
     text = (place / "paddock.toml").read_text()

@@ -24,7 +24,7 @@ from paddock.cli.output import (
     escaping_stream,
     mistake,
 )
-from paddock.errors import PaddockError
+from paddock.errors import PaddockError, StorageFull
 
 DESCRIPTION = "One environment, every distance. Try: paddock demo"
 EPILOG = "exit codes: 0 success, 1 the check or run failed, 2 wrong usage. PADDOCK_DEBUG=1 shows tracebacks."
@@ -75,7 +75,7 @@ def _meaning(error: Exception) -> tuple[str, str, int]:
     if isinstance(error, CommandFailed):
         return message, error.code, error.exit_code
     if isinstance(error, PaddockError):
-        return message, error.code, MISTAKE
+        return message, error.code, FAILED if isinstance(error, StorageFull) else MISTAKE
     if isinstance(error, ModuleNotFoundError) and error.name and error.name.partition(".")[0] != "paddock":
         return f"{error.name} is not installed. Run: pip install {error.name}", "DEPENDENCY_NOT_INSTALLED", MISTAKE
     if isinstance(error, OSError):

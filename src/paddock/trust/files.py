@@ -78,7 +78,10 @@ def writing(path: str | os.PathLike[str], mode: int = 0o600, *, new: bool = Fals
     ``new``: FileExistsError if something is there.
     """
     target = Path(path).absolute()
-    descriptor, name = tempfile.mkstemp(prefix=".new-", dir=target.parent)
+    try:
+        descriptor, name = tempfile.mkstemp(prefix=".new-", dir=target.parent)
+    except OSError as error:  # in the caller's words: nobody knows that other name
+        raise OSError(error.errno, error.strerror, os.fspath(path)) from None
     try:
         with noticing_full_disk(path), os.fdopen(descriptor, "wb") as stream:
             yield stream
