@@ -436,5 +436,8 @@ def test_a_server_takes_only_keys_that_were_added(paddock, release):
     paddock("install", release(), "--yes")
     with pytest.raises(PlanError, match="trust add ed25519:"):
         prepare_envs(["acme/maze@1"])
+    paddock("trust", "remove", "author.pub")
+    with pytest.raises(PlanError, match="trust add ed25519:"):
+        prepare_envs(["acme/maze@1"])
     paddock("trust", "add", "author.pub", "--namespace", "acme")
     assert [one.name for one in prepare_envs(["acme/maze@1"])] == ["Maze-v0"]

@@ -344,7 +344,10 @@ def find_installed(name: str, version: str) -> Installed:
 
 
 def use_installed(name: str, version: str) -> Installed:
-    """Return an installed package, checked again: its bytes, what it may do, and ``how`` its key is trusted now."""
+    """Return an installed package, checked again: its bytes, what it may do, and ``how`` its key is trusted.
+
+    A key that was removed since stands as it stood when the package was installed.
+    """
     found = find_installed(name, version)
     verdict = load_keyring().judge(name, found.digest, found.signers, read_settings(), installed=True)
     found.check()
@@ -359,7 +362,7 @@ def use_installed(name: str, version: str) -> Installed:
         )
     spaces = {one["id"]: one["spaces"] for one in plain["envs"] if one["spaces"] is not None}
     libraries = found.libraries if str(found.libraries).endswith(f"-{sys.implementation.cache_tag}") else None
-    return replace(found, how=verdict.how, spaces=spaces, libraries=libraries)
+    return replace(found, how=verdict.how or found.how, spaces=spaces, libraries=libraries)
 
 
 def grants() -> dict[str, Grant]:

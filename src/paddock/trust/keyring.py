@@ -81,7 +81,8 @@ class Keyring:
     ) -> Verdict:
         """Say why what these keys signed is trusted, or raise Untrusted, Revoked or Expired.
 
-        ``installed``: it was trusted when it was installed, so its keys may have ended or have been removed since.
+        ``installed``: it was trusted when it was installed, so its keys may have ended or have been removed since; then
+        ``how`` is empty.
         """
         namespace = name.partition("/")[0]
         standing = self._refuse_revoked(name, digest, signers)
@@ -91,7 +92,7 @@ class Keyring:
             if known is None:  # a thief signs with other keys beside the stolen one: they make nothing good
                 for key in signers:
                     self._refuse_revoked(name, digest, [key])
-            return Verdict("removed" if known is None else known.how, standing[0])
+            return Verdict("" if known is None else known.how, standing[0])
         endorsers = [key for key in standing if key in settings.endorsers]
         if settings.mode == "endorsed" and len(endorsers) < settings.threshold:
             raise Untrusted(
