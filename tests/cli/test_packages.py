@@ -280,6 +280,19 @@ def test_lost_key_is_rotated_and_a_stolen_one_revoked(paddock, release):
     assert paddock("install", old, "--yes", "--allow-downgrade").code == 0
 
 
+def test_installed_packages_are_listed(paddock, release, home):
+    paddock("install", release("1.0.0"), "--yes")
+    paddock("install", release("1.1.0"), "--yes")
+    rows = [row for row in paddock("list", "--json").document if row["origin"] == "package"]
+    assert [row["id"] for row in rows] == ["acme/maze@1.0.0:Maze-v0", "acme/maze@1.1.0:Maze-v0"]
+    for file in (home / "store" / "sha256").glob("*/env/paddock.toml"):
+        file.parent.chmod(0o755)
+        file.unlink()
+    broken = paddock("list")
+    assert broken.code == 0
+    assert broken.err.count("is broken, install it again") == 2
+
+
 def test_revoked_package_is_refused_for_good(paddock, release):
     file = release()
     paddock("trust", "add", "author.pub", "--namespace", "acme")

@@ -87,6 +87,8 @@ def test_use_finds_the_newest_of_a_series(trusting, tmp_path):
         locate("acme/labyrinth@1")
     with pytest.raises(PlanError, match="owner"):
         locate("maze@1")
+    with pytest.raises(PlanError, match="has the environments Maze-v0; name one, as acme/maze@1:Maze-v0"):
+        locate("acme/maze@1:Labyrinth-v0")
 
 
 @pytest.mark.parametrize(

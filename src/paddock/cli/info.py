@@ -1,11 +1,12 @@
 """``paddock list``, ``info`` and ``explain``: what is known of environments, and what make() would do with one.
 
-None of them runs an environment's code, except ``info --make``. ``list`` needs no NumPy.
+None of them runs an environment's code, except ``info --make``. ``list`` needs no NumPy until a package is installed.
 """
 
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,8 @@ from paddock import __version__
 from paddock.cli.environment import open_env, plan_target
 from paddock.cli.output import OK, Output, environment_code, mistake, printable_repr
 from paddock.cli.program import add_target, integer
-from paddock.errors import NameNotFound, NamespaceNotFound
+from paddock.errors import InvalidManifest, NameNotFound, NamespaceNotFound
+from paddock.trust.files import data_folder
 
 if TYPE_CHECKING:
     from paddock.core.spec import EnvSpec
@@ -29,7 +31,7 @@ def run_list(arguments: Namespace, output: Output) -> int:
     """Print every id, built-in ones first."""
     from paddock.core.registry import plugin_faults
 
-    rows = entries()
+    rows = entries(output)
     for fault in plugin_faults():
         output.warning(fault)
     if arguments.json:
@@ -66,13 +68,28 @@ def _print_families(output: Output) -> None:
         )
 
 
-def entries() -> list[dict[str, Any]]:
+def entries(output: Output) -> list[dict[str, Any]]:
     """Return what is known of every id, as data."""
     import paddock.envs.catalog  # noqa: F401 - puts the built-in ids into the registry
     from paddock.core.registry import origin_of, plugin_specs, registry
 
     rows = [entry(spec, origin_of(id)) for id, spec in {**registry, **plugin_specs()}.items()]
-    return sorted(rows, key=lambda row: (_ORDER.index(row["origin"]), row["id"]))
+    return sorted([*rows, *_installed(output)], key=lambda row: (_ORDER.index(row["origin"]), row["id"]))
+
+
+def _installed(output: Output) -> Iterator[dict[str, Any]]:
+    """Yield the rows of installed packages."""
+    if not (data_folder() / "packages.json").is_file():
+        return
+    from paddock.package import read_manifest
+    from paddock.package.store import installed_packages
+
+    for one in installed_packages():
+        try:
+            for env in read_manifest(one.folder).envs:
+                yield {**entry(env.spec, "package"), "id": f"{one.name}@{one.version}:{env.spec.id}"}
+        except InvalidManifest as error:
+            output.warning(f"{one.name}@{one.version} is broken, install it again: {error}")
 
 
 def entry(spec: EnvSpec, origin: str) -> dict[str, Any]:
@@ -90,7 +107,7 @@ def entry(spec: EnvSpec, origin: str) -> dict[str, Any]:
     }
 
 
-_ORDER = ["built in", "registered", "plugin"]
+_ORDER = ["built in", "registered", "plugin", "package"]
 
 
 # ── paddock info: one environment ──

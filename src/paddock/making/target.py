@@ -127,8 +127,9 @@ def _locate_package(text: str, name: str, version: str, id: str | None) -> Targe
     found = use_installed(name, version)
     manifest = read_manifest(found.folder)
     ids = [one.spec.id for one in manifest.envs]
-    if id is None and len(ids) > 1:
-        raise PlanError(f"{text!r} has the environments {', '.join(ids)}; name one, as {text}:{ids[0]}.")
+    if id not in ids and (id is not None or len(ids) > 1):
+        example = f"{name}@{version}:{ids[0]}"
+        raise PlanError(f"{text!r}: the package has the environments {', '.join(ids)}; name one, as {example}.")
     spec = manifest.spec(id)
     signers = ", ".join(one.fingerprint[:16] for one in found.signers)
     note = f"{name} {found.version}, digest {found.digest}, signed by {signers}"
