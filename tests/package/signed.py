@@ -63,7 +63,7 @@ def trust(key=OWNER, namespace="acme", **times):
         keyring.add(TrustedKey(key.public, (namespace,), **times))
 
 
-def forge(files, *, manifest=None, key=OWNER, listed=None, **changes):
+def forge(files, *, manifest=None, key=OWNER, listed=None, modes=(), **changes):
     """The bytes of a well-formed container around these env files, signed, whatever its manifest says."""
     found = {
         "schema": "paddock.package/1",
@@ -82,7 +82,8 @@ def forge(files, *, manifest=None, key=OWNER, listed=None, **changes):
     said = {name: found[name] for name in ("name", "version", "serial")}
     envelope = seal(statement({MANIFEST: sha256(text).hexdigest()}, PREDICATE, said), [key])
     signature = f"signatures/{key.public.fingerprint}.dsse.json"
-    return container({MANIFEST: text, signature: envelope, **{CODE + path: files[path] for path in sorted(files)}})
+    code = {CODE + path: files[path] for path in sorted(files)}
+    return container({MANIFEST: text, signature: envelope, **code}, modes=modes)
 
 
 def list_file(path, data, mode="0644"):
