@@ -1,11 +1,14 @@
-"""Mutated manifests, indexes, lists and state: every parser is total, and nothing that was signed changes."""
+"""Mutated manifests, indexes, lists, bundles and state: every parser is total, and nothing that was signed changes."""
 
+import shutil
 from contextlib import suppress
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from paddock.errors import InvalidManifest, InvalidPackage, InvalidSignature, Untrusted
+from paddock.bench.bundle import LOG, PLAN, START, STATEMENT, read_bundle
+from paddock.errors import InvalidBundle, InvalidManifest, InvalidPackage, InvalidSignature, Untrusted
 from paddock.package import read_manifest, store
 from paddock.package.pad import listed_files, read_package_manifest
 from paddock.package.registry import INDEX, read_index
@@ -14,6 +17,7 @@ from paddock.trust.keyring import Keyring, TrustedKey, change_keyring, load_keyr
 from tests.conftest import SEED
 from tests.package.signed import OWNER, TOML, read_manifest_of, release, trust, write_folder
 
+GOLDEN = Path(__file__).parents[1] / "bench" / "golden" / "toy"
 MARKS = b'{}[]",:\\0aA=+/ \n\x00\xff.-#'
 
 
@@ -106,8 +110,27 @@ def packages(tmp_path, home):
     return (home / "packages.json").read_bytes(), read
 
 
+def bundle(part):
+    def prepare(tmp_path, _home):
+        shutil.copytree(GOLDEN, tmp_path / "bundle")
+        expected = read_bundle(GOLDEN).digest
+
+        def read(data):
+            (tmp_path / "bundle" / part).write_bytes(data)
+            with suppress(InvalidBundle):
+                assert read_bundle(tmp_path / "bundle").digest == expected
+
+        return (GOLDEN / part).read_bytes(), read
+
+    prepare.__name__ = part
+    return prepare
+
+
+PARSERS = [toml, manifest, index, revocations, keyring, packages, *map(bundle, (PLAN, START, LOG, STATEMENT))]
+
+
 @pytest.mark.parametrize("rounds", [400, pytest.param(20_000, marks=pytest.mark.full)])
-@pytest.mark.parametrize("what", [toml, manifest, index, revocations, keyring, packages], ids=lambda one: one.__name__)
+@pytest.mark.parametrize("what", PARSERS, ids=lambda one: one.__name__)
 def test_mutated_bytes_are_read_as_what_was_meant_or_refused(what, rounds, tmp_path, home):
     good, read = what(tmp_path, home)
     for data in (good, *mutations(good, rounds)):
