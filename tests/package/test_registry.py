@@ -295,6 +295,22 @@ def test_older_list_in_a_registry_stops_nobody_and_takes_nothing_back(registry, 
     assert load_keyring().revoked[OWNER.public.fingerprint]["serial"] == 2
 
 
+def test_serial_that_a_thief_ran_up_does_not_outlast_the_stolen_key(registry, tmp_path):
+    trust()
+    trust(STRANGER)
+    folder = registry("1.0.0")
+    stolen = {"namespace": "acme", "serial": 10**17, "expires": "2199-01-01", "packages": [], "revocations": {}}
+    (tmp_path / "acme").mkdir()
+    (tmp_path / "acme" / "index.json").write_bytes(seal(statement({}, INDEX, stolen), [STRANGER]))
+    assert read_index(str(tmp_path), "acme").serial == 10**17
+    with pytest.raises(Downgrade):
+        read_index(str(folder), "acme")
+    with change_keyring() as keyring:
+        keyring.learn(revoke(OWNER, None, keys={STRANGER.public.fingerprint: "stolen"}))
+    assert read_index(str(folder), "acme").serial == 1
+    assert load_keyring().indexes == {"acme": 1}
+
+
 @pytest.mark.parametrize("keyid", ["", "x", None])
 def test_what_is_not_a_revocation_list_is_not_published(registry, tmp_path, keyid):
     folder = registry("1.0.0")

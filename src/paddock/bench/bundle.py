@@ -15,6 +15,7 @@ It does not say who signed, nor that the environments answer so: that is what ``
 from __future__ import annotations
 
 import hashlib
+import re
 import struct
 from dataclasses import dataclass
 from functools import cached_property
@@ -300,10 +301,11 @@ def _check_task(task: Task) -> None:
         if not 0 <= task.observation_bytes <= 1 << 16 or not 0 < task.max_steps <= 1 << 30:
             raise ValueError("a size out of bounds")
         if task.actions is not None and not (
-            np.dtype(task.actions[0]).kind in "biuf" and 0 < np.prod(task.actions[1], dtype=float) <= 1 << 16
+            re.fullmatch(r"[<>|][biuf]\d{1,2}", task.actions[0], re.ASCII)
+            and 0 < np.prod(task.actions[1], dtype=float) <= 1 << 16
         ):
             raise ValueError("actions that are not small arrays of numbers")
-        _ = task.row  # ValueError for a shape that NumPy does not know
+        _ = task.row  # raises for a type or shape that NumPy does not know
     except (InvalidSpec, ValueError, TypeError) as error:
         raise malformed(f"its task {task.name[:80]!r} has {error}") from None
 

@@ -60,7 +60,7 @@ class Verdict:
 
 @dataclass
 class Keyring:
-    """The contents of ``trust.json``. ``revoked`` and ``indexes`` only ever grow."""
+    """The contents of ``trust.json``. ``revoked`` only ever grows."""
 
     keys: dict[str, TrustedKey] = field(default_factory=dict)  # by fingerprint
     revoked: dict[str, dict[str, Any]] = field(default_factory=dict)  # by the fingerprint of the key that says so
@@ -202,6 +202,9 @@ class Keyring:
             raise Downgrade(
                 f"The revocation list has the serial {entries['serial']}, and this machine knows {before['serial']}."
             )
+        if entries["keys"].keys() - before["keys"].keys():  # a thief may have run the serial of the index up
+            for namespace in trusted.namespaces:
+                self.indexes.pop(namespace, None)
         self.revoked[issuer.fingerprint] = before
         before["serial"] = entries["serial"]
         before["namespaces"] = sorted({*before["namespaces"], *trusted.namespaces})
