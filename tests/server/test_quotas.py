@@ -2,11 +2,13 @@
 
 import time
 from collections import Counter
+from types import SimpleNamespace
 
 import pytest
 
 from paddock.errors import PlanError
 from paddock.server.auth import Principal, Quotas, Tokens, role_of, tenant_of
+from paddock.server.native_socket import Toll
 from paddock.server.processes import Processes
 from paddock.server.settings import Quota, Settings
 from tests.server.clients import Native
@@ -52,6 +54,11 @@ def test_a_tenants_requests_are_counted_over_its_tokens_and_each_token_has_its_o
     assert own.wait_s(EVE.name, 0.0) == 0.0
     assert own.charge(BEN.name, 100.0, 6) == pytest.approx(1.0)  # its own rate: three more than it may
     assert own.charge(ANN.name, 100.0, 2) == pytest.approx(1.0)  # the tenant's: four more
+
+
+def test_a_tenant_with_a_low_rate_pays_for_one_request_at_a_time_since_many_would_end_its_connection():
+    service = SimpleNamespace(quotas=quotas(tenants={"vision": Quota(rate=10.0)}))
+    assert (Toll(service, ANN, None).lot, Toll(service, EVE, None).lot) == (1, 30)
 
 
 def test_who_has_used_its_cpu_time_opens_nothing_and_far_beyond_loses_what_used_most():

@@ -19,6 +19,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from functools import lru_cache
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
@@ -471,6 +472,10 @@ class Quotas:
         yield name, ""
 
     # Requests
+
+    def rate(self, name: str) -> float:
+        """Return how many requests per second it may send: the lower of its own rate and its tenant's."""
+        return min(self._of[kind].rate or inf for _, kind in self._accounts(name))
 
     def wait_s(self, name: str, now_s: float) -> float:
         """Return 0 and count a request if this principal may send it now; otherwise in how many seconds it may."""

@@ -54,7 +54,7 @@ class Toll:
     def __init__(self, service: Service, principal: Principal, out: Out) -> None:
         self._service, self._principal, self._out = service, principal, out
         # One at a time where few requests are allowed.
-        self.lot = max(1, min(_LOT, int(service.settings.rate_per_s / _LOTS_PER_S)))
+        self.lot = max(1, min(_LOT, int(service.quotas.rate(principal.name) / _LOTS_PER_S)))
         self._paid = 0  # requests of the current lot that are still to come
 
     def pay_request(self) -> bool:

@@ -84,7 +84,7 @@ class Settings:
             raise PlanError(f"--processes must be between 1 and {MOST_PROCESSES}.")
         if self.processes > 1 and sys.platform != "linux":
             raise PlanError("Several processes need Linux. Use --processes 1.")
-        if self.max_sessions < 1 or self.deadline_s <= 0:
+        if self.max_sessions < 1 or not self.deadline_s > 0:  # nor NaN
             raise PlanError("--max-sessions must be at least 1 and --deadline must be positive.")
         if not 0 <= self.reserved <= self.max_sessions:
             raise PlanError(f"--sessions-reserved must be between 0 and --max-sessions ({self.max_sessions}).")
