@@ -202,6 +202,12 @@ def test_a_client_that_takes_nothing_is_let_go_when_its_server_has_left(monkeypa
     play(scenario)
 
 
+def test_a_message_in_pieces_is_not_taken_for_a_whole_one():
+    cutter, pieces = proxy.Cutter(), b"\x02\x01a\x80\x01b"
+    assert list(cutter.feed(b"\x89\x00" + pieces)) == [(0x9, b"", b"\x89\x00")]
+    assert cutter.blind and cutter.rest() == pieces
+
+
 HIDDEN = b"GET /evil HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\n\r\n" % GOOD.encode()
 SMUGGLED = {
     "both lengths": (b"Content-Length: 6\r\nTransfer-Encoding: chunked", b"0\r\n\r\n" + HIDDEN),

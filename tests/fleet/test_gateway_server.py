@@ -12,6 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from paddock.cli import main
 from paddock.errors import PaddockError
 from paddock.fleet import gateway as g
 from paddock.fleet.proxy import Flow
@@ -240,6 +241,25 @@ def test_what_a_client_says_of_other_addresses_does_not_pass(tmp_path):
         gateway.stop()
         mirror.shutdown()
         mirror.server_close()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--server", "http://127.0.0.1:9", "--server", "http://127.0.0.1:9/"], "a --server is given twice"),
+        (["--server", "http://127.0.0.1:9", "--drain", "http://127.0.0.1:8"], "is not one of the servers"),
+        (["--server", "http://me:a-secret-token@127.0.0.1:9"], "the URL of a --server has a token"),
+        (["--server", "http://127.0.0.1:9/envs"], "Drop the path: /envs"),  # or "/../x" would leave it
+        (["--server", "http://192.0.2.1:9"], "or allow it with --insecure"),
+        (["--server", "http://127.0.0.1:9", "--tls-cert", "none.pem"], "none.pem: there is no such file"),
+        (["--server", "http://127.0.0.1:9", "--host", "0.0.0.0"], "can be reached by other machines"),
+        (["--server", "http://127.0.0.1:9", "--ca", "none.pem"], "can't read certificates from it"),
+    ],
+)
+def test_a_mistake_is_one_line_before_anything_is_started(capsys, words, said):
+    assert main(["gateway", *words]) == 2
+    printed = capsys.readouterr().err
+    assert said in printed and printed.count("\n") == 1 and "a-secret-token" not in printed
 
 
 def test_tls_to_the_servers_and_only_to_those_with_the_right_certificate(tmp_path):

@@ -31,7 +31,7 @@ from paddock.errors import (
 from paddock.hosting.remote_address import is_loopback, parse_address
 from paddock.hosting.websocket.endpoint import default_context
 from paddock.record.model_call import ModelCall
-from paddock.sandbox.http1 import Headers, Reader, Refused, Stream, head_bytes, parse_answer, values
+from paddock.sandbox.http1 import Headers, Refused, Stream, head_bytes, parse_answer, values
 
 if TYPE_CHECKING:
     from paddock.agentic.rollouts.episode import Turn
@@ -227,17 +227,8 @@ class _Connection:
 
     @classmethod
     async def open(cls, address: Any, context: Any) -> _Connection:
-        loop, reader = asyncio.get_running_loop(), Reader()
-        protocol = asyncio.StreamReaderProtocol(reader, loop=loop)
-        if address.unix is not None:
-            transport: Any = (await loop.create_unix_connection(lambda: protocol, address.unix))[0]
-        else:
-            name = address.host if context is not None else None
-            dialing = loop.create_connection(
-                lambda: protocol, address.host, address.port, ssl=context, server_hostname=name
-            )
-            transport = (await dialing)[0]
-        return cls(Stream(reader, asyncio.StreamWriter(transport, protocol, reader, loop), whom="the endpoint"))
+        to = {"unix": address.unix, "context": context, "whom": "the endpoint"}
+        return cls(await Stream.to(address.host, address.port, **to))
 
     async def exchange(self, request: bytes) -> Answer:
         self.answered = self.reusable = False

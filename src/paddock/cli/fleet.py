@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from paddock.cli.output import OK, Output, mistake
 from paddock.cli.program import integer
-from paddock.cli.serve import url_of
+from paddock.cli.serve import add_listening_options, listening, serve_and_announce
+from paddock.errors import PlanError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from paddock.hosting.remote_address import RemoteAddress
 
 
@@ -23,19 +22,12 @@ def add_gateway_arguments(parser: ArgumentParser) -> None:
     add("--drain", action="append", default=[], metavar="URL", help="one of them that gets no new sessions")
     add("--ca", type=Path, metavar="FILE", help="certificates of the servers to trust, PEM (default: the system's)")
     add("--insecure", action="store_true", help="plain http to servers on other machines: anyone between reads tokens")
-    add("--host", default="127.0.0.1", help="where to listen (default 127.0.0.1: this machine only)")
-    add("-p", "--port", type=integer(0, 65535), default=8100, metavar="N", help="default 8100; 0 takes a free one")
-    add("--uds", type=Path, metavar="PATH", help="listen on a unix socket instead")
-    add("--allow-origin", action="append", default=[], metavar="URL", help="a web page that may connect")
-    add("--allow-host", action="append", default=[], metavar="NAME", help="a name by which clients call this gateway")
-    add("--tls-cert", type=Path, metavar="FILE", help="PEM; needed to listen beyond this machine")
-    add("--tls-key", type=Path, metavar="FILE", help="the certificate's key, PEM")
+    add_listening_options(parser, 8100, "default 8100; 0 takes a free one")
 
 
 def run_gateway(arguments: Namespace, output: Output) -> int:
     """Serve until SIGTERM or Ctrl-C."""
     from paddock.fleet.proxy import run as serve
-    from paddock.server.settings import Settings
 
     servers = [_address(url, arguments.insecure) for url in arguments.server]
     drained = [_address(url, arguments.insecure) for url in arguments.drain]
@@ -44,40 +36,28 @@ def run_gateway(arguments: Namespace, output: Output) -> int:
         raise mistake("a --server is given twice")
     if strange := [str(one) for one in drained if str(one) not in names]:
         raise mistake(f"--drain {strange[0]} is not one of the servers: {', '.join(names)}")
-    settings = Settings(
-        host=arguments.host,
-        port=arguments.port,
-        uds=arguments.uds,
-        tls_cert=arguments.tls_cert,
-        tls_key=arguments.tls_key,
-        origins=frozenset(origin.lower().rstrip("/") for origin in arguments.allow_origin),
-        hosts=frozenset(arguments.allow_host),
+    settings = listening(arguments, port=arguments.port)
+    context = _context(arguments.ca)
+    return serve_and_announce(
+        lambda ready: serve(servers, settings, drained=drained, context=context, when_ready=ready),
+        settings,
+        output,
+        {"servers": names},
+        lambda url: f"gateway on {url} to {', '.join(names)}",
     )
-    settings.check()
-
-    def ready(addresses: Sequence[Any]) -> None:
-        urls = [url_of(address, secure=settings.tls_cert is not None) for address in addresses]
-        if output.json:
-            output.document({"servers": names, "urls": urls})
-        else:
-            for url in urls:
-                output.line(f"gateway on {url} to {', '.join(names)}")
-        output.stdout.flush()
-
-    try:
-        serve(servers, settings, drained=drained, context=_context(arguments.ca), when_ready=ready)
-    except OSError as error:
-        place = str(settings.uds) if settings.uds is not None else f"{settings.host}:{settings.port}"
-        raise mistake(f"can't serve on {place}: {error.strerror or error}", "OS_ERROR") from error
-    return OK
 
 
 def _address(url: str, insecure: bool) -> RemoteAddress:
     from paddock.hosting.remote_address import parse_address
 
-    address = parse_address(url, insecure=insecure, environ={})
+    try:
+        address = parse_address(url, insecure=insecure, environ={})
+    except PlanError as error:
+        raise mistake(str(error).replace("remote=paddock.RemoteOptions(insecure=True)", "--insecure")) from None
     if address.authorization is not None:
         raise mistake("the URL of a --server has a token. Drop it: clients send their own, and servers check them.")
+    if address.path:  # what is above it would be a way around it
+        raise mistake(f"the URL of a --server ends with its port, and {address} goes on. Drop the path: {address.path}")
     return address
 
 

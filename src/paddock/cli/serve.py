@@ -18,14 +18,14 @@ from paddock.cli.output import OK, Output, agree, error_message, mistake, printa
 from paddock.cli.program import integer, seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from paddock.server.auth import Tokens
     from paddock.server.served_env import ServedEnv
     from paddock.server.settings import Quota, Settings
 
 _PORT = 8000
-_SECONDS = partial(seconds, below=float("inf"), expected="a positive number of seconds")
+_AMOUNT = partial(seconds, below=float("inf"), expected="a number above 0")
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -40,15 +40,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 def add_options(parser: ArgumentParser) -> None:
     """All but the targets, which ``paddock openenv serve`` shares."""
     add = parser.add_argument
-    add("--host", default="127.0.0.1", help="where to listen (default 127.0.0.1: this machine only)")
-    add(
-        "-p",
-        "--port",
-        type=integer(0, 65535),
-        metavar="N",
-        help="default 8000, or what openenv.yaml says; 0 takes a free one",
-    )
-    add("--uds", type=Path, metavar="PATH", help="listen on a unix socket instead")
+    add_listening_options(parser, None, "default 8000, or what openenv.yaml says; 0 takes a free one")
     add("--isolation", metavar="KIND", help="the wall: sandbox (default), landlock, docker, podman, gvisor or auto")
     add("--grant", action="store_true", help="grant folders the permissions that they ask for")
     add("--install", action="store_true", help="install what folders ask for, wheels only, after asking")
@@ -64,26 +56,93 @@ def add_options(parser: ArgumentParser) -> None:
     add(
         "--sessions-reserved", type=integer(0), metavar="N", help="sessions reserved for operators (default: an eighth)"
     )
-    add("--max-memory", type=_SECONDS, metavar="MB", help="memory of all workers together (default: no limit)")
-    add("--rate-each", type=_SECONDS, default=30_000.0, metavar="N", help="requests per second and token (30000)")
-    add("--cpu-each", type=_SECONDS, metavar="S", help="CPU seconds per hour and token (default: no limit)")
-    add("--memory-each", type=_SECONDS, metavar="MB", help="memory of a token's workers together (default: no limit)")
-    add("--deadline", type=_SECONDS, default=30.0, metavar="S", help="for one request (default 30)")
+    add("--max-memory", type=_AMOUNT, metavar="MB", help="memory of all workers together (default: no limit)")
+    add("--rate-each", type=_AMOUNT, default=30_000.0, metavar="N", help="requests per second and token (30000)")
+    add("--cpu-each", type=_AMOUNT, metavar="S", help="CPU seconds per hour and token (default: no limit)")
+    add("--memory-each", type=_AMOUNT, metavar="MB", help="memory of a token's workers together (default: no limit)")
+    add("--deadline", type=_AMOUNT, default=30.0, metavar="S", help="for one request (default 30)")
     add("--token-file", type=Path, metavar="FILE", help="lines 'role token'; without a role: operator")
-    add("--allow-origin", action="append", default=[], metavar="URL", help="a web page that may connect")
-    add(
-        "--allow-host",
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="a name by which a proxy in front calls this server",
-    )
-    add("--tls-cert", type=Path, metavar="FILE", help="PEM; needed to listen beyond this machine")
-    add("--tls-key", type=Path, metavar="FILE", help="the certificate's key, PEM")
     add("--journal", type=Path, metavar="DIR", help="keep deterministic sessions across restarts")
     add("--audit", type=Path, metavar="FILE", help="append the audit log to this file too, as JSON lines")
     add("--production", action="store_true", help="refuse reset, step and state on every path")
     add("--wire", choices=["0.10", "0.3"], default="0.10", help="the version of OpenEnv's wire format (default 0.10)")
+
+
+# ── Shared with paddock gateway ──
+
+
+def add_listening_options(parser: ArgumentParser, port: int | None, port_help: str) -> None:
+    """Where to listen, and for whom."""
+    add = parser.add_argument
+    add("--host", default="127.0.0.1", help="where to listen (default 127.0.0.1: this machine only)")
+    add("-p", "--port", type=integer(0, 65535), default=port, metavar="N", help=port_help)
+    add("--uds", type=Path, metavar="PATH", help="listen on a unix socket instead")
+    add("--allow-origin", action="append", default=[], metavar="URL", help="a web page that may connect")
+    add("--allow-host", action="append", default=[], metavar="NAME", help="a name by which clients or a proxy call it")
+    add("--tls-cert", type=Path, metavar="FILE", help="PEM; needed to listen beyond this machine")
+    add("--tls-key", type=Path, metavar="FILE", help="the certificate's key, PEM")
+
+
+def listening(arguments: Namespace, **more: Any) -> Settings:
+    """Return the settings of these options, and ``more`` of them, checked."""
+    from paddock.server.settings import Settings
+
+    if arguments.uds is not None and arguments.tls_cert is not None:
+        raise mistake("--uds can be reached only from this machine, so it has no TLS. Drop --tls-cert and --tls-key.")
+    for name in ("tls_cert", "tls_key"):
+        file = getattr(arguments, name)
+        if file is not None and not file.is_file():
+            raise mistake(f"--{name.replace('_', '-')} {file}: there is no such file")
+    settings = Settings(
+        host=arguments.host,
+        uds=arguments.uds,
+        tls_cert=arguments.tls_cert,
+        tls_key=arguments.tls_key,
+        origins=frozenset(origin.lower().rstrip("/") for origin in arguments.allow_origin),
+        hosts=frozenset(arguments.allow_host),
+        **more,
+    )
+    settings.check()
+    return settings
+
+
+def serve_and_announce(
+    serve: Callable[[Callable[[Sequence[Any]], None]], None],
+    settings: Settings,
+    output: Output,
+    facts: dict[str, Any],
+    announce: Callable[[str], str],
+) -> int:
+    """Serve until the end. ``serve`` is given what prints ``facts`` and the URLs as soon as requests are answered."""
+
+    def ready(addresses: Sequence[Any]) -> None:
+        urls = [url_of(address, secure=settings.tls_cert is not None) for address in addresses]
+        if output.json:
+            output.document({**facts, "urls": urls})
+        else:
+            for url in urls:
+                output.line(announce(url))
+            if facts.get("token"):
+                output.line(f"token {facts['token']}")
+        output.stdout.flush()
+
+    try:
+        serve(ready)
+    except OSError as error:
+        place = str(settings.uds) if settings.uds is not None else f"{settings.host}:{settings.port}"
+        raise mistake(f"can't serve on {place}: {error.strerror or error}", "OS_ERROR") from error
+    return OK
+
+
+def url_of(address: Any, *, secure: bool = False) -> str:
+    """Return the URL of a server that listens at ``address``, for clients."""
+    if not isinstance(address, tuple):
+        return f"http+unix://{quote(address, safe='')}"
+    host = f"[{address[0]}]" if ":" in address[0] else address[0]
+    return f"{'https' if secure else 'http'}://{host}:{address[1]}"
+
+
+# ── serve's own ──
 
 
 def run(arguments: Namespace, output: Output) -> int:
@@ -104,25 +163,14 @@ def run(arguments: Namespace, output: Output) -> int:
         export_audit(arguments.audit)
     tokens, fresh = _tokens(arguments.token_file, settings.tenants)
     served = _load_environments(arguments)
-
-    def ready(addresses: Sequence[Any]) -> None:
-        names = [one.name for one in served]
-        urls = [url_of(address, secure=settings.tls_cert is not None) for address in addresses]
-        if output.json:
-            output.document({"environments": names, "urls": urls, "token": fresh})
-        else:
-            for url in urls:
-                output.line(f"serving {', '.join(names)} on {url}")
-            if fresh is not None:
-                output.line(f"token {fresh}")
-        output.stdout.flush()
-
-    try:
-        serve(served, settings, tokens, when_ready=ready)
-    except OSError as error:
-        place = str(settings.uds) if settings.uds is not None else f"{settings.host}:{settings.port}"
-        raise mistake(f"can't serve on {place}: {error.strerror or error}", "OS_ERROR") from error
-    return OK
+    names = [one.name for one in served]
+    return serve_and_announce(
+        lambda ready: serve(served, settings, tokens, when_ready=ready),
+        settings,
+        output,
+        {"environments": names, "token": fresh},
+        lambda url: f"serving {', '.join(names)} on {url}",
+    )
 
 
 def read_config(file: Path) -> dict[str, Any]:
@@ -141,7 +189,7 @@ def read_config(file: Path) -> dict[str, Any]:
         option = options.get(name.replace("-", "_"))
         if option is None:
             close = get_close_matches(name.replace("-", "_"), options, n=1)
-            hint = f" Did you mean {close[0]!r}?" if close else ""
+            hint = f" Did you mean {close[0].replace('_', '-')!r}?" if close else ""
             raise mistake(f"--config {file}: there is no option {name[:80]!r}.{hint} See: paddock serve --help")
         many, switch = isinstance(option.default, list) or option.nargs == "*", option.nargs == 0
         kind: Any = list if many else bool if switch else (str, int, float)
@@ -150,7 +198,8 @@ def read_config(file: Path) -> dict[str, Any]:
             expected = "a list of strings" if many else "true or false" if switch else "a string or a number"
             raise mistake(f"--config {file}: {name} = {str(value)[:80]!r}: expected {expected}")
         if option.choices is not None and value not in option.choices:
-            raise mistake(f"--config {file}: {name} = {value!r}: expected one of {', '.join(option.choices)}")
+            expected = ", ".join(f'"{one}"' for one in option.choices)
+            raise mistake(f"--config {file}: {name} = {value!r}: expected one of {expected}")
         if option.type is Path:
             value = str(file.parent / value)
         elif name == "targets":
@@ -217,18 +266,11 @@ def _install(arguments: Namespace, output: Output) -> None:
 
 
 def _settings(arguments: Namespace) -> Settings:
-    from paddock.server.settings import Quota, Settings
+    from paddock.server.settings import Quota
 
-    if arguments.uds is not None and arguments.tls_cert is not None:
-        raise mistake("--uds can be reached only from this machine, so it has no TLS. Drop --tls-cert and --tls-key.")
-    for name in ("tls_cert", "tls_key"):
-        file = getattr(arguments, name)
-        if file is not None and not file.is_file():
-            raise mistake(f"--{name.replace('_', '-')} {file}: there is no such file")
-    settings = Settings(
-        host=arguments.host,
+    return listening(
+        arguments,
         port=_port(arguments) if arguments.port is None else arguments.port,
-        uds=arguments.uds,
         processes=arguments.processes or _default_processes(),
         max_sessions=arguments.max_sessions,
         sessions_each=arguments.sessions_each,
@@ -239,16 +281,10 @@ def _settings(arguments: Namespace) -> Settings:
         memory_each=arguments.memory_each,
         tenants={name: Quota(**quota) for name, quota in getattr(arguments, "tenants", {}).items()},
         deadline_s=arguments.deadline,
-        tls_cert=arguments.tls_cert,
-        tls_key=arguments.tls_key,
-        origins=frozenset(origin.lower().rstrip("/") for origin in arguments.allow_origin),
-        hosts=frozenset(arguments.allow_host),
         journal=arguments.journal,
         mode="production" if arguments.production else "simulation",
         wire=arguments.wire,
     )
-    settings.check()
-    return settings
 
 
 def _default_processes() -> int:
@@ -270,11 +306,3 @@ def _tokens(file: Path | None, tenants: Mapping[str, Quota]) -> tuple[Tokens, st
         return Tokens.from_file(file, tenants), None
     except OSError as error:
         raise mistake(f"--token-file {file}: {error.strerror}") from error
-
-
-def url_of(address: Any, *, secure: bool = False) -> str:
-    """Return the URL of a server that listens at ``address``, for clients."""
-    if not isinstance(address, tuple):
-        return f"http+unix://{quote(address, safe='')}"
-    host = f"[{address[0]}]" if ":" in address[0] else address[0]
-    return f"{'https' if secure else 'http'}://{host}:{address[1]}"

@@ -23,13 +23,13 @@ from paddock.fleet import gateway as g
 from paddock.hosting.remote_address import SUBPROTOCOLS, RemoteAddress
 from paddock.hosting.websocket.connection import BINARY, CLOSE, FrameWriter, mask
 from paddock.hosting.websocket.endpoint import default_context
-from paddock.sandbox.http1 import HEAD_BYTES, Answer, Reader, Refused, Stream, head_bytes, parse_answer
+from paddock.sandbox.http1 import HEAD_BYTES, Answer, Refused, Stream, head_bytes, values
 from paddock.server import telemetry
 from paddock.server.auth import AddressRates, OriginCheck, token_digest, token_from
 from paddock.server.http import BodyBudget, Request, Response
-from paddock.server.http_api import MARK_HEADER, session_of
+from paddock.server.http_api import MARK_HEADER, report_incident, session_of
 from paddock.server.http_connection import HttpConnection, end_if_stalled
-from paddock.server.listener import Acceptor, NewConnection, bind, notify, runner
+from paddock.server.listener import Acceptor, NewConnection, become_streams, bind, notify, runner
 from paddock.server.processes import Processes
 from paddock.server.settings import Settings
 from paddock.server.telemetry import Metrics
@@ -147,7 +147,7 @@ class GatewayApi:
         except (OSError, Refused, asyncio.TimeoutError):
             self.gateway.checked(at, ready=False)
         else:
-            marks = [value for name, value in answer.headers if name.lower() == MARK_HEADER]
+            marks = values(answer.headers, MARK_HEADER)
             self.gateway.checked(at, ready=answer.status == 200, mark=marks[0] if marks else None)
         if self.gateway.servers[at].ready != before:
             logger.warning("%s is %s", self._servers[at], "not ready" if before else "ready")
@@ -192,8 +192,7 @@ class GatewayApi:
         try:
             response = self.refusal(request) or await self._answer(request)
         except Exception:
-            logger.exception("a bug in the gateway, in %s", request)
-            response = Response.of({"detail": "Internal error."}, 500)
+            response = report_incident(request)
         finally:
             self._answering -= 1
         self.metrics.count("paddock_requests_total", f'status="{response.status}"')
@@ -283,45 +282,32 @@ class GatewayApi:
             return Response.of(
                 {"detail": "The server was lost while it answered: the request may have been carried out."}, 502
             )
-        headers = {name.lower(): value for name, value in answer.headers if name.lower() in _ANSWER_HEADERS}
-        kinds = [value for name, value in answer.headers if name.lower() == "content-type"]
-        if (refused := self.learn(request, answer.status)) is not None:
-            return refused
-        return Response(answer.status, body, kinds[0] if kinds else "application/json", headers)
+        kinds = values(answer.headers, "content-type")
+        answered = Response(answer.status, body, kinds[0] if kinds else "application/json", _passing(answer))
+        return self.learn(request, answer.status) or answered
 
     async def _exchange(self, at: int, request: Request) -> tuple[Answer, bytes]:
         """Send a request to a server; its answer and body."""
         stream = await asyncio.wait_for(self.connect(at), _DIAL_S)
         try:
             headers = [("Connection", "close"), ("Content-Length", str(len(request.body)))]
-            await stream.send(self.head(at, request, headers) + request.body)
-            answer = await read_answer(stream, request.method)
-            body = b"".join([piece async for piece in stream.body(answer.length, _ANSWER_BYTES)])
-            return answer, body
+            return await stream.exchange(self.head(at, request, headers), request.body, request.method, _ANSWER_BYTES)
         finally:
             stream.writer.close()
 
     async def connect(self, at: int) -> Stream:
         """Connect to a server, with TLS if its URL says so."""
-        address, reader, loop = self._servers[at], Reader(), asyncio.get_running_loop()
-        protocol = asyncio.StreamReaderProtocol(reader)
-        transport: asyncio.Transport
-        if address.unix is not None:
-            transport, _ = await loop.create_unix_connection(lambda: protocol, address.unix)
-        else:
-            tls: dict[str, Any] = {}
-            if address.secure:
-                tls = {"ssl": self._context, "server_hostname": address.host}
-            transport, _ = await loop.create_connection(lambda: protocol, address.host, address.port, **tls)
-        end_if_stalled(transport)
-        return Stream(reader, asyncio.StreamWriter(transport, protocol, reader, loop), whom=str(address))
+        address = self._servers[at]
+        context = self._context if address.secure else None
+        stream = await Stream.to(address.host, address.port, unix=address.unix, context=context, whom=str(address))
+        end_if_stalled(stream.writer.transport)
+        return stream
 
     def head(self, at: int, request: Request, headers: Sequence[tuple[str, str]]) -> bytes:
         """Write a request for a server: what may pass of the client's, and what is the gateway's to say."""
         passed = [(name, value) for name, value in request.headers.items() if name in _REQUEST_HEADERS]
         host = self._servers[at].endpoint("/").host_header
-        path = self._servers[at].path + request.path
-        target = f"{path}?{request.query}" if request.query else path
+        target = f"{request.path}?{request.query}" if request.query else request.path
         return head_bytes(f"{request.method} {target} HTTP/1.1", [("Host", host), *headers, *passed])
 
 
@@ -333,14 +319,6 @@ class _Sessions(msgspec.Struct):
     def __post_init__(self) -> None:
         if not all(isinstance(row.get("age_s"), (int, float)) for row in self.sessions):
             raise ValueError("a session without an age")
-
-
-async def read_answer(stream: Stream, method: str) -> Answer:
-    """Read the head of an answer; Refused if there is none."""
-    lines = await stream.head()
-    if lines is None:
-        raise stream.broken_error()
-    return parse_answer(lines, method)
 
 
 def _too_many() -> Response:
@@ -387,15 +365,10 @@ class Flow:
         self.number = api.number
         api.flows[self.number] = self
         self._loop = asyncio.get_running_loop()
-        reader = asyncio.StreamReader(limit=_PIECE_BYTES)
-        protocol = asyncio.StreamReaderProtocol(reader)
-        transport.set_protocol(protocol)
-        protocol.connection_made(transport)
+        self._reader, self._writer = become_streams(transport)
         end_if_stalled(transport)
         if rest:
-            reader.feed_data(rest)
-        self._reader = reader
-        self._writer = asyncio.StreamWriter(transport, protocol, reader, self._loop)
+            self._reader.feed_data(rest)
         self._far: Stream | None = None
         self._answer_head = b""
         self._refusal: Response | None = None
@@ -463,12 +436,9 @@ class Flow:
             stream = await asyncio.wait_for(api.connect(at), _DIAL_S)
             stream.deadline = time.monotonic() + _DIAL_S
             upgrade = [("Upgrade", "websocket"), ("Connection", "Upgrade")]
-            await stream.send(api.head(at, self._upgrade, upgrade))
-            answer = await read_answer(stream, "GET")
+            answer, body = await stream.exchange(api.head(at, self._upgrade, upgrade), b"", "GET", HEAD_BYTES)
+            refused = api.learn(self._upgrade, answer.status)
             if answer.status != 101:
-                pieces = stream.body(answer.length, HEAD_BYTES)
-                body = b"".join([piece async for piece in pieces])
-                refused = api.learn(self._upgrade, answer.status)
                 self._refusal = refused or Response(answer.status, body, headers=_passing(answer))
         except (OSError, Refused, asyncio.TimeoutError):
             if stream is not None:
@@ -482,7 +452,6 @@ class Flow:
         if answer.status != 101:
             stream.writer.close()
         else:
-            api.learn(self._upgrade, answer.status)
             self._far = stream
             self._answer_head = _switching(answer)
             self._run("server", self._read_server(stream))
@@ -569,8 +538,8 @@ def _plain_frame(payload: bytes) -> bytes:
     size, first = len(payload), 0x80 | BINARY
     if size < 126:
         return bytes((first, size)) + payload
-    short = size < 1 << 16
-    return bytes((first, 126 if short else 127)) + size.to_bytes(2 if short else 8, "big") + payload
+    form, more = (126, 2) if size < 1 << 16 else (127, 8)
+    return bytes((first, form)) + size.to_bytes(more, "big") + payload
 
 
 class Cutter:
@@ -586,27 +555,22 @@ class Cutter:
     def feed(self, data: bytes) -> Iterator[tuple[int, bytes, bytes]]:
         """Yield the frames that are complete."""
         self._data += data
-        while not self.blind and (size := self._frame_bytes()) is not None and len(self._data) >= size:
-            raw = bytes(self._data[:size])
-            del self._data[:size]
-            second = raw[1] & 0x7F
-            at = 2 + (2 if second == 126 else 8 if second == 127 else 0)
-            masked = raw[1] & 0x80
-            payload = mask(raw[at + 4 :], raw[at : at + 4]) if masked else raw[at:]
-            yield raw[0] & 0x0F, payload, raw
+        while (place := self._find_frame()) is not None:
+            at, end = place
+            raw = bytes(self._data[:end])
+            del self._data[:end]
+            yield raw[0] & 0x0F, mask(raw[at:], raw[at - 4 : at]) if raw[1] & 0x80 else raw[at:], raw
 
-    def _frame_bytes(self) -> int | None:
-        """Return how long the frame is that begins here; None if that is not known yet."""
+    def _find_frame(self) -> tuple[int, int] | None:
+        """Return where the payload of a whole frame begins and ends."""
         data = self._data
-        if len(data) < 2:
+        more = 0 if len(data) < 2 else {126: 2, 127: 8}.get(data[1] & 0x7F, 0)
+        if self.blind or len(data) < 2 + more:
             return None
-        second = data[1] & 0x7F
-        more = 2 if second == 126 else 8 if second == 127 else 0
-        if len(data) < 2 + more:
-            return None
-        payload = int.from_bytes(data[2 : 2 + more], "big") if more else second
-        self.blind = payload > _LOOK_BYTES or not data[0] & 0x80
-        return 2 + more + (4 if data[1] & 0x80 else 0) + payload
+        size = int.from_bytes(data[2 : 2 + more], "big") if more else data[1] & 0x7F
+        self.blind = size > _LOOK_BYTES or not data[0] & 0x80
+        at = 2 + more + (4 if data[1] & 0x80 else 0)
+        return None if self.blind or len(data) < at + size else (at, at + size)
 
     def rest(self) -> bytes:
         data, self._data = bytes(self._data), bytearray()

@@ -11,13 +11,18 @@ import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+if TYPE_CHECKING:
+    import ssl  # it takes longer to import than all of this
 
 HEAD_BYTES = 64 * 1024
 _HEADERS = 100
 _CHUNK_LINE = 512
 _CHUNK_BYTES = 256  # that a chunk counts as at least: a body of tiny ones would take seconds to read
 _PIECE = 64 * 1024
+_INTERIM = 8  # answers 1xx before the answer
 
 _T = TypeVar("_T")
 Headers = tuple[tuple[str, str], ...]
@@ -115,6 +120,28 @@ class Stream:
         self.reader, self.writer, self.deadline, self.whom = reader, writer, deadline, whom
         self.began = False  # whether something was written: then it is too late for another answer
 
+    @classmethod
+    async def dial(
+        cls, connect: Callable[..., Awaitable[Any]], whom: str = "", deadline: float | None = None
+    ) -> Stream:
+        """Connect by ``connect``: a method of the event loop, with all its arguments but the protocol's factory."""
+        loop, reader = asyncio.get_running_loop(), Reader()
+        protocol = asyncio.StreamReaderProtocol(reader, loop=loop)
+        transport, _ = await connect(lambda: protocol)
+        return cls(reader, asyncio.StreamWriter(transport, protocol, reader, loop), deadline, whom)
+
+    @classmethod
+    async def to(
+        cls, host: str, port: int, *, unix: str | None = None, context: ssl.SSLContext | None = None, whom: str
+    ) -> Stream:
+        """Connect to a server: by a unix socket if it has one, with TLS if there is a context."""
+        loop = asyncio.get_running_loop()
+        if unix is not None:
+            return await cls.dial(partial(loop.create_unix_connection, path=unix), whom)
+        name = None if context is None else host
+        connect = partial(loop.create_connection, host=host, port=port, ssl=context, server_hostname=name)
+        return await cls.dial(connect, whom)
+
     async def _within(self, work: Awaitable[_T]) -> _T:
         try:
             if self.deadline is None:
@@ -175,6 +202,22 @@ class Stream:
             if size > HEAD_BYTES or len(lines) > _HEADERS + 1:
                 raise Refused(431, f"There are more than {_HEADERS} headers, or more than {HEAD_BYTES} bytes of them.")
         return lines
+
+    async def answer(self, method: str) -> Answer:
+        """The head of the answer to a request by ``method``; a few that only say to wait are skipped."""
+        for _ in range(_INTERIM):
+            if (lines := await self.head()) is None:
+                raise self.broken_error()
+            answer = parse_answer(lines, method)
+            if answer.status >= 200 or answer.status == 101:
+                return answer
+        raise Refused(502, f"{self.whom} sent no final answer.", "unreachable")
+
+    async def exchange(self, head: bytes, body: bytes, method: str, limit: int) -> tuple[Answer, bytes]:
+        """Send a request and return the answer to it, with a body of at most ``limit`` bytes."""
+        await self.send(head + body)
+        answer = await self.answer(method)
+        return answer, b"".join([piece async for piece in self.body(answer.length, limit)])
 
     async def body(self, length: Length, limit: int) -> AsyncIterator[bytes]:
         """The pieces of a body as they come: exactly ``length``, at most ``limit`` bytes, or Refused."""

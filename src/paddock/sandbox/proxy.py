@@ -20,6 +20,7 @@ import time
 from collections import deque
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -42,7 +43,6 @@ _JOIN_S = 5.0
 _LISTENER_GONE = {errno.EINVAL, errno.EBADF, errno.ENOTSOCK, errno.EOPNOTSUPP}
 _NOT_ALLOWED = {"refused", "malformed", "unrecorded"}
 _BUFFERED = 4  # exchanges at once that are held whole in memory, for a cassette
-_INTERIM = 8  # answers 1xx before the answer
 _PARTING_S = 1.0
 _PARTING_BYTES = 4 * 1024 * 1024
 _RESET = struct.pack("ii", 1, 0)
@@ -347,25 +347,16 @@ class Connection:
                 if refusal.verdict != "unreachable":
                     raise
             try:
-                yield await self._read_final(request, far), far
+                answer = await far.answer(request.method)
+                if answer.status == 101:
+                    raise Refused(502, f"{request.authority} sent no final answer.", "unreachable")
+                yield answer, far
             except Refused as refusal:
                 # What is wrong with an answer is not the fault of whoever asked.
                 if refusal.status in (400, 414, 431):
                     text = f"The answer of {request.authority} is malformed."
                     raise Refused(502, text, "unreachable") from None
                 raise
-
-    async def _read_final(self, request: Request, far: Stream) -> Answer:
-        for _ in range(_INTERIM):
-            lines = await far.head()
-            if lines is None:
-                raise far.broken_error()
-            answer = http1.parse_answer(lines, request.method)
-            if answer.status >= 200:
-                return answer
-            if answer.status == 101:
-                break
-        raise Refused(502, f"{request.authority} sent no final answer.", "unreachable")
 
     async def _answer(self, request: Request, answer: Answer, pieces: AsyncIterator[bytes]) -> None:
         length = answer.length
@@ -423,15 +414,15 @@ class Connection:
 
 
 async def _open_stream(sock: socket.socket, deadline: float, whom: str = "", **tls: Any) -> Stream:
-    loop, reader = asyncio.get_running_loop(), http1.Reader()
-    protocol = asyncio.StreamReaderProtocol(reader)
     try:
-        transport, _ = await loop.create_connection(lambda: protocol, sock=sock, **tls)
+        connect = partial(asyncio.get_running_loop().create_connection, sock=sock, **tls)
+        stream = await Stream.dial(connect, whom, deadline)
     except BaseException:
         sock.close()
         raise
-    transport.set_write_buffer_limits(0)  # what was sent is the kernel's, and survives the end of this connection
-    return Stream(reader, asyncio.StreamWriter(transport, protocol, reader, loop), deadline, whom)
+    # What was sent is the kernel's, and survives the end of this connection.
+    stream.writer.transport.set_write_buffer_limits(0)
+    return stream
 
 
 async def _join(pieces: AsyncIterator[bytes]) -> bytes:

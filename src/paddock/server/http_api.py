@@ -157,7 +157,7 @@ class HttpApi:
                 await asyncio.sleep(_LATE_S)
             response = found if isinstance(found, Response) else await self._carry_out(found, request)
         except Exception:
-            response = _report_incident(request)
+            response = report_incident(request)
         self._service.metrics.count("paddock_requests_total", f'status="{response.status}"')
         logger.info("%s %d %.1f ms", request, response.status, (time.monotonic() - began_s) * 1e3)
         return response
@@ -172,7 +172,7 @@ class HttpApi:
             found = self._admit(request, "WS")
             opened = (found, None) if isinstance(found, Response) else self._open_socket(found, request, out)
         except Exception:
-            opened = _report_incident(request), None
+            opened = report_incident(request), None
         else:
             if isinstance(found, Admission) and found.principal is not None and not isinstance(opened[0], Response):
                 self._open[out] = found.principal
@@ -442,7 +442,8 @@ def _failed(error: PaddockError) -> Response:
     return Response.of({"detail": str(error), "code": error.code}, status, _later(after_s) if error.retryable else None)
 
 
-def _report_incident(request: Request) -> Response:
+def report_incident(request: Request) -> Response:
+    """Log the exception that is being handled; return the 500 with its number, which is all that a peer learns."""
     number = secrets.token_hex(6)
     logger.exception("incident %s in %s", number, request)
     return Response.of({"detail": f"Internal error (incident {number})."}, 500)

@@ -251,11 +251,7 @@ class NewConnection(asyncio.Protocol):
     def _relay(self, process: int, came: bytes, *, upgraded: bool = False) -> None:
         """Let another process have this connection. It gets the same bytes, and the peer the bytes of its answers."""
         self._caller.release()
-        reader = asyncio.StreamReader()
-        protocol = asyncio.StreamReaderProtocol(reader)
-        self._transport.set_protocol(protocol)
-        protocol.connection_made(self._transport)
-        writer = asyncio.StreamWriter(self._transport, protocol, reader, asyncio.get_running_loop())
+        reader, writer = become_streams(self._transport)
         with suppress(RuntimeError):  # it may be closing
             self._transport.resume_reading()
 
@@ -292,6 +288,15 @@ class NewConnection(asyncio.Protocol):
         self._transport.set_protocol(protocol)
         protocol.connection_made(UnixTransport(self._transport) if self._is_unix else self._transport)
         return protocol
+
+
+def become_streams(transport: Any) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Read from and write to a connection that had another protocol until now."""
+    reader = asyncio.StreamReader()
+    protocol = asyncio.StreamReaderProtocol(reader)
+    transport.set_protocol(protocol)
+    protocol.connection_made(transport)
+    return reader, asyncio.StreamWriter(transport, protocol, reader, asyncio.get_running_loop())
 
 
 async def _copy(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:

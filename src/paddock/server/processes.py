@@ -27,6 +27,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NoReturn
 
 import msgspec
@@ -34,6 +35,7 @@ import msgspec
 from paddock.errors import PaddockError, PlanError, Unreachable
 from paddock.hosting.failures import to_error
 from paddock.hosting.messages import Failed
+from paddock.sandbox.http1 import Refused, Stream, head_bytes, values
 from paddock.server.auth import Buckets
 from paddock.server.http import Request, Response
 from paddock.server.settings import MOST_PROCESSES
@@ -49,6 +51,7 @@ _FULL_S = 0.005  # until another try, if no process takes connections
 _AGAIN_S = 1.0  # a process that ends sooner than this is replaced after as long
 _KILL_S = 10.0  # beyond the drain, for a process that does not end
 _ANSWER_S = 1.0  # for what a process tells of itself
+_ANSWER_BYTES = 1 << 30
 _MESSAGE_BYTES = 1 << 12
 _READY, _FAILED, _RELAY, _ACCEPTED = b"+", b"!", b">", b"a"
 MARK_CHARACTERS = 8  # the end of a session's id, from which a gateway knows the server
@@ -237,26 +240,20 @@ class Processes:
         headers |= {"connection": "close", "content-length": str(len(request.body))}
         target = f"{request.path}?{request.query}" if request.query else request.path
         method = "GET" if request.method == "HEAD" else request.method
-        lines = [f"{method} {target} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items())]
+        head = head_bytes(f"{method} {target} HTTP/1.1", headers.items())
         try:
-            reader, writer = await asyncio.open_unix_connection(sock=self.connect(index, request.peer))
+            sock, loop = self.connect(index, request.peer), asyncio.get_running_loop()
+            stream = await Stream.dial(partial(loop.create_unix_connection, sock=sock))
         except OSError:
             raise lost from None
         try:
-            writer.write("\r\n".join([*lines, "", ""]).encode("latin-1") + request.body)
-            data = await reader.read()
-        except OSError:
+            answer, body = await stream.exchange(head, request.body, method, _ANSWER_BYTES)
+        except Refused:
             raise lost from None
         finally:
-            writer.close()
-        head, found, body = data.partition(b"\r\n\r\n")
-        if not found:
-            raise lost
-        status, *rest = head.decode("latin-1").split("\r\n")
-        answered = {name: value for name, _, value in (line.partition(": ") for line in rest)}
-        kind = answered.pop("content-type", "")
-        answered = {name: value for name, value in answered.items() if name not in _HOP_BY_HOP}
-        return Response(int(status.split()[1]), body, kind, answered)
+            stream.writer.close()
+        answered = {name: value for name, value in answer.headers if name not in ("content-type", "date")}
+        return Response(answer.status, body, values(answer.headers, "content-type")[0], answered)
 
     @property
     def others(self) -> list[int]:
