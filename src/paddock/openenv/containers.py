@@ -130,15 +130,8 @@ class LocalDockerProvider(ContainerProvider):
         self, image: str, port: int | None = None, env_vars: dict[str, str] | None = None, **kwargs: Any
     ) -> str:
         """Pull the image if need be, and run it. Its port 8000 is published on 127.0.0.1."""
-        if kwargs:
-            raise PlanError(
-                f"start_container has no {', '.join(kwargs)}=. Options of {Path(self._command).name} run go to "
-                "LocalDockerProvider(arguments=(…))."
-            )
-        if self._remove is not None:
-            raise PlanError(f"This provider runs {self._name} already. Stop it first, or make another provider.")
-        if not image or image.startswith("-"):
-            raise PlanError(f"{image!r:.80} is not the name of an image.")
+        way = f"Options of {Path(self._command).name} run go to LocalDockerProvider(arguments=(…))."
+        _check_start(image, kwargs, way, "" if self._remove is None else self._name)
         base = re.sub("[^a-z0-9]+", "-", image.rpartition("/")[2].partition(":")[0].lower()).strip("-")
         self._name = f"{base or 'env'}-{secrets.token_hex(4)}"
         self._remove = weakref.finalize(self, _remove_container, self._command, self._name)
@@ -219,12 +212,8 @@ class KubernetesProvider(ContainerProvider):
         self, image: str, port: int | None = None, env_vars: dict[str, str] | None = None, **kwargs: Any
     ) -> str:
         """Start a pod and wait until it has an address. Variables go into a Secret, which few may read."""
-        if kwargs:
-            raise PlanError(f"start_container has no {', '.join(kwargs)}=. The pod's are KubernetesProvider(cpu=…).")
-        if self._remove is not None:
-            raise PlanError(f"This provider runs {self._name} already. Stop it first, or make another provider.")
-        if not image or image.startswith("-"):
-            raise PlanError(f"{image!r:.80} is not the name of an image.")
+        way = "The pod's are KubernetesProvider(cpu=…)."
+        _check_start(image, kwargs, way, "" if self._remove is None else self._name)
         variables = _variables(env_vars)
         self._name = f"paddock-{secrets.token_hex(6)}"
         self._remove = weakref.finalize(self, _remove_pod, self._api, self._namespace, self._name)
@@ -477,6 +466,15 @@ def _wait_until_healthy(base_url: str, timeout_s: float, ended: Callable[[], str
             raise ProviderError(why)
         time.sleep(min(_POLL_S, max(0.0, ends_s - time.monotonic())))
     raise TimeoutError(f"The server at {base_url} did not become ready within {timeout_s:g} s.")
+
+
+def _check_start(image: str, unknown: Mapping[str, Any], way: str, running: str) -> None:
+    if unknown:
+        raise PlanError(f"start_container has no {', '.join(unknown)}=. {way}")
+    if running:
+        raise PlanError(f"This provider runs {running} already. Stop it first, or make another provider.")
+    if not image or image.startswith("-"):
+        raise PlanError(f"{image!r:.80} is not the name of an image.")
 
 
 def _variables(given: Mapping[str, str] | None) -> dict[str, str]:

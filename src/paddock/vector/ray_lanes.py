@@ -107,6 +107,10 @@ def _build(what: dict[str, Any]) -> Any:
     return HostedLanes(made) if isinstance(made, VectorEnv) else made
 
 
+def _frame(request: m.Request, number: int = 0) -> Array:
+    return np.frombuffer(b"".join(encode(request, number, pickler=dumps)), np.uint8)
+
+
 def _decode(frame: Array, unpickler: Any = None) -> tuple[int, Any]:
     data = memoryview(frame)  # type: ignore[arg-type]  # NumPy's types do not say that it is a buffer
     number, head_bytes, _ = decode_prefix(data)
@@ -138,7 +142,7 @@ class RayChannel:
         if self._closed:
             raise ClosedEnvironmentError("This channel is closed. Make the environment again.")
         self._number += 1
-        frame = np.frombuffer(b"".join(encode(request, self._number & 0xFFFFFFFF, pickler=dumps)), np.uint8)
+        frame = _frame(request, self._number & 0xFFFFFFFF)
         self._sent.append((request, frame, self.actor.handle.remote(frame)))
 
     def recv(self, timeout: float | None = None) -> m.StepReply:
@@ -179,8 +183,7 @@ class RayChannel:
         if self._snapshot is not None:
             self._adopt_snapshot()
         elif self._takes_snapshots and len(self._log) >= _SNAPSHOT_STEPS and not self._sent:
-            ask = np.frombuffer(b"".join(encode(m.Snapshot(0))), np.uint8)
-            self._snapshot = self.actor.handle.remote(ask), len(self._log)
+            self._snapshot = self.actor.handle.remote(_frame(m.Snapshot(0))), len(self._log)
 
     def _adopt_snapshot(self) -> None:
         """Begin the log at the snapshot, once it is there."""
@@ -196,8 +199,7 @@ class RayChannel:
         if type(reply) is not m.Done:  # these lanes have none
             self._takes_snapshots = False
             return
-        restore = np.frombuffer(b"".join(encode(m.Restore(0, reply.value))), np.uint8)
-        self._log, self._seeded = [restore, *self._log[length:]], True
+        self._log, self._seeded = [_frame(m.Restore(0, reply.value)), *self._log[length:]], True
         self._log_bytes = sum(map(len, self._log))
 
     def _rebuild(self, why: str) -> None:
@@ -243,9 +245,8 @@ class RayChannel:
     def close(self) -> None:
         if not self._closed and self._lost is None:
             self._closed = True
-            frame = np.frombuffer(b"".join(encode(m.Close())), np.uint8)
             with suppress(self._ray.exceptions.RayError):  # it is gone, or its environments hang
-                self._ray.get(self.actor.handle.remote(frame), timeout=5.0)
+                self._ray.get(self.actor.handle.remote(_frame(m.Close())), timeout=5.0)
             self._end()
 
     def _end(self) -> None:
@@ -309,10 +310,8 @@ class RayVectorEnv(VectorEnv[Any, Any, Array]):
             raise
         first = self._envs[0]
         assert first is not None
-        self.single_observation_space, self.single_action_space = (
-            first.single_observation_space,
-            first.single_action_space,
-        )
+        self.single_observation_space = first.single_observation_space
+        self.single_action_space = first.single_action_space
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
         self.metadata, self.autoreset_mode = first.metadata, first.autoreset_mode
