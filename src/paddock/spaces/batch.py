@@ -49,54 +49,34 @@ def batch_space(space: Space[Any], n: int = 1) -> Space[Any]:
     >>> batch_space(Box(0, 1, (3,)), 5)
     Box(0.0, 1.0, (5, 3), float32)
     """
+    match space:
+        case Box():
+            uniform = space._uniform_like((n, *space.shape), space._copy_np_random())
+            if uniform is not None:
+                return uniform
+            repeats = (n,) + (1,) * len(space.shape)
+            low, high = np.tile(space.low, repeats), np.tile(space.high, repeats)
+            return Box(low, high, dtype=space.dtype, seed=space._copy_np_random())
+        case Discrete():
+            nvec, start = (np.full((n,), value, dtype=space.dtype) for value in (space.n, space.start))
+            return MultiDiscrete(nvec, dtype=space.n.dtype, seed=space._copy_np_random(), start=start)
+        case MultiDiscrete():
+            repeats = (n,) + (1,) * space.nvec.ndim
+            low, high = np.tile(space.start, repeats), np.tile(space._last, repeats)
+            return Box(low, high, dtype=space.dtype, seed=space._copy_np_random())
+        case MultiBinary():
+            return Box(0, 1, (n, *space.shape), space.dtype, space._copy_np_random())
+        case Dict():
+            parts = {key: batch_space(part, n) for key, part in space.spaces.items()}
+            return Dict(parts, space._copy_np_random(), sort_keys=space.sort_keys)
+        case Tuple():
+            return Tuple(tuple(batch_space(part, n) for part in space.spaces), space._copy_np_random())
+        case Space():
+            batched = Tuple(tuple(deepcopy(space) for _ in range(n)), space._copy_np_random())
+            # Copies of one stream would all give the same samples.
+            batched.seed([int(seed) for seed in space._copy_np_random().integers(0, 10**8, n)])
+            return batched
     raise no_rule("batch_space", space)
-
-
-@batch_space.register(Box)
-def _batch_box(space: Box, n: int = 1) -> Box:
-    uniform = space._uniform_like((n, *space.shape), space._copy_np_random())
-    if uniform is not None:
-        return uniform
-    repeats = (n,) + (1,) * len(space.shape)
-    low, high = np.tile(space.low, repeats), np.tile(space.high, repeats)
-    return Box(low, high, dtype=space.dtype, seed=space._copy_np_random())
-
-
-@batch_space.register(Discrete)
-def _batch_discrete(space: Discrete, n: int = 1) -> MultiDiscrete:
-    nvec, start = (np.full((n,), value, dtype=space.dtype) for value in (space.n, space.start))
-    return MultiDiscrete(nvec, dtype=space.n.dtype, seed=space._copy_np_random(), start=start)
-
-
-@batch_space.register(MultiDiscrete)
-def _batch_multi_discrete(space: MultiDiscrete, n: int = 1) -> Box:
-    repeats = (n,) + (1,) * space.nvec.ndim
-    low, high = np.tile(space.start, repeats), np.tile(space._last, repeats)
-    return Box(low, high, dtype=space.dtype, seed=space._copy_np_random())
-
-
-@batch_space.register(MultiBinary)
-def _batch_multi_binary(space: MultiBinary, n: int = 1) -> Box:
-    return Box(0, 1, (n, *space.shape), space.dtype, space._copy_np_random())
-
-
-@batch_space.register(Tuple)
-def _batch_tuple(space: Tuple, n: int = 1) -> Tuple:
-    return Tuple(tuple(batch_space(part, n) for part in space.spaces), space._copy_np_random())
-
-
-@batch_space.register(Dict)
-def _batch_dict(space: Dict, n: int = 1) -> Dict:
-    parts = {key: batch_space(part, n) for key, part in space.spaces.items()}
-    return Dict(parts, space._copy_np_random(), sort_keys=space.sort_keys)
-
-
-@batch_space.register(Space)
-def _batch_any(space: Space[Any], n: int = 1) -> Tuple:
-    batched = Tuple(tuple(deepcopy(space) for _ in range(n)), space._copy_np_random())
-    # Copies of one stream would all give the same samples.
-    batched.seed([int(seed) for seed in space._copy_np_random().integers(0, 10**8, n)])
-    return batched
 
 
 @singledispatch
@@ -248,32 +228,21 @@ def concatenate(
 
     Returns another object where the batch is a tuple or dict; the arrays in it are those of ``out``.
     """
+    room: Any = out
+    match space:
+        case ArraySpace():
+            members = list(items)
+            # np.stack refuses to stack nothing.
+            return room if not members and len(room) == 0 else np.stack(members, axis=0, out=room)  # type: ignore[no-any-return]
+        case Dict():
+            members, parts = list(items), space.spaces.items()
+            return {key: concatenate(part, [m[key] for m in members], room[key]) for key, part in parts}
+        case Tuple():
+            members = list(items)
+            return tuple(concatenate(part, [m[i] for m in members], room[i]) for i, part in enumerate(space.spaces))
+        case Space():
+            return tuple(items)
     raise no_rule("concatenate", space)
-
-
-@concatenate.register(ArraySpace)
-def _concatenate_arrays(space: Space[Any], items: Iterable[Any], out: NDArray[Any]) -> NDArray[Any]:
-    members = list(items)
-    if not members and len(out) == 0:
-        return out  # np.stack refuses to stack nothing
-    return np.stack(members, axis=0, out=out)
-
-
-@concatenate.register(Tuple)
-def _concatenate_tuples(space: Tuple, items: Iterable[Any], out: tuple[Any, ...]) -> tuple[Any, ...]:
-    members = list(items)
-    return tuple(concatenate(part, [m[i] for m in members], out[i]) for i, part in enumerate(space.spaces))
-
-
-@concatenate.register(Dict)
-def _concatenate_dicts(space: Dict, items: Iterable[Any], out: Mapping[str, Any]) -> dict[str, Any]:
-    members = list(items)
-    return {key: concatenate(part, [m[key] for m in members], out[key]) for key, part in space.spaces.items()}
-
-
-@concatenate.register(Space)
-def _concatenate_any(space: Space[Any], items: Iterable[Any], out: Any) -> tuple[Any, ...]:
-    return tuple(items)
 
 
 @singledispatch
@@ -284,53 +253,31 @@ def create_empty_array(
 
     The content need not be a member: zeros may lie outside a Box.
     """
+    match space:
+        case ArraySpace():
+            return fn((n, *space.shape), dtype=space.dtype)  # type: ignore[no-any-return]
+        case Text():
+            return (space.characters[:1] * space.min_length,) * n
+        case Dict():
+            return {key: create_empty_array(part, n=n, fn=fn) for key, part in space.spaces.items()}
+        case Tuple():
+            return tuple(create_empty_array(part, n=n, fn=fn) for part in space.spaces)
+        case Graph():
+            return tuple(_empty_graph(space, fn) for _ in range(n))
+        case Sequence():
+            return tuple(create_empty_array(space.feature_space, n=1, fn=fn) if space.stack else () for _ in range(n))
+        case OneOf():
+            return ((),) * n
+        case Space():
+            return None
     raise no_rule("create_empty_array", space)
 
 
-@create_empty_array.register(ArraySpace)
-def _empty_array(space: ArraySpace[Any], n: int = 1, fn: Callable[..., Any] = np.zeros) -> Any:
-    return fn((n, *space.shape), dtype=space.dtype)
-
-
-@create_empty_array.register(Tuple)
-def _empty_tuple(space: Tuple, n: int = 1, fn: Callable[..., Any] = np.zeros) -> tuple[Any, ...]:
-    return tuple(create_empty_array(part, n=n, fn=fn) for part in space.spaces)
-
-
-@create_empty_array.register(Dict)
-def _empty_dict(space: Dict, n: int = 1, fn: Callable[..., Any] = np.zeros) -> dict[str, Any]:
-    return {key: create_empty_array(part, n=n, fn=fn) for key, part in space.spaces.items()}
-
-
-@create_empty_array.register(Graph)
-def _empty_graphs(space: Graph, n: int = 1, fn: Callable[..., Any] = np.zeros) -> tuple[GraphInstance, ...]:
-    def empty_graph() -> GraphInstance:
-        nodes = create_empty_array(space.node_space, n=1, fn=fn)
-        if space.edge_space is None:
-            return GraphInstance(nodes, None, None)
-        return GraphInstance(nodes, create_empty_array(space.edge_space, n=1, fn=fn), fn((1, 2), dtype=np.int64))
-
-    return tuple(empty_graph() for _ in range(n))
-
-
-@create_empty_array.register(Text)
-def _empty_texts(space: Text, n: int = 1, fn: Callable[..., Any] = np.zeros) -> tuple[str, ...]:
-    return (space.characters[:1] * space.min_length,) * n
-
-
-@create_empty_array.register(Sequence)
-def _empty_sequences(space: Sequence, n: int = 1, fn: Callable[..., Any] = np.zeros) -> tuple[Any, ...]:
-    return tuple(create_empty_array(space.feature_space, n=1, fn=fn) if space.stack else () for _ in range(n))
-
-
-@create_empty_array.register(OneOf)
-def _empty_one_of(space: OneOf, n: int = 1, fn: Callable[..., Any] = np.zeros) -> tuple[Any, ...]:
-    return ((),) * n
-
-
-@create_empty_array.register(Space)
-def _empty_any(space: Space[Any], n: int = 1, fn: Callable[..., Any] = np.zeros) -> None:
-    return None
+def _empty_graph(space: Graph, fn: Callable[..., Any]) -> GraphInstance:
+    nodes = create_empty_array(space.node_space, n=1, fn=fn)
+    if space.edge_space is None:
+        return GraphInstance(nodes, None, None)
+    return GraphInstance(nodes, create_empty_array(space.edge_space, n=1, fn=fn), fn((1, 2), dtype=np.int64))
 
 
 @singledispatch
@@ -342,60 +289,31 @@ def create_zero_array(space: Space[Any]) -> Any:
     >>> create_zero_array(Tuple([Box(2, 3, (1,)), Text(5, min_length=2, charset="xyz")]))
     (array([2.], dtype=float32), 'xx')
     """
+    match space:
+        case Box():
+            return np.clip(np.zeros(space.shape, space.dtype), space.low, space.high)
+        case Discrete():
+            return space.start
+        case MultiDiscrete():
+            return np.array(space.start, space.dtype)
+        case MultiBinary():
+            return np.zeros(space.shape, space.dtype)
+        case Text():
+            return space.characters[:1] * space.min_length
+        case Dict():
+            return {key: create_zero_array(part) for key, part in space.spaces.items()}
+        case Tuple():
+            return tuple(create_zero_array(part) for part in space.spaces)
+        case Sequence():
+            return create_zero_array(space.stacked_feature_space) if space.stack else ()
+        case OneOf():
+            return 0, create_zero_array(space.spaces[0])
+        case Graph():
+            nodes = create_zero_array(batch_space(space.node_space, 1))
+            if space.edge_space is None:
+                return GraphInstance(nodes, None, None)
+            return GraphInstance(nodes, create_zero_array(batch_space(space.edge_space, 1)), np.zeros((1, 2), np.int64))
     raise no_rule("create_zero_array", space)
-
-
-@create_zero_array.register(Box)
-def _zero_box(space: Box) -> NDArray[Any]:
-    return np.clip(np.zeros(space.shape, space.dtype), space.low, space.high)
-
-
-@create_zero_array.register(Discrete)
-def _zero_discrete(space: Discrete) -> Any:
-    return space.start
-
-
-@create_zero_array.register(MultiDiscrete)
-def _zero_multi_discrete(space: MultiDiscrete) -> NDArray[Any]:
-    return np.array(space.start, space.dtype)
-
-
-@create_zero_array.register(MultiBinary)
-def _zero_multi_binary(space: MultiBinary) -> NDArray[Any]:
-    return np.zeros(space.shape, space.dtype)
-
-
-@create_zero_array.register(Dict)
-def _zero_dict(space: Dict) -> dict[str, Any]:
-    return {key: create_zero_array(part) for key, part in space.spaces.items()}
-
-
-@create_zero_array.register(Tuple)
-def _zero_tuple(space: Tuple) -> tuple[Any, ...]:
-    return tuple(create_zero_array(part) for part in space.spaces)
-
-
-@create_zero_array.register(Text)
-def _zero_text(space: Text) -> str:
-    return space.characters[:1] * space.min_length
-
-
-@create_zero_array.register(Sequence)
-def _zero_sequence(space: Sequence) -> Any:
-    return create_zero_array(space.stacked_feature_space) if space.stack else ()
-
-
-@create_zero_array.register(OneOf)
-def _zero_one_of(space: OneOf) -> tuple[int, Any]:
-    return 0, create_zero_array(space.spaces[0])
-
-
-@create_zero_array.register(Graph)
-def _zero_graph(space: Graph) -> GraphInstance:
-    nodes = create_zero_array(batch_space(space.node_space, 1))
-    if space.edge_space is None:
-        return GraphInstance(nodes, None, None)
-    return GraphInstance(nodes, create_zero_array(batch_space(space.edge_space, 1)), np.zeros((1, 2), np.int64))
 
 
 @singledispatch
@@ -405,66 +323,34 @@ def is_space_dtype_shape_equiv(space_1: Space[Any], space_2: Space[Any]) -> bool
     >>> is_space_dtype_shape_equiv(Box(0, 1, (2,)), Box(-5, 5, (2,)))
     True
     """
-    if isinstance(space_1, Space) and isinstance(space_2, Space):
-        raise CustomSpaceError(
-            f"`is_space_dtype_shape_equiv` has no rule for {type(space_1).__name__}; "
-            f"add one: is_space_dtype_shape_equiv.register({type(space_1).__name__}, your_function)"
-        )
+    equivalent = is_space_dtype_shape_equiv
+    match space_1, space_2:
+        case ArraySpace(), _:
+            return type(space_1) is type(space_2) and space_1.shape == space_2.shape and space_1.dtype == space_2.dtype
+        case Text(), Text():
+            return space_1.max_length == space_2.max_length and space_1.character_set == space_2.character_set
+        case Dict(), Dict():
+            parts = space_1.spaces.items()
+            return space_1.keys() == space_2.keys() and all(equivalent(part, space_2[key]) for key, part in parts)
+        case Tuple(), Tuple():
+            return len(space_1) == len(space_2) and all(map(equivalent, space_1.spaces, space_2.spaces))
+        case OneOf(), OneOf():
+            return len(space_1) == len(space_2) and all(map(equivalent, space_1.spaces, space_2.spaces))
+        case Graph(), Graph():
+            if not equivalent(space_1.node_space, space_2.node_space):
+                return False
+            if space_1.edge_space is None or space_2.edge_space is None:
+                return space_1.edge_space is space_2.edge_space
+            return equivalent(space_1.edge_space, space_2.edge_space)
+        case Sequence(), Sequence():
+            return space_1.stack is space_2.stack and equivalent(space_1.feature_space, space_2.feature_space)
+        case Struct(), Struct():
+            return space_1 == space_2
+        case ((Text() | Dict() | Tuple() | OneOf() | Graph() | Sequence() | Struct()), _):
+            return False
+        case Space(), Space():
+            raise CustomSpaceError(
+                f"`is_space_dtype_shape_equiv` has no rule for {type(space_1).__name__}; "
+                f"add one: is_space_dtype_shape_equiv.register({type(space_1).__name__}, your_function)"
+            )
     raise InvalidSpace(f"Expected two spaces, got {type(space_1)} and {type(space_2)}")
-
-
-@is_space_dtype_shape_equiv.register(ArraySpace)
-def _equivalent_arrays(space_1: Space[Any], space_2: Any) -> bool:
-    return type(space_1) is type(space_2) and space_1.shape == space_2.shape and space_1.dtype == space_2.dtype
-
-
-@is_space_dtype_shape_equiv.register(Text)
-def _equivalent_texts(space_1: Text, space_2: Any) -> bool:
-    return (
-        isinstance(space_2, Text)
-        and space_1.max_length == space_2.max_length
-        and space_1.character_set == space_2.character_set
-    )
-
-
-@is_space_dtype_shape_equiv.register(Dict)
-def _equivalent_dicts(space_1: Dict, space_2: Any) -> bool:
-    return (
-        isinstance(space_2, Dict)
-        and space_1.keys() == space_2.keys()
-        and all(is_space_dtype_shape_equiv(part, space_2[key]) for key, part in space_1.spaces.items())
-    )
-
-
-@is_space_dtype_shape_equiv.register(Tuple)
-@is_space_dtype_shape_equiv.register(OneOf)
-def _equivalent_tuples(space_1: Tuple | OneOf, space_2: Any) -> bool:
-    kind = Tuple if isinstance(space_1, Tuple) else OneOf
-    return (
-        isinstance(space_2, kind)
-        and len(space_1) == len(space_2)
-        and all(is_space_dtype_shape_equiv(*pair) for pair in zip(space_1.spaces, space_2.spaces, strict=True))
-    )
-
-
-@is_space_dtype_shape_equiv.register(Graph)
-def _equivalent_graphs(space_1: Graph, space_2: Any) -> bool:
-    if not (isinstance(space_2, Graph) and is_space_dtype_shape_equiv(space_1.node_space, space_2.node_space)):
-        return False
-    if space_1.edge_space is None or space_2.edge_space is None:
-        return space_1.edge_space is space_2.edge_space
-    return is_space_dtype_shape_equiv(space_1.edge_space, space_2.edge_space)
-
-
-@is_space_dtype_shape_equiv.register(Sequence)
-def _equivalent_sequences(space_1: Sequence, space_2: Any) -> bool:
-    return (
-        isinstance(space_2, Sequence)
-        and space_1.stack is space_2.stack
-        and is_space_dtype_shape_equiv(space_1.feature_space, space_2.feature_space)
-    )
-
-
-@is_space_dtype_shape_equiv.register(Struct)
-def _equivalent_structs(space_1: Struct, space_2: Any) -> bool:
-    return isinstance(space_2, Struct) and space_1 == space_2

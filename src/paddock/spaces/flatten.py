@@ -54,76 +54,42 @@ def flatdim(space: Space[Any]) -> int:
     >>> flatdim(Dict(position=Discrete(2), velocity=Discrete(3)))
     5
     """
-    if isinstance(space, Space) and space.is_np_flattenable is False:
-        raise _not_flat(space)
+    match space:
+        case Box() | MultiBinary():
+            return math.prod(space.shape)
+        case Discrete():
+            return int(space.n)
+        case MultiDiscrete():
+            return int(np.sum(space.nvec))
+        case Text():
+            return space.max_length
+        case Tuple() | Dict() if space.is_np_flattenable:
+            return sum(flatdim(part) for part in parts(space))
+        case OneOf():
+            return 1 + max(flatdim(part) for part in space.spaces)
+        case Graph():
+            raise InvalidSpace("Cannot get flattened size as the Graph Space has a dynamic size.")
+        case Space() if space.is_np_flattenable is False:
+            raise _not_flat(space)
     raise _no_rule("flatdim", space)
 
 
-@flatdim.register(Box)
-@flatdim.register(MultiBinary)
-def _flatdim_array(space: Box | MultiBinary) -> int:
-    return math.prod(space.shape)
-
-
-@flatdim.register(Discrete)
-def _flatdim_discrete(space: Discrete) -> int:
-    return int(space.n)
-
-
-@flatdim.register(MultiDiscrete)
-def _flatdim_multi_discrete(space: MultiDiscrete) -> int:
-    return int(np.sum(space.nvec))
-
-
-@flatdim.register(Text)
-def _flatdim_text(space: Text) -> int:
-    return space.max_length
-
-
-@flatdim.register(Tuple)
-@flatdim.register(Dict)
-def _flatdim_composite(space: Tuple | Dict) -> int:
-    if not space.is_np_flattenable:
-        raise _not_flat(space)
-    return sum(flatdim(part) for part in parts(space))
-
-
-@flatdim.register(OneOf)
-def _flatdim_one_of(space: OneOf) -> int:
-    return 1 + max(flatdim(part) for part in space.spaces)
-
-
-@flatdim.register(Graph)
-def _flatdim_graph(space: Graph) -> int:
-    raise InvalidSpace("Cannot get flattened size as the Graph Space has a dynamic size.")
-
-
-@singledispatch
 def _flat_dtype(space: Space[Any]) -> np.dtype[Any]:
     """The dtype of ``flatten_space(space)``, without making that space."""
+    match space:
+        case Text():
+            return np.dtype(np.int32)
+        case Tuple() | Dict():
+            return np.result_type(*(_flat_dtype(part) for part in parts(space)))
+        case OneOf():
+            dtype = np.result_type(*(_flat_dtype(part) for part in space.spaces))
+            last_index = len(space.spaces) - 1
+            # The index of the subspace stands in the same array and must fit too.
+            limit = 1 if dtype.kind == "b" else np.iinfo(dtype).max if dtype.kind in "iu" else last_index
+            return dtype if last_index <= limit else np.result_type(dtype, np.min_scalar_type(last_index))
     if space.dtype is None:
         raise _not_flat(space)
     return space.dtype
-
-
-@_flat_dtype.register(Text)
-def _flat_dtype_text(space: Text) -> np.dtype[Any]:
-    return np.dtype(np.int32)
-
-
-@_flat_dtype.register(Tuple)
-@_flat_dtype.register(Dict)
-def _flat_dtype_composite(space: Tuple | Dict) -> np.dtype[Any]:
-    return np.result_type(*(_flat_dtype(part) for part in parts(space)))
-
-
-@_flat_dtype.register(OneOf)
-def _flat_dtype_one_of(space: OneOf) -> np.dtype[Any]:
-    dtype = np.result_type(*(_flat_dtype(part) for part in space.spaces))
-    last_index = len(space.spaces) - 1
-    # The index of the subspace stands in the same array and must fit too.
-    limit = 1 if dtype.kind == "b" else np.iinfo(dtype).max if dtype.kind in "iu" else last_index
-    return dtype if last_index <= limit else np.result_type(dtype, np.min_scalar_type(last_index))
 
 
 @singledispatch
@@ -133,54 +99,42 @@ def flatten(space: Space[Any], x: Any) -> FlatType:
     >>> flatten(Discrete(4), 2)
     array([0, 0, 1, 0])
     """
+    match space:
+        case Box() | MultiBinary():
+            return np.asarray(x, dtype=space.dtype).flatten()
+        case Discrete():
+            one_hot = np.zeros(space.n, dtype=space.dtype)
+            one_hot[x - space.start] = 1
+            return one_hot
+        case MultiDiscrete():
+            ends = np.cumsum(space.nvec, dtype=np.int64)
+            one_hot = np.zeros(int(ends[-1]) if len(ends) else 0, dtype=space.dtype)
+            # In int64: for small dtypes neither the difference nor the offsets need fit.
+            chosen = np.asarray(x, dtype=np.int64).reshape(-1) - space.start.reshape(-1).astype(np.int64)
+            one_hot[ends - space.nvec.reshape(-1) + chosen] = 1
+            return one_hot
+        case Text():
+            indices = np.full(space.max_length, len(space.character_list), dtype=np.int32)
+            indices[: len(x)] = [space.character_index(char) for char in x]
+            return indices
+        case Dict():
+            flat: dict[str, Any] = {key: flatten(part, x[key]) for key, part in space.spaces.items()}
+            return np.concatenate(list(flat.values())) if space.is_np_flattenable else flat
+        case Tuple():
+            pieces: list[Any] = [flatten(part, value) for part, value in zip(space.spaces, x, strict=True)]
+            return np.concatenate(pieces) if space.is_np_flattenable else tuple(pieces)
+        case OneOf():
+            return _flatten_one_of(space, *x)
+        case Sequence():
+            if not space.stack:
+                return tuple(flatten(space.feature_space, item) for item in x)
+            return _convert_batch(iterate(space.stacked_feature_space, x), space.feature_space, flatten)  # type: ignore[no-any-return]
+        case Graph():
+            return _convert_graph(space, x, space.batch_node_space, space.batch_edge_space, flatten)
     raise _no_rule("flatten", space)
 
 
-@flatten.register(Box)
-@flatten.register(MultiBinary)
-def _flatten_array(space: Box | MultiBinary, x: Any) -> NDArray[Any]:
-    return np.asarray(x, dtype=space.dtype).flatten()
-
-
-@flatten.register(Discrete)
-def _flatten_discrete(space: Discrete, x: Any) -> NDArray[Any]:
-    one_hot = np.zeros(space.n, dtype=space.dtype)
-    one_hot[x - space.start] = 1
-    return one_hot
-
-
-@flatten.register(MultiDiscrete)
-def _flatten_multi_discrete(space: MultiDiscrete, x: Any) -> NDArray[Any]:
-    ends = np.cumsum(space.nvec, dtype=np.int64)
-    one_hot = np.zeros(int(ends[-1]) if len(ends) else 0, dtype=space.dtype)
-    # In int64: for small dtypes neither the difference nor the offsets need fit.
-    chosen = np.asarray(x, dtype=np.int64).reshape(-1) - space.start.reshape(-1).astype(np.int64)
-    one_hot[ends - space.nvec.reshape(-1) + chosen] = 1
-    return one_hot
-
-
-@flatten.register(Text)
-def _flatten_text(space: Text, x: str) -> NDArray[np.int32]:
-    indices = np.full(space.max_length, len(space.character_list), dtype=np.int32)
-    indices[: len(x)] = [space.character_index(char) for char in x]
-    return indices
-
-
-@flatten.register(Tuple)
-def _flatten_tuple(space: Tuple, x: Any) -> tuple[Any, ...] | NDArray[Any]:
-    flat: list[Any] = [flatten(part, value) for part, value in zip(space.spaces, x, strict=True)]
-    return np.concatenate(flat) if space.is_np_flattenable else tuple(flat)
-
-
-@flatten.register(Dict)
-def _flatten_dict(space: Dict, x: dict[str, Any]) -> dict[str, Any] | NDArray[Any]:
-    flat: dict[str, Any] = {key: flatten(part, x[key]) for key, part in space.spaces.items()}
-    return np.concatenate(list(flat.values())) if space.is_np_flattenable else flat
-
-
-@flatten.register(OneOf)
-def _flatten_one_of(space: OneOf, x: tuple[int, Any]) -> NDArray[Any]:
-    index, value = x
+def _flatten_one_of(space: OneOf, index: int, value: Any) -> NDArray[Any]:
     flat = np.asarray(flatten(space.spaces[index], value))
     padded = np.empty(flatdim(space), dtype=_flat_dtype(space))
     padded[0] = index
@@ -189,22 +143,14 @@ def _flatten_one_of(space: OneOf, x: tuple[int, Any]) -> NDArray[Any]:
     return padded
 
 
-@flatten.register(Sequence)
-def _flatten_sequence(space: Sequence, x: Any) -> Any:
-    if not space.stack:
-        return tuple(flatten(space.feature_space, item) for item in x)
-    return _convert_batch(iterate(space.stacked_feature_space, x), space.feature_space, flatten)
-
-
-@flatten.register(Graph)
-def _flatten_graph(space: Graph, x: GraphInstance) -> GraphInstance:
-    nodes = _convert_batch(iterate(space.batch_node_space, x.nodes), space.node_space, flatten)
+def _convert_graph(space: Graph, x: GraphInstance, nodes: Space[Any], edges: Any, function: Any) -> GraphInstance:
+    """Flatten or unflatten a graph whose nodes and edges are batches, members of these spaces."""
+    converted = _convert_batch(iterate(nodes, x.nodes), space.node_space, function)
     if x.edges is None:
-        return GraphInstance(nodes, None, x.edge_links)
-    if space.edge_space is None or space.batch_edge_space is None:
+        return GraphInstance(converted, None, x.edge_links)
+    if space.edge_space is None:
         raise InvalidSpace(f"The graph has edges but the edge space of {space} is None.")
-    edges = _convert_batch(iterate(space.batch_edge_space, x.edges), space.edge_space, flatten)
-    return GraphInstance(nodes, edges, x.edge_links)
+    return GraphInstance(converted, _convert_batch(iterate(edges, x.edges), space.edge_space, function), x.edge_links)
 
 
 def _convert_batch(items: Iterable[Any], space: Space[Any], function: Any) -> Any:
@@ -217,57 +163,52 @@ def _convert_batch(items: Iterable[Any], space: Space[Any], function: Any) -> An
 @singledispatch
 def unflatten(space: Space[Any], x: FlatType) -> Any:
     """The member of ``space`` that `flatten` turned into ``x``."""
+    flat: Any = x  # what it is follows from the space
+    match space:
+        case Box() | MultiBinary():
+            return np.asarray(flat, dtype=space.dtype).reshape(space.shape)
+        case Discrete():
+            (hot,) = np.nonzero(flat)
+            if len(hot) == 0:
+                raise _not_one_hot(f"{flat} is not a valid one-hot encoded vector", space)
+            return space.start + hot[0].astype(space.dtype)
+        case MultiDiscrete():
+            (hot,) = np.nonzero(flat)
+            if len(hot) != space.nvec.size or len(hot) == 0:
+                raise _not_one_hot(f"{flat} is not a concatenation of one-hot encoded vectors", space)
+            offsets = np.cumsum(space.nvec, dtype=np.int64) - space.nvec.reshape(-1)
+            return np.asarray((hot - offsets).astype(space.dtype).reshape(space.shape) + space.start)
+        case Text():
+            characters = space.character_list
+            # Beside a float Box the indices are floats.
+            return "".join([characters[int(index)] for index in flat if index < len(characters)])
+        case Dict():
+            pieces = _pieces(space, flat, dict)
+            if not isinstance(pieces, dict):
+                pieces = dict(zip(space.spaces, pieces, strict=True))
+            return {key: unflatten(part, pieces[key]) for key, part in space.spaces.items()}
+        case Tuple():
+            pieces = _pieces(space, flat, tuple)
+            return tuple(unflatten(part, piece) for part, piece in zip(space.spaces, pieces, strict=True))
+        case OneOf():
+            index = np.int64(flat[0])
+            part = space.spaces[index]
+            return index, unflatten(part, flat[1 : 1 + flatdim(part)].astype(_flat_dtype(part)))
+        case Sequence():
+            if not space.stack:
+                return tuple(unflatten(space.feature_space, item) for item in flat)
+            return _convert_batch(iterate(flatten_space(space.feature_space), flat), space.feature_space, unflatten)
+        case Graph():
+            edges = None if space.edge_space is None else flatten_space(space.edge_space)
+            return _convert_graph(space, flat, flatten_space(space.node_space), edges, unflatten)
     raise _no_rule("unflatten", space)
 
 
-@unflatten.register(Box)
-@unflatten.register(MultiBinary)
-def _unflatten_array(space: Box | MultiBinary, x: Any) -> NDArray[Any]:
-    return np.asarray(x, dtype=space.dtype).reshape(space.shape)
-
-
-@unflatten.register(Discrete)
-def _unflatten_discrete(space: Discrete, x: NDArray[Any]) -> Any:
-    (hot,) = np.nonzero(x)
-    if len(hot) == 0:
-        raise InvalidSpace(
-            f"{x} is not a valid one-hot encoded vector and can not be unflattened to space {space}. "
-            "Not all valid samples in a flattened space can be unflattened."
-        )
-    return space.start + hot[0].astype(space.dtype)
-
-
-@unflatten.register(MultiDiscrete)
-def _unflatten_multi_discrete(space: MultiDiscrete, x: NDArray[Any]) -> NDArray[Any]:
-    (hot,) = np.nonzero(x)
-    if len(hot) != space.nvec.size or len(hot) == 0:
-        raise InvalidSpace(
-            f"{x} is not a concatenation of one-hot encoded vectors and can not be unflattened to space {space}. "
-            "Not all valid samples in a flattened space can be unflattened."
-        )
-    offsets = np.cumsum(space.nvec, dtype=np.int64) - space.nvec.reshape(-1)
-    return np.asarray((hot - offsets).astype(space.dtype).reshape(space.shape) + space.start)
-
-
-@unflatten.register(Text)
-def _unflatten_text(space: Text, x: NDArray[Any]) -> str:
-    characters = space.character_list
-    # Beside a float Box the indices are floats.
-    return "".join([characters[int(index)] for index in x if index < len(characters)])
-
-
-@unflatten.register(Tuple)
-def _unflatten_tuple(space: Tuple, x: Any) -> tuple[Any, ...]:
-    pieces = _pieces(space, x, tuple)
-    return tuple(unflatten(part, piece) for part, piece in zip(space.spaces, pieces, strict=True))
-
-
-@unflatten.register(Dict)
-def _unflatten_dict(space: Dict, x: Any) -> dict[str, Any]:
-    pieces = _pieces(space, x, dict)
-    if isinstance(pieces, dict):
-        return {key: unflatten(part, pieces[key]) for key, part in space.spaces.items()}
-    return {key: unflatten(part, piece) for (key, part), piece in zip(space.spaces.items(), pieces, strict=True)}
+def _not_one_hot(problem: str, space: Space[Any]) -> InvalidSpace:
+    return InvalidSpace(
+        f"{problem} and can not be unflattened to space {space}. "
+        "Not all valid samples in a flattened space can be unflattened."
+    )
 
 
 def _pieces(space: Tuple | Dict, x: Any, structure: type) -> Any:
@@ -284,31 +225,6 @@ def _pieces(space: Tuple | Dict, x: Any, structure: type) -> Any:
     return [x[end - size : end] for end, size in zip(ends, sizes, strict=True)]
 
 
-@unflatten.register(OneOf)
-def _unflatten_one_of(space: OneOf, x: NDArray[Any]) -> tuple[Any, Any]:
-    index = np.int64(x[0])
-    part = space.spaces[index]
-    return index, unflatten(part, x[1 : 1 + flatdim(part)].astype(_flat_dtype(part)))
-
-
-@unflatten.register(Sequence)
-def _unflatten_sequence(space: Sequence, x: Any) -> Any:
-    if not space.stack:
-        return tuple(unflatten(space.feature_space, item) for item in x)
-    return _convert_batch(iterate(flatten_space(space.feature_space), x), space.feature_space, unflatten)
-
-
-@unflatten.register(Graph)
-def _unflatten_graph(space: Graph, x: GraphInstance) -> GraphInstance:
-    nodes = _convert_batch(iterate(flatten_space(space.node_space), x.nodes), space.node_space, unflatten)
-    if x.edges is None:
-        return GraphInstance(nodes, None, x.edge_links)
-    if space.edge_space is None:
-        raise InvalidSpace(f"The graph has edges but the edge space of {space} is None.")
-    edges = _convert_batch(iterate(flatten_space(space.edge_space), x.edges), space.edge_space, unflatten)
-    return GraphInstance(nodes, edges, x.edge_links)
-
-
 @singledispatch
 def flatten_space(space: Space[Any]) -> Box | Dict | Sequence | Tuple | Graph:
     """The space of the flat members: a Box, or the same structure with flat parts where one array is not possible.
@@ -316,63 +232,39 @@ def flatten_space(space: Space[Any]) -> Box | Dict | Sequence | Tuple | Graph:
     >>> flatten_space(Dict(position=Discrete(2), velocity=Box(0, 1, (2, 2))))
     Box(0.0, 1.0, (6,), float64)
     """
+    match space:
+        case Box():
+            uniform = space._uniform_like((flatdim(space),))
+            return uniform or Box(space.low.reshape(-1), space.high.reshape(-1), dtype=space.dtype)
+        case Discrete() | MultiBinary() | MultiDiscrete():
+            return Box(0, 1, (flatdim(space),), space.dtype)
+        case Text():
+            return Box(0, len(space.character_list), (space.max_length,), np.int32)
+        case Dict():
+            flat = {key: flatten_space(part) for key, part in space.spaces.items()}
+            return (
+                _join_boxes(list(flat.values())) if space.is_np_flattenable else Dict(flat, sort_keys=space.sort_keys)
+            )
+        case Tuple():
+            pieces = [flatten_space(part) for part in space.spaces]
+            return _join_boxes(pieces) if space.is_np_flattenable else Tuple(pieces)
+        case OneOf():
+            boxes: list[Any] = [flatten_space(part) for part in space.spaces]
+            low, high = (np.empty(flatdim(space), _flat_dtype(space)) for _ in range(2))
+            low[0], high[0] = 0, len(boxes) - 1
+            low[1:], high[1:] = min(np.min(box.low) for box in boxes), max(np.max(box.high) for box in boxes)
+            return Box(low, high, dtype=low.dtype)
+        case Sequence():
+            return Sequence(flatten_space(space.feature_space), stack=space.stack)
+        case Graph():
+            edges = None if space.edge_space is None else flatten_space(space.edge_space)
+            return Graph(flatten_space(space.node_space), edges)
     raise _no_rule("flatten_space", space)
-
-
-@flatten_space.register(Box)
-def _flatten_space_box(space: Box) -> Box:
-    uniform = space._uniform_like((flatdim(space),))
-    return uniform or Box(space.low.reshape(-1), space.high.reshape(-1), dtype=space.dtype)
-
-
-@flatten_space.register(Discrete)
-@flatten_space.register(MultiBinary)
-@flatten_space.register(MultiDiscrete)
-def _flatten_space_one_hot(space: Discrete | MultiBinary | MultiDiscrete) -> Box:
-    return Box(0, 1, (flatdim(space),), space.dtype)
-
-
-@flatten_space.register(Text)
-def _flatten_space_text(space: Text) -> Box:
-    return Box(0, len(space.character_list), (space.max_length,), np.int32)
-
-
-@flatten_space.register(Tuple)
-def _flatten_space_tuple(space: Tuple) -> Box | Tuple:
-    flat = [flatten_space(part) for part in space.spaces]
-    return _join_boxes(flat) if space.is_np_flattenable else Tuple(flat)
-
-
-@flatten_space.register(Dict)
-def _flatten_space_dict(space: Dict) -> Box | Dict:
-    flat = {key: flatten_space(part) for key, part in space.spaces.items()}
-    return _join_boxes(list(flat.values())) if space.is_np_flattenable else Dict(flat, sort_keys=space.sort_keys)
 
 
 def _join_boxes(boxes: list[Any]) -> Box:
     low, high = np.concatenate([box.low for box in boxes]), np.concatenate([box.high for box in boxes])
     return Box(low, high, dtype=np.result_type(*[box.dtype for box in boxes]))
-
-
-@flatten_space.register(OneOf)
-def _flatten_space_one_of(space: OneOf) -> Box:
-    flat: list[Any] = [flatten_space(part) for part in space.spaces]
-    dtype = _flat_dtype(space)
-    low, high = np.empty(flatdim(space), dtype), np.empty(flatdim(space), dtype)
-    low[0], high[0] = 0, len(flat) - 1
-    low[1:], high[1:] = min(np.min(box.low) for box in flat), max(np.max(box.high) for box in flat)
-    return Box(low, high, dtype=dtype)
-
-
-@flatten_space.register(Sequence)
-def _flatten_space_sequence(space: Sequence) -> Sequence:
-    return Sequence(flatten_space(space.feature_space), stack=space.stack)
-
-
-@flatten_space.register(Graph)
-def _flatten_space_graph(space: Graph) -> Graph:
-    edges = None if space.edge_space is None else flatten_space(space.edge_space)
-    return Graph(flatten_space(space.node_space), edges)
 
 
 def parts(space: Space[Any]) -> list[Space[Any]]:

@@ -46,28 +46,38 @@ def json_schema(space: Space[Any]) -> Schema:
 @singledispatch
 def describe(space: Space[Any]) -> Schema:
     """The rule of `json_schema` for one class of spaces; spaces of your own register theirs."""
+    match space:
+        case Box() if space._low.uniform and space._high.uniform:
+            corner = (0,) * len(space.shape)
+            return _nest_in_arrays(_number(space.low[corner], space.high[corner]), space.shape)
+        case Box():
+            return _arrays(space.low, space.high)
+        case Discrete():
+            return {"type": "integer", "minimum": space._first, "maximum": space._end - 1}
+        case MultiDiscrete():
+            return _arrays(space.start, space._last)
+        case MultiBinary():
+            return _nest_in_arrays({"enum": [0, 1]}, space.shape)
+        case Text():
+            return _text(space)
+        case Tuple():
+            return _list_of([describe(part) for part in space.spaces])
+        case Dict():
+            check_keys(space)
+            return _object({key: describe(part) for key, part in space.spaces.items()})
+        case OneOf():
+            pairs = [[{"const": i}, describe(part)] for i, part in enumerate(space.spaces)]
+            return {"anyOf": [{"type": "array", "prefixItems": pair, "items": False, "minItems": 2} for pair in pairs]}
+        case Sequence():
+            return {"type": "array", "items": describe(space.feature_space)}
+        case Struct():
+            return Whole(space.described)
+        case Graph():
+            return _graph(space)
     name = type(space).__name__
     raise CustomSpaceError(
         f"{name} has no JSON Schema; add a rule: paddock.spaces.json_schema.describe.register({name}, ...)"
     )
-
-
-@describe.register(Box)
-def _box(space: Box) -> Schema:
-    if space._low.uniform and space._high.uniform:
-        corner = (0,) * len(space.shape)
-        return _nest_in_arrays(_number(space.low[corner], space.high[corner]), space.shape)
-    return _arrays(space.low, space.high)
-
-
-@describe.register(MultiDiscrete)
-def _multi_discrete(space: MultiDiscrete) -> Schema:
-    return _arrays(space.start, space._last)
-
-
-@describe.register(MultiBinary)
-def _multi_binary(space: MultiBinary) -> Schema:
-    return _nest_in_arrays({"enum": [0, 1]}, space.shape)
 
 
 def _arrays(low: NDArray[Any], high: NDArray[Any]) -> Schema:
@@ -108,12 +118,6 @@ def _number(low: Any, high: Any) -> Schema:
     return {"anyOf": [schema, {"enum": sorted(set(names))}]} if names else schema
 
 
-@describe.register(Discrete)
-def _discrete(space: Discrete) -> Schema:
-    return {"type": "integer", "minimum": space._first, "maximum": space._end - 1}
-
-
-@describe.register(Text)
 def _text(space: Text) -> Schema:
     schema: Schema = {"type": "string", "minLength": space.min_length, "maxLength": space.max_length}
     characters = space.characters
@@ -126,34 +130,6 @@ def _text(space: Text) -> Schema:
     return schema
 
 
-@describe.register(Tuple)
-def _tuple(space: Tuple) -> Schema:
-    return _list_of([describe(part) for part in space.spaces])
-
-
-@describe.register(Dict)
-def _dict(space: Dict) -> Schema:
-    check_keys(space)
-    return _object({key: describe(part) for key, part in space.spaces.items()})
-
-
-@describe.register(OneOf)
-def _one_of(space: OneOf) -> Schema:
-    pairs = [[{"const": i}, describe(part)] for i, part in enumerate(space.spaces)]
-    return {"anyOf": [{"type": "array", "prefixItems": pair, "items": False, "minItems": 2} for pair in pairs]}
-
-
-@describe.register(Sequence)
-def _sequence(space: Sequence) -> Schema:
-    return {"type": "array", "items": describe(space.feature_space)}
-
-
-@describe.register(Struct)
-def _struct(space: Struct) -> Schema:
-    return Whole(space.described)
-
-
-@describe.register(Graph)
 def _graph(space: Graph) -> Schema:
     edges: Schema = {"type": "null"}
     links: Schema = {"type": "null"}

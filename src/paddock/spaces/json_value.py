@@ -52,78 +52,81 @@ def _no_rule(space: Any) -> CustomSpaceError:
 @singledispatch
 def encode(space: Space[Any], x: Any) -> Any:
     """The rule of `value_to_json` for one class of spaces; ``x`` is known to be a member."""
+    match space:
+        case Box():
+            if space.dtype.itemsize > 8:
+                raise InvalidSpace(f"$: values of {space.dtype} have no exact JSON form")
+            return to_numbers(np.asarray(x, dtype=space.dtype))
+        case Discrete():
+            return int(x)
+        case MultiDiscrete() | MultiBinary():
+            return np.asarray(x).astype(space.dtype).tolist()
+        case Text():
+            return str.__str__(x)
+        case Dict():
+            check_keys(space)
+            return {key: encode(part, x[key]) for key, part in space.spaces.items()}
+        case Tuple():
+            return [encode(part, value) for part, value in zip(space.spaces, x, strict=True)]
+        case OneOf():
+            return [int(x[0]), encode(space.spaces[int(x[0])], x[1])]
+        case Sequence():
+            items = iterate(space.stacked_feature_space, x) if space.stack else x
+            return [encode(space.feature_space, item) for item in items]
+        case Graph():
+            nodes = [encode(space.node_space, node) for node in iterate(space.batch_node_space, x.nodes)]
+            edge_space, batched = space.edge_space, space.batch_edge_space
+            if x.edges is None or x.edge_links is None or edge_space is None or batched is None:
+                return {"nodes": nodes, "edges": None, "edge_links": None}
+            edges = [encode(edge_space, edge) for edge in iterate(batched, x.edges)]
+            return {"nodes": nodes, "edges": edges, "edge_links": x.edge_links.tolist()}
+        case Struct():
+            return space.to_plain(x)
     raise _no_rule(space)
 
 
 @singledispatch
 def decode(space: Space[Any], data: Any, path: str) -> Any:
     """The rule of `value_from_json` for one class of spaces."""
+    match space:
+        case Box() | MultiDiscrete() | MultiBinary():
+            return _decode_array(space, data, path)
+        case Discrete():
+            if type(data) is not int or not space.contains(data):
+                _refuse(path, f"an integer from {space.start} to {space._end - 1}", data)
+            return space.n.dtype.type(data)
+        case Text():
+            if type(data) is not str or not space.contains(data):
+                expected = f"a string of {space.min_length} to {space.max_length} of the characters"
+                _refuse(path, f"{expected} {space.characters:.80}", data)
+            return str(data)
+        case Dict():
+            check_keys(space)
+            _object(data, path, list(space.spaces))
+            return {key: decode(part, data[key], f"{path}.{key}") for key, part in space.spaces.items()}
+        case Tuple():
+            pairs = zip(space.spaces, _list(data, path, len(space.spaces)), strict=True)
+            return tuple(decode(part, item, f"{path}[{i}]") for i, (part, item) in enumerate(pairs))
+        case OneOf():
+            index, item = _list(data, path, 2)
+            if type(index) is not int or not 0 <= index < len(space.spaces):
+                _refuse(f"{path}[0]", f"an integer from 0 to {len(space.spaces) - 1}", index)
+            return np.int64(index), decode(space.spaces[index], item, f"{path}[1]")
+        case Sequence():
+            members = _members(space.feature_space, data, path)
+            return _batch(space.feature_space, members) if space.stack else tuple(members)
+        case Graph():
+            return _decode_graph(space, data, path)
+        case Struct():
+            try:
+                return space.validate(data)
+            except InvalidValue as error:
+                place = error.path if error.path[:1] in ("", "[") else f".{error.path}"
+                reason = str(error).removeprefix(f"{error.path}: ")
+                raise InvalidValue(f"{path}{place}: {reason}", path=f"{path}{place}") from error
     raise _no_rule(space)
 
 
-@encode.register(Box)
-def _encode_box(space: Box, x: Any) -> Any:
-    if space.dtype.itemsize > 8:
-        raise InvalidSpace(f"$: values of {space.dtype} have no exact JSON form")
-    return to_numbers(np.asarray(x, dtype=space.dtype))
-
-
-@encode.register(Discrete)
-def _encode_discrete(space: Discrete, x: Any) -> int:
-    return int(x)
-
-
-@encode.register(MultiDiscrete)
-@encode.register(MultiBinary)
-def _encode_integers(space: MultiDiscrete | MultiBinary, x: Any) -> Any:
-    return np.asarray(x).astype(space.dtype).tolist()
-
-
-@encode.register(Text)
-def _encode_text(space: Text, x: str) -> str:
-    return str.__str__(x)
-
-
-@encode.register(Tuple)
-def _encode_tuple(space: Tuple, x: Any) -> list[Any]:
-    return [encode(part, value) for part, value in zip(space.spaces, x, strict=True)]
-
-
-@encode.register(Dict)
-def _encode_dict(space: Dict, x: dict[str, Any]) -> dict[str, Any]:
-    check_keys(space)
-    return {key: encode(part, x[key]) for key, part in space.spaces.items()}
-
-
-@encode.register(OneOf)
-def _encode_one_of(space: OneOf, x: tuple[Any, Any]) -> list[Any]:
-    return [int(x[0]), encode(space.spaces[int(x[0])], x[1])]
-
-
-@encode.register(Sequence)
-def _encode_sequence(space: Sequence, x: Any) -> list[Any]:
-    items = iterate(space.stacked_feature_space, x) if space.stack else x
-    return [encode(space.feature_space, item) for item in items]
-
-
-@encode.register(Graph)
-def _encode_graph(space: Graph, x: GraphInstance) -> dict[str, Any]:
-    nodes = [encode(space.node_space, node) for node in iterate(space.batch_node_space, x.nodes)]
-    edge_space, batched = space.edge_space, space.batch_edge_space
-    if x.edges is None or x.edge_links is None or edge_space is None or batched is None:
-        return {"nodes": nodes, "edges": None, "edge_links": None}
-    edges = [encode(edge_space, edge) for edge in iterate(batched, x.edges)]
-    return {"nodes": nodes, "edges": edges, "edge_links": x.edge_links.tolist()}
-
-
-@encode.register(Struct)
-def _encode_struct(space: Struct, x: Any) -> dict[str, Any]:
-    return space.to_plain(x)
-
-
-@decode.register(Box)
-@decode.register(MultiDiscrete)
-@decode.register(MultiBinary)
 def _decode_array(space: Box | MultiDiscrete | MultiBinary, data: Any, path: str) -> NDArray[Any]:
     leaves = _leaves(data, space.shape, path)
     try:
@@ -141,51 +144,6 @@ def _decode_array(space: Box | MultiDiscrete | MultiBinary, data: Any, path: str
     return array
 
 
-@decode.register(Discrete)
-def _decode_discrete(space: Discrete, data: Any, path: str) -> Any:
-    if type(data) is not int or not space.contains(data):
-        _refuse(path, f"an integer from {space.start} to {space._end - 1}", data)
-    return space.n.dtype.type(data)
-
-
-@decode.register(Text)
-def _decode_text(space: Text, data: Any, path: str) -> str:
-    if type(data) is not str or not space.contains(data):
-        expected = f"a string of {space.min_length} to {space.max_length} of the characters {space.characters:.80}"
-        _refuse(path, expected, data)
-    return str(data)
-
-
-@decode.register(Tuple)
-def _decode_tuple(space: Tuple, data: Any, path: str) -> tuple[Any, ...]:
-    items = _list(data, path, len(space.spaces))
-    return tuple(
-        decode(part, item, f"{path}[{i}]") for i, (part, item) in enumerate(zip(space.spaces, items, strict=True))
-    )
-
-
-@decode.register(Dict)
-def _decode_dict(space: Dict, data: Any, path: str) -> dict[str, Any]:
-    check_keys(space)
-    _object(data, path, list(space.spaces))
-    return {key: decode(part, data[key], f"{path}.{key}") for key, part in space.spaces.items()}
-
-
-@decode.register(OneOf)
-def _decode_one_of(space: OneOf, data: Any, path: str) -> tuple[Any, Any]:
-    index, item = _list(data, path, 2)
-    if type(index) is not int or not 0 <= index < len(space.spaces):
-        _refuse(f"{path}[0]", f"an integer from 0 to {len(space.spaces) - 1}", index)
-    return np.int64(index), decode(space.spaces[index], item, f"{path}[1]")
-
-
-@decode.register(Sequence)
-def _decode_sequence(space: Sequence, data: Any, path: str) -> Any:
-    members = _members(space.feature_space, data, path)
-    return _batch(space.feature_space, members) if space.stack else tuple(members)
-
-
-@decode.register(Graph)
 def _decode_graph(space: Graph, data: Any, path: str) -> GraphInstance:
     _object(data, path, ["nodes", "edges", "edge_links"])
     node_list = _members(space.node_space, data["nodes"], f"{path}.nodes")
@@ -202,16 +160,6 @@ def _decode_graph(space: Graph, data: Any, path: str) -> GraphInstance:
             _refuse(f"{path}.edge_links[{i // 2}][{i % 2}]", f"the index of one of {len(node_list)} nodes", link)
     links = np.array(leaves, dtype=np.int32).reshape(shape)
     return GraphInstance(nodes, _batch(space.edge_space, edge_list), links)
-
-
-@decode.register(Struct)
-def _decode_struct(space: Struct, data: Any, path: str) -> Any:
-    try:
-        return space.validate(data)
-    except InvalidValue as error:
-        place = error.path if error.path[:1] in ("", "[") else f".{error.path}"
-        reason = str(error).removeprefix(f"{error.path}: ")
-        raise InvalidValue(f"{path}{place}: {reason}", path=f"{path}{place}") from error
 
 
 def check_keys(space: Dict) -> None:

@@ -9,7 +9,7 @@ import multiprocessing
 from array import typecodes
 from ctypes import c_bool, c_uint8
 from functools import singledispatch
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,126 +35,77 @@ def create_shared_memory(space: Space[Any], n: int = 1, ctx: Any = multiprocessi
 
     ``ctx`` makes the arrays: the module `multiprocessing`, or what its ``get_context`` gives.
     """
+    match space:
+        case ArraySpace():
+            size, dtype = n * int(np.prod(space.shape)), space.dtype
+            if dtype.kind == "b":
+                return ctx.Array(c_bool, size)
+            if dtype.char in typecodes:
+                return ctx.Array(dtype.char, size)
+            return ctx.Array(c_uint8, size * dtype.itemsize)  # float16 and the like: C has no such number
+        case Tuple():
+            return tuple(create_shared_memory(part, n=n, ctx=ctx) for part in space.spaces)
+        case Dict():
+            return {key: create_shared_memory(part, n=n, ctx=ctx) for key, part in space.spaces.items()}
+        case Text():
+            return ctx.Array(np.dtype(np.int32).char, n * space.max_length)
+        case OneOf():  # the index of each lane's alternative, then room for each alternative in every lane
+            chosen = ctx.Array(np.dtype(np.int64).char, n)
+            return (chosen, *(create_shared_memory(part, n=n, ctx=ctx) for part in space.spaces))
+        case Graph() | Sequence() | Struct():
+            raise InvalidSpace(
+                f"As {space} has a dynamic shape so its not possible to make a static shared memory. "
+                "For `AsyncVectorEnv`, disable `shared_memory`."
+            )
     raise no_rule("create_shared_memory", space)
-
-
-@create_shared_memory.register(ArraySpace)
-def _create_array(space: ArraySpace[Any], n: int = 1, ctx: Any = multiprocessing) -> Any:
-    size, dtype = n * int(np.prod(space.shape)), space.dtype
-    if dtype.kind == "b":
-        return ctx.Array(c_bool, size)
-    if dtype.char in typecodes:
-        return ctx.Array(dtype.char, size)
-    return ctx.Array(c_uint8, size * dtype.itemsize)  # float16 and the like: C has no such number, bytes will do
-
-
-@create_shared_memory.register(Tuple)
-def _create_tuple(space: Tuple, n: int = 1, ctx: Any = multiprocessing) -> tuple[Any, ...]:
-    return tuple(create_shared_memory(part, n=n, ctx=ctx) for part in space.spaces)
-
-
-@create_shared_memory.register(Dict)
-def _create_dict(space: Dict, n: int = 1, ctx: Any = multiprocessing) -> dict[str, Any]:
-    return {key: create_shared_memory(part, n=n, ctx=ctx) for key, part in space.spaces.items()}
-
-
-@create_shared_memory.register(Text)
-def _create_text(space: Text, n: int = 1, ctx: Any = multiprocessing) -> Any:
-    return ctx.Array(np.dtype(np.int32).char, n * space.max_length)
-
-
-@create_shared_memory.register(OneOf)
-def _create_one_of(space: OneOf, n: int = 1, ctx: Any = multiprocessing) -> tuple[Any, ...]:
-    """The index of each lane's alternative, then room for each alternative in every lane."""
-    chosen = ctx.Array(np.dtype(np.int64).char, n)
-    return (chosen, *(create_shared_memory(part, n=n, ctx=ctx) for part in space.spaces))
-
-
-@create_shared_memory.register(Graph)
-@create_shared_memory.register(Sequence)
-@create_shared_memory.register(Struct)
-def _create_nothing(space: Graph | Sequence | Struct, n: int = 1, ctx: Any = multiprocessing) -> NoReturn:
-    raise InvalidSpace(
-        f"As {space} has a dynamic shape so its not possible to make a static shared memory. "
-        "For `AsyncVectorEnv`, disable `shared_memory`."
-    )
 
 
 @singledispatch
 def read_from_shared_memory(space: Space[Any], shared_memory: Any, n: int = 1) -> Any:
     """Read the batch of ``n`` members. Arrays are views; copy what must not change."""
+    match space:
+        case ArraySpace():
+            return _numbers(shared_memory, space.dtype).reshape((n, *space.shape))
+        case Tuple():
+            parts = zip(space.spaces, shared_memory, strict=True)
+            return tuple(read_from_shared_memory(part, memory, n=n) for part, memory in parts)
+        case Dict():
+            return {key: read_from_shared_memory(part, shared_memory[key], n=n) for key, part in space.spaces.items()}
+        case Text():
+            rows = _numbers(shared_memory, np.dtype(np.int32)).reshape((n, space.max_length)).tolist()
+            characters = space.character_list
+            return tuple("".join([characters[index] for index in row if index < len(characters)]) for row in rows)
+        case OneOf():
+            chosen = _numbers(shared_memory[0], np.dtype(np.int64))
+            pairs = zip(space.spaces, shared_memory[1:], strict=True)
+            batches = [read_from_shared_memory(part, memory, n=n) for part, memory in pairs]
+            return tuple((index, row(space.spaces[index], batches[index], lane)) for lane, index in enumerate(chosen))
     raise no_rule("read_from_shared_memory", space)
-
-
-@read_from_shared_memory.register(ArraySpace)
-def _read_array(space: ArraySpace[Any], shared_memory: Any, n: int = 1) -> NDArray[Any]:
-    return _numbers(shared_memory, space.dtype).reshape((n, *space.shape))
-
-
-@read_from_shared_memory.register(Tuple)
-def _read_tuple(space: Tuple, shared_memory: Any, n: int = 1) -> tuple[Any, ...]:
-    parts = zip(space.spaces, shared_memory, strict=True)
-    return tuple(read_from_shared_memory(part, memory, n=n) for part, memory in parts)
-
-
-@read_from_shared_memory.register(Dict)
-def _read_dict(space: Dict, shared_memory: Any, n: int = 1) -> dict[str, Any]:
-    return {key: read_from_shared_memory(part, shared_memory[key], n=n) for key, part in space.spaces.items()}
-
-
-@read_from_shared_memory.register(Text)
-def _read_text(space: Text, shared_memory: Any, n: int = 1) -> tuple[str, ...]:
-    rows = _numbers(shared_memory, np.dtype(np.int32)).reshape((n, space.max_length)).tolist()
-    characters = space.character_list
-    return tuple("".join([characters[index] for index in row if index < len(characters)]) for row in rows)
-
-
-@read_from_shared_memory.register(OneOf)
-def _read_one_of(space: OneOf, shared_memory: Any, n: int = 1) -> tuple[tuple[np.int64, Any], ...]:
-    chosen = _numbers(shared_memory[0], np.dtype(np.int64))
-    alternatives = [
-        read_from_shared_memory(part, memory, n=n) for part, memory in zip(space.spaces, shared_memory[1:], strict=True)
-    ]
-    return tuple((index, row(space.spaces[index], alternatives[index], lane)) for lane, index in enumerate(chosen))
 
 
 @singledispatch
 def write_to_shared_memory(space: Space[Any], index: int, value: Any, shared_memory: Any) -> None:
     """Write ``value``, a member, into lane ``index``. Takes no lock: each lane has one writer."""
-    raise no_rule("write_to_shared_memory", space)
-
-
-@write_to_shared_memory.register(ArraySpace)
-def _write_array(space: ArraySpace[Any], index: int, value: Any, shared_memory: Any) -> None:
-    room = _room(_numbers(shared_memory, space.dtype), int(np.prod(space.shape)), index)
-    np.copyto(room, np.asarray(value, dtype=space.dtype).reshape(-1))
-
-
-@write_to_shared_memory.register(Tuple)
-def _write_tuple(space: Tuple, index: int, values: Any, shared_memory: Any) -> None:
-    for part, value, memory in zip(space.spaces, values, shared_memory, strict=True):
-        write_to_shared_memory(part, index, value, memory)
-
-
-@write_to_shared_memory.register(Dict)
-def _write_dict(space: Dict, index: int, values: Any, shared_memory: Any) -> None:
-    for key, part in space.spaces.items():
-        write_to_shared_memory(part, index, values[key], shared_memory[key])
-
-
-@write_to_shared_memory.register(Text)
-def _write_text(space: Text, index: int, values: str, shared_memory: Any) -> None:
-    room = _room(_numbers(shared_memory, np.dtype(np.int32)), space.max_length, index)
-    codes: Any = flatten(space, values)
-    np.copyto(room, codes)
-
-
-@write_to_shared_memory.register(OneOf)
-def _write_one_of(space: OneOf, index: int, values: tuple[int, Any], shared_memory: Any) -> None:
-    chosen, value = values
-    # The value first: if it can't be written, the lane still names the alternative that it holds.
-    write_to_shared_memory(space.spaces[chosen], index, value, shared_memory[1 + chosen])
-    _room(_numbers(shared_memory[0], np.dtype(np.int64)), 1, index)[0] = chosen
+    match space:
+        case ArraySpace():
+            room = _room(_numbers(shared_memory, space.dtype), int(np.prod(space.shape)), index)
+            np.copyto(room, np.asarray(value, dtype=space.dtype).reshape(-1))
+        case Tuple():
+            for part, item, memory in zip(space.spaces, value, shared_memory, strict=True):
+                write_to_shared_memory(part, index, item, memory)
+        case Dict():
+            for key, part in space.spaces.items():
+                write_to_shared_memory(part, index, value[key], shared_memory[key])
+        case Text():
+            codes: Any = flatten(space, value)
+            np.copyto(_room(_numbers(shared_memory, np.dtype(np.int32)), space.max_length, index), codes)
+        case OneOf():
+            chosen, item = value
+            # The value first: if it can't be written, the lane still names the alternative that it holds.
+            write_to_shared_memory(space.spaces[chosen], index, item, shared_memory[1 + chosen])
+            _room(_numbers(shared_memory[0], np.dtype(np.int64)), 1, index)[0] = chosen
+        case _:
+            raise no_rule("write_to_shared_memory", space)
 
 
 def _numbers(shared_memory: Any, dtype: np.dtype[Any]) -> NDArray[Any]:
