@@ -245,79 +245,31 @@ def read_reason(reason: str) -> tuple[str, str]:
 # Failures that a worker behind a wall reports: plain, cut, and never with a code that only this side may use.
 
 
+def _codes(names: str) -> frozenset[str]:
+    """The codes of these classes and of those below them."""
+    classes = tuple(getattr(e, name) for name in names.split())
+    return frozenset(code for cls, code, _, _ in table() if issubclass(cls, classes))
+
+
 # What may go wrong with making, asking and the environment itself. This side knows what became of the worker, of the
 # connection and of calls: a worker that claims to be lost, or busy, only has an error of its own.
-_THEIRS = (
-    *(
-        e.UnregisteredEnv,
-        e.DeprecatedEnv,
-        e.RegistrationError,
-        e.InvalidSpec,
-        e.PlanError,
-        e.InvalidManifest,
-    ),
-    *(
-        e.DependencyNotInstalled,
-        e.UnsupportedMode,
-        e.InvalidMetadata,
-        e.VideoNotWritten,
-        e.InvalidKeys,
-    ),
-    *(
-        e.ResetNeeded,
-        e.InvalidAction,
-        e.InvalidState,
-        e.InvalidKernel,
-        e.InvalidSnapshot,
-        e.SnapshotUnsupported,
-    ),
-    *(
-        e.InvalidSeed,
-        e.InvalidSpace,
-        e.InvalidLanes,
-        e.MissingArgument,
-        e.CustomSpaceError,
-        e.CheckFailed,
-    ),
-    *(
-        e.DeprecatedWrapper,
-        e.NoCanonicalForm,
-        e.NoArrayForm,
-        e.NotTransferable,
-        e.BadFrame,
-        e.NotPermitted,
-    ),
-    *(
-        e.ClosedEnvironmentError,
-        e.EnvFailed,
-        e.InvalidTool,
-        e.InvalidTask,
-        e.ToolFailed,
-        e.EpisodeFailed,
-    ),
+_WORKER_CODES = _codes(
+    """
+    UnregisteredEnv DeprecatedEnv RegistrationError InvalidSpec PlanError InvalidManifest
+    DependencyNotInstalled UnsupportedMode InvalidMetadata VideoNotWritten InvalidKeys ResetNeeded
+    InvalidAction InvalidState InvalidKernel InvalidSnapshot SnapshotUnsupported InvalidSeed InvalidSpace
+    InvalidLanes MissingArgument CustomSpaceError CheckFailed DeprecatedWrapper NoCanonicalForm NoArrayForm
+    NotTransferable BadFrame NotPermitted ClosedEnvironmentError EnvFailed InvalidTool InvalidTask ToolFailed
+    EpisodeFailed
+    """
 )
-_WORKER_CODES = frozenset(code for cls, code, _, _ in table() if issubclass(cls, _THEIRS))
 # What a server may report beside that, about its workers and sessions.
-_SERVERS = (
-    *(
-        e.WorkerLost,
-        e.DeadlineExceeded,
-        e.EnvironmentViolation,
-        e.SessionGone,
-        e.Superseded,
-        e.IdempotencyConflict,
-    ),
-    *(
-        e.OutOfOrder,
-        e.CapacityReached,
-        e.RateLimited,
-        e.Draining,
-        e.StorageFull,
-        e.Unauthenticated,
-        e.Forbidden,
-    ),
+_SERVER_CODES = _WORKER_CODES | _codes(
+    """
+    WorkerLost DeadlineExceeded EnvironmentViolation SessionGone Superseded IdempotencyConflict OutOfOrder
+    CapacityReached RateLimited Draining StorageFull Unauthenticated Forbidden
+    """
 )
-_SERVER_CODES = _WORKER_CODES | {code for cls, code, _, _ in table() if issubclass(cls, _SERVERS)}
 # NumPy's is a subclass with a name of its own.
 _OUT_OF_MEMORY = ("MemoryError", "_ArrayMemoryError")
 # As Python shows the file of an OSError: at the end, in quotes. One with an escape in it is left alone.
