@@ -5,14 +5,14 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic
 
 import numpy as np
 
-from paddock.core.env import Info
+from paddock.core.env import ActType, Info, ObsType
+from paddock.core.lane import masked_lanes
 from paddock.core.state import open_snapshot, seal_snapshot
-from paddock.core.vector_env import lane_infos_to_wire
+from paddock.core.vector_env import AutoresetMode, VectorEnv, lane_infos_to_wire
 from paddock.core.vector_wrapper import VectorWrapper
 from paddock.errors import InvalidAction, InvalidLanes, InvalidSnapshot, PaddockError
 from paddock.spaces import Dict, Space, Tuple, rows
@@ -22,57 +22,65 @@ from paddock.spaces.flatten import is_space_dtype_shape_equiv
 Array = np.ndarray[Any, Any]
 
 
-@dataclass(frozen=True)
-class LaneSpaces:
-    """The spaces of one lane and of the batch."""
+class SeparateLanes(VectorEnv[ObsType, ActType, Array], Generic[ObsType, ActType]):
+    """Lanes that are environments of their own, made by ``env_fns``: in a loop, or in processes."""
 
-    single_observation_space: Space[Any]
-    single_action_space: Space[Any]
-    observation_space: Space[Any]
-    action_space: Space[Any]
+    def __init__(
+        self,
+        env_fns: Sequence[Any],
+        copy: bool,
+        observation_mode: str | tuple[Space[Any], Space[Any]],
+        autoreset_mode: str | AutoresetMode,
+    ) -> None:
+        if not env_fns:
+            raise InvalidLanes("A vector environment needs at least one env function.")
+        self.env_fns, self.num_envs = env_fns, len(env_fns)
+        self.copy, self.observation_mode = copy, observation_mode
+        self.autoreset_mode = AutoresetMode(autoreset_mode)
+        self._begun = False
+        self._held: frozenset[int] = frozenset()
 
+    def _adopt_spaces(self, spaces: Sequence[tuple[Space[Any], Space[Any]]]) -> None:
+        """Take the spaces of each lane: equal, or alike enough. InvalidLanes names the lane that does not fit."""
+        (observations, actions), mode = zip(*spaces, strict=True), self.observation_mode
+        if not isinstance(mode, tuple) and mode not in ("same", "different"):
+            raise InvalidLanes(f"observation_mode={mode!r}; expected 'same', 'different' or a pair.")
+        self.single_observation_space = single = mode[1] if isinstance(mode, tuple) else observations[0]
+        alike: Callable[[Any, Any], bool] = operator.eq if mode == "same" else is_space_dtype_shape_equiv
+        for lane, space in enumerate(actions):
+            if space != actions[0]:
+                raise InvalidLanes(f"lane {lane}: action space {space} is not {actions[0]}.")
+        for lane, space in enumerate(observations):
+            if not alike(space, single):
+                text = f"observation space {space} does not fit {single} (observation_mode={mode!r})."
+                raise InvalidLanes(f"lane {lane}: {text}")
+        self.single_action_space = actions[0]
+        self.action_space = batch_space(actions[0], self.num_envs)
+        if isinstance(mode, tuple):
+            self.observation_space = mode[0]
+        elif mode == "same":
+            self.observation_space = batch_space(single, self.num_envs)
+        else:
+            self.observation_space = batch_differing_spaces(list(observations))
 
-def lane_spaces(
-    observations: Sequence[Space[Any]],
-    actions: Sequence[Space[Any]],
-    observation_mode: str | tuple[Space[Any], Space[Any]],
-) -> LaneSpaces:
-    """The spaces of n lanes from those of each lane: equal, or alike enough for the observation mode.
+    def hold(self, lanes: Array) -> None:
+        self._held = masked_lanes(lanes, self.num_envs)
 
-    InvalidLanes names the lane that does not fit.
-    """
-    if not observations:
-        raise InvalidLanes("A vector environment needs at least one env function.")
-    single, alike = _single(observations, observation_mode)
-    for lane, space in enumerate(actions):
-        if space != actions[0]:
-            raise InvalidLanes(f"lane {lane}: action space {space} is not {actions[0]}.")
-    for lane, space in enumerate(observations):
-        if not alike(space, single):
-            raise InvalidLanes(
-                f"lane {lane}: observation space {space} does not fit {single} (observation_mode={observation_mode!r})."
-            )
-    batched = _batch_spaces(observations, observation_mode)
-    return LaneSpaces(single, actions[0], batched, batch_space(actions[0], len(actions)))
+    def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
+        """Each lane's attribute, called with the arguments if it is callable."""
+        raise NotImplementedError
 
+    def get_attr(self, name: str) -> tuple[Any, ...]:
+        """Each lane's attribute."""
+        return self.call(name)
 
-def _single(
-    spaces: Sequence[Space[Any]], mode: str | tuple[Space[Any], Space[Any]]
-) -> tuple[Space[Any], Callable[[Any, Any], bool]]:
-    """The space of one lane, and how alike the others must be."""
-    if isinstance(mode, tuple):
-        return mode[1], is_space_dtype_shape_equiv
-    if mode == "same":
-        return spaces[0], operator.eq
-    if mode == "different":
-        return spaces[0], is_space_dtype_shape_equiv
-    raise InvalidLanes(f"observation_mode={mode!r}; expected 'same', 'different' or a pair.")
+    @property  # type: ignore[misc]
+    def np_random(self) -> tuple[np.random.Generator, ...]:  # type: ignore[override]
+        return self.get_attr("np_random")
 
-
-def _batch_spaces(spaces: Sequence[Space[Any]], mode: str | tuple[Space[Any], Space[Any]]) -> Space[Any]:
-    if isinstance(mode, tuple):
-        return mode[0]
-    return batch_space(spaces[0], len(spaces)) if mode == "same" else batch_differing_spaces(list(spaces))
+    @property
+    def np_random_seed(self) -> tuple[int, ...]:  # type: ignore[override]
+        return self.get_attr("np_random_seed")
 
 
 def lane_actions(space: Space[Any], actions: Any, count: int) -> list[Any]:

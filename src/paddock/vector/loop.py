@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any, Generic
+from typing import Any
 
 import numpy as np
 
 from paddock.core.env import ActType, Env, Info, ObsType
-from paddock.core.lane import Lane, lane_seeds, masked_lanes, reset_mask, reset_needed, value_per_lane
+from paddock.core.lane import Lane, lane_seeds, reset_mask, reset_needed, value_per_lane
 from paddock.core.spec import EnvSpec
 from paddock.core.state import State, state
-from paddock.core.vector_env import AutoresetMode, OnFault, VectorEnv
+from paddock.core.vector_env import AutoresetMode, OnFault
 from paddock.errors import ClosedEnvironmentError, EnvFailed, PaddockError
 from paddock.spaces import Space
 from paddock.vector.faults import Faults, is_fault
-from paddock.vector.lanes import LaneObservations, lane_actions, lane_spaces, open_lanes, seal_lanes
+from paddock.vector.lanes import LaneObservations, SeparateLanes, lane_actions, open_lanes, seal_lanes
 
 Array = np.ndarray[Any, Any]
 
 
-class SyncVectorEnv(VectorEnv[ObsType, ActType, Array], Generic[ObsType, ActType]):
+class SyncVectorEnv(SeparateLanes[ObsType, ActType]):
     """n environments, made by ``env_fns``, stepped in a loop.
 
     ``observation_mode``: "same" for lanes with equal spaces, "different" for spaces of one dtype and shape with other
@@ -39,17 +39,13 @@ class SyncVectorEnv(VectorEnv[ObsType, ActType, Array], Generic[ObsType, ActType
         *,
         on_fault: OnFault = "raise",
     ) -> None:
-        self.env_fns = env_fns
-        self.copy = copy
-        self.observation_mode = observation_mode
-        self.autoreset_mode = AutoresetMode(autoreset_mode)
-        self.num_envs = len(env_fns)
+        super().__init__(env_fns, copy, observation_mode, autoreset_mode)
         self._faults = Faults(on_fault, self.num_envs)
         self._lanes: list[Lane] = []
         try:
             for make_one in env_fns:
                 self._lanes.append(Lane(make_one(), self.autoreset_mode))
-            self._adopt_spaces()
+            self._adopt_spaces([(env.observation_space, env.action_space) for env in self.envs])
         except BaseException:
             for env in self.envs:
                 env.close()
@@ -61,8 +57,6 @@ class SyncVectorEnv(VectorEnv[ObsType, ActType, Array], Generic[ObsType, ActType
         self._terminations = np.zeros(self.num_envs, dtype=np.bool_)
         self._truncations = np.zeros(self.num_envs, dtype=np.bool_)
         self._observations = LaneObservations(self.single_observation_space, self.num_envs, copy=copy)
-        self._begun = False
-        self._held: frozenset[int] = frozenset()
 
     @property
     def envs(self) -> list[Env[Any, Any]]:
@@ -90,9 +84,6 @@ class SyncVectorEnv(VectorEnv[ObsType, ActType, Array], Generic[ObsType, ActType
     def send(self, actions: Any) -> None:
         self._check_open()
         self._sent = lane_actions(self.action_space, actions, self.num_envs)
-
-    def hold(self, lanes: Array) -> None:
-        self._held = masked_lanes(lanes, self.num_envs)
 
     def recv(self) -> tuple[Any, Array, Array, Array, Info]:
         self._check_open()
@@ -235,34 +226,11 @@ class SyncVectorEnv(VectorEnv[ObsType, ActType, Array], Generic[ObsType, ActType
         found = (env.get_wrapper_attr(name) for env in self.envs)
         return tuple(value(*args, **kwargs) if callable(value) else value for value in found)
 
-    def get_attr(self, name: str) -> tuple[Any, ...]:
-        """Each lane's attribute."""
-        return self.call(name)
-
     def set_attr(self, name: str, values: list[Any] | tuple[Any, ...] | Any) -> None:
         """Set an attribute in every lane: one value for all, or a list or tuple with one per lane."""
         for env, value in zip(self.envs, value_per_lane(values, self.num_envs), strict=True):
             env.set_wrapper_attr(name, value)
 
-    @property  # type: ignore[misc]
-    def np_random(self) -> tuple[np.random.Generator, ...]:  # type: ignore[override]
-        return self.get_attr("np_random")
-
-    @property
-    def np_random_seed(self) -> tuple[int, ...]:  # type: ignore[override]
-        return self.get_attr("np_random_seed")
-
     def close_extras(self, **kwargs: Any) -> None:
         for env in self.envs:
             env.close()
-
-    def _adopt_spaces(self) -> None:
-        envs = self.envs
-        spaces = lane_spaces(
-            [env.observation_space for env in envs], [env.action_space for env in envs], self.observation_mode
-        )
-        self.single_observation_space, self.observation_space = (
-            spaces.single_observation_space,
-            spaces.observation_space,
-        )
-        self.single_action_space, self.action_space = spaces.single_action_space, spaces.action_space

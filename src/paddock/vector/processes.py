@@ -9,14 +9,14 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from enum import Enum
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
 from paddock.core.env import ActType, Env, Info, ObsType
-from paddock.core.lane import lane_seeds, masked_lanes, reset_mask, reset_needed, value_per_lane
+from paddock.core.lane import lane_seeds, reset_mask, reset_needed, value_per_lane
 from paddock.core.state import State, open_snapshot
-from paddock.core.vector_env import AutoresetMode, OnFault, VectorEnv, add_info
+from paddock.core.vector_env import AutoresetMode, OnFault, add_info
 from paddock.errors import (
     AlreadyPendingCallError,
     ClosedEnvironmentError,
@@ -32,7 +32,7 @@ from paddock.hosting.launch import Launcher, start_by, start_fresh
 from paddock.hosting.process_channel import CLOSE_GRACE_S, ProcessChannel
 from paddock.hosting.untrusted import check_size
 from paddock.spaces import Space
-from paddock.vector.lanes import lane_actions, lane_spaces, open_lanes, seal_lanes
+from paddock.vector.lanes import SeparateLanes, lane_actions, open_lanes, seal_lanes
 from paddock.vector.process_lanes import ProcessLanes, TimedOut
 
 Array = np.ndarray[Any, Any]
@@ -40,7 +40,7 @@ Factory = Callable[[], Env[Any, Any]]
 Result = tuple[Any, Array, Array, Array, Info]
 
 
-class ProcessVectorEnv(VectorEnv[ObsType, ActType, Array], Generic[ObsType, ActType]):
+class ProcessVectorEnv(SeparateLanes[ObsType, ActType]):
     """n environments, made by ``env_fns`` in ``workers`` processes (by default as many as cores).
 
     ``on_fault`` says what becomes of a lane that raises, dies or takes longer than ``deadline_s`` for a step: "raise",
@@ -67,17 +67,10 @@ class ProcessVectorEnv(VectorEnv[ObsType, ActType, Array], Generic[ObsType, ActT
         launcher: Launcher = start_fresh,
         wall: WallRules | None = None,
     ) -> None:
-        if not env_fns:
-            raise InvalidLanes("A vector environment needs at least one env function.")
-        self.env_fns = env_fns
-        self.num_envs = len(env_fns)
-        self.copy, self.observation_mode = copy, observation_mode
-        self.autoreset_mode = AutoresetMode(autoreset_mode)
+        super().__init__(env_fns, copy, observation_mode, autoreset_mode)
         if batch_size is not None and (type(batch_size) is not int or not 1 <= batch_size <= self.num_envs):
             raise InvalidLanes(f"batch_size={batch_size!r}: expected 1 to {self.num_envs}, the number of lanes.")
         self.batch_size = self.num_envs if batch_size is None else batch_size
-        self._begun = False
-        self._held: frozenset[int] = frozenset()
         self._pending: str | None = None  # "reset" or "call"; for steps see which lanes are waiting
         self._rules = wall
         deadline_s = _positive("deadline_s", deadline_s) or (None if wall is None else wall.call_s)
@@ -101,12 +94,7 @@ class ProcessVectorEnv(VectorEnv[ObsType, ActType, Array], Generic[ObsType, ActT
 
     def _adopt(self, described: list[m.Description]) -> None:
         spaces = [self._spaces_of(lane, one) for lane, one in enumerate(described)]
-        chosen = lane_spaces([one for one, _ in spaces], [one for _, one in spaces], self.observation_mode)
-        self.single_observation_space, self.single_action_space = (
-            chosen.single_observation_space,
-            chosen.single_action_space,
-        )
-        self.observation_space, self.action_space = chosen.observation_space, chosen.action_space
+        self._adopt_spaces(spaces)
         self.metadata = {**described[0].metadata, "autoreset_mode": self.autoreset_mode}
         self.render_mode = described[0].render_mode
         # What makes one lane again. Not `spec`: that makes all of them, and only the code that made them knows it.
@@ -174,9 +162,6 @@ class ProcessVectorEnv(VectorEnv[ObsType, ActType, Array], Generic[ObsType, ActT
             del pairs[lane]
         self._lanes.begin_step(list(pairs), list(pairs.values()))
         results.skip(held)
-
-    def hold(self, lanes: Array) -> None:
-        self._held = masked_lanes(lanes, self.num_envs)
 
     def _begin_reset(self, seed: Any, options: Info | None) -> None:
         seeds = lane_seeds(seed, self.num_envs)
@@ -289,10 +274,6 @@ class ProcessVectorEnv(VectorEnv[ObsType, ActType, Array], Generic[ObsType, ActT
         """Each lane's attribute, called with the arguments if it is callable."""
         return self._ask([m.Call(row, name, list(args), kwargs) for row in self._rows()])
 
-    def get_attr(self, name: str) -> tuple[Any, ...]:
-        """Each lane's attribute."""
-        return self.call(name)
-
     def set_attr(self, name: str, values: list[Any] | tuple[Any, ...] | Any) -> None:
         """Set an attribute in every lane: one value for all, or a list or tuple with one per lane."""
         each = value_per_lane(values, self.num_envs)
@@ -321,15 +302,6 @@ class ProcessVectorEnv(VectorEnv[ObsType, ActType, Array], Generic[ObsType, ActT
             if isinstance(answer, PaddockError):
                 raise answer
         return tuple(answers[lane] for lane in range(self.num_envs))
-
-    @property  # type: ignore[misc]
-    def np_random(self) -> tuple[np.random.Generator, ...]:  # type: ignore[override]
-        """A copy of each lane's generator: drawing from it leaves the lane alone."""
-        return self.get_attr("np_random")
-
-    @property
-    def np_random_seed(self) -> tuple[int, ...]:  # type: ignore[override]
-        return self.get_attr("np_random_seed")
 
     def close_extras(  # type: ignore[override]
         self, timeout: float | None = None, terminate: bool = False
