@@ -33,12 +33,12 @@ from paddock.spaces import (
 )
 from paddock.spaces.flatten import parts
 from paddock.spaces.graph import GraphInstance
+from paddock.spaces.json_data import is_json
 from paddock.spaces.json_form import from_json
 
 Test = Callable[[Any], bool]
 
 _ANY_OBJECT = {"type": "object", "additionalProperties": True}
-_JSON_ATOMS = frozenset({type(None), bool, int, str})
 _DEPTH = 24  # levels that are looked at quickly
 _FEW = 16  # up to this many numbers, Python's own compare faster than NumPy's arrays
 _KNOWN = frozenset({Box, Dict, Discrete, Graph, MultiBinary, MultiDiscrete, OneOf, Sequence, Text, Tuple})
@@ -60,7 +60,7 @@ def member_test(space: Space[Any]) -> Test:
     """A function that says whether a value is a member; it never raises. Hot: made once per space."""
     if is_open_object(space):
         # What is usual is told quickly; the space, which builds a copy to compare, says what else is a member.
-        return lambda value: (type(value) is dict and _is_json(value)) or space.contains(value)
+        return lambda value: (type(value) is dict and is_json(value, _DEPTH)) or space.contains(value)
     if type(space) not in _KNOWN:
         return space.contains  # the caller's own class knows its members itself
     if isinstance(space, Box):
@@ -123,21 +123,9 @@ def decode_object(text: bytes, most_bytes: int, most_depth: int) -> dict[str, An
         raise violation("observation", "it is not JSON") from None
     if type(found) is not dict:
         raise violation("observation", f"{describe_value(found)} is not an object")
-    if text.count(b"[") + text.count(b"{") > most_depth and not _is_json(found, most_depth):
+    if text.count(b"[") + text.count(b"{") > most_depth and not is_json(found, most_depth):
         raise violation("observation", f"it is nested deeper than {most_depth} levels")
     return found
-
-
-def _is_json(value: Any, depth: int = _DEPTH) -> bool:
-    """Whether it is JSON data with at most so many levels."""
-    kind = type(value)
-    if kind in _JSON_ATOMS:
-        return True
-    if kind is float:
-        return math.isfinite(value)
-    if kind is dict:
-        return depth > 0 and all(type(key) is str and _is_json(one, depth - 1) for key, one in value.items())
-    return kind is list and depth > 0 and all(_is_json(one, depth - 1) for one in value)
 
 
 def _dict_test(tests: dict[str, Test]) -> Test:

@@ -27,7 +27,7 @@ from paddock.core.values import FEW, LITTLE_DTYPES, TRACE, Outside, TaggedJson, 
 from paddock.errors import CustomSpaceError, InvalidSpace
 from paddock.record.trace.lines import LIMITS, Limits
 from paddock.spaces import Box, Dict, MultiBinary, MultiDiscrete, Space, Struct, Tuple
-from paddock.spaces.json_data import to_numbers
+from paddock.spaces.json_data import is_json, to_numbers
 from paddock.spaces.json_value import check_keys, decode, encode
 
 Array: TypeAlias = NDArray[Any]
@@ -36,7 +36,7 @@ Fetch: TypeAlias = Callable[[Any], Array]
 
 _ARRAY_SPACES = (Box, MultiDiscrete, MultiBinary)
 _NUMBERS = re.compile(rb"\[[-+0-9.,eE\[\]trufals]{%d,}" % (2 * FEW))  # what may be a list that is put aside
-_ATOMS = frozenset((str, int, bool, type(None)))
+_LEVELS = 16  # data that nests deeper goes the long way
 _INTEGERS = ("|u1", "|i1", "<i2", "<i4", "<i8")
 
 
@@ -89,25 +89,7 @@ def _object(items: dict[str, Any]) -> dict[str, Any]:
 
 def free_form(value: Any, keep: Keep, name: str, *, drop: bool = False) -> Any:
     """Any value as data: a tuple as a list, a record as its fields. Without a form: dropped, or InvalidTrace."""
-    return value if _is_json(value) else TaggedJson(TRACE, keep=keep, drop=drop).write(value, name)
-
-
-def _is_json(value: Any, levels: int = 16) -> bool:
-    """Whether a value is its own form. Data that nests deeper goes the long way."""
-    kind = type(value)
-    if kind is dict:
-        for key in value:
-            if type(key) is not str or key[:1] == "$":
-                return False
-        value = value.values()
-    elif kind is not list:
-        return kind in _ATOMS or (kind is float and math.isfinite(value))
-    if levels == 0:
-        return False
-    for item in value:  # noqa: SIM110  # half the time of a generator: each line of a trace asks this
-        if type(item) not in _ATOMS and not _is_json(item, levels - 1):
-            return False
-    return True
+    return value if is_json(value, _LEVELS, tagged=True) else TaggedJson(TRACE, keep=keep, drop=drop).write(value, name)
 
 
 def unfold(data: Any, fetch: Fetch) -> Any:
