@@ -169,19 +169,9 @@ def register(
     >>> import paddock
     >>> paddock.register("me/Maze-v0", "my_maze:Maze", max_episode_steps=100)
     """
-    spec = EnvSpec(
-        id=full_id(id),
-        entry_point=entry_point,
-        reward_threshold=reward_threshold,
-        nondeterministic=nondeterministic,
-        max_episode_steps=max_episode_steps,
-        order_enforce=order_enforce,
-        disable_env_checker=disable_env_checker,
-        kwargs=dict(kwargs or {}),
-        additional_wrappers=tuple(additional_wrappers),
-        vector_entry_point=vector_entry_point,
-    )
-    add_spec(spec, replace=replace)
+    fields = {**locals(), "id": full_id(id), "kwargs": dict(kwargs or {})}
+    del fields["replace"]
+    add_spec(EnvSpec(**{**fields, "additional_wrappers": tuple(additional_wrappers)}), replace=replace)
 
 
 def add_spec(spec: EnvSpec, *, replace: bool = False) -> None:

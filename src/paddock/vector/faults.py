@@ -5,8 +5,8 @@ A caller's mistake (an action outside its space, a step before reset) is not a f
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, get_args
+from collections.abc import Iterable, Sequence
+from typing import get_args
 
 import numpy as np
 
@@ -131,11 +131,13 @@ class Faults:
             self._raised.clear()
             raise error
 
-    def live(self) -> np.ndarray[Any, Any]:
-        """bool[n]: lanes that are not frozen."""
-        mask = np.ones(len(self._seeds), dtype=np.bool_)
-        mask[list(self.frozen)] = False
-        return mask
+    def add_live(self, infos: Info, lanes: Sequence[int] | None = None) -> Info:
+        """Put bool[n] into the infos of these lanes, or of all: which are not frozen. Only "mask" freezes any."""
+        if self.on_fault == "mask":
+            live = np.ones(len(self._seeds), dtype=np.bool_)
+            live[list(self.frozen)] = False
+            infos["_live"] = live if lanes is None else live[list(lanes)]
+        return infos
 
 
 def is_collateral(error: BaseException) -> bool:

@@ -79,7 +79,7 @@ class SyncVectorEnv(SeparateLanes[ObsType, ActType]):
             infos = self._add_info(infos, self._reset_lane(lane, seed_now, options), lane)
         self._faults.raise_reported()
         self._begun = True
-        return self._observations.batch(), self._with_live(infos)
+        return self._observations.batch(), self._faults.add_live(infos)
 
     def send(self, actions: Any) -> None:
         self._check_open()
@@ -97,7 +97,7 @@ class SyncVectorEnv(SeparateLanes[ObsType, ActType]):
             self._rewards.copy(),
             self._terminations.copy(),
             self._truncations.copy(),
-            self._with_live(infos),
+            self._faults.add_live(infos),
         )
 
     def _step_lanes(self, sent: Sequence[Any], held: frozenset[int]) -> Info:
@@ -185,11 +185,6 @@ class SyncVectorEnv(SeparateLanes[ObsType, ActType]):
     def _put_nothing(self, number: int, *, truncated: bool = False) -> None:
         """Record that no step was made: reward 0, and the observation stays what it was."""
         self._rewards[number], self._terminations[number], self._truncations[number] = 0.0, False, truncated
-
-    def _with_live(self, infos: Info) -> Info:
-        if self._faults.on_fault == "mask":
-            infos["_live"] = self._faults.live()
-        return infos
 
     def render(self) -> tuple[Any, ...]:
         self._check_open()

@@ -219,15 +219,13 @@ class ProcessVectorEnv(SeparateLanes[ObsType, ActType]):
 
     def _take_infos(self, chosen: Sequence[int]) -> Info:
         """The infos of these lanes as one dict; each is handed out once."""
-        by_lane, faults = self._lanes.results.infos, self._lanes.faults
+        by_lane = self._lanes.results.infos
         infos: Info = {}
         if by_lane:
             for place, lane in enumerate(chosen):
                 if (info := by_lane.pop(lane, None)) is not None:
                     infos = add_info(infos, info, place, len(chosen))
-        if faults.on_fault == "mask":
-            infos["_live"] = faults.live()[list(chosen)]
-        return infos
+        return self._lanes.faults.add_live(infos, chosen)
 
     def _check_open(self) -> None:
         if self.closed:

@@ -366,7 +366,7 @@ class RayVectorEnv(VectorEnv[Any, Any, Array]):
                     self._place_fault(at, error, infos, beginning=True)
         self._faults.raise_reported()
         self._begun = True
-        return self._observations.batch(), self._with_live(infos)
+        return self._observations.batch(), self._faults.add_live(infos)
 
     def _begin(self, at: int, seeds: list[int | None], options: Info | None) -> tuple[Any, Info]:
         """Reset an actor's lanes, in a new actor if theirs was lost."""
@@ -424,7 +424,7 @@ class RayVectorEnv(VectorEnv[Any, Any, Array]):
                 self._place_fault(at, error, infos)
                 truncations[part] = True
         self._faults.raise_reported()
-        return self._observations.batch(), rewards, terminations, truncations, self._with_live(infos)
+        return self._observations.batch(), rewards, terminations, truncations, self._faults.add_live(infos)
 
     def _place(self, part: slice, found: tuple[Any, Info], infos: Info) -> None:
         observations, own = found
@@ -450,11 +450,6 @@ class RayVectorEnv(VectorEnv[Any, Any, Array]):
             info = self._faults.report(lane, fault, beginning=beginning)
             own = add_info(own, info, lane - part.start, part.stop - part.start)
         _merge(infos, own, part, self.num_envs)
-
-    def _with_live(self, infos: Info) -> Info:
-        if self._faults.on_fault == "mask":
-            infos["_live"] = self._faults.live()
-        return infos
 
     def hold(self, lanes: Array) -> None:
         masked_lanes(lanes, self.num_envs)
