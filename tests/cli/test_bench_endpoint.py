@@ -1,7 +1,10 @@
 """`paddock bench run agentic-text --policy http://…#model`: a model's endpoint as the policy, from run to verify."""
 
+import hashlib
+import json
 import threading
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
@@ -29,9 +32,9 @@ def play(paddock):
 
 
 def answer(request):
-    """A model that echoes what it was told to, and guesses one word for ever."""
+    """A model that says hello, or guesses one word for ever with other thoughts each time."""
     names = [tool["function"]["name"] for tool in request.get("tools", ())]
-    return reply(calls=[("guess", {"word": "crane"})]) if "guess" in names else reply("hello")
+    return reply(f"{uuid4()}", calls=[("guess", {"word": "crane"})]) if "guess" in names else reply("hello")
 
 
 def refuse(request):
@@ -49,7 +52,17 @@ def test_run_of_a_model_completes_and_its_policy_never_counts_as_proved(paddock,
         assert all(f"Bearer {KEY}" in head for head in server.headers)
         assert {request["model"] for request in server.requests} == {"toy"}
 
+        bundle = read_bundle("run")
+        calls = [call for episode in bundle.episodes for call in bundle.log.calls(episode)]
+        assert len(calls) == len(server.requests)
+        assert calls[0].settings == '{"model":"toy","temperature":0}'
+        assert json.loads(calls[0].reply)["content"] == "hello"
+        sent = {name: server.requests[0].get(name, []) for name in ("messages", "tools")}
+        text = json.dumps(sent, sort_keys=True, separators=(",", ":"))
+        assert hashlib.sha256(text.encode()).hexdigest() in {call.request for call in calls}
+
         verdict = paddock("bench", "verify", "run", "--nonce", nonce, "--json").document
+        assert any("calls of a model" in note for note in verdict["notes"])
         assert (verdict["level"], verdict["replayed"]) == ("L2+", 4)
         verdict = paddock("bench", "verify", "run", "--nonce", nonce, "--policy", url, "--json").document
         assert (verdict["level"], verdict["reason"]) == ("L2+", None)  # the same actions, but from whom?
@@ -70,7 +83,9 @@ def test_endpoint_that_fails_is_in_the_record_and_in_the_exit_code(paddock, play
     assert "status 500" in done.err
     assert "and 1 more episodes" in done.err
     assert KEY not in done.out + done.err
-    assert {episode.status for episode in read_bundle("run").episodes} == {"failed"}
+    bundle = read_bundle("run")
+    assert {episode.status for episode in bundle.episodes} == {"failed"}
+    assert {call.error for episode in bundle.episodes for call in bundle.log.calls(episode)} == {"MODEL_UNAVAILABLE"}
     verdict = paddock("bench", "verify", "run", "--json")
     assert (verdict.code, verdict.document["level"]) == (0, "L2")
     assert any("4 episodes failed" in note for note in verdict.document["notes"])

@@ -1,8 +1,9 @@
 """The log of a run: its episodes as frames, a hash chain through each episode, and a tree over all of them.
 
 A frame is its payload's length (uint32), the number of its episode (uint32), its kind (1 byte) and the payload, all
-little-endian. An episode is one BEGIN frame, ROWS or LINES, and one END. Frames of several episodes may be mixed. An
-episode that begins a second time was interrupted: its first attempt stays in the file and counts for nothing.
+little-endian. An episode is one BEGIN frame, ROWS or LINES, and one END; a CALL is before the lines that came of it.
+Frames of several episodes may be mixed. An episode that begins a second time was interrupted: its first attempt stays
+in the file and counts for nothing.
 
 The hash of an episode is the SHA-256 of "paddock-episode-v1", the plan's digest, the nonce, the number as uint32, the
 size of BEGIN as uint32, and its payloads in order: a chain that runs through every step, however the steps are cut into
@@ -30,7 +31,7 @@ from paddock.spaces.json_data import JsonLimits, NotJson, read_json
 from paddock.trust.files import open_regular
 
 FRAME = struct.Struct("<IIB")
-BEGIN, ROWS, LINES, END = 1, 2, 3, 4
+BEGIN, ROWS, LINES, END, CALL = 1, 2, 3, 4, 5
 FRAME_BYTES = 1 << 24
 _PARTS = 1024  # of one write, as many as Linux takes
 LOG_BYTES = 1 << 34
@@ -60,11 +61,22 @@ class End(msgspec.Struct, forbid_unknown_fields=True):
     code: str | None = None
 
 
+class Call(msgspec.Struct, forbid_unknown_fields=True):
+    """A call of a model. ``request``: the SHA-256 of its messages and tools. ``settings``: the rest of it, and
+    ``reply``: the message that came, both as JSON text. ``model``: the one that answered. ``error``: why it failed.
+    """
+
+    request: str
+    settings: str
+    model: str | None
+    reply: str | None
+    error: str | None
+
+
 @dataclass
 class Episode:
-    """One episode of a log. ``frames``: offset and size of each of its frames in turn, BEGIN and the steps.
-
-    ``head``: the hash at the end of its chain.
+    """One episode of a log. ``frames``: offset and size of each of its frames in turn, BEGIN and the steps; ``calls``:
+    those of its CALLs. ``head``: the hash at the end of its chain.
     """
 
     number: int
@@ -76,6 +88,7 @@ class Episode:
     total: float = 0.0
     code: str | None = None
     head: str = ""
+    calls: list[tuple[int, int]] = field(default_factory=list, repr=False)
 
 
 def bits(number: float) -> str:
@@ -191,6 +204,12 @@ class Log:
             for episode in episodes:
                 yield msgspec.json.decode(next(read(episode.frames[:2])), type=Begin), read(episode.frames[2:])
 
+    def calls(self, episode: Episode) -> list[Call]:
+        """The calls of a model in an episode."""
+        with self.path.open("rb", buffering=0) as file:
+            texts = [os.pread(file.fileno(), size, offset) for offset, size in episode.calls]
+        return [msgspec.json.decode(text, type=Call) for text in texts]
+
 
 def read_log(path: Path, plan_digest: str, nonce: str, rows: Sequence[np.dtype[Any] | None]) -> Log:
     """Read a log that anyone may have written; an InvalidBundle names the episode that is not as it should be.
@@ -258,6 +277,10 @@ class _Reader:
             self._end(episode, chain.hexdigest(), flags, payload)
             return
         rows = self._rows[episode.task]
+        if kind == CALL and rows is None:
+            _decode(payload, Call)
+            episode.calls.append((at, len(payload)))
+            return
         if kind != (LINES if rows is None else ROWS):
             raise malformed(f"episode {number} has a frame of kind {kind}")
         rewards, all_flags = _read_rows(payload, rows) if rows is not None else map(np.array, read_lines(payload)[2:])

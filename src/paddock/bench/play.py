@@ -199,7 +199,7 @@ def _converse(env: Any, choose: Choose, recorder: Any, observation: Any, info: A
             info=info,
             reward=reward,
             attempt=0,
-            record=lambda call: None,
+            record=recorder.call,
             streams=streams,
         )
         reward = 0.0

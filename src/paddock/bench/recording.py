@@ -11,11 +11,13 @@ import struct
 from collections.abc import Callable, Generator
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from paddock.bench.bundle import Task
-from paddock.bench.log import LINES, ROWS, TERMINATED, Array, LogWriter, Status, bits
+from paddock.bench.log import CALL, LINES, ROWS, TERMINATED, Array, Call, LogWriter, Status, bits
 from paddock.core.values import TRACE, TaggedJson
+from paddock.record.model_call import ModelCall
 from paddock.record.trace.values import member_form
 from paddock.spaces import Space
 from paddock.spaces.rows import layout
@@ -257,6 +259,20 @@ class LineRecorder:
         self._held.append(line)
         self._size += len(line)
         self.steps, self.total = self.steps + 1, self.total + reward
+
+    def call(self, call: ModelCall) -> None:
+        """A model was asked. What names only this attempt, such as ids and times, is left out."""
+        if self._held:
+            self._flush(0)
+        request = _text({"messages": call.messages, "tools": call.request.get("tools", [])})
+        made = Call(
+            request=hashlib.sha256(request.encode()).hexdigest(),
+            settings=_text({"model": call.request.get("model"), **call.sampling}),
+            model=call.model,
+            reply=None if call.message is None else _text(call.message),
+            error=None if call.error is None else call.error[0],
+        )
+        self._log.add([(self._number, CALL, msgspec.json.encode(made))])
 
     def end(self, status: Status, code: str | None = None, *, flags: int = 0) -> None:
         """The episode is over. ``flags`` of its last step."""
