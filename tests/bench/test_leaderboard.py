@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from paddock.bench.bundle import read_bundle
-from paddock.bench.leaderboard import Board, Judged
+from paddock.bench.leaderboard import Board
 from paddock.bench.ledger import Ledger, open_checkpoint, verify_proof
+from paddock.bench.verify import Verdict
 from paddock.errors import InvalidBundle
 from paddock.trust.keys import SigningKey
 from tests.bench.bundles import CARTPOLES, write_bundle
@@ -32,7 +33,7 @@ def board(tmp_path):
 
 
 def believe(path, nonce, registered):
-    return Judged("L2+" if registered else "L2", None, "")
+    return Verdict("L2+" if registered else "L2", None, "")
 
 
 def fill(ledger, count):
@@ -174,7 +175,7 @@ def test_a_result_is_kept_whole_and_listed(board, tmp_path):
 def test_a_result_that_does_not_verify_is_not_entered(board, tmp_path):
     write_bundle(tmp_path / "run", [RETURNS])
     with pytest.raises(InvalidBundle, match="step 3") as caught:
-        board.submit(tmp_path / "run", lambda *_: Judged("L1", "irreproducible", "episode 0, step 3: differs"))
+        board.submit(tmp_path / "run", lambda *_: Verdict("L1", "irreproducible", "episode 0, step 3: differs"))
     assert caught.value.reason == "irreproducible"
     assert board.ledger.entries() == []
 

@@ -12,7 +12,7 @@ import paddock
 from paddock.agentic import Rubric, Task, Tasks, ToolEnv
 from paddock.bench.bundle import read_bundle
 from paddock.bench.gates import check_gates
-from paddock.bench.leaderboard import Board, Judged
+from paddock.bench.leaderboard import Board
 from paddock.bench.ledger import Ledger
 from paddock.bench.log import FRAME
 from paddock.bench.policies import find_policy
@@ -121,8 +121,7 @@ def test_bv6_best_of_many_runs_is_listed_as_one_of_many(tmp_path):
     """And a nonce that was asked for and not used counts as a run that nobody was shown."""
 
     def judge(path, nonce, registered):
-        verdict = verify(path, nonce=nonce, registered=registered)
-        return Judged(verdict.level, verdict.reason, verdict.message)
+        return verify(path, nonce=nonce, registered=registered)
 
     with Board(tmp_path / "board") as board:
         plan = run(tmp_path / "0").plan_digest

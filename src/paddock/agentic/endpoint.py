@@ -99,14 +99,18 @@ class ModelEndpoint:
 
     async def __call__(self, turn: Turn) -> dict[str, Any]:
         """Act as a policy."""
+        return assistant_message((await self.answer(turn)).reply)
+
+    async def answer(self, turn: Turn, *, keep_alive: bool = True) -> ModelCall:
+        """Make the call of a turn, which records it whether it fails or not."""
         try:
-            call = await self.chat(turn.messages, turn.tools)
+            call = await self.chat(turn.messages, turn.tools, keep_alive=keep_alive)
         except ModelCallFailed as error:
             if error.call is not None:
                 turn.record(error.call)
             raise
         turn.record(call)
-        return assistant_message(call.reply)
+        return call
 
     async def complete(self, prompt: str) -> str:
         """Return the model's words: what ``LLMJudge`` wants of a client."""

@@ -22,6 +22,7 @@ from typing import Any
 from paddock.bench.bundle import LOG, PLAN, START, STATEMENT, Bundle, read_bundle
 from paddock.bench.ledger import Ledger
 from paddock.bench.report import BundleReport
+from paddock.bench.verify import Verdict
 from paddock.errors import InvalidBundle
 from paddock.trust.files import data_folder, sync_folder
 from paddock.trust.keys import SigningKey
@@ -30,16 +31,7 @@ SIGNED = (PLAN, START, LOG, STATEMENT)  # what a board keeps; notes and whatever
 _CHUNK = 1 << 20
 
 
-@dataclass(frozen=True)
-class Judged:
-    """How far a bundle was verified: the level, or the ``reason`` why it is refused."""
-
-    level: str
-    reason: str | None
-    message: str
-
-
-Verify = Callable[[Path, "str | None", bool], Judged]  # bundle, expected nonce, whether its plan is in the ledger
+Verify = Callable[[Path, "str | None", bool], Verdict]  # bundle, expected nonce, whether its plan is in the ledger
 
 
 @dataclass(frozen=True)
@@ -99,10 +91,10 @@ class Board:
             if any(entry.get("bundle") == id for entry in self.ledger.entries()):
                 raise InvalidBundle(f"{id} is on the board already.", reason="malformed")
             issued = self._issued(bundle)
-            judged = verify(draft, bundle.start.nonce if issued else None, issued)
-            if judged.reason is not None:
-                raise InvalidBundle(judged.message, reason=judged.reason)
-            entry = _entry(bundle, id, judged.level)
+            verdict = verify(draft, bundle.start.nonce if issued else None, issued)
+            if verdict.reason is not None:
+                raise InvalidBundle(verdict.message, reason=verdict.reason)
+            entry = _entry(bundle, id, verdict.level)
             if not (kept := self.folder / "bundles" / id).exists():
                 draft.replace(kept)
         sync_folder(kept.parent)

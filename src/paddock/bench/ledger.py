@@ -144,10 +144,6 @@ class Ledger:
         entry = self.entries()[number]
         return {"entry": entry, "number": number, "proof": proof, "checkpoint": self.checkpoint()}
 
-    def prove_consistency(self, size: int) -> list[str]:
-        """Return the proof that the ledger of now begins with its first ``size`` entries."""
-        return [one.hex() for one in self.check().consistency_proof(size)]
-
     def _raw(self) -> Sequence[bytes]:
         rows = self._database.execute("SELECT number, CAST(entry AS BLOB) FROM entries ORDER BY number").fetchall()
         if [row[0] for row in rows] != list(range(len(rows))):

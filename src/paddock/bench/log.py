@@ -309,10 +309,7 @@ class _Reader:
         if end.steps != episode.steps:
             raise tampered(f"Episode {number} says {end.steps} steps and has {episode.steps}.", episode=number)
         if end.total != bits(episode.total):
-            raise tampered(
-                f"Episode {number} says the return {_number(end.total)!r}, and its rewards make {episode.total!r}.",
-                episode=number,
-            )
+            raise tampered(f"The rewards of episode {number} make {episode.total!r}, not its return.", episode=number)
         ended = {"complete": (TERMINATED, TERMINATED | TRUNCATED), "truncated": (TRUNCATED,)}.get(end.status, (0,))
         if flags not in ended:
             raise tampered(f"Episode {number} says that it is {end.status}, and its last step differs.", episode=number)
@@ -357,10 +354,3 @@ def _decode(payload: bytes, kind: Any) -> Any:
     if msgspec.json.encode(found) != payload:
         raise malformed("a frame is not in its one form")
     return found
-
-
-def _number(text: str) -> float | str:
-    try:
-        return from_bits(text)
-    except ValueError:
-        return text[:40]

@@ -5,10 +5,10 @@ An episode depends on its seed and the policy alone, never on which lane played 
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing
-from queue import Empty, SimpleQueue
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import closing, suppress
 from typing import Any
 
 import numpy as np
@@ -64,35 +64,20 @@ class Player:
             self._play_singly(iter(jobs))
 
     def _play_in_threads(self, jobs: Sequence[Job], count: int) -> None:
-        queue: SimpleQueue[Job] = SimpleQueue()
-        for job in jobs:
-            queue.put(job)
-        errors: list[BaseException] = []
+        waiting = deque(jobs)
 
         def left() -> Iterator[Job]:
-            while not errors:
-                try:
-                    yield queue.get_nowait()
-                except Empty:
-                    return
+            with suppress(IndexError):
+                while True:
+                    yield waiting.popleft()
 
-        def work() -> None:
-            try:
-                self._play_singly(left())
-            except BaseException as error:
-                errors.append(error)
-
-        threads = [threading.Thread(target=work, name=f"paddock-bench-{at}") for at in range(count)]
-        for thread in threads:
-            thread.start()
+        threads = ThreadPoolExecutor(count, "paddock-bench")
         try:
-            for thread in threads:
-                thread.join()
-        except BaseException as error:  # Ctrl-C: let no other episode begin
-            errors.append(error)
-            raise
-        if errors:
-            raise errors[0]
+            for played in as_completed([threads.submit(self._play_singly, left()) for _ in range(count)]):
+                played.result()
+        finally:  # also after Ctrl-C: no other episode begins, and nobody waits for those that did
+            waiting.clear()
+            threads.shutdown(wait=False)
 
     def _play_singly(self, jobs: Iterable[Job]) -> None:
         env: Any = None
@@ -256,10 +241,7 @@ class _Lanes:
         jobs: dict[int, Job] = dict(zip(free.nonzero()[0].tolist(), waiting, strict=False))
         if not jobs:
             return observations
-        mask = np.zeros(self._lanes, np.bool_)
-        mask[list(jobs)] = True
-        seeds = [jobs[lane][1] if lane in jobs else None for lane in range(self._lanes)]
-        observations, _ = self._env.reset(seed=seeds, options={"reset_mask": mask})  # type: ignore[arg-type]
+        observations = reset_lanes(self._env, {lane: seed for lane, (_, seed) in jobs.items()})
         spaces = self._env.single_observation_space, self._env.single_action_space
         for lane, (number, seed) in jobs.items():
             self._recorder.begin(lane, number, seed, observations)
@@ -277,6 +259,14 @@ class _Lanes:
                 self._recorder.end(lane, "failed", "POLICY_ERROR")
                 self._player.on_failure(number, error)
                 self._player.on_end()
+
+
+def reset_lanes(env: VectorEnv[Any, Any, Array], seeds: Mapping[int, int], *, every: bool = False) -> Any:
+    """Reset the lanes in ``seeds``, each with its own, and return all observations. ``every``: the others, too."""
+    mask = np.full(env.num_envs, every)
+    mask[list(seeds)] = True
+    own: Any = [seeds.get(lane) for lane in range(env.num_envs)]
+    return env.reset(seed=own, options={"reset_mask": mask})[0]
 
 
 def _row(observations: Any, lane: int) -> Any:

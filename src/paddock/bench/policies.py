@@ -25,7 +25,7 @@ from paddock.agentic.endpoint import ModelEndpoint
 from paddock.agentic.rollouts import Turn
 from paddock.bench.bundle import PolicyPlan
 from paddock.bench.plan import folder_digest
-from paddock.errors import DependencyNotInstalled, InvalidSuite, ModelCallFailed, ModelReplyCutOff, PaddockError
+from paddock.errors import DependencyNotInstalled, InvalidSuite, ModelReplyCutOff, PaddockError
 from paddock.seeding import derived_seed
 from paddock.spaces import Box, Discrete, Space
 
@@ -204,13 +204,7 @@ def _endpoint(url: str, model: str) -> PolicySource:
     endpoint = ModelEndpoint(model, url, temperature=0)
 
     def choose(turn: Turn) -> Any:
-        try:
-            call = asyncio.run(endpoint.chat(turn.messages, turn.tools, keep_alive=False))
-        except ModelCallFailed as error:
-            if error.call is not None:
-                turn.record(error.call)
-            raise
-        turn.record(call)
+        call = asyncio.run(endpoint.answer(turn, keep_alive=False))
         if call.cut_off:
             raise ModelReplyCutOff(f"The reply was cut off after {call.completion_tokens} tokens.", call=call)
         return assistant_message(call.reply)

@@ -20,7 +20,7 @@ import numpy as np
 from paddock.bench.bundle import ORIGINS, Bundle, Task, read_bundle
 from paddock.bench.log import Array, Episode, Log, LogWriter, read_lines, read_log
 from paddock.bench.plan import code_digest, make_environment, needs_wall, place_of, read_platform, row_of
-from paddock.bench.play import Player
+from paddock.bench.play import Player, reset_lanes
 from paddock.bench.policies import PolicySource
 from paddock.bench.recording import LineRecorder, batch_packer, leaves_of, observation_packer
 from paddock.core.env import Env
@@ -345,7 +345,9 @@ class _LaneReplay:
             if not jobs:
                 return found
             self._next += len(jobs)
-            observed = self._reset(jobs)
+            seeds = {lane: self._episodes[job].seed for lane, job in jobs.items()}
+            observed = self._pack(reset_lanes(self._env, seeds, every=not self._began))
+            self._began = True
             free = np.zeros(self._lanes, np.bool_)
             for lane, job in jobs.items():
                 episode = self._episodes[job]
@@ -358,17 +360,6 @@ class _LaneReplay:
                     free[lane] = True
             if not free.any():
                 return found
-
-    def _reset(self, jobs: dict[int, int]) -> Array:
-        mask = np.zeros(self._lanes, np.bool_)
-        mask[list(jobs)] = True
-        seeds: list[int | None] = [None] * self._lanes
-        for lane, job in jobs.items():
-            seeds[lane] = self._episodes[job].seed
-        if not self._began:
-            mask[:] = True
-        self._began = True
-        return self._pack(self._env.reset(seed=seeds, options={"reset_mask": mask})[0])  # type: ignore[arg-type]
 
     def _describe(self, lane: int, want: Any) -> Difference:
         job = self._now[lane]

@@ -16,7 +16,8 @@ from paddock.cli.program import integer
 from paddock.errors import InvalidBundle
 
 if TYPE_CHECKING:
-    from paddock.bench.leaderboard import Board, Judged, Row
+    from paddock.bench.leaderboard import Board, Row
+    from paddock.bench.verify import Verdict
 
 
 def add_submit_arguments(parser: ArgumentParser) -> None:
@@ -150,9 +151,8 @@ def _open(arguments: Namespace, *, must_exist: bool = False) -> Board:
     return Board(arguments.board)
 
 
-def _verify(arguments: Namespace, path: Path, nonce: str | None, registered: bool) -> Judged:
+def _verify(arguments: Namespace, path: Path, nonce: str | None, registered: bool) -> Verdict:
     """Verify as ``paddock bench verify`` does, whoever signed: the board shows who it was."""
-    from paddock.bench.leaderboard import Judged
     from paddock.bench.verify import Checks, verify_bundle
     from paddock.cli.bench import split_target
 
@@ -163,8 +163,7 @@ def _verify(arguments: Namespace, path: Path, nonce: str | None, registered: boo
         registered=registered,
         targets=dict(map(split_target, arguments.env)),
     )
-    verdict = verify_bundle(path, checks)
-    return Judged(verdict.level, verdict.reason, verdict.message)
+    return verify_bundle(path, checks)
 
 
 def _checked(do: Any) -> Any:
