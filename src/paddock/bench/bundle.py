@@ -39,11 +39,7 @@ if TYPE_CHECKING:
 FORMAT = "paddock.bench.v1"
 PREDICATE = "https://paddock.invalid/benchmark-run/v1"
 PLAN, START, LOG, STATEMENT, NOTES = "plan.json", "start.json", "episodes.log", "statement.json", "notes.json"
-ORIGINS = {
-    "challenge": "a challenger's",
-    "random": "drawn by the run itself",
-    "seed": "chosen by whoever ran it",
-}
+ORIGINS = {"challenge": "a challenger's", "random": "drawn by the run itself", "seed": "chosen by whoever ran it"}
 _LIMITS = JsonLimits(1 << 22, nesting=16, pieces=1 << 18)
 _STATEMENT_BYTES = 1 << 26
 _DIGEST_BYTES = 32

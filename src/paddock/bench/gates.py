@@ -18,19 +18,7 @@ from paddock.errors import InvalidSuite
 
 _EPISODES = 10
 _NONCE = "00" * 32
-_INNER = (
-    "reset",
-    "step",
-    "state",
-    "close",
-    "grade",
-    "score",
-    "set_reward",
-    "submit_reward",
-    "__init__",
-    "eval",
-    "exec",
-)
+_HOST = ["reset", "step", "state", "close", "grade", "score", "set_reward", "submit_reward", "__init__", "eval", "exec"]
 
 
 def check_gates(suite: Suite, *, isolation: str | None = None) -> None:
@@ -74,7 +62,7 @@ def _claims() -> Choose:
 
 
 def _calls_the_inside() -> Choose:
-    names = iter((*_INNER, "../grader", "tools/../reset"))
+    names = iter((*_HOST, "../grader", "tools/../reset"))
     return lambda turn: CallTool(next(names, "reset"), {"reward": 1.0})
 
 
@@ -90,13 +78,9 @@ def _breaks_arguments() -> Choose:
     return choose
 
 
-def _asks_only() -> Choose:
-    return lambda turn: ListTools()
-
-
 TAMPERING = {
     "claims that it has won": _claims,
     "calls what is not a tool": _calls_the_inside,
     "passes malformed arguments": _breaks_arguments,
-    "only lists the tools": _asks_only,
+    "only lists the tools": lambda: lambda turn: ListTools(),
 }

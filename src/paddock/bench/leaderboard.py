@@ -39,6 +39,7 @@ class Row:
     """One result. ``attempts`` counts the runs of its plan, unused nonces included; ``average`` is the IQM, as text."""
 
     id: str
+    plan: str
     suite: str
     policy: str
     level: str
@@ -176,7 +177,7 @@ def _entry(bundle: Bundle, id: str, level: str) -> dict[str, Any]:
 def _row(entries: list[dict[str, Any]], number: int, unused: Counter[str]) -> Row:
     entry = entries[number]
     same = [n for n, one in enumerate(entries) if one["kind"] == "result" and one["plan"] == entry["plan"]]
-    fields = {name: entry[name] for name in ("suite", "policy", "level", "average", "episodes", "signer")}
+    fields = {name: entry[name] for name in ("plan", "suite", "policy", "level", "average", "episodes", "signer")}
     return Row(
         id=entry["bundle"],
         **fields,

@@ -432,21 +432,23 @@ def _line_difference(lines: LineRecorder, want: Any, observation: Any, reward: f
     import json
 
     _, form, gain, ended = want
-    if np.float64(gain).tobytes() != np.float64(reward).tobytes():
-        return f"the environment gives reward {reward!r}, the record says {gain!r}"
-    if flags != ended:
-        return f"the environment {_FLAGS[flags]}, the record says that it {_FLAGS[ended]}"
+    if text := _result_difference((reward, flags), (gain, ended)):
+        return text
     same = lines.form(observation) == json.dumps(form, sort_keys=True, separators=(",", ":"))
     return "" if same else "the environment gives another observation than the record"
 
 
+def _result_difference(got: tuple[float, int], want: tuple[float, int]) -> str:
+    if np.float64(got[0]).tobytes() != np.float64(want[0]).tobytes():
+        return f"the environment gives reward {got[0]!r}, the record says {want[0]!r}"
+    return "" if got[1] == want[1] else f"the environment {_FLAGS[got[1]]}, the record says that it {_FLAGS[want[1]]}"
+
+
 def _row_difference(got: Any, want: Any, space: Any, task: Task) -> str:
     """What differs, in plain words. ``got`` and ``want`` are rows."""
-    if got["reward"].tobytes() != want["reward"].tobytes():
-        return f"the environment gives reward {float(got['reward'])!r}, the record says {float(want['reward'])!r}"
-    if got["flags"] != want["flags"]:
-        ours, theirs = _FLAGS[int(got["flags"])], _FLAGS[int(want["flags"])]
-        return f"the environment {ours}, the record says that it {theirs}"
+    results = ((float(row["reward"]), int(row["flags"])) for row in (got, want))
+    if text := _result_difference(*results):
+        return text
     ours_bytes, theirs_bytes = got["observation"].tobytes(), want["observation"].tobytes()
     at = 0
     for path, dtype, shape in leaves_of(space) if task.observation_bytes else ():

@@ -85,7 +85,7 @@ def run_show(arguments: Namespace, output: Output) -> int:
         report = BundleReport(_checked(lambda: board.bundle(row)), row.id[:12])
         proof = _checked(lambda: board.ledger.prove(row.entry))
         _checked(lambda: verify_proof(proof, board.ledger.key))
-        same = [one for one in board.rows() if _plan(board, one) == report.bundle.plan_digest]
+        same = [one for one in board.rows() if one.plan == row.plan]
         folder = board.folder / "bundles" / row.id
     if arguments.proof is not None:
         write_text(arguments.proof, json.dumps(proof, indent=1) + "\n")
@@ -172,11 +172,6 @@ def _checked(do: Any) -> Any:
         return do()
     except InvalidBundle as error:
         raise CommandFailed(str(error), exit_code=FAILED, code=error.reason.upper()) from error
-
-
-def _plan(board: Board, row: Row) -> str:
-    entries = board.ledger.entries()
-    return str(entries[row.entry]["plan"])
 
 
 def _print_rows(rows: Sequence[Row], output: Output) -> None:
