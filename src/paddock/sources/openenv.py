@@ -198,7 +198,9 @@ class AsEnv(Env[Record, Any]):
         if self.environment is None:
             raise ClosedEnvironmentError(f"{name}: this environment is closed.")
         method = getattr(self.environment, self._methods[name])
-        observation = self._wait(method(*arguments, **known_arguments(method, given)))
+        found = method(*arguments, **known_arguments(method, given))
+        # Asking whether it can be awaited takes longer.
+        observation = found if hasattr(found, "model_dump") else self._wait(found)
         if not hasattr(observation, "model_dump"):
             raise TypeError(f"{name} returned {type(observation).__name__}, expected an Observation.")
         return observation
