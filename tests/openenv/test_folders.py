@@ -156,6 +156,12 @@ def test_explain_shows_the_call_and_the_variables(capsys):
     assert "MAZE_SIZE='5'" in said
 
 
+def test_web_interface_that_a_folder_asks_for_is_warned_of(folder):
+    call = "create_app(Small, Action, Observation, None, None, None, print, title_override='T', custom_tab_name=None)"
+    with pytest.warns(UserWarning, match=r"small_env: create_app's gradio_builder, title_override has no effect\. "):
+        locate(folder(f"app = {call}\n"))
+
+
 @pytest.mark.process
 @pytest.mark.parametrize("command", ["locate", "explain", "permissions", "serve", "make"])
 def test_app_has_no_effect_outside_the_wall(folder, tmp_path, monkeypatch, capsys, command):

@@ -27,7 +27,7 @@ from paddock.cli.init import TEMPLATES, check_free, fill_template, write_files
 from paddock.cli.output import FAILED, OK, CommandFailed, Output, error_message, mistake, to_json_data
 from paddock.cli.program import add_json, seconds
 from paddock.cli.ps import ServerAt
-from paddock.package.openenv import read_yaml
+from paddock.package.openenv import CALLS, read_yaml
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -407,7 +407,7 @@ def _layout(folder: Path, app: object) -> tuple[list[str], dict[str, bool]]:
     ready = not issues
     named = re.fullmatch(r"(\w+(?:\.\w+)*):\w+", str(app))
     file = folder.joinpath(*named[1].split(".")).with_suffix(".py") if named else None
-    if file is None or not file.is_file() or not _calls(_read(file), _SERVING):
+    if file is None or not file.is_file() or not _calls(_read(file), set(CALLS)):
         issues.append(f"app: {app}: it names no module of the folder that calls create_app")
     docker = any((folder / place).is_file() for place in ("server/Dockerfile", "Dockerfile"))
     if not docker:
@@ -415,7 +415,6 @@ def _layout(folder: Path, app: object) -> tuple[list[str], dict[str, bool]]:
     return issues, {"docker": docker, **dict.fromkeys(("openenv_serve", "uv_run", "python_module"), ready)}
 
 
-_SERVING = {"create_app", "create_fastapi_app", "create_web_interface_app", "HTTPEnvServer"}
 _OPENENV = re.compile(r"openenv(?:-core)?\s*(?:$|[\[<>=!~@;])", re.IGNORECASE)
 
 

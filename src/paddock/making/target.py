@@ -10,6 +10,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from paddock.core.problem import warn_user
 from paddock.core.registry import origin_of, registry
 from paddock.core.spec import EnvSpec, WrapperSpec, entry_point_text, parse_id
 from paddock.envs.catalog import PERMISSIONS
@@ -155,6 +156,10 @@ def _as_openenv(target: Target, declared: OpenEnvFolder) -> Target:
     notes = [("openenv app", f"{declared.app or 'none'}{f', create_app({call})' if call else ''}")]
     if declared.variables:
         notes.append(("variables", ", ".join(f"{name}={text!r}" for name, text in declared.variables.items())))
+    if declared.web:
+        from paddock.hosting.openenv.http_bodies import NO_WEB
+
+        warn_user(f"{target.text}: create_app's {', '.join(declared.web)} has no effect. {NO_WEB}")
     return replace(target, openenv=True, notes=tuple(notes))
 
 

@@ -22,8 +22,9 @@ _TEXTS = ("name", "version", "description", "runtime", "app", "port", "action", 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,255}", re.ASCII)
 # What the calls take by position, as far as it matters here.
 _THREE = ("env", "action_cls", "observation_cls")
-_CALLS = {
-    "create_app": (*_THREE, "env_name", "max_concurrent_envs"),
+_WEB = ("gradio_builder", "custom_tab_name", "custom_tab_primary", "show_default_tab", "title_override")
+CALLS = {
+    "create_app": (*_THREE, "env_name", "max_concurrent_envs", "concurrency_config", *_WEB),
     "create_web_interface_app": (*_THREE, "env_name", "max_concurrent_envs"),
     "create_fastapi_app": (*_THREE, "max_concurrent_envs", "concurrency_config", "env_name"),
     "HTTPEnvServer": (*_THREE, "max_concurrent_envs", "concurrency_config", "env_name"),
@@ -48,6 +49,11 @@ class OpenEnvFolder:
     variables: dict[str, str]
     packages: tuple[str, ...]
     call: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def web(self) -> list[str]:
+        """Arguments of the call for OpenEnv's web interface."""
+        return [name for name in _WEB if self.call.get(name, "None") != "None"]
 
 
 def read_openenv(folder: Path) -> OpenEnvFolder:
@@ -164,8 +170,8 @@ def _read_call(code: Path) -> dict[str, str]:
         if not isinstance(node, ast.Call):
             continue
         called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-        if called in _CALLS:
-            given: list[tuple[str, ast.expr]] = list(zip(_CALLS[called], node.args, strict=False))
+        if called in CALLS:
+            given: list[tuple[str, ast.expr]] = list(zip(CALLS[called], node.args, strict=False))
             given += [(word.arg, word.value) for word in node.keywords if word.arg is not None]
             return {name: _written(value) for name, value in given}
     return {}
