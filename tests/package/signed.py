@@ -1,4 +1,4 @@
-"""Signed packages for tests: folders, keys, and files in a container that say what a test wants."""
+"""Signed packages for tests: folders, keys, and files in an archive that say what a test wants."""
 
 import io
 import json
@@ -6,7 +6,7 @@ import zipfile
 import zlib
 from hashlib import sha256
 
-from paddock.package.container import Entry, write_container
+from paddock.package.archive import Entry, write_archive
 from paddock.package.pad import CODE, MANIFEST, PREDICATE, pack, sign
 from paddock.trust.envelope import canonical_json, seal, statement
 from paddock.trust.keyring import TrustedKey, change_keyring
@@ -64,7 +64,7 @@ def trust(key=OWNER, namespace="acme", **times):
 
 
 def forge(files, *, manifest=None, key=OWNER, listed=None, modes=(), **changes):
-    """The bytes of a well-formed container around these env files, signed, whatever its manifest says."""
+    """The bytes of a well-formed archive around these env files, signed, whatever its manifest says."""
     found = {
         "schema": "paddock.package/1",
         "name": "acme/maze",
@@ -83,21 +83,21 @@ def forge(files, *, manifest=None, key=OWNER, listed=None, modes=(), **changes):
     envelope = seal(statement({MANIFEST: sha256(text).hexdigest()}, PREDICATE, said), [key])
     signature = f"signatures/{key.public.fingerprint}.dsse.json"
     code = {CODE + path: files[path] for path in sorted(files)}
-    return container({MANIFEST: text, signature: envelope, **code}, modes=modes)
+    return archive({MANIFEST: text, signature: envelope, **code}, modes=modes)
 
 
 def list_file(path, data, mode="0644"):
     return {"path": path, "size": len(data), "sha256": sha256(data).hexdigest(), "mode": mode}
 
 
-def container(files, *, modes=()):
-    """The bytes of a container with these entries in this order."""
+def archive(files, *, modes=()):
+    """The bytes of an archive with these entries in this order."""
     out = io.BytesIO()
     modes = dict(modes)
     entries = (
         (Entry(name, modes.get(name, 0o644), len(data), zlib.crc32(data)), [data]) for name, data in files.items()
     )
-    write_container(out, entries)
+    write_archive(out, entries)
     return out.getvalue()
 
 

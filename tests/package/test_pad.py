@@ -15,14 +15,14 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from paddock.errors import InvalidManifest, InvalidPackage, InvalidSignature, Untrusted
-from paddock.package import container as format
+from paddock.package import archive as format
 from paddock.package import store
 from paddock.package.pad import Pad, pack, sign
 from paddock.trust.envelope import canonical_json
 from paddock.trust.keyring import load_keyring
 from tests.clocks import awake_s
 from tests.conftest import SEED
-from tests.package.signed import OWNER, STRANGER, container, forge, list_file, release, trust, write_folder
+from tests.package.signed import OWNER, STRANGER, archive, forge, list_file, release, trust, write_folder
 
 FILES = {"paddock.toml": b"[package]\n", "maze_env.py": b"x = 1\n"}
 
@@ -94,7 +94,7 @@ def rezip(file, change):
     with zipfile.ZipFile(file) as opened:
         entries = {name: opened.read(name) for name in opened.namelist()}
     change(entries)
-    return container(entries)
+    return archive(entries)
 
 
 def rename(entries, old, new):
@@ -130,7 +130,7 @@ def test_changed_package_is_refused(twenty, tmp_path, change):
 def test_changed_mode_is_refused(twenty, tmp_path):
     with zipfile.ZipFile(twenty) as opened:
         entries = {name: opened.read(name) for name in opened.namelist()}
-    (tmp_path / "changed.pad").write_bytes(container(entries, modes={"env/maze_env.py": 0o755}))
+    (tmp_path / "changed.pad").write_bytes(archive(entries, modes={"env/maze_env.py": 0o755}))
     assert refuses(tmp_path / "changed.pad")
 
 
@@ -142,7 +142,7 @@ def test_parts_of_two_releases_do_not_fit_together(tmp_path, home):
         a, b = ({name: opened.read(name) for name in opened.namelist()} for opened in (first, second))
     signature = next(name for name in a if name.startswith("signatures/"))
     for part in ("manifest.json", signature, "env/maze_env.py", "env/paddock.toml"):
-        (tmp_path / "mixed.pad").write_bytes(container({**a, part: b[part]}))
+        (tmp_path / "mixed.pad").write_bytes(archive({**a, part: b[part]}))
         assert refuses(tmp_path / "mixed.pad"), part
 
 
@@ -170,18 +170,18 @@ def info(name, *, kind=0o100, mode=0o644, **fields):
 
 
 class Utf8(str):
-    """A name that is written as UTF-8 into a container which is as it should be otherwise."""
+    """A name that is written as UTF-8 into an archive which is as it should be otherwise."""
 
     def encode(self, *_encoding):
         return super().encode("utf-8")
 
 
 def in_unicode(*names):
-    return container({"manifest.json": b"{}", **{Utf8(f"env/{name}"): b"" for name in names}})
+    return archive({"manifest.json": b"{}", **{Utf8(f"env/{name}"): b"" for name in names}})
 
 
 def patched(at, data, base=None):
-    """A good container with these bytes at a place, counted from the end if it is negative."""
+    """A good archive with these bytes at a place, counted from the end if it is negative."""
     good = bytearray(forge(FILES) if base is None else base)
     start = at % len(good)
     good[start : start + len(data)] = data
@@ -189,7 +189,7 @@ def patched(at, data, base=None):
 
 
 def local_and_central(field, data):
-    """A good container whose first entry has another field, in both of its headers."""
+    """A good archive whose first entry has another field, in both of its headers."""
     good = bytearray(forge(FILES))
     central = good.index(b"PK\1\2")
     good[field : field + len(data)] = data
@@ -208,9 +208,9 @@ def overlapping():
 
 
 def doubled():
-    """A container that has an entry twice, and is as it should be otherwise."""
+    """An archive that has an entry twice, and is as it should be otherwise."""
     out, entry = io.BytesIO(), format.Entry("manifest.json", 0o644, 2, zlib.crc32(b"{}"))
-    format.write_container(out, [(entry, [b"{}"])] * 2)
+    format.write_archive(out, [(entry, [b"{}"])] * 2)
     return out.getvalue()
 
 
@@ -353,7 +353,7 @@ HOSTILE = {
         FILES, listed=[list_file("maze_env.py", b"x = 1\n", "0777"), list_file("paddock.toml", FILES["paddock.toml"])]
     ),
     "listed size is true": lambda: forge({"a": b"x"}, listed=[{**list_file("a", b"x"), "size": True}]),
-    "thousands of files, and one has another name": lambda: container(
+    "thousands of files, and one has another name": lambda: archive(
         {"manifest.json": canonical_json(MANY), **{f"env/{number:04}": b"" for number in range(1, 9_001)}}
     ),
     "more files listed than there may be": lambda: forge(
@@ -567,7 +567,7 @@ def test_signature_of_another_purpose_does_not_count(tmp_path):
 
     file = release(tmp_path / "maze")
     with Pad(file) as pad:
-        digest, entries = pad.digest, {name: pad.container.read(name) for name in pad.container.entries}
+        digest, entries = pad.digest, {name: pad.archive.read(name) for name in pad.archive.entries}
     own = f"signatures/{OWNER.public.fingerprint}.dsse.json"
     said = {"name": "acme/maze", "version": "1.0.0", "serial": 1_000_000}
     for envelope in (
@@ -580,6 +580,6 @@ def test_signature_of_another_purpose_does_not_count(tmp_path):
         seal(statement({"manifest.json": digest}, "urn:paddock:package:v1", said), [OWNER], "text/plain"),
         b" " + entries[own],
     ):
-        (tmp_path / "changed.pad").write_bytes(container({**entries, own: envelope}))
+        (tmp_path / "changed.pad").write_bytes(archive({**entries, own: envelope}))
         with pytest.raises(InvalidSignature):
             Pad(tmp_path / "changed.pad")

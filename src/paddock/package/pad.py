@@ -17,7 +17,7 @@ from typing import Any
 
 from paddock.errors import InvalidManifest, InvalidPackage, InvalidPolicy, InvalidSignature, PaddockError
 from paddock.package import DATE, FILE, LOCK, Fields, Manifest, read_manifest
-from paddock.package.container import CHUNK, MAX_ENTRIES, Container, Entry, check_name, write_container
+from paddock.package.archive import CHUNK, MAX_ENTRIES, Archive, Entry, check_name, write_archive
 from paddock.package.dependencies import find_wanted
 from paddock.sandbox.policy import Policy, covers
 from paddock.spaces.json_data import JsonLimits, NotJson
@@ -165,7 +165,7 @@ def pack(folder: str | os.PathLike[str], out: Path | None = None, spaces: Mappin
         raise InvalidPackage(f"{target} {why}, and is not overwritten. Name another file with -o, or remove it.")
     sources = ((entry, _read_chunks(manifest.folder / entry.name.removeprefix(CODE))) for entry, _ in entries)
     with writing(target, 0o644) as stream:
-        write_container(stream, [(_entry_of(MANIFEST, text), [text]), *sources])
+        write_archive(stream, [(_entry_of(MANIFEST, text), [text]), *sources])
     return target
 
 
@@ -223,15 +223,15 @@ def sign(path: str | os.PathLike[str], key: SigningKey) -> str:
         named = {name: pad.manifest[name] for name in ("name", "version", "serial")}
         envelope = seal(statement({MANIFEST: pad.digest}, PREDICATE, named), [key])
         own = f"{_SIGNATURES}{key.public.fingerprint}.dsse.json"
-        texts = {name: pad.container.read(name) for name in pad.container.entries if name.startswith(_SIGNATURES)}
+        texts = {name: pad.archive.read(name) for name in pad.archive.entries if name.startswith(_SIGNATURES)}
         texts[own] = envelope
         if len(texts) > MAX_SIGNATURES:
             raise InvalidPackage(f"{os.fspath(path)} has {MAX_SIGNATURES} signatures already.")
         first = [(_entry_of(MANIFEST, pad.text), [pad.text])]
         first += [(_entry_of(name, text), [text]) for name, text in sorted(texts.items())]
-        code = (entry for name, entry in pad.container.entries.items() if name.startswith(CODE))
+        code = (entry for name, entry in pad.archive.entries.items() if name.startswith(CODE))
         with writing(path, 0o644) as stream:
-            write_container(stream, [*first, *((entry, pad.container.chunks(entry.name)) for entry in code)])
+            write_archive(stream, [*first, *((entry, pad.archive.chunks(entry.name)) for entry in code)])
         return pad.digest
 
 
@@ -249,20 +249,20 @@ class ListedFile:
 
 
 class Pad:
-    """An open package: container, manifest and signatures are sound, and each signature is by the key that it names.
+    """An open package: archive, manifest and signatures are sound, and each signature is by the key that it names.
 
     Whether those keys are trusted is for a Keyring to say; whether the files are right, for ``check_files``.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.container = Container(path)
+        self.archive = Archive(path)
         try:
             self.text = self._small(MANIFEST, _MAX_MANIFEST_BYTES)
             self.manifest = read_package_manifest(self.text)
             self.files = listed_files(self.manifest)
             self.digest = sha256(self.text).hexdigest()
             self._check_entries()
-            signatures = [name for name in self.container.entries if name.startswith(_SIGNATURES)]
+            signatures = [name for name in self.archive.entries if name.startswith(_SIGNATURES)]
             self.signers = tuple(map(self._read_signer, signatures))
         except BaseException:
             self.close()
@@ -275,7 +275,7 @@ class Pad:
         self.close()
 
     def close(self) -> None:
-        self.container.close()
+        self.archive.close()
 
     @property
     def name(self) -> str:
@@ -286,9 +286,9 @@ class Pad:
         """Read every file. InvalidPackage names one that is not what the manifest lists."""
         for one in self.files:
             digest = sha256()
-            for chunk in self.container.chunks(CODE + one.path):
+            for chunk in self.archive.chunks(CODE + one.path):
                 digest.update(chunk)
-            one_is(one, digest.hexdigest())
+            check_digest(one, digest.hexdigest())
 
     def extract(self, folder: Path) -> None:
         """Write the package into an empty folder of ours. Checks what it writes: the file may have changed."""
@@ -298,30 +298,30 @@ class Pad:
             target.parent.mkdir(parents=True, exist_ok=True)
             digest = sha256()
             with target.open("xb") as stream:
-                for chunk in self.container.chunks(CODE + one.path):
+                for chunk in self.archive.chunks(CODE + one.path):
                     digest.update(chunk)
                     stream.write(chunk)
                 stream.flush()
                 os.fsync(stream.fileno())
-            one_is(one, digest.hexdigest())
+            check_digest(one, digest.hexdigest())
             target.chmod(one.mode & 0o555)
 
     def _small(self, name: str, limit: int) -> bytes:
-        entry = self.container.entries.get(name)
+        entry = self.archive.entries.get(name)
         if entry is None or entry.size > limit:
             raise InvalidPackage(f"The package has no {name}, or one of more than {limit:,} bytes.")
-        return self.container.read(name)
+        return self.archive.read(name)
 
     def _check_entries(self) -> None:
-        """The container has the manifest, then signatures, then exactly the files that are listed, each in order."""
-        names = list(self.container.entries)
+        """The archive has the manifest, then signatures, then exactly the files that are listed, each in order."""
+        names = list(self.archive.entries)
         signatures = [name for name in names if name.startswith(_SIGNATURES)]
         expected = [MANIFEST, *sorted(signatures), *(CODE + one.path for one in self.files)]
         if names != expected or len(signatures) > MAX_SIGNATURES:
             odd = min({*names} ^ {*expected}, default="their order")
             raise InvalidPackage(f"The package's files are not those that its manifest lists: {odd}.")
         for one in self.files:
-            entry = self.container.entries[CODE + one.path]
+            entry = self.archive.entries[CODE + one.path]
             if (entry.size, entry.mode) != (one.size, one.mode):
                 raise InvalidPackage(f"{one.path} has another size or mode than the manifest lists.")
 
@@ -344,7 +344,7 @@ class Pad:
         return claimed[0]
 
 
-def one_is(one: ListedFile, digest: str) -> None:
+def check_digest(one: ListedFile, digest: str) -> None:
     """Raise InvalidPackage unless the file has its digest."""
     if digest != one.sha256:
         raise InvalidPackage(f"{one.path} was changed: its SHA-256 is {digest}, and {one.sha256} is in the manifest.")

@@ -16,6 +16,7 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from hashlib import sha256
+from io import BytesIO
 from pathlib import Path
 from typing import Any, BinaryIO
 from urllib.parse import urlsplit
@@ -32,7 +33,7 @@ from paddock.errors import (
     VersionNotFound,
 )
 from paddock.package import DATE
-from paddock.package.container import CHUNK, MAX_BYTES
+from paddock.package.archive import CHUNK, MAX_BYTES
 from paddock.package.pad import NAME, VERSION, Pad, file_name
 from paddock.package.store import Installed, Review, install
 from paddock.trust.envelope import open_envelope, read_claimed_keys, seal, statement
@@ -224,8 +225,6 @@ def _is_listed(one: Any, namespace: str) -> bool:
 
 
 def _fetch(source: str, name: str, limit: int) -> bytes:
-    from io import BytesIO
-
     out = BytesIO()
     _copy(source, name, out, limit)
     return out.getvalue()

@@ -36,11 +36,11 @@ from paddock.package.pad import (
     MANIFEST,
     ListedFile,
     Pad,
+    check_digest,
     decode_policy,
     describe,
     encode_policy,
     listed_files,
-    one_is,
     read_package_manifest,
 )
 from paddock.sandbox.policy import DEFAULT, Change, Policy, compare_policies, find_excess
@@ -97,7 +97,7 @@ class Installed:
         for path in sorted(wanted.keys() ^ found.keys()):
             raise InvalidPackage(f"{self._is_broken()}: {path} was {'removed' if path in wanted else 'added'}.")
         for path, one in wanted.items():
-            one_is(one, _digest_of(found[path], one))
+            check_digest(one, _digest_of(found[path], one))
 
     def _is_broken(self) -> str:
         return f"The installed package {self.name} {self.version} is broken, install it again"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timezone
@@ -324,8 +324,7 @@ def _is_entry(item: tuple[str, Any]) -> bool:
 
 
 def _find(lists: list[dict[str, Any]], kind: str, name: str) -> str | None:
-    found: Callable[[dict[str, Any]], Any] = lambda one: one[kind].get(name)  # noqa: E731
-    entry = next(filter(None, map(found, lists)), None)
+    entry = next((one[kind][name] for one in lists if name in one[kind]), None)
     if entry is None:
         return None
     reason, day = (text if text.isprintable() else ascii(text) for text in (entry["reason"][:200], entry["date"][:10]))

@@ -39,7 +39,7 @@ _AUTORUN = re.compile(r".*\.(?:pth|pyc|pyo|egg-link)|(?:site|user)customize(?:\.
 
 @dataclass(frozen=True)
 class Entry:
-    """One file of the container. ``mode``: 0o644 or 0o755."""
+    """One file of the archive. ``mode``: 0o644 or 0o755."""
 
     name: str
     mode: int
@@ -92,7 +92,7 @@ def check_names(names: Iterable[str]) -> None:
         raise InvalidPackage(f"{min(both)!r} is a file and a folder.")
 
 
-def write_container(out: BinaryIO, files: Iterable[tuple[Entry, Iterable[bytes]]]) -> None:
+def write_archive(out: BinaryIO, files: Iterable[tuple[Entry, Iterable[bytes]]]) -> None:
     """Write entries with their bytes, in this order. InvalidPackage if a file is not what its entry says."""
     central = b""
     offset = count = 0
@@ -112,8 +112,8 @@ def write_container(out: BinaryIO, files: Iterable[tuple[Entry, Iterable[bytes]]
     out.write(central + _END.pack(b"PK\5\6", 0, 0, count, count, len(central), offset, 0))
 
 
-class Container:
-    """An open container whose every byte outside of the files' own has been checked. Close it."""
+class Archive:
+    """An open archive whose every byte outside of the files' own has been checked. Close it."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         # Non-blocking: a stranger's path may lead to a pipe that nothing writes to.
