@@ -37,6 +37,14 @@ class Output:
         self._has_document = True
         self.stdout.write(_json.dumps(to_json_data(value), indent=2, allow_nan=False) + "\n")
 
+    def report(self, facts: Any, *lines: str) -> None:
+        """Say what the command did: with ``--json`` in its document, else in these lines."""
+        if self.json:
+            self.document(facts)
+            return
+        for line in lines:
+            self.line(line)
+
     def text(self, text: str) -> None:
         """Print text that paddock made for machines, unchanged."""
         self.stdout.write(text.rstrip("\n") + "\n")

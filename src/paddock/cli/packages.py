@@ -26,7 +26,7 @@ from paddock.trust.names import NAMESPACE
 
 if TYPE_CHECKING:
     from paddock.package import Manifest
-    from paddock.package.store import Installed, Review
+    from paddock.package.store import Review
     from paddock.trust.keyring import Keyring, TrustedKey
     from paddock.trust.keys import PublicKey, SigningKey
 
@@ -152,7 +152,11 @@ def run_install(arguments: Namespace, output: Output) -> int:
         else:
             source = arguments.source or _registry(arguments.package)
             installed = install_by_name(named["name"], named["version"], source, approve, **options)
-    return _report(installed, output)
+    target = f"{installed.name}@{installed.version}"
+    facts = {"name": installed.name, "version": installed.version, "digest": installed.digest, "target": target}
+    facts |= {"signers": [one.fingerprint for one in installed.signers], "how": installed.how}
+    output.report(facts, f"installed {target}. Try: paddock run {target}")
+    return OK
 
 
 def _registry(package: str) -> str:
@@ -161,16 +165,6 @@ def _registry(package: str) -> str:
     if (source := read_settings().registry) is None:
         raise mistake(f"{package} is not a file here. To install it by name, say from where: --from DIR|URL")
     return source
-
-
-def _report(installed: Installed, output: Output) -> int:
-    target = f"{installed.name}@{installed.version}"
-    if output.json:
-        facts = {"name": installed.name, "version": installed.version, "digest": installed.digest, "target": target}
-        output.document({**facts, "signers": [one.fingerprint for one in installed.signers], "how": installed.how})
-    else:
-        output.line(f"installed {target}. Try: paddock run {target}")
-    return OK
 
 
 def show_review(review: Review, output: Output) -> None:
@@ -221,10 +215,8 @@ def run_uninstall(arguments: Namespace, output: Output) -> int:
     if named is None:
         raise mistake(f"{arguments.package[:80]!r} is not the name of a package, as acme/maze or acme/maze@1.2.0.")
     versions = uninstall(named["name"], named["version"])
-    if output.json:
-        output.document({"name": named["name"], "versions": versions})
-    else:
-        output.line(f"removed {named['name']} {', '.join(versions)}")
+    facts = {"name": named["name"], "versions": versions}
+    output.report(facts, f"removed {named['name']} {', '.join(versions)}")
     return OK
 
 
@@ -246,10 +238,8 @@ def run_publish(arguments: Namespace, output: Output) -> int:
     options = {"namespace": arguments.namespace, "days": arguments.days}
     with _refusals():
         target = publish(arguments.file, arguments.to, load_key(arguments.key), **options)
-    if output.json:
-        output.document({"file": str(target), "index": str(target.parent / "index.json"), "days": arguments.days})
-    else:
-        output.line(f"published {target}; its index is believed for {arguments.days} days")
+    facts = {"file": str(target), "index": str(target.parent / "index.json"), "days": arguments.days}
+    output.report(facts, f"published {target}; its index is believed for {arguments.days} days")
     return OK
 
 
@@ -345,10 +335,8 @@ def run_sign(arguments: Namespace, output: Output) -> int:
     key = load_key(arguments.key)
     with _refusals():
         digest = sign(arguments.file, key)
-    if output.json:
-        output.document({"file": str(arguments.file), "digest": digest, "signer": key.public.fingerprint})
-    else:
-        output.line(f"signed {arguments.file}, digest {digest}, with {key.public.fingerprint}")
+    facts = {"file": str(arguments.file), "digest": digest, "signer": key.public.fingerprint}
+    output.report(facts, f"signed {arguments.file}, digest {digest}, with {key.public.fingerprint}")
     return OK
 
 
@@ -379,11 +367,9 @@ def run_trust(arguments: Namespace, output: Output) -> int:
 
     with change_keyring() as keyring:
         keyring.keys.pop(trusted.key.fingerprint, None)
-    if output.json:
-        output.document({"removed": trusted.key.fingerprint})
-    else:
-        output.line(f"{trusted.key.fingerprint} signs nothing new here; what is installed stays")
-        output.line("to refuse that too: paddock revoke")
+    name = trusted.key.fingerprint
+    lines = f"{name} signs nothing new here; what is installed stays", "to refuse that too: paddock revoke"
+    output.report({"removed": name}, *lines)
     return OK
 
 
@@ -400,7 +386,7 @@ def _add(arguments: Namespace, output: Output) -> int:
             raise mistake(f"{file} is not a revocation list. For a key, add --namespace OWNER.")
         with _refusals(), change_keyring() as keyring:
             serial = keyring.learn(data)
-        output.document({"serial": serial}) if output.json else output.line(f"learned {file}, serial {serial}")
+        output.report({"serial": serial}, f"learned {file}, serial {serial}")
         return OK
     for one in arguments.namespace:
         if not re.fullmatch(NAMESPACE, one):
@@ -416,12 +402,10 @@ def _add(arguments: Namespace, output: Output) -> int:
     except ValueError as error:  # a date
         raise mistake(str(error)) from None
     others = sorted({*others} - {key.fingerprint})
-    if output.json:
-        output.document({"fingerprint": key.fingerprint, "namespaces": arguments.namespace, "others": others})
-        return OK
-    output.line(f"{key.fingerprint} may sign {', '.join(f'{one}/…' for one in arguments.namespace)}")
+    lines = [f"{key.fingerprint} may sign {', '.join(f'{one}/…' for one in arguments.namespace)}"]
     if others:
-        output.line(f"so may {', '.join(others)}. If that one is retired: paddock trust remove FINGERPRINT")
+        lines.append(f"so may {', '.join(others)}. If that one is retired: paddock trust remove FINGERPRINT")
+    output.report({"fingerprint": key.fingerprint, "namespaces": arguments.namespace, "others": others}, *lines)
     return OK
 
 
@@ -444,7 +428,8 @@ def _find(keyring: Keyring, text: str) -> TrustedKey:
         wanted = _read_public(text).fingerprint
     found = [one for name, one in keyring.keys.items() if name.startswith(wanted)]
     if len(found) != 1:
-        raise mistake(f"{len(found)} trusted keys have the fingerprint {wanted}… See: paddock trust list")
+        count = len(found) or "no"
+        raise mistake(f"{count} trusted keys have a fingerprint that begins with {wanted}. See: paddock trust list")
     return found[0]
 
 
@@ -504,11 +489,12 @@ def run_revoke(arguments: Namespace, output: Output) -> int:
     with _refusals():
         data = revoke(key, before, keys=dict.fromkeys(keys, reason), digests=dict.fromkeys(digests, reason))
     replace_file(arguments.out, data, 0o644)
-    if output.json:
-        output.document({"file": str(arguments.out), "keys": keys, "digests": digests, "by": key.public.fingerprint})
-    else:
-        output.line(f"{arguments.out} revokes {(keys or digests)[0]}")
-        output.line(f"publish it; for this machine: paddock trust add {arguments.out}")
+    facts = {"file": str(arguments.out), "keys": keys, "digests": digests, "by": key.public.fingerprint}
+    lines = (
+        f"{arguments.out} revokes {(keys or digests)[0]}",
+        f"publish it; for this machine: paddock trust add {arguments.out}",
+    )
+    output.report(facts, *lines)
     return OK
 
 

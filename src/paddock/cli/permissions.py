@@ -112,12 +112,8 @@ def _withdraw(name: str, output: Output) -> int:
     from paddock.package.store import withdraw
 
     grant = withdraw(name)
-    if output.json:
-        output.document({"withdrawn": grant.name, "version": grant.version})
-    else:
-        output.line(
-            f"{grant.name} has no grant any more: it gets what any code gets. To review it again, install it again."
-        )
+    said = f"{grant.name} has no grant any more: it gets what any code gets. To review it again, install it again."
+    output.report({"withdrawn": grant.name, "version": grant.version}, said)
     return OK
 
 
