@@ -291,6 +291,18 @@ def test_settings_have_defaults_and_are_read(home):
     assert read_settings() == Settings("endorsed", "sandbox", (A.public, B.public), 2, "x")
 
 
+def test_user_without_a_home_has_no_settings_and_trusts_nobody(monkeypatch):
+    for name in ("HOME", "PADDOCK_HOME", "PADDOCK_TRUST", "XDG_CONFIG_HOME", "XDG_DATA_HOME"):
+        monkeypatch.delenv(name, raising=False)
+
+    def refuse(_user):
+        raise KeyError("no such user")
+
+    monkeypatch.setattr("pwd.getpwuid", refuse)
+    assert read_settings() == Settings()
+    assert load_keyring() == Keyring()
+
+
 def test_strict_is_stricter(home, monkeypatch):
     monkeypatch.setenv("PADDOCK_TRUST", "strict")
     assert read_settings() == Settings("pinned", "sandbox")

@@ -24,6 +24,7 @@ from typing import Any
 from paddock.errors import DependencyNotInstalled, InvalidManifest
 from paddock.package import DISTRIBUTION, FILE, LOCK, VERSIONS, normal_name, read_manifest, read_text, read_toml
 from paddock.package.openenv import inside, parse
+from paddock.trust.files import home_folder
 
 _REQUIREMENTS = ("requirements.txt", "server/requirements.txt")
 _OPENENV = ("openenv", "openenv-core")  # ours stands for it in the worker, unless it is installed beside paddock
@@ -198,7 +199,7 @@ def install(wanted: Wanted, place: Path | None = None) -> Path:
 
 def _root() -> Path:
     own = os.environ.get("PADDOCK_CACHE")
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "paddock"
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or home_folder() / ".cache") / "paddock"
     return (Path(own) if own and own != "none" else cache).absolute() / "libraries"
 
 

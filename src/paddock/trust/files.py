@@ -30,7 +30,15 @@ def data_folder() -> Path:
 def _home(variable: str, below: str) -> Path:
     if own := os.environ.get("PADDOCK_HOME"):
         return Path(own).expanduser().absolute()
-    return Path(os.environ.get(variable) or Path.home() / below).absolute() / "paddock"
+    return Path(os.environ.get(variable) or home_folder() / below).absolute() / "paddock"
+
+
+def home_folder() -> Path:
+    """The user's home, or a folder that is not there for a user without one, as in some containers."""
+    try:
+        return Path.home()
+    except RuntimeError:
+        return Path("/nonexistent")
 
 
 @contextmanager
