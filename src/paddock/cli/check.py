@@ -50,19 +50,11 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(arguments: Namespace, output: Output) -> int:
     """Find, and print the findings."""
     from paddock.cli.watchdog import watch
-    from paddock.testing import report
 
     with watch(output, arguments.deadline):
         isolation = grant_all(arguments.target, arguments.isolation) if arguments.grant else arguments.isolation
         findings, ran = _find(arguments.target, output, isolation)
-    if arguments.json:
-        output.document(report.to_json(findings, arguments.target))
-    elif arguments.sarif:
-        output.document(report.to_sarif(findings, arguments.target))
-    else:
-        _print(arguments.target, findings, output, ran=ran)
-    failing = ("error", "warning") if arguments.strict else ("error",)
-    return FAILED if any(finding.level in failing for finding in findings) else OK
+    return _report(arguments.target, findings, arguments, output, ran=ran)
 
 
 def _find(target: str, output: Output, isolation: Isolation) -> tuple[list[Finding], bool]:
@@ -148,6 +140,20 @@ def _modules(target: str, spec: EnvSpec | None) -> list[str]:
     return list(dict.fromkeys(name for name in named if name and name.partition(".")[0] != "paddock"))
 
 
+def _report(target: str, findings: list[Finding], arguments: Namespace, output: Output, *, ran: bool) -> int:
+    """Print the findings in the form that was asked for, and return the exit code."""
+    from paddock.testing import report
+
+    if arguments.json:
+        output.document({**report.to_json(findings, target), "ran": ran})
+    elif arguments.sarif:
+        output.document(report.to_sarif(findings, target))
+    else:
+        _print(target, findings, output, ran=ran)
+    failing = LEVELS[: 2 if arguments.strict else 1]
+    return FAILED if any(finding.level in failing for finding in findings) else OK
+
+
 def _print(target: str, findings: Sequence[Finding], output: Output, *, ran: bool) -> None:
     for finding in sorted(findings, key=lambda finding: LEVELS.index(finding.level)):
         output.line(f"{finding.level} {finding.code} {finding.rule}: {finding.message}")
@@ -172,18 +178,9 @@ def add_audit_arguments(parser: ArgumentParser) -> None:
 
 def run_audit(arguments: Namespace, output: Output) -> int:
     """Find, and print the findings."""
-    from paddock.testing import report
-
     with _folder_of(arguments.package) as (folder, target):
         findings, ran = _find_in_package(folder, target, output, grant=arguments.grant)
-    if output.json:
-        output.document({**report.to_json(findings, arguments.package), "ran": ran})
-    elif arguments.sarif:
-        output.document(report.to_sarif(findings, arguments.package))
-    else:
-        _print(arguments.package, findings, output, ran=ran)
-    failing = LEVELS[: 2 if arguments.strict else 1]
-    return FAILED if any(finding.level in failing for finding in findings) else OK
+    return _report(arguments.package, findings, arguments, output, ran=ran)
 
 
 @contextmanager
