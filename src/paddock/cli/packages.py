@@ -153,8 +153,8 @@ def run_install(arguments: Namespace, output: Output) -> int:
             source = arguments.source or _registry(arguments.package)
             installed = install_by_name(named["name"], named["version"], source, approve, **options)
     target = f"{installed.name}@{installed.version}"
-    facts = {"name": installed.name, "version": installed.version, "digest": installed.digest, "target": target}
-    facts |= {"signers": [one.fingerprint for one in installed.signers], "how": installed.how}
+    facts: dict[str, Any] = {"name": installed.name, "version": installed.version, "digest": installed.digest}
+    facts |= {"target": target, "signers": [one.fingerprint for one in installed.signers], "how": installed.how}
     output.report(facts, f"installed {target}. Try: paddock run {target}")
     return OK
 
