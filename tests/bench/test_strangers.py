@@ -13,7 +13,8 @@ import pytest
 
 from paddock.bench.bundle import LOG, PLAN, START, read_bundle, sign_bundle, write_json
 from paddock.bench.log import LINES, LogWriter, bits
-from paddock.bench.plan import make_environment
+from paddock.bench.plan import make_environment, make_plan
+from paddock.bench.play import _act
 from paddock.bench.suites import Suite, SuiteTask, read_suite
 from paddock.core.env import isolation_of
 from paddock.core.registry import registry
@@ -110,7 +111,22 @@ def test_rows_of_another_form_than_the_environments_are_tampered(bundle, tmp_pat
 
     plan = msgspec.structs.replace(bundle.plan, tasks=(task,))
     forged = forge(bundle, tmp_path / "f", plan=lambda _: plan, rows=rows)
-    assert verify(forged).message.endswith("has steps of another form.")
+    assert "plan's actions" in verify(forged).message
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("spaces", "0" * 64), ("agentic", True), ("environment", "0" * 64), ("package", "0" * 64)]
+)
+def test_a_plan_that_lies_about_its_environment_is_tampered(tmp_path, monkeypatch, field, value):
+    """Also if the run was made with that plan: runs with equal fields would be compared."""
+
+    def lie(*arguments, **options):
+        plan = make_plan(*arguments, **options)
+        return msgspec.structs.replace(plan, tasks=(msgspec.structs.replace(plan.tasks[0], **{field: value}),))
+
+    monkeypatch.setattr("paddock.bench.run.make_plan", lie)
+    monkeypatch.setattr("paddock.bench.play._converse", _act)
+    assert verify(run(tmp_path / "b").path).reason == "tampered"
 
 
 @pytest.mark.parametrize("shape", [(-2, -2), (1,) * 70])
@@ -154,6 +170,7 @@ def test_a_log_that_is_no_file_is_refused_at_once(bundle, tmp_path, make):
     [
         (f'name = "a"\n[[task]]\nenv = "x"\nkwargs.{".".join("a" * 200)} = 1\n', "64 parts"),  # 200,000: 100 GB
         (f'name = "a"\n[[task]]\nenv = "x"\nepisodes = {"9" * 5000}\n', "not TOML"),
+        ('name = "a"\n[[task]]\nenv = "Pendulum-v1"\nfloor = -500.0\n', "pays for failing"),
         ('name = "x/../../../elsewhere"\n[[task]]\nenv = "CartPole-v1"\n', "expected letters"),
     ],
 )

@@ -129,11 +129,12 @@ def test_folder_is_replayed_behind_its_wall(tmp_path):
 
 
 PROGRAM = """
-import json, sys, time
+import json, sys, threading, time
 from pathlib import Path
-if sys.argv[2] == "late":
+if sys.argv[2] == "late and busy":
     real = time.time
     time.time = lambda: real() + 1e7
+    threading.Thread(target=lambda: sum(iter(lambda: 1, 0)), daemon=True).start()
 from tests.bench.forging import run
 from paddock.bench.suites import BUILT_IN
 digests = [run(Path(sys.argv[1]) / name, BUILT_IN[name], episodes=2, num_envs=int(sys.argv[3])).digest
@@ -146,7 +147,7 @@ print(json.dumps(digests))
 def test_surroundings_change_no_bit(tmp_path):
     surroundings = [
         ({"PYTHONHASHSEED": "0"}, "now", "1"),
-        ({"PYTHONHASHSEED": "4242", "OMP_NUM_THREADS": "3", "LC_ALL": "C", "TZ": "Asia/Tokyo"}, "late", "3"),
+        ({"PYTHONHASHSEED": "4242", "OMP_NUM_THREADS": "3", "LC_ALL": "C", "TZ": "Asia/Tokyo"}, "late and busy", "3"),
     ]
     root = str(Path(__file__).parents[2])
     found = []

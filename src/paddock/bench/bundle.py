@@ -117,14 +117,6 @@ class Plan(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
         """How many episodes all tasks have."""
         return sum(task.episodes for task in self.tasks)
 
-    def task_of(self, number: int) -> int:
-        """The task whose episode has this number: those of the first task come first."""
-        for at, task in enumerate(self.tasks):
-            if number < task.episodes:
-                return at
-            number -= task.episodes
-        raise IndexError(number)
-
 
 class Start(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """How a run began. ``origin`` of the nonce: somebody's ``challenge``, ``random``, or a user's own ``seed``."""
@@ -147,7 +139,7 @@ class Bundle:
     log: Log
     complete: bool
 
-    @property
+    @cached_property
     def episodes(self) -> list[Episode]:
         """The episodes, in the order of the plan."""
         return [self.log.episodes[number] for number in sorted(self.log.episodes)]
@@ -160,7 +152,14 @@ class Bundle:
 
     def of_task(self, task: int) -> list[Episode]:
         """The episodes of one task."""
-        return [episode for episode in self.episodes if episode.task == task]
+        return self._by_task[task]
+
+    @cached_property
+    def _by_task(self) -> list[list[Episode]]:
+        found: list[list[Episode]] = [[] for _ in self.plan.tasks]
+        for episode in self.episodes:
+            found[episode.task].append(episode)
+        return found
 
     def values(self, task: int) -> Array:
         """What each episode of a task counts, float64; those that failed or were aborted count as well."""
@@ -277,10 +276,11 @@ def _check_statement(signed: bytes, plan: Plan, start: Start, log: Log) -> None:
 
 
 def _check_episodes(plan: Plan, plan_digest: str, start: Start, log: Log) -> None:
+    task_of = [at for at, task in enumerate(plan.tasks) for _ in range(task.episodes)]
     for number, episode in log.episodes.items():
         if number >= plan.episodes:
             raise tampered(f"The log has an episode {number}, and the plan {plan.episodes}.", episode=number)
-        if episode.task != plan.task_of(number):
+        if episode.task != task_of[number]:
             raise tampered(f"Episode {number} is of another task than the plan says.", episode=number)
         if episode.seed != seed_of(plan_digest, start.nonce, number):
             raise tampered(f"Episode {number} has a seed that does not follow from plan and nonce.", episode=number)

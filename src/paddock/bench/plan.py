@@ -68,9 +68,8 @@ def _plan_task(suite: Suite, task: SuiteTask, episodes: int | None, isolation: s
         spec = env.spec
         if spec is None:
             raise InvalidSuite(f"the suite {suite.name!r}, task {task.name!r}: it has no spec, so it has no digest.")
-        agentic = "tools" in env.metadata
-        max_steps = task.max_steps or spec.max_episode_steps or (_ENDLESS_TALK if agentic else _ENDLESS)
-        actions, observation_bytes = row_of(env)
+        form = describe_form(env)
+        max_steps = task.max_steps or spec.max_episode_steps or (_ENDLESS_TALK if form["agentic"] else _ENDLESS)
         if spec.max_episode_steps is None:
             options["max_episode_steps"] = max_steps
     with closing(make(task.env, **options)) as env, closing(make(task.env, **options)) as other:
@@ -79,14 +78,12 @@ def _plan_task(suite: Suite, task: SuiteTask, episodes: int | None, isolation: s
         except (InvalidSpec, NoCanonicalForm) as error:
             raise InvalidSuite(f"the suite {suite.name!r}, task {task.name!r}: {error}") from error
         exact = not env.spec.nondeterministic and _agree(env, other)
-        spaces = hashlib.sha256(canonical_bytes([env.observation_space.to_json(), env.action_space.to_json()]))
     return Task(
         name=task.name,
         target=_public_target(task.env),
         spec=text,
         environment=digest,
         package=code_digest(task.env),
-        spaces=spaces.hexdigest(),
         episodes=episodes or task.episodes,
         max_steps=max_steps,
         metric=task.metric,
@@ -94,10 +91,8 @@ def _plan_task(suite: Suite, task: SuiteTask, episodes: int | None, isolation: s
         failure=repr(float(task.failure)),
         floor=_text(task.floor),
         ceiling=_text(task.ceiling),
-        agentic=agentic,
         determinism="exact" if exact else "none",
-        actions=actions,
-        observation_bytes=observation_bytes,
+        **form,
     )
 
 
@@ -202,16 +197,18 @@ def read_platform() -> dict[str, str]:
     return {**rely, "system": platform.system(), "python": platform.python_version(), "class": kind}
 
 
-def row_of(env: Env[Any, Any]) -> tuple[tuple[str, tuple[int, ...]] | None, int]:
-    """How a step is recorded in rows: the dtype and shape of an action, and the bytes of an observation."""
+def describe_form(env: Env[Any, Any]) -> dict[str, Any]:
+    """What a Task says of the values of its environment: its spaces, and how a step is recorded."""
+    spaces = canonical_bytes([env.observation_space.to_json(), env.action_space.to_json()])
+    form = {"spaces": hashlib.sha256(spaces).hexdigest(), "agentic": "tools" in env.metadata}
     action, observation = layout(env.action_space), layout(env.observation_space)
     if action is None or observation is None or "array" not in action:
-        return None, 0
+        return {**form, "actions": None, "observation_bytes": 0}
     dtype, shape = action["array"]
     sizes: list[int] = []
     from_layout(observation, lambda dtype, shape: sizes.append(dtype.itemsize * int(np.prod(shape))))
-    size = sum(sizes)
-    return (np.dtype(dtype).newbyteorder("<").str, tuple(shape)), size if size <= _ROW_BYTES else 0
+    whole = sum(sizes) if sum(sizes) <= _ROW_BYTES else 0
+    return {**form, "actions": (np.dtype(dtype).newbyteorder("<").str, tuple(shape)), "observation_bytes": whole}
 
 
 def _agree(one: Env[Any, Any], other: Env[Any, Any]) -> bool:

@@ -158,6 +158,8 @@ def check_suite(suite: Suite) -> None:
             problem = "episodes and max_steps are 1 or more"
         elif (task.metric == "success") != (task.success_at is not None):
             problem = 'metric = "success" and success_at = RETURN go together'
+        elif task.floor is not None and task.failure > task.floor:
+            problem = f"failure = {task.failure} pays for failing, since the floor is {task.floor}"
         if problem:
             raise InvalidSuite(f"the suite {suite.name!r}, task {task.name!r}: {problem}.")
     names = [task.name for task in suite.task]

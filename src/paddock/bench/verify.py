@@ -19,7 +19,7 @@ import numpy as np
 
 from paddock.bench.bundle import ORIGINS, Bundle, Task, read_bundle
 from paddock.bench.log import Array, Episode, Log, LogWriter, read_lines, read_log
-from paddock.bench.plan import code_digest, make_environment, needs_wall, place_of, read_platform, row_of
+from paddock.bench.plan import code_digest, describe_form, make_environment, needs_wall, place_of, read_platform
 from paddock.bench.play import Player, reset_lanes
 from paddock.bench.policies import PolicySource
 from paddock.bench.recording import LineRecorder, batch_packer, leaves_of, observation_packer
@@ -223,8 +223,11 @@ def _check_environment(task: Task, checks: Checks) -> None:
                 f"The task {task.name!r} was run in another environment than its plan names: their digests differ.",
                 reason="tampered",
             )
-        if (task.actions, task.observation_bytes) != row_of(env):  # type: ignore[arg-type]
-            raise InvalidBundle(f"The task {task.name!r} has steps of another form.", reason="tampered")
+        for name, value in describe_form(env).items():  # type: ignore[arg-type]
+            if getattr(task, name) != value:
+                raise InvalidBundle(
+                    f"The plan's {name} of the task {task.name!r} do not fit its environment.", reason="tampered"
+                )
 
 
 def _replay_task(
