@@ -193,32 +193,14 @@ class HostedLanes(VectorWrapper[Any, Any, Any, Any, Array]):
         observations, rewards, terminations, truncations, infos = self.env.step(actions)
         return observations, rewards, terminations, truncations, lane_infos_to_wire(infos) if infos else infos
 
-    def snapshot(self) -> bytes:
-        """All lanes as bytes."""
-        return self._lane_method("snapshot")()  # type: ignore[no-any-return]
-
-    def restore(self, snapshot: bytes) -> None:
-        """Go on from a snapshot."""
-        self._lane_method("restore")(snapshot)
-
     def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
-        """Each lane's attribute, called if it is callable."""
-        return tuple(self._lane_method("call")(_check_public(name), *args, **kwargs))
+        return tuple(super().call(_check_public(name), *args, **kwargs))
 
     def get_attr(self, name: str) -> tuple[Any, ...]:
-        """Each lane's attribute."""
-        return tuple(self._lane_method("get_attr")(_check_public(name)))
+        return tuple(super().get_attr(_check_public(name)))
 
     def set_attr(self, name: str, values: Any) -> None:
-        """Set an attribute in every lane."""
-        self._lane_method("set_attr")(_check_public(name), values)
-
-    def _lane_method(self, name: str) -> Callable[..., Any]:
-        """A method that paddock's lanes have and those of other libraries may not."""
-        found = getattr(self.env, name, None)
-        if found is None:
-            raise AttributeError(f"These lanes are the environment's own vector form, which has no {name}().")
-        return found  # type: ignore[no-any-return]
+        super().set_attr(_check_public(name), values)
 
 
 def _check_public(name: Any) -> str:
