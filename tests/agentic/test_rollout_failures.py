@@ -185,6 +185,19 @@ def test_a_late_async_policy_is_cancelled_and_the_environment_kept():
     assert len(Watched.made) == 1
 
 
+def test_each_rollout_is_late_after_its_own_time():
+    async def policy(turn):
+        if not turn.number:
+            begun.append(turn)
+            await asyncio.sleep((60, 0.1, 60, 0.1)[len(begun) - 1])
+        return 0
+
+    begun = []
+    done = rollout(Watched, policy, 4, concurrency=2, timeout_s=0.3)
+    assert [one.error and one.error.code for one in done] == ["DEADLINE", None, "DEADLINE", None]
+    assert all(0.3 <= one.seconds < 5 for one in done.errors)
+
+
 def test_many_steps_that_take_too_long_together_are_late():
     (done,) = rollout(lambda: Watched(goal=10**9), lambda turn: 0, 1, timeout_s=0.2)
     assert done.error.code == "DEADLINE"
@@ -258,6 +271,24 @@ def test_an_interrupt_closes_everything_and_is_raised():
 
     with pytest.raises(KeyboardInterrupt):
         rollout(lambda: Watched(goal=10**6), policy, 64, concurrency=4)
+    assert Watched.open == []
+
+
+def test_an_interrupt_while_the_run_begins_ends_it(monkeypatch):
+    def begin(thread):
+        start(thread)
+        if thread.name == "paddock-rollouts":
+            assert asked.wait(30)
+            raise KeyboardInterrupt
+
+    def policy(turn):
+        asked.set()
+        return 0
+
+    asked, start = threading.Event(), threading.Thread.start
+    monkeypatch.setattr(threading.Thread, "start", begin)
+    with pytest.raises(KeyboardInterrupt):
+        rollout(lambda: Watched(goal=10**9), policy, 64, concurrency=4)
     assert Watched.open == []
 
 

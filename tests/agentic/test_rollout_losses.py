@@ -1,6 +1,7 @@
 """Nothing is lost: endpoints that fail in every way, runs that were killed or cut short, and going on with them."""
 
 import asyncio
+import gc
 import json
 import os
 import random
@@ -15,6 +16,7 @@ import pytest
 
 from paddock.adapters.chat import chat_policy
 from paddock.agentic import CallTool, ModelEndpoint, Rollouts, arollout, rollout, stream
+from paddock.agentic.rollouts import run
 from paddock.errors import EpisodeFailed, PlanError
 from paddock.record.trace import TraceReader
 from tests.agentic.model_server import model_server, reply
@@ -226,8 +228,6 @@ def test_ctrl_c_brings_the_results_so_far():
             threading.Event().wait(30)
         return CallTool("guess", {"number": turn.number + 1})
 
-    from paddock.agentic.rollouts import run
-
     before, run._ABANDON_S = run._ABANDON_S, 0.2
     try:
         with pytest.raises(KeyboardInterrupt) as caught:
@@ -256,6 +256,46 @@ def test_the_callers_loop_goes_on_and_results_come_as_they_end():
 
     gates: dict[int, asyncio.Event] = {}
     assert asyncio.run(main()) == [2, 1, 0]
+
+
+def test_a_result_that_is_handed_out_is_in_the_trace(tmp_path):
+    async def policy(turn):
+        await asyncio.sleep(0)
+        return CallTool("guess", {"number": turn.number + 1})
+
+    async def main():
+        found = 0
+        async for _ in stream(Guess, policy, 12, concurrency=4, trace=tmp_path / "t.jsonl", progress=False):
+            found += 1
+            written.append((tmp_path / "t.jsonl").read_bytes().count(b'{"type":"end"') - found)
+
+    written = []
+    asyncio.run(main())
+    assert len(written) == 12 and min(written) >= 0
+
+
+def test_the_garbage_collector_is_as_it_was_after_runs_that_overlap():
+    async def play(gate, opens):
+        async def policy(turn):
+            opens.set()
+            await gate.wait()
+            rooms.append(gc.get_threshold()[0])
+            return CallTool("guess", {"number": 1})
+
+        await arollout(Guess, policy, 4, concurrency=4, max_turns=1, progress=False)
+
+    async def main():
+        first, second, begun = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        one = asyncio.ensure_future(play(first, begun))
+        await begun.wait()
+        two = asyncio.ensure_future(play(second, first))
+        await one
+        second.set()
+        await two
+
+    before, rooms = gc.get_threshold(), []
+    asyncio.run(main())
+    assert gc.get_threshold() == before and set(rooms) == {before[0] + 4 * run._OBJECTS}
 
 
 def test_leaving_a_stream_ends_the_other_rollouts():

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from paddock.agentic.rollouts import Failure, Rollout, Rollouts, rollout, run
+from paddock.agentic.rollouts import Failure, Rollout, Rollouts, progress, rollout
+from paddock.agentic.rollouts.progress import Tally, report_progress
 from paddock.agentic.rollouts.results import mean_of, pass_at_k
-from paddock.agentic.rollouts.run import Tally, report_progress
 
 
 def one(place=0, attempt=0, total=1.0, error=None, **more):
@@ -341,7 +341,7 @@ def test_lines_come_while_no_rollout_ends(monkeypatch, capsys):
     written = threading.Event()
     monkeypatch.setattr(log, "flush", written.set)
     monkeypatch.setattr("sys.stderr", log)
-    monkeypatch.setattr(run, "LINE_S", 0.1)
+    monkeypatch.setattr(progress, "LINE_S", 0.1)
     played = rollout("CartPole-v1", lambda turn: int(written.wait(60)), tasks=1, max_turns=1)
     assert log.getvalue().startswith("0 of 1 rollout, 0 turns, no return yet, ")
     assert not played.errors and written.is_set()
@@ -355,6 +355,6 @@ def test_the_line_counts_the_turns_of_a_rollout_that_goes_on(monkeypatch):
         log, "flush", lambda: "of 1 rollout, 3 turns, no return yet" in log.getvalue() and written.set()
     )
     monkeypatch.setattr("sys.stderr", log)
-    monkeypatch.setattr(run, "LINE_S", 0.1)
+    monkeypatch.setattr(progress, "LINE_S", 0.1)
     rollout("CartPole-v1", lambda turn: int(turn.number < 3 or written.wait(60)), tasks=1, max_turns=4)
     assert written.is_set()

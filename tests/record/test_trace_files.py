@@ -257,7 +257,7 @@ def test_a_full_disk_is_an_error_and_ends_the_trace(tmp_path):
             writer.begin(Opening.of(Counter(), seed=0))
 
 
-def test_lines_that_are_held_back_are_the_same_and_there_when_their_episode_ends(tmp_path):
+def test_lines_that_are_held_back_are_the_same_and_there_when_they_are_handed_over(tmp_path):
     record(tmp_path / "at_once.jsonl")
     with TraceWriter(tmp_path / "held.jsonl", seal=True, hold=1 << 20) as writer, Recorder(Camera(), writer) as env:
         env.reset(seed=0)
@@ -267,6 +267,7 @@ def test_lines_that_are_held_back_are_the_same_and_there_when_their_episode_ends
         assert (tmp_path / "held.jsonl").read_bytes().count(b"\n") == 3
         while not any(env.step(1)[2:4]):
             pass
+        writer.flush()
         (first,) = TraceReader(tmp_path / "held.jsonl")
         assert first.total_return is not None
         env.reset(seed=1)

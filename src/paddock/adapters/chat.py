@@ -16,7 +16,7 @@ from typing import Any
 
 from paddock.adapters.seat import AsyncEnv, make_for_async
 from paddock.agentic.chat import Conversation, assistant_message, refusal_text, to_dict
-from paddock.agentic.rollouts.episode import Episode, InThread, Job, Setup, Turn, play_here
+from paddock.agentic.rollouts.episode import Episode, Job, Setup, Turn, play_here
 from paddock.agentic.rollouts.options import Limits, Spending
 from paddock.agentic.rollouts.results import Rollout
 from paddock.core.env import Env, Info
@@ -102,17 +102,21 @@ def play(
         raise PlanError(f"max_turns={max_turns}: expected at least 1.")
     work = Setup(secrets.randbits(31) if seed is None else to_seed(seed), options, {})
     limits = Limits(timeout_s=None, max_turns=max_turns)
-    playing = Episode(Job(0, 0, 0, work), chat_policy(create, **request), limits, Spending())
+    policy, episode = chat_policy(create, **request), Episode(Job(0, 0, 0, work), limits, Spending())
     loop = PrivateLoop()
 
     async def wait(answer: Any) -> Any:
         return await answer
 
+    def ask(turn: Turn) -> Any:
+        answer = policy(turn)
+        return loop.run(wait(answer)) if inspect.isawaitable(answer) else answer
+
     try:
-        play_here(playing, env, None, InThread(lambda answer, by_s: loop.run(wait(answer))))
+        play_here(episode.play(env, None), ask)
     finally:
         loop.close()
-    return playing.rollout()
+    return episode.rollout()
 
 
 # ── For frameworks that sample the model themselves ──

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -23,8 +22,7 @@ _MESSAGE_FIELDS = ("choices", "content", "tool_calls")
 _QUOTE_CHARS = 200  # of what a model wrote, in errors about it
 
 
-@dataclass(frozen=True)
-class StepRequest:
+class StepRequest(msgspec.Struct, frozen=True):
     """A step that a policy asks for. With a ``call`` that has a ``problem``, nothing runs and the model reads why."""
 
     action: Any
@@ -56,10 +54,10 @@ class Conversation:
         """
         if not self.speaks:
             return [StepRequest(answer)]
-        if isinstance(answer, (list, tuple)) and answer and all(isinstance(one, ACTIONS) for one in answer):
-            return [self._add_action(one) for one in answer]
         if isinstance(answer, ACTIONS):
             return [self._add_action(answer)]
+        if isinstance(answer, (list, tuple)) and answer and all(isinstance(one, ACTIONS) for one in answer):
+            return [self._add_action(one) for one in answer]
         if isinstance(answer, Mapping) and "type" in answer and "role" not in answer:
             return [self._add_action(msgspec.convert(dict(answer), Action))]
         if not isinstance(answer, (str, Mapping)) and not any(hasattr(answer, name) for name in _MESSAGE_FIELDS):
@@ -85,13 +83,19 @@ class Conversation:
         """Add the outcome of a step to the messages. Returns it as the policy sees it."""
         if not self.speaks:
             return observation
-        plain = plain_observation(observation)
+        opening: list[dict[str, Any]] = []
+        if type(observation) is Observation and observation.is_simple():  # the short way, which nearly all can go
+            words: Any = "\n".join([block.text for block in observation.content])  # type: ignore[union-attr]
+        else:
+            plain = plain_observation(observation)
+            words = reply_content(plain)
+            if plain.get("messages"):
+                opening = opening_messages({"messages": plain["messages"]})
         if request.call is not None:
-            self.reply(request, reply_content(plain))
-        elif isinstance(request.action, Say) and (words := reply_content(plain)):
+            self.reply(request, words)
+        elif isinstance(request.action, Say) and words:
             self.messages.append({"role": "user", "content": words})
-        if plain.get("messages"):
-            self.messages += opening_messages({"messages": plain["messages"]})
+        self.messages += opening
         return to_observation(observation)
 
     def reply(self, request: StepRequest, words: Any) -> None:
@@ -108,8 +112,7 @@ def to_observation(observation: Any) -> Any:
         return observation
 
 
-@dataclass(frozen=True)
-class ToolCall:
+class ToolCall(msgspec.Struct, frozen=True):
     """A call that a model asked for. ``problem``: why it can't be called, in words for the model."""
 
     id: str

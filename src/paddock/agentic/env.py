@@ -65,24 +65,27 @@ class Metadata:
 
     def __init__(self, declared: dict[str, Any]) -> None:
         self.declared = declared
+        self._last: tuple[Any, list[dict[str, Any]]] = None, []  # tools, as they were asked for last, and as text
 
     def __get__(self, env: Any, cls: Any) -> dict[str, Any]:
-        tasks = (cls if env is None else env).tasks
         if env is not None and env.servers and not env._links:
             env._open_servers()
+        owner = cls if env is None else env
+        tools, tasks, last = owner.tools, owner.tasks, self._last
+        if last[0] is not tools:
+            last = self._last = tools, [_described(tool.info) for tool in tools.values()]
         return {
             "render_modes": [],
             "description": cls.description,
-            "tools": [
-                {
-                    name: msgspec.json.encode(value).decode() if isinstance(value, dict) else value
-                    for name, value in msgspec.structs.asdict(tool.info).items()
-                }
-                for tool in (cls if env is None else env).tools.values()
-            ],
+            "tools": [dict(one) for one in last[1]],
             "splits": tasks.openenv_splits() if isinstance(tasks, Tasks) else [],
             **self.declared,
         }
+
+
+def _described(info: ToolInfo) -> dict[str, Any]:
+    fields = msgspec.structs.asdict(info).items()
+    return {name: msgspec.json.encode(value).decode() if isinstance(value, dict) else value for name, value in fields}
 
 
 _ACTIONS = (CallTool, ListTools, Say)

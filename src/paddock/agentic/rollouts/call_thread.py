@@ -24,18 +24,17 @@ class CallThread:
         self._calls.put(call)
         return call
 
-    async def call(self, function: Callable[..., Any], *args: Any, patience_s: float = 0.0) -> Any:
-        """Make a call and return its result. The loop itself waits for ``patience_s``: quicker, if the result comes."""
-        return await self.wait(self.put(function, *args), patience_s)
+    async def call(self, function: Callable[..., Any], *args: Any) -> Any:
+        """Make a call and return its result."""
+        return await self.wait(self.put(function, *args))
 
-    async def wait(self, call: _Call, patience_s: float = 0.0) -> Any:
+    async def wait(self, call: _Call) -> Any:
         """Wait for a call that was put."""
-        if not (patience_s and call.done.acquire(timeout=patience_s)):
-            loop = asyncio.get_running_loop()
-            future = loop.create_future()
-            call.waiter = loop, future
-            if not call.done.acquire(blocking=False):  # it may have ended before it could see who waits
-                await future
+        loop = asyncio.get_running_loop()
+        future = loop.create_future()
+        call.waiter = loop, future
+        if not call.done.acquire(blocking=False):  # it may have ended before it could see who waits
+            await future
         if call.error is not None:
             raise call.error
         return call.result
@@ -67,7 +66,7 @@ class _Call:
         if self.waiter is not None:
             loop, future = self.waiter
             with suppress(RuntimeError):  # the loop is closed, and nobody waits
-                loop.call_soon_threadsafe(_wake, future)
+                loop.call_soon_threadsafe(wake, future)
 
 
 def _serve(calls: SimpleQueue[_Call | None]) -> None:
@@ -76,6 +75,7 @@ def _serve(calls: SimpleQueue[_Call | None]) -> None:
         del call  # it holds the environment, which may be dropped now
 
 
-def _wake(future: asyncio.Future[None]) -> None:
+def wake(future: asyncio.Future[None]) -> None:
+    """Let whoever awaits it go on."""
     if not future.done():
         future.set_result(None)

@@ -8,13 +8,14 @@ from __future__ import annotations
 import threading
 import time
 import zlib
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import suppress
 from copy import deepcopy
-from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import Any, Protocol
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import Any, TypeAlias
 
+import msgspec
 import numpy as np
 
 from paddock.agentic.chat import ACTIONS, Conversation, StepRequest, refusal_text, to_dict
@@ -41,24 +42,15 @@ class Job:
     setup: Setup
 
 
-class Stage(Protocol):
-    """Where a rollout is played: in an event loop, or in a thread, where nothing here ever suspends."""
-
-    async def call(self, function: Callable[..., Any], *args: Any) -> Any:
-        """Call the environment."""
-
-    async def ask(self, policy: Policy, turn: Turn) -> Any:
-        """Ask the policy, plain or async. OutOfTime if it must be awaited and is too late."""
-
-    async def sleep(self, seconds: float) -> None:
-        """Let time pass."""
+# What a rollout asks for: an answer to a turn, a call of its environment, or seconds in which nothing happens.
+Need: TypeAlias = "Turn | partial[Any] | float"
 
 
 class Episode:
     """What happened so far in one rollout."""
 
-    def __init__(self, job: Job, policy: Policy, limits: Limits, spending: Spending) -> None:
-        self.job, self._policy, self._limits, self._all_spending = job, policy, limits, spending
+    def __init__(self, job: Job, limits: Limits, spending: Spending) -> None:
+        self.job, self._limits, self._all_spending = job, limits, spending
         self.where: Where = "making"
         self.began_s = time.monotonic()
         self.by_s = None if limits.timeout_s is None else self.began_s + limits.timeout_s
@@ -73,18 +65,21 @@ class Episode:
         self._lock = threading.Lock()
         self._stopped = False
 
-    async def play(self, env: Env[Any, Any], trace: EpisodeWriter | None, stage: Stage) -> None:
-        """Play to the end. Raises whatever policy, environment or trace raise, and OutOfTime."""
+    def play(self, env: Env[Any, Any], trace: EpisodeWriter | None) -> Generator[Need, Any, None]:
+        """Play to the end: yield what is needed, and get the outcome sent or its error thrown.
+
+        Raises whatever policy, environment or trace raise, and OutOfTime. Whoever drives it may await or block.
+        """
         setup, self._trace = self.job.setup, trace
         streams = Streams(env, setup.seed, self.job.attempt)
         self._conversation = conversation = Conversation(env)
         self._enter("reset")
-        observation, self.info = await stage.call(lambda: env.reset(seed=setup.seed, options=setup.options))
-        if self._trace is not None:
+        observation, self.info = yield partial(env.reset, seed=setup.seed, options=setup.options)
+        if trace is not None:
             self.where = "trace"
-            self._trace.reset(observation, self.info)
+            trace.reset(observation, self.info)
         self._observation, reward = conversation.begin(observation), None
-        while not any(self.over) and not self._is_used_up():
+        while not (self.over[0] or self.over[1]) and not self._is_used_up():
             self._enter("policy")
             turn = Turn(
                 observation=self._observation,
@@ -99,11 +94,11 @@ class Episode:
                 record=self.record_call,
                 streams=streams,
             )
-            requests = conversation.read_answer(await self._ask(turn, stage))
+            requests = conversation.read_answer((yield from self._ask(turn)))
             self.turns += 1
             before = len(self.rewards)
             for request in requests:
-                await self._carry_out(env, conversation, request, stage)
+                yield from self._carry_out(env, conversation, request)
             reward = float(sum(self.rewards[before:]))
         self._end(None)
 
@@ -115,13 +110,13 @@ class Episode:
         limits.run_budget.check(self._all_spending)
         return limits.budget.is_used_up(self.spending)
 
-    async def _ask(self, turn: Turn, stage: Stage) -> Any:
+    def _ask(self, turn: Turn) -> Generator[Need, Any, Any]:
         """Ask the policy, again if it fails and that may help. The environment waits as it is."""
         tries = 0
         while True:
             count = len(self.calls)
             try:
-                answer = await stage.ask(self._policy, turn)
+                answer = yield turn
                 if len(self.calls) == count and _is_response(answer):
                     request = {"messages": turn.messages, **({"tools": turn.tools} if turn.tools else {})}
                     self.record_call(ModelCall(request, to_dict(answer)))
@@ -136,7 +131,7 @@ class Episode:
                     raise
             tries += 1
             self.retries += 1
-            await stage.sleep(wait_s)
+            yield wait_s
             self._enter("policy")
 
     def stop(self) -> bool:
@@ -163,10 +158,10 @@ class Episode:
                 raise OutOfTime
             self.where = where
 
-    async def _carry_out(
-        self, env: Env[Any, Any], conversation: Conversation, request: StepRequest, stage: Stage
-    ) -> None:
-        if any(self.over):
+    def _carry_out(
+        self, env: Env[Any, Any], conversation: Conversation, request: StepRequest
+    ) -> Generator[Need, Any, None]:
+        if self.over[0] or self.over[1]:
             conversation.reply(request, "The episode is over.")
             return
         if request.call is not None and request.call.problem is not None:
@@ -174,7 +169,7 @@ class Episode:
             return
         self._enter("step")
         try:
-            observation, reward, terminated, truncated, info = await stage.call(env.step, request.action)
+            observation, reward, terminated, truncated, info = yield partial(env.step, request.action)
         except Exception as error:
             if (words := refusal_text(error)) is None:
                 raise
@@ -264,8 +259,7 @@ class Streams:
         return np.random.default_rng(derived_seed(self._seed, self._attempt * 2 + 1))
 
 
-@dataclass(frozen=True)
-class Turn:
+class Turn(msgspec.Struct, frozen=True):
     """Everything that a policy may look at before it acts.
 
     ``messages`` and ``tools`` are in the form of chat-completions APIs, and empty for environments without tools.
@@ -284,8 +278,8 @@ class Turn:
     info: Info
     reward: float | None
     attempt: int
-    record: Callable[[ModelCall], None] = field(repr=False)
-    streams: Streams = field(repr=False)
+    record: Callable[[ModelCall], None]
+    streams: Streams
 
     @property
     def action_space(self) -> Space[Any]:
@@ -300,33 +294,25 @@ class OutOfTime(Exception):
     """A rollout took longer than it may."""
 
 
-def play_here(episode: Episode, env: Env[Any, Any], trace: EpisodeWriter | None, stage: Stage) -> None:
-    """Play in this thread, on a stage whose coroutines never suspend."""
-    playing = episode.play(env, trace, stage)
-    try:
-        playing.send(None)
-    except StopIteration:
-        return
-    finally:
-        playing.close()
-    raise RuntimeError("a stage that blocks has suspended")
-
-
-class InThread:
-    """The stage of a thread that may block. ``wait`` gets an awaitable and a monotonic time, and returns its result."""
-
-    def __init__(self, wait: Callable[[Awaitable[Any], float | None], Any], by_s: float | None = None) -> None:
-        self._wait, self._by_s = wait, by_s
-
-    async def call(self, function: Callable[..., Any], *args: Any) -> Any:
-        return function(*args)
-
-    async def ask(self, policy: Policy, turn: Turn) -> Any:
-        answer = policy(turn)
-        return self._wait(answer, self._by_s) if isinstance(answer, Awaitable) else answer
-
-    async def sleep(self, seconds: float) -> None:
-        time.sleep(seconds)
+def play_here(playing: Generator[Need, Any, None], ask: Callable[[Turn], Any]) -> None:
+    """Play in this thread, which may block."""
+    outcome: Any = None
+    error: BaseException | None = None
+    while True:
+        try:
+            need = playing.send(outcome) if error is None else playing.throw(error)
+        except StopIteration:
+            return
+        outcome = error = None
+        try:
+            if isinstance(need, Turn):
+                outcome = ask(need)
+            elif isinstance(need, float):
+                time.sleep(need)
+            else:
+                outcome = need()
+        except BaseException as raised:
+            error = raised
 
 
 def _is_response(answer: Any) -> bool:

@@ -7,27 +7,27 @@ limits are stepped there; what may block has a thread of its own.
 from __future__ import annotations
 
 import asyncio
+import gc
 import inspect
 import logging
 import os
-import sys
 import threading
 import time
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Iterator
 from concurrent.futures import TimeoutError as Expired
 from contextlib import aclosing, contextmanager, nullcontext, suppress
 from pathlib import Path
-from typing import Any, Literal, TextIO
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from paddock.agentic.endpoint import ModelEndpoint
 from paddock.agentic.env import ToolEnv
-from paddock.agentic.rollouts.call_thread import CallThread
+from paddock.agentic.rollouts.call_thread import CallThread, wake
 from paddock.agentic.rollouts.episode import (
     Episode,
-    InThread,
     Job,
+    Need,
     OutOfTime,
     Policy,
     Turn,
@@ -35,6 +35,7 @@ from paddock.agentic.rollouts.episode import (
     play_here,
 )
 from paddock.agentic.rollouts.options import Options, Spending, code_of
+from paddock.agentic.rollouts.progress import Tally, report_progress
 from paddock.agentic.rollouts.results import Failure, Interrupted, Rollout, Rollouts, read_run
 from paddock.core.env import Env
 from paddock.core.problem import kind
@@ -80,8 +81,8 @@ def rollout(env_or_id: Any, policy: Policy, tasks: Any = None, **options: Any) -
             ended.set()
 
     thread = threading.Thread(target=run, name="paddock-rollouts", daemon=True)
-    thread.start()
     try:
+        thread.start()
         while not ended.wait(_POLL_S):  # a signal must get its turn on every platform
             pass
     except KeyboardInterrupt:
@@ -154,107 +155,6 @@ def _trace_name(target: Any) -> str | None:
     return Path(text).name if isinstance(target, os.PathLike) or text.startswith((".", "/", "~")) else text
 
 
-# ── Progress: a bar on a terminal, otherwise a line now and then ──
-
-_REDRAW_S = 0.1
-LINE_S = 10.0
-
-
-class Tally:
-    """The rollouts so far. ``running_turns``: turns of rollouts that have not ended."""
-
-    def __init__(self, spending: Spending | None = None) -> None:
-        self.done = self.failed = self.turns = self.running_turns = 0
-        self.total = 0.0
-        self._spending = spending
-
-    def add(self, total_return: float | None, turns: int) -> None:
-        """Count one more rollout; its return is None if it failed."""
-        self.done += 1
-        self.turns += turns
-        if total_return is None:
-            self.failed += 1
-        else:
-            self.total += total_return
-
-    def words(self) -> str:
-        scored, turns = self.done - self.failed, self.turns + self.running_turns
-        mean = f"mean return {self.total / scored:.3f}" if scored else "no return yet"
-        errors = f", {self.failed} error{'s' * (self.failed != 1)}" if self.failed else ""
-        return f"{turns} turn{'s' * (turns != 1)}, {mean}{errors}{self._spending_words()}"
-
-    def _spending_words(self) -> str:
-        spent = self._spending
-        if spent is None or not spent.tokens:
-            return ""
-        money = f", {spent.money:,.2f} spent" if spent.money else ""
-        return f", {spent.tokens:,} tokens ({spent.tokens / max(spent.seconds, 1e-9):,.0f}/s){money}"
-
-
-@contextmanager
-def report_progress(
-    total: int, enabled: bool | TextIO, *, clock: Callable[[], float] = time.monotonic
-) -> Iterator[Callable[[Tally], None]]:
-    """Yield a function that shows a tally on stderr, or another stream. Call it often: it decides when to write."""
-    into = sys.stderr if isinstance(enabled, bool) else enabled
-    if not enabled or into is None:
-        yield lambda tally: None
-    elif not into.isatty():
-        yield _lines(into, total, clock)
-    else:
-        with _bar(into, total, clock) as show:
-            yield show
-
-
-def _lines(into: TextIO, total: int, clock: Callable[[], float]) -> Callable[[Tally], None]:
-    """Write a line every LINE_S, for a log, and one more at the end of a run that had any."""
-    began = clock()
-    due, written = began + LINE_S, -1
-
-    def show(tally: Tally) -> None:
-        nonlocal due, written
-        now = clock()
-        if now >= due or (written not in (-1, total) and tally.done >= total):
-            due, written = now + LINE_S, tally.done
-            with suppress(OSError, ValueError):  # rollouts must not be lost because a log is full or closed
-                rollouts = f"{tally.done} of {total} rollout{'s' * (total != 1)}"
-                into.write(f"{rollouts}, {tally.words()}, {now - began:.0f} s\n")
-                into.flush()
-
-    return show
-
-
-@contextmanager
-def _bar(into: TextIO, total: int, clock: Callable[[], float]) -> Iterator[Callable[[Tally], None]]:
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
-
-    console = Console(file=into, markup=False, emoji=False, highlight=False)
-    columns = BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn()
-    # Not redirected: Rich would read the colour codes that an environment prints.
-    drawn = Progress(
-        *columns, TimeRemainingColumn(), console=console, redirect_stdout=False, redirect_stderr=False, transient=True
-    )
-    line = drawn.add_task("", total=total)
-    due = 0.0
-
-    def show(tally: Tally) -> None:
-        nonlocal due
-        if clock() >= due or tally.done >= total:
-            due = clock() + _REDRAW_S
-            drawn.update(line, completed=tally.done, description=tally.words())
-
-    with drawn:
-        yield show
-
-
 # ── The crew that plays rollouts at the same time ──
 #
 # It closes what it made. A rollout that is late is an error from then on, whatever comes of it, and its environment, if
@@ -273,7 +173,8 @@ _FIRST_AWHILE, _LONGEST_AWHILE = 50, 100_000  # calls; twice as many each time t
 _AT_ONCE = 20  # calls
 _SLICE_S = 0.01  # that a rollout may keep the loop
 _MAX_ERROR_CHARS = 2000
-_HOLD_BYTES = 1 << 20  # of lines of episodes that still run; each tick writes them
+_HOLD_BYTES = 1 << 20  # of lines in the trace; each tick writes them, and so does each result
+_OBJECTS = 32  # that a rollout makes in a turn or two, and more
 
 
 # "loop": its code runs there. "any": its code has a thread of its own, so it does not matter. "thread": in one of ours,
@@ -305,9 +206,12 @@ class Crew:
         self._failure: BaseException | None = None
         self._late: list[threading.Thread] = []
         self._playing: set[Episode] = set()
+        self._waiting: dict[asyncio.Future[None], float] = {}  # for a rollout each, and until when
+        self._alarm: asyncio.TimerHandle | None = None
         self.asker: Worker | None = None  # who asked the policy last
         self._loop: asyncio.AbstractEventLoop | None = None
         self._task: asyncio.Task[Any] | None = None
+        self._interrupted = False
         self.tally = Tally(self.spending)
 
     def rollouts(self) -> Rollouts:
@@ -315,14 +219,17 @@ class Crew:
         return Rollouts([self._done[number] for number in sorted(self._done)], seed=self._seed)
 
     def interrupt(self) -> None:
-        """Cancel ``finish``, from another thread."""
-        if self._loop is not None and self._task is not None:
-            with suppress(RuntimeError):
-                self._loop.call_soon_threadsafe(self._task.cancel)
+        """Cancel ``finish``, from another thread, even if it has not begun."""
+        self._interrupted = True
+        if self._task is not None:
+            with suppress(RuntimeError):  # its loop is closed
+                self._task.get_loop().call_soon_threadsafe(self._task.cancel)
 
     async def finish(self) -> None:
         """Play all jobs."""
         self._task = asyncio.current_task()
+        if self._interrupted:
+            return
         async with aclosing(self.results()) as results:
             async for _ in results:
                 pass
@@ -344,10 +251,12 @@ class Crew:
                 crew = [first, *(Worker(self) for _ in range(min(self._concurrency(first), len(self._jobs)) - 1))]
                 self._active = len(crew)
                 workers = [asyncio.ensure_future(worker.run()) for worker in crew]
-                with report_progress(total, self.options.progress) as show:
+                with _room_for(len(crew)), report_progress(total, self.options.progress) as show:
                     ticker = asyncio.ensure_future(self._tick(show))
                     try:
                         while (one := await self._news.get()) is not None:
+                            if self.trace is not None:
+                                self.trace.flush()  # whoever has a result finds it in the trace
                             yield one
                     finally:
                         ticker.cancel()
@@ -403,7 +312,7 @@ class Crew:
                 except OSError as error:  # a full disk
                     self.fail(error)
                     return
-            await asyncio.sleep(min(_TICK_S, LINE_S))
+            await asyncio.sleep(_TICK_S)
 
     def _show(self, show: Callable[[Tally], None]) -> None:
         self.tally.running_turns = sum(episode.turns for episode in self._playing)
@@ -416,6 +325,8 @@ class Crew:
         closing = [*workers, *(asyncio.ensure_future(worker.close()) for worker in started)]
         if closing:
             await asyncio.wait(closing, timeout=_CLOSE_S)
+        if self._alarm is not None:
+            self._alarm.cancel()
         for thread in self._idle:
             thread.end()
         if isinstance(self.policy, ModelEndpoint):
@@ -430,7 +341,7 @@ class Crew:
         return self._jobs.popleft() if self._jobs and self._failure is None else None
 
     def begin(self, job: Job) -> Episode:
-        episode = Episode(job, self.policy, self.limits, self.spending)
+        episode = Episode(job, self.limits, self.spending)
         self._playing.add(episode)
         return episode
 
@@ -448,6 +359,30 @@ class Crew:
     def _keep(self, job: Job, rollout: Rollout) -> None:
         self._done[job.number] = rollout
         self.tally.add(rollout.total_return, rollout.turns)
+
+    async def wait_for(self, playing: asyncio.Task[Any], by_s: float | None) -> bool:
+        """Wait for a rollout until the monotonic ``by_s``, and return whether it has ended."""
+        loop = asyncio.get_running_loop()
+        ended: asyncio.Future[None] = loop.create_future()
+        playing.add_done_callback(lambda _: wake(ended))
+        if by_s is not None:
+            self._waiting[ended] = by_s
+            if self._alarm is None:
+                self._alarm = loop.call_later(by_s - time.monotonic(), self._ring)
+        try:
+            await ended
+        finally:
+            self._waiting.pop(ended, None)
+        return playing.done()
+
+    def _ring(self) -> None:
+        """Wake whoever waits for a rollout that is late. One timer does: whoever began first is late first."""
+        self._alarm, now = None, time.monotonic()
+        for ended, by_s in self._waiting.items():
+            if by_s > now:
+                self._alarm = asyncio.get_running_loop().call_later(by_s - now, self._ring)
+                return
+            wake(ended)
 
     def leave(self) -> None:
         """Note that a worker has ended."""
@@ -514,6 +449,34 @@ class Crew:
                 thread.put(_quietly, env.close)
             thread.end()
             self._late.append(thread.thread)
+
+
+_ROOM: list[int] = []  # of the runs that are on
+_ROOM_LOCK = threading.Lock()
+
+
+@contextmanager
+def _room_for(rollouts: int) -> Iterator[None]:
+    """Let the garbage collector wait for what so many rollouts make.
+
+    Otherwise it looks at every object of a thousand rollouts again and again while these wait for their models: a third
+    of all time.
+    """
+    room = _OBJECTS * rollouts
+
+    def change(note: Callable[[int], None]) -> None:
+        with _ROOM_LOCK:
+            first, *others = gc.get_threshold()
+            usual = first - max(_ROOM, default=0)
+            note(room)
+            if first:  # or someone has turned it off
+                gc.set_threshold(usual + max(_ROOM, default=0), *others)
+
+    change(_ROOM.append)
+    try:
+        yield
+    finally:
+        change(_ROOM.remove)
 
 
 class Worker:
@@ -608,16 +571,16 @@ class Worker:
         )
         by_s, grace_s = episode.by_s, 0.0 if self._crew.awaits else _GRACE_S
         try:
-            left_s = None if by_s is None else max(0.0, by_s - time.monotonic()) + grace_s
-            done, _ = await asyncio.wait({playing}, timeout=left_s)
+            done = await self._crew.wait_for(playing, None if by_s is None else by_s + grace_s)
         except asyncio.CancelledError:  # interrupted: its result is not wanted
             idle = episode.stop()
             if self._crew.awaits:
                 playing.cancel()
-            done, _ = await asyncio.wait({playing}, timeout=_ABANDON_S)  # it ends by itself, unless something hangs
-            if not done:
+            await asyncio.wait({playing}, timeout=_ABANDON_S)  # it ends by itself, unless something hangs
+            hangs = not playing.done()
+            if hangs:
                 playing.cancel()
-            if not done or self._crew.awaits:
+            if hangs or self._crew.awaits:
                 self._leave(episode, idle)
             raise
         if done:
@@ -645,7 +608,7 @@ class Worker:
                 await self._make_env()
             env = self.env
             assert env is not None
-            await episode.play(env, self._begin_trace(env, episode), self)
+            await self._drive(episode.play(env, self._begin_trace(env, episode)))
         except BaseException as error:  # SystemExit and CancelledError too: one rollout ends, not all of them
             return await self._judge(error, episode)
         return None
@@ -653,6 +616,10 @@ class Worker:
     async def _play_in_thread(self, episode: Episode) -> BaseException | None:
         if self._thread is None:
             self._thread = CallThread()
+
+        def ask(turn: Turn) -> Any:
+            answer = self._crew.policy(turn)
+            return self._crew.wait(answer, episode.by_s) if isinstance(answer, Awaitable) else answer
 
         def play() -> BaseException | None:
             try:
@@ -663,7 +630,7 @@ class Worker:
                     if not episode.go_on(lambda: setattr(self, "env", env)):
                         _quietly(env.close)
                         return OutOfTime()
-                play_here(episode, env, self._begin_trace(env, episode), InThread(self._crew.wait, episode.by_s))
+                play_here(episode.play(env, self._begin_trace(env, episode)), ask)
             except BaseException as error:
                 return error
             return None
@@ -718,37 +685,50 @@ class Worker:
         )
         return trace.begin(opening, number=None if self._crew.appends or episode.retries else job.number)
 
-    # ── The stage of rollouts in the loop ──
+    # ── In the loop ──
 
-    async def call(self, function: Callable[..., Any], *args: Any) -> Any:
+    async def _drive(self, playing: Generator[Need, Any, None]) -> None:
+        """Play in the loop: await the policy, and call the environment where it lives."""
+        crew, here = self._crew, self._crew.home == "loop"
+        outcome: Any = None
+        error: BaseException | None = None
+        while True:
+            try:
+                need = playing.send(outcome) if error is None else playing.throw(error)
+            except StopIteration:
+                return
+            outcome = error = None
+            try:
+                if isinstance(need, Turn):
+                    now = time.monotonic()
+                    if crew.asker is not self:  # the loop goes from one to the other
+                        crew.asker, self._slice_s = self, now
+                    elif now - self._slice_s > _SLICE_S:
+                        await asyncio.sleep(0)
+                        self._slice_s = time.monotonic()
+                    outcome = await crew.policy(need)
+                elif isinstance(need, float):
+                    await asyncio.sleep(need)
+                else:
+                    outcome = need() if here else await self._call(need)
+            except BaseException as raised:
+                error = raised
+
+    async def _call(self, function: Callable[[], Any]) -> Any:
         crew = self._crew
-        if crew.home == "loop":
-            return function(*args)
         if crew.steps_in_loop:
             began_s = time.monotonic()
             try:
-                return function(*args)
+                return function()
             finally:
                 crew.note_pace(time.monotonic() - began_s)
         if crew.home == "any":
             self._thread = crew.borrow_thread()
         assert self._thread is not None
         try:
-            return await self._thread.call(function, *args)
+            return await self._thread.call(function)
         finally:
             self._give_back()
-
-    async def ask(self, policy: Policy, turn: Turn) -> Any:
-        now = time.monotonic()
-        if self._crew.asker is not self:  # the loop goes from one to the other
-            self._crew.asker, self._slice_s = self, now
-        elif now - self._slice_s > _SLICE_S:
-            await asyncio.sleep(0)
-            self._slice_s = time.monotonic()
-        return await policy(turn)
-
-    async def sleep(self, seconds: float) -> None:
-        await asyncio.sleep(seconds)
 
 
 def _quietly(function: Callable[[], Any]) -> None:

@@ -196,8 +196,6 @@ class ArrayFile:
 
     def write(self, batch: list[Any]) -> None:
         """Hand all of a batch to the system: the line that names the arrays may follow."""
-        if not batch:
-            return
         if self._file is None:
             self._file = self._path.open("xb", buffering=0)
         for piece in batch:

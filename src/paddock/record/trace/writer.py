@@ -1,5 +1,5 @@
 """Write a trace, line by line. The system has the line when a call returns: a crash loses nothing before it.
-A writer that is told to hold lines back hands them over together, when an episode has begun and when it ends.
+A writer that is told to hold lines back hands them over together, when an episode has begun and whenever it is told to.
 
 Episodes may be written side by side, from several threads: every line names its episode. ``Recorder`` is the wrapper
 that writes all episodes of an environment.
@@ -120,7 +120,7 @@ class TraceWriter:
     ``seal``: closing adds a last line with the number of episodes and a hash over all of them, so that a reader notices
     if one is left out. Older readers refuse that line.
 
-    ``hold``: so many bytes of steps wait for the end of an episode, for ``flush`` or for ``close``. A crash loses them.
+    ``hold``: so many bytes of steps and ends wait for ``flush``, ``close`` or a new episode. A crash loses them.
     """
 
     def __init__(
@@ -205,11 +205,14 @@ class TraceWriter:
         self._next = max(self._next, number + 1)
         return number
 
-    def write(self, line_of: Callable[[Keep], Line]) -> None:
+    def write(self, line_of: Callable[[Keep], Line], episode: EpisodeWriter | None = None) -> None:
         """Write a line, its arrays first. An invalid line leaves the trace as it was; a full disk ends it."""
         with self._lock:
             if self._unusable:
                 raise InvalidTrace(f"{self.path} {self._unusable}")
+            # While the trace is locked: another thread may have given the episode up and ended it.
+            if episode is not None and episode.over:
+                raise InvalidTrace(f"Episode {episode.number} of {self.path} has ended. Begin another.")
             batch: list[Any] = []
             try:
                 text = to_text(line_of(lambda array: {"$array": self._arrays.place(array, batch)}))
@@ -217,11 +220,12 @@ class TraceWriter:
                 raise
             except ValueError as error:
                 raise InvalidTrace(f"{self.path}: {error}.") from None
-            try:
-                self._arrays.write(batch)
-            except BaseException:
-                self._unusable = _BROKEN
-                raise
+            if batch:
+                try:
+                    self._arrays.write(batch)
+                except BaseException:
+                    self._unusable = _BROKEN
+                    raise
             self._held += text
             self._hash.update(text)
             if len(self._held) > self._hold:
@@ -373,16 +377,9 @@ class EpisodeWriter:
             return EndLine(episode=self.number, error=_error_form(error), chain=chain)
 
         self._write(line)
-        self._trace.flush()
 
     def _write(self, line_of: Callable[[Keep], Line]) -> None:
-        def checked(keep: Keep) -> Line:
-            # While the trace is locked: another thread may have given the episode up and ended it.
-            if self.over:
-                raise InvalidTrace(f"Episode {self.number} of {self._trace.path} has ended. Begin another.")
-            return line_of(keep)
-
-        self._trace.write(checked)
+        self._trace.write(line_of, self)
 
 
 def _is_same(space: Space[Any] | None, other: Space[Any] | None) -> bool:
