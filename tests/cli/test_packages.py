@@ -393,6 +393,8 @@ def test_trust_lists_shows_and_removes(paddock, release):
         ["revoke", "none.pub", "--out", "x.json"],
         ["publish", "none.pad", "--to", "registry"],
         ["init", "maze", "--owner", "A/b"],
+        ["keygen", "--out", "."],
+        ["publish", "none.pad", "--to", "registry", "--days", "99999999999"],
     ],
     ids=" ".join,
 )

@@ -444,7 +444,7 @@ def test_any_bytes_are_a_package_or_one_error(noise, place):
 
 def test_pipe_folder_and_device_are_refused_at_once(tmp_path):
     os.mkfifo(tmp_path / "pipe.pad")
-    for path in (tmp_path / "pipe.pad", "/dev/zero"):
+    for path in (tmp_path / "pipe.pad", "/dev/zero", tmp_path):
         with pytest.raises(InvalidPackage, match="regular file"):
             Pad(path)
 

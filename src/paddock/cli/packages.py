@@ -226,7 +226,7 @@ def add_publish_arguments(parser: ArgumentParser) -> None:
     add("file", type=Path, metavar="FILE", help="a signed package; with --namespace, a revocation list")
     add("--to", type=Path, required=True, metavar="DIR", help="the registry's folder, which any web server can serve")
     add("--namespace", metavar="OWNER", help="whose revocation list FILE is")
-    add("--days", type=integer(1), default=30, metavar="N", help="how long the index is believed (default 30)")
+    add("--days", type=integer(1, 3650), default=30, metavar="N", help="how long the index is believed (default 30)")
     add_key(parser)
 
 
@@ -299,6 +299,8 @@ def run_keygen(arguments: Namespace, output: Output) -> int:
     from paddock.trust.keys import SigningKey
 
     file = arguments.out or default_key()
+    if file.is_dir():
+        raise mistake(f"{file} is a folder. Name a file in it, as {file / 'my.key'}.")
     public = file.with_name(f"{file.stem}.pub")
     for one in (file, public):
         if os.path.lexists(one):
@@ -374,14 +376,13 @@ def run_trust(arguments: Namespace, output: Output) -> int:
 
 
 def _add(arguments: Namespace, output: Output) -> int:
-    from paddock.trust.files import read_bounded
     from paddock.trust.keyring import TrustedKey, change_keyring
 
     file = Path(arguments.what)
     if not arguments.namespace:
         if not file.is_file():
             raise mistake("trust add KEYFILE needs --namespace OWNER: which packages the key may sign.")
-        data = read_bounded(file, 1 << 24)
+        data = file.read_bytes()
         if data[:1] != b"{":
             raise mistake(f"{file} is not a revocation list. For a key, add --namespace OWNER.")
         with _refusals(), change_keyring() as keyring:
@@ -479,12 +480,12 @@ def add_revoke_arguments(parser: ArgumentParser) -> None:
 
 def run_revoke(arguments: Namespace, output: Output) -> int:
     """Write the list, one serial higher."""
-    from paddock.trust.files import read_bounded, replace_file
+    from paddock.trust.files import replace_file
     from paddock.trust.keyring import revoke
 
     keys, digests = _read_revoked(arguments.what)
     reason = arguments.reason[:200]
-    before = read_bounded(arguments.out, 1 << 24) if arguments.out.exists() else None
+    before = arguments.out.read_bytes() if arguments.out.exists() else None
     key = load_key(arguments.key)
     with _refusals():
         data = revoke(key, before, keys=dict.fromkeys(keys, reason), digests=dict.fromkeys(digests, reason))

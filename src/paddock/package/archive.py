@@ -14,10 +14,10 @@ import struct
 import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import BinaryIO
 
 from paddock.errors import InvalidPackage
+from paddock.trust.files import open_regular
 
 MAX_ENTRIES = 10_000
 MAX_BYTES = 1 << 30
@@ -116,9 +116,10 @@ class Archive:
     """An open archive whose every byte outside of the files' own has been checked. Close it."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        # Non-blocking: a stranger's path may lead to a pipe that nothing writes to.
-        flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-        self._stream = os.fdopen(os.open(Path(path), flags), "rb", buffering=1 << 16)
+        try:
+            self._stream = open_regular(path)
+        except ValueError as error:
+            raise InvalidPackage(str(error)) from None
         try:
             self.entries, self._places = self._read_entries()
         except BaseException:
@@ -150,8 +151,6 @@ class Archive:
 
     def _read_entries(self) -> tuple[dict[str, Entry], dict[str, int]]:
         status = os.fstat(self._stream.fileno())
-        if not stat.S_ISREG(status.st_mode):
-            raise InvalidPackage("A package is a regular file, not a folder, a pipe or a device.")
         if not _END.size <= status.st_size <= MAX_BYTES:
             raise InvalidPackage(f"A package has {_END.size} bytes to {MAX_BYTES >> 20:,} MiB; got {status.st_size:,}.")
         self._stream.seek(status.st_size - _END.size)

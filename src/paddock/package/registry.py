@@ -7,7 +7,6 @@ believed, so that an old copy is noticed. Revocation lists are beside it.
 from __future__ import annotations
 
 import http.client
-import os
 import re
 import shutil
 import tempfile
@@ -37,7 +36,7 @@ from paddock.package.archive import CHUNK, MAX_BYTES
 from paddock.package.pad import NAME, VERSION, Pad, file_name
 from paddock.package.store import Installed, Review, install
 from paddock.trust.envelope import open_envelope, read_claimed_keys, seal, statement
-from paddock.trust.files import FULL, noticing_full_disk, read_bounded, replace_file, writing
+from paddock.trust.files import FULL, noticing_full_disk, open_regular, read_bounded, replace_file, writing
 from paddock.trust.keyring import REVOCATIONS, change_keyring, load_keyring
 from paddock.trust.keys import PublicKey, SigningKey
 from paddock.trust.names import NAMESPACE
@@ -74,7 +73,7 @@ def publish(file: Path, folder: Path, key: SigningKey, *, namespace: str | None 
                 raise InvalidSignature(f"{file} is not signed. First: paddock sign {file} --key KEY")
             namespace, name = pad.name.partition("/")[0], file_name(pad.name, pad.manifest["version"])
     else:
-        data = read_bounded(file, _MAX_INDEX)
+        data = file.read_bytes()
         issuer = open_envelope(data, read_claimed_keys(data), predicate_type=REVOCATIONS).signers[0]
         name = f"revocations-{issuer.fingerprint[:16]}.json"
     if not re.fullmatch(NAMESPACE, namespace):
@@ -246,11 +245,11 @@ def _open(source: str, name: str) -> Iterator[Any]:
         if "://" in source:
             raise Unreachable(f"{_printable_source(source)!r} is not a folder, nor an http or https URL.")
         try:
-            # Non-blocking: a pipe in a stranger's folder would be waited for.
-            descriptor = os.open(Path(source) / name, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
-        except OSError as error:
-            raise Unreachable(f"The registry {source} has no readable {name}: {error.strerror}.") from None
-        with os.fdopen(descriptor, "rb") as stream:
+            stream = open_regular(Path(source) / name)
+        except (OSError, ValueError) as error:
+            why = error.strerror if isinstance(error, OSError) else "it is not a regular file"
+            raise Unreachable(f"The registry {source} has no readable {name}: {why}.") from None
+        with stream:
             yield stream
         return
     parts = urlsplit(source)
