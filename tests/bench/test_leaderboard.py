@@ -11,6 +11,7 @@ import pytest
 from paddock.bench.bundle import read_bundle
 from paddock.bench.leaderboard import Board
 from paddock.bench.ledger import Ledger, open_checkpoint, verify_proof
+from paddock.bench.suites import Suite, SuiteTask
 from paddock.bench.verify import Verdict
 from paddock.errors import InvalidBundle
 from paddock.trust.keys import SigningKey
@@ -238,8 +239,11 @@ def test_a_stored_bundle_that_was_changed_is_noticed(board, tmp_path):
         board.bundle(row)
 
 
-def test_a_plan_that_names_a_home_is_refused(board, tmp_path):
-    write_bundle(tmp_path / "run", [RETURNS], policy=f"{Path.home()}/secret/agent.py")
+@pytest.mark.parametrize("place", ["policy", "task"])
+def test_a_plan_that_names_a_home_is_refused(board, tmp_path, place):
+    secret = f"{Path.home()}/secret/agent.py"
+    suite = Suite("s", [SuiteTask("CartPole-v1", name=secret if place == "task" else "", episodes=4)])
+    write_bundle(tmp_path / "run", [RETURNS], suite=suite, policy=secret if place == "policy" else "mine")
     with pytest.raises(InvalidBundle, match="below the working folder"):
         board.submit(tmp_path / "run", believe)
 

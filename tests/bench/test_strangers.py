@@ -171,6 +171,7 @@ def test_a_log_that_is_no_file_is_refused_at_once(bundle, tmp_path, make):
         (f'name = "a"\n[[task]]\nenv = "x"\nkwargs.{".".join("a" * 200)} = 1\n', "64 parts"),  # 200,000: 100 GB
         (f'name = "a"\n[[task]]\nenv = "x"\nepisodes = {"9" * 5000}\n', "not TOML"),
         ('name = "a"\n[[task]]\nenv = "Pendulum-v1"\nfloor = -500.0\n', "pays for failing"),
+        ('name = "a"\n[[task]]\nenv = "Pendulum-v1"\nfailure = nan\n', "finite"),
         ('name = "x/../../../elsewhere"\n[[task]]\nenv = "CartPole-v1"\n', "expected letters"),
     ],
 )

@@ -45,7 +45,7 @@ MISTAKES = {
     "lone surrogate": ["run", "\ud800"],
     "empty": ["run", ""],
     "no such tier": ["run", "CartPole-v1", "--isolation", "vault"],
-    "trace in no folder": ["run", "CartPole-v1", "--trace", "/nonexistent/x.jsonl"],
+    "trace in no folder": ["run", "CartPole-v1", "--trace", "/dev/null/x.jsonl"],
 }
 
 

@@ -203,7 +203,8 @@ def _content_digest(path: Path) -> str:
 def _refuse_names_of_this_machine(bundle: Bundle) -> None:
     """What is signed can't be cleaned, so a plan that names this machine or a home folder is refused."""
     plan = bundle.plan
-    texts = [plan.suite, plan.policy.name, *(text for task in plan.tasks for text in (task.target, task.spec))]
+    texts = [plan.suite, plan.policy.name]
+    texts += [text for task in plan.tasks for text in (task.name, task.target, task.spec)]
     home, node = str(Path.home()), platform.node()
     for name in (name for name in (home, node) if len(name) > 3):
         if any(re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text) for text in texts):

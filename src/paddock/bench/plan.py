@@ -20,7 +20,8 @@ import numpy as np
 import paddock.envs.catalog  # noqa: F401 - puts the built-in ids into the registry
 from paddock import __version__
 from paddock.bench.bundle import FORMAT, Plan, PolicyPlan, Task
-from paddock.bench.suites import WRAPPERS, Suite, SuiteTask
+from paddock.bench.log import MOST_EPISODES
+from paddock.bench.suites import WRAPPERS, Suite, SuiteTask, check_suite, public_target
 from paddock.core.env import Env
 from paddock.core.registry import registry
 from paddock.core.spec import EnvSpec, entry_point_text, public_path
@@ -40,6 +41,9 @@ _PROBE_STEPS = 64
 
 def make_plan(suite: Suite, policy: PolicyPlan, *, episodes: int | None = None, isolation: str | None = None) -> Plan:
     """The plan of a run of ``suite``. Makes each environment twice, and plays a few steps to see whether they agree."""
+    check_suite(suite)
+    if (total := sum(episodes or task.episodes for task in suite.task)) > MOST_EPISODES:
+        raise InvalidSuite(f"{total:,} episodes; a bundle has at most {MOST_EPISODES:,}. Make several runs of it.")
     tasks = tuple(_plan_task(suite, task, episodes, isolation) for task in suite.task)
     return Plan(
         format=FORMAT,
@@ -80,7 +84,7 @@ def _plan_task(suite: Suite, task: SuiteTask, episodes: int | None, isolation: s
         exact = not env.spec.nondeterministic and _agree(env, other)
     return Task(
         name=task.name,
-        target=_public_target(task.env),
+        target=public_target(task.env),
         spec=text,
         environment=digest,
         package=code_digest(task.env),
@@ -149,15 +153,6 @@ def place_of(task: Task, targets: Mapping[str, str] | None) -> str:
     ):
         raise PlanError(f"There is no folder {place[:80]} here. Say where the code is: --env {task.name}=./FOLDER")
     return place
-
-
-def _public_target(target: str) -> str:
-    """The target without folders of this machine: their last name is enough for a reader to know it again."""
-    folder = split_folder(target)
-    if folder is None:
-        return target
-    name, id = Path(folder[0]).expanduser().resolve().name, folder[1]
-    return f"./{name}" if id is None else f"./{name}:{id}"
 
 
 def code_digest(target: str) -> str | None:

@@ -68,7 +68,7 @@ def run_suite(
     done = _reopen(out)
     if done.complete:
         return done
-    targets = {task.name or task.env: task.env for task in suite.task}
+    targets = {task.name: task.env for task in suite.task}
     began_s, log = time.time(), LogWriter(out / LOG, start.plan, start.nonce)
     try:
         count = _Count(log, len(done.episodes), on_end)

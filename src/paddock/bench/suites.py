@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from inspect import signature
+from math import isfinite
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,6 +15,7 @@ import msgspec
 
 from paddock.core.spec import WrapperSpec
 from paddock.errors import InvalidManifest, InvalidSuite
+from paddock.making.target import split_folder
 from paddock.package import read_toml
 
 # Data in, data out. Not those that draw, write files or take functions.
@@ -46,6 +48,15 @@ class SuiteWrapper(msgspec.Struct, forbid_unknown_fields=True):
         return WrapperSpec(self.name, f"paddock.wrappers:{self.name}", dict(bound.arguments))
 
 
+def public_target(target: str) -> str:
+    """The target without folders of this machine: their last name is enough for a reader to know it again."""
+    folder = split_folder(target)
+    if folder is None:
+        return target
+    name, id = Path(folder[0]).expanduser().resolve().name, folder[1]
+    return f"./{name}" if id is None else f"./{name}:{id}"
+
+
 class SuiteTask(msgspec.Struct, forbid_unknown_fields=True):
     """One environment, how many episodes of it, and how they count: ``docs/bench.md`` explains the fields."""
 
@@ -61,6 +72,9 @@ class SuiteTask(msgspec.Struct, forbid_unknown_fields=True):
     failure: float = 0.0
     floor: float | None = None
     ceiling: float | None = None
+
+    def __post_init__(self) -> None:
+        self.name = self.name or public_target(self.env)
 
 
 class Suite(msgspec.Struct, forbid_unknown_fields=True):
@@ -150,12 +164,14 @@ def check_suite(suite: Suite) -> None:
     if not suite.task:
         raise InvalidSuite(f"the suite {suite.name!r} has no [[task]].")
     for task in suite.task:
-        task.name = task.name or task.env
+        numbers = (task.failure, task.success_at, task.floor, task.ceiling)
         problem = ""
         if unknown := [one.name for one in task.wrappers if one.name not in WRAPPERS]:
             problem = f"wrapper {unknown[0]!r}: a suite may use {', '.join(sorted(WRAPPERS))}"
-        elif task.episodes < 1 or (task.max_steps is not None and task.max_steps < 1):
-            problem = "episodes and max_steps are 1 or more"
+        elif task.episodes < 1 or (task.max_steps is not None and not 1 <= task.max_steps <= 1 << 30):
+            problem = "episodes and max_steps are 1 or more, and max_steps at most 2**30"
+        elif not all(one is None or isfinite(one) for one in numbers):
+            problem = "failure, success_at, floor and ceiling are finite"
         elif (task.metric == "success") != (task.success_at is not None):
             problem = 'metric = "success" and success_at = RETURN go together'
         elif task.floor is not None and task.failure > task.floor:

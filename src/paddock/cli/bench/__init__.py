@@ -86,10 +86,9 @@ def run_run(arguments: Namespace, output: Output) -> int:
     from paddock.bench.gates import check_gates
     from paddock.bench.policies import find_policy
     from paddock.bench.run import run_suite
-    from paddock.bench.suites import BUILT_IN, check_suite, read_suite
+    from paddock.bench.suites import BUILT_IN, read_suite
 
     suite = read_suite(arguments.suite)
-    check_suite(suite)
     key = _signing_key(arguments.key)
     policy = find_policy(arguments.policy, isolation=arguments.policy_isolation)
     if arguments.suite not in BUILT_IN:
@@ -260,7 +259,7 @@ def _judge(keys: Sequence[str], signer: PublicKey) -> None:
     except Untrusted:
         if signer not in (*given, *own):
             raise Untrusted(
-                f"The run is signed by {signer}, which is not trusted here. If you know whose it is, add: "
-                f"--key {signer}, or for good: paddock trust add KEYFILE --namespace bench",
+                f"The run is signed by {signer}, which is not trusted here. If you know whose it is, add "
+                f"--key {signer}, or for good: paddock trust add {signer} --namespace bench",
                 fingerprints=(signer.fingerprint,),
             ) from None
