@@ -117,11 +117,39 @@ def loops(table, rounds):
             table.failed += above > CPU_BAR_MS and kind is Unlimited
 
 
+def verifiers(table, rounds, counts):
+    """The same turns by the loop of verifiers, in a process of its own."""
+    python = peer("verifiers")
+    for count in counts:
+        found: dict[str, list[float]] = {}
+        for _ in range(rounds):
+            wall, cpu = measure(ours(Count, count))
+            command = [python, str(HERE / "_rollouts_verifiers.py"), *map(str, (count, EACH, TURNS, SLEEP_S))]
+            done = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+            for name, value in {
+                "wall": wall,
+                "cpu": cpu,
+                "their wall": done["wall_s"],
+                "their cpu": done["cpu_s"],
+            }.items():
+                found.setdefault(name, []).append(value)
+        middle = {name: statistics.median(values) for name, values in found.items()}
+        turns = count * EACH * TURNS
+        what = f"{count} rollouts; peer: verifiers"
+        table.row(f"turns/s, {what}", turns / middle["wall"], turns / middle["their wall"], 1.0)
+        table.row(f"turns per CPU second, {what}", turns / middle["cpu"], turns / middle["their cpu"], 1.0)
+
+
+def peer(name):
+    """The Python of a peer's venv."""
+    made = subprocess.run([HERE.parent / "scripts" / "peer", name], capture_output=True, text=True, check=True)
+    return made.stdout.strip()
+
+
 def clients(table, rounds):
     """Calls of the built-in client against the stock one's, per second of the client's CPU."""
     program = str(HERE / "_rollouts_http.py")
-    made = subprocess.run([HERE.parent / "scripts" / "peer", "rollouts"], capture_output=True, text=True, check=True)
-    pythons = {"ours": sys.executable, "openai": made.stdout.strip()}
+    pythons = {"ours": sys.executable, "openai": peer("rollouts")}
     server = subprocess.Popen([sys.executable, program, "endpoint"], stdout=subprocess.PIPE, text=True)
     try:
         url = server.stdout.readline().strip()
@@ -145,6 +173,7 @@ def main():
     quick = "--quick" in sys.argv
     table = Table(f"Rollouts at once, a model that sleeps {SLEEP_S * 1e3:.0f} ms, {os.cpu_count()} cores")
     loops(table, 3 if quick else 7)
+    verifiers(table, 1 if quick else 3, (64,) if quick else (64, 256))
     clients(table, 3 if quick else 5)
     return 1 if table.failed else 0
 

@@ -709,19 +709,21 @@ class Worker:
                     outcome = await crew.policy(need)
                 elif isinstance(need, float):
                     await asyncio.sleep(need)
+                elif here:
+                    outcome = need()
+                elif crew.steps_in_loop:
+                    now = time.monotonic()
+                    try:
+                        outcome = need()
+                    finally:
+                        crew.note_pace(time.monotonic() - now)
                 else:
-                    outcome = need() if here else await self._call(need)
+                    outcome = await self._call_in_thread(need)
             except BaseException as raised:
                 error = raised
 
-    async def _call(self, function: Callable[[], Any]) -> Any:
+    async def _call_in_thread(self, function: Callable[[], Any]) -> Any:
         crew = self._crew
-        if crew.steps_in_loop:
-            began_s = time.monotonic()
-            try:
-                return function()
-            finally:
-                crew.note_pace(time.monotonic() - began_s)
         if crew.home == "any":
             self._thread = crew.borrow_thread()
         assert self._thread is not None
