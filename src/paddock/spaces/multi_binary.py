@@ -73,15 +73,8 @@ class MultiBinary(ArraySpace[NDArray[np.int8]]):
     def contains(self, x: Any) -> bool:
         """Whether ``x`` is an array (or list) of this shape whose elements equal 0 or 1. Never raises."""
         try:
-            if type(x) is not np.ndarray:
-                if isinstance(x, AbstractSequence):
-                    if not self._shape or len(x) != self._shape[0]:
-                        return False
-                    x = np.array(x)
-                elif isinstance(x, np.ndarray):
-                    x = np.asarray(x)
-                else:
-                    return False
+            if type(x) is not np.ndarray and (x := self._plain_array(x)) is None:
+                return False
             if x.shape != self._shape:
                 return False
             kind = x.dtype.kind

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Mapping
-from collections.abc import Sequence as AbstractSequence
 from typing import Any, Generic
 
 import numpy as np
@@ -97,15 +96,8 @@ class MultiDiscrete(ArraySpace[NDArray[IntegerT_co]], Generic[IntegerT_co]):
     def contains(self, x: Any) -> bool:
         """Whether ``x`` is an array (or list) of integers of this shape, each in its range. Never raises."""
         try:
-            if type(x) is not np.ndarray:
-                if isinstance(x, AbstractSequence):
-                    if not self._shape or len(x) != self._shape[0]:
-                        return False
-                    x = np.array(x)
-                elif isinstance(x, np.ndarray):
-                    x = np.asarray(x)
-                else:
-                    return False
+            if type(x) is not np.ndarray and (x := self._plain_array(x)) is None:
+                return False
             return (
                 x.shape == self._shape
                 and (x.dtype is self.dtype or np.can_cast(x.dtype, self.dtype))

@@ -196,6 +196,12 @@ class ArraySpace(Space[T_co]):
     def shape(self) -> tuple[int, ...]:
         return self._shape
 
+    def _plain_array(self, x: Any) -> npt.NDArray[Any] | None:
+        """An array, or a list as long as the space's first axis, as a plain array; None for anything else."""
+        if isinstance(x, Sequence):
+            return np.array(x) if self._shape and len(x) == self._shape[0] else None
+        return np.asarray(x) if isinstance(x, np.ndarray) else None
+
     def to_jsonable(self, sample_n: Iterable[Any]) -> list[Any]:
         return [np.asarray(sample).tolist() for sample in sample_n]
 
