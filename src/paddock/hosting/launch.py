@@ -22,7 +22,7 @@ from typing import IO, Any, TypeAlias
 
 from paddock.errors import PlanError
 from paddock.hosting.frames import wait_for
-from paddock.sandbox.child import STACK_PIECE_S, ask_for_stack
+from paddock.sandbox.child import STACK_PIECE_S, ask_for_stack, how_ended
 
 Launcher = Callable[[], "tuple[socket.socket, Child]"]
 Process: TypeAlias = "subprocess.Popen[bytes] | BaseProcess"
@@ -131,7 +131,7 @@ class Child:
             self.cause = "closed"
             return "closed its connection"
         self.cause = "signal" if code < 0 else "exit"
-        return f"was killed by {_signal_name(-code)}" if code < 0 else f"exited with code {code}"
+        return how_ended(code)
 
     def _join(self, timeout: float | None) -> bool:
         if isinstance(self.process, subprocess.Popen):
@@ -242,10 +242,3 @@ def _close_near_ends() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=_FORKING.acquire, after_in_parent=_FORKING.release, after_in_child=_close_near_ends)
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"

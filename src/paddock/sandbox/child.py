@@ -205,7 +205,7 @@ class Child:
             return f"was ended: it used more CPU time than the {self.policy.call_cpu_s:g} s of a call (call_cpu_s)"
         if self.cause == "cpu":
             return f"was ended: it used more than the {self.policy.cpu_s} s of CPU time that it is allowed"
-        return f"was killed by {_signal_name(-self._code)}" if self._code < 0 else f"exited with code {self._code}"
+        return how_ended(self._code)
 
     @property
     def wall_failure(self) -> str | None:
@@ -362,11 +362,12 @@ def _cpu_below_s(pid: int) -> float:
     return 0.0
 
 
-def _signal_name(number: int) -> str:
+def how_ended(code: int) -> str:
+    """What an exit code says, negative for a signal, in words."""
     try:
-        return signal.Signals(number).name
+        return f"was killed by {signal.Signals(-code).name}" if code < 0 else f"exited with code {code}"
     except ValueError:
-        return f"signal {number}"
+        return f"was killed by signal {-code}"
 
 
 _LOOK_S = 0.1
