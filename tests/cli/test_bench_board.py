@@ -47,6 +47,19 @@ def test_from_a_challenge_to_a_proved_place_on_the_board(paddock, play):
     assert paddock("bench", "list", "--since", "kept", "--board", "another").code == 1
 
 
+def test_what_was_replayed_in_a_sample_says_so(paddock, play):
+    play("run")
+    assert (
+        "L2: the environments answer as the record says, in a sample"
+        in paddock("bench", "verify", "run", "--sample", "1").out
+    )
+    assert paddock("bench", "submit", "run", "--sample", "1", "--json").document["replayed"] == 1
+    assert "L2, sample" in paddock("bench", "list").out
+    play("whole", "--seed", "1")
+    entered = paddock("bench", "submit", "whole", "--json").document
+    assert "4 of 4 episodes" in paddock("bench", "show", entered["id"]).out
+
+
 def test_a_record_that_was_changed_is_not_entered(paddock, play):
     play("run")
     log = Path("run", "episodes.log")

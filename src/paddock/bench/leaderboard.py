@@ -45,6 +45,7 @@ class Row:
     level: str
     average: str | None
     episodes: int
+    replayed: int | None
     attempt: int
     attempts: int
     signer: str
@@ -95,7 +96,7 @@ class Board:
             verdict = verify(draft, bundle.start.nonce if issued else None, issued)
             if verdict.reason is not None:
                 raise InvalidBundle(verdict.message, reason=verdict.reason)
-            entry = _entry(bundle, id, verdict.level)
+            entry = _entry(bundle, id, verdict)
             if not (kept := self.folder / "bundles" / id).exists():
                 draft.replace(kept)
         sync_folder(kept.parent)
@@ -155,7 +156,7 @@ class Board:
             yield draft
 
 
-def _entry(bundle: Bundle, id: str, level: str) -> dict[str, Any]:
+def _entry(bundle: Bundle, id: str, verdict: Verdict) -> dict[str, Any]:
     """A result as the ledger has it: no floats, no names of machines, no paths."""
     report = BundleReport(bundle, id)
     figures = report.averages.get("IQM") or (report.tasks[0].figures.iqm if len(report.tasks) == 1 else None)
@@ -166,7 +167,8 @@ def _entry(bundle: Bundle, id: str, level: str) -> dict[str, Any]:
         "nonce": bundle.start.nonce,
         "suite": bundle.plan.suite,
         "policy": bundle.plan.policy.name,
-        "level": level,
+        "level": verdict.level,
+        "replayed": verdict.replayed,
         "average": None if figures is None else repr(figures.value),
         "episodes": bundle.plan.episodes,
         "signer": report.signer,
@@ -181,6 +183,7 @@ def _row(entries: list[dict[str, Any]], number: int, unused: Counter[str]) -> Ro
     return Row(
         id=entry["bundle"],
         **fields,
+        replayed=entry.get("replayed"),
         attempt=same.index(number) + 1,
         attempts=len(same) + unused[entry["plan"]],
         time_s=int(entry["time_s"]),

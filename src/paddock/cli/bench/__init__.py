@@ -212,9 +212,10 @@ def _print_verdict(verdict: Verdict, output: Output) -> None:
     if verdict.reason is not None:
         output.line(f"not verified, {verdict.reason}: {verdict.message}")
         return
+    sample = ", in a sample" if verdict.level in ("L2", "L2+", "L3") and verdict.replayed < verdict.episodes else ""
     output.facts(
         [
-            ("level", f"{verdict.level}: {LEVELS[verdict.level]}"),
+            ("level", f"{verdict.level}: {LEVELS[verdict.level]}{sample}"),
             ("replayed", f"{verdict.replayed} of {verdict.episodes} episodes"),
             ("signed by", verdict.signer),
             ("plan", verdict.plan),

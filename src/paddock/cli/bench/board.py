@@ -103,6 +103,7 @@ def run_show(arguments: Namespace, output: Output) -> int:
         [
             ("id", row.id),
             ("level at submission", row.level),
+            ("replayed", "unknown" if row.replayed is None else f"{row.replayed} of {row.episodes} episodes"),
             ("attempt", f"{row.attempt} of {row.attempts} of its plan"),
             ("signed by", row.signer),
             ("ledger", f"entry {row.entry}, proved"),
@@ -182,7 +183,7 @@ def _print_rows(rows: Sequence[Row], output: Output) -> None:
                 row.id[:12],
                 row.suite,
                 row.policy,
-                row.level,
+                row.level if row.level == "T" or row.replayed in (None, row.episodes) else f"{row.level}, sample",
                 None if row.average is None else float(row.average),
                 row.episodes,
                 f"{row.attempt} of {row.attempts}",
