@@ -205,6 +205,7 @@ MISTAKES = {
         HEAD + ENV + "[permissions]\nmemory_mb = 0x" + "f" * 5000,
         "permissions.memory_mb: an integer of more",
     ),
+    "digits of another script": (HEAD + ENV + '[permissions]\nhosts = ["a.example:8\\u0661"]\n', "is not 'name:port'"),
     "huge decimal": (HEAD + ENV + "[permissions]\nmemory_mb = " + "9" * 5000, "is not TOML: "),
     "long key": (HEAD + ".".join("a" * 300_000) + " = 1\n", "a key has more than 64 parts."),
     "long quoted key": (HEAD + '"a,".' * 70_000 + "a = 1\n", "a key has more than 64 parts."),

@@ -527,6 +527,7 @@ def test_serial_follows_from_the_version(tmp_path, version, more, serial):
         ({"name": "maze"}, "owner/name"),
         ({"more": 'expires = "soon"'}, "expires"),
         ({"more": "serial = 0"}, "serial"),
+        ({"more": "serial = 9223372036854775807"}, "more than 18 digits"),
     ],
 )
 def test_manifest_that_cannot_be_packed_names_the_key(tmp_path, change, words):

@@ -163,9 +163,10 @@ def test_manifest_and_folder_must_agree(trusting, tmp_path):
 
 
 def test_folder_without_a_good_manifest_is_refused(trusting, tmp_path):
-    for number, toml in enumerate((b"", b"\xff", FORGED_TOML.replace("maze_env:Maze", "os:system").encode())):
+    huge = f"{FORGED_TOML}[permissions]\nmemory_mb = {2**63 - 1}\n"
+    for number, toml in enumerate(("", "\xff", FORGED_TOML.replace("maze_env:Maze", "os:system"), huge)):
         file = tmp_path / f"{number}.pad"
-        file.write_bytes(forge({"paddock.toml": toml, "maze_env.py": b"x = 1\n"}))
+        file.write_bytes(forge({"paddock.toml": toml.encode("latin-1"), "maze_env.py": b"x = 1\n"}))
         with pytest.raises(InvalidPackage, match="can't be used"):
             store.install(file, agree)
 

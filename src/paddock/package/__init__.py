@@ -147,7 +147,9 @@ def read_manifest(folder: str | os.PathLike[str]) -> Manifest:
     version = _read_matching(package, "version", _VERSION, "a version, as '1.2.0'")
     description = package.take("description", str, "")
     serial = package.count("serial")
-    expires = None if "expires" not in package.values else _read_matching(package, "expires", DATE, "'2027-01-31'")
+    expires = (
+        None if "expires" not in package.values else _read_matching(package, "expires", DATE, "a day, as '2027-01-31'")
+    )
     package.known.append("expires")
     package.finish()
     tables = whole.tables("env")

@@ -78,7 +78,7 @@ def describe(manifest: Manifest, spaces: Mapping[str, Any]) -> dict[str, Any]:
             f"{manifest.folder}: {', '.join(wanted.files)} asks for {', '.join(wanted.names)} without hashes. "
             f"Lock them in {LOCK}, as `uv pip compile --generate-hashes` does."
         )
-    return {
+    described = {
         "schema": SCHEMA,
         "name": name,
         "version": manifest.version,
@@ -97,6 +97,11 @@ def describe(manifest: Manifest, spaces: Mapping[str, Any]) -> dict[str, Any]:
         "dependencies": list(wanted.lines),
         "expires": manifest.expires,
     }
+    try:
+        canonical_json(described)
+    except ValueError as error:
+        raise InvalidManifest(f"{manifest.folder / FILE}: {error}.") from None
+    return described
 
 
 def _serial(manifest: Manifest) -> int:

@@ -22,7 +22,9 @@ START_S = 60.0  # wall time until it has been made
 Tier = Literal["auto", "sandbox", "landlock", "docker", "podman", "gvisor"]
 CONTAINERS = ("gvisor", "docker", "podman")  # the tiers of which a container engine puts up the wall
 
-_HOST = re.compile(r"(?P<name>\*|[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\]):(?P<port>[1-9]\d{0,4})")
+_HOST = re.compile(
+    r"(?P<name>\*|[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\]):(?P<port>[1-9][0-9]{0,4})"
+)
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _COUNTS = ("scratch_mb", "processes", "threads", "memory_mb", "descriptors", "output_kb", "info_kb")
 _SECONDS = ("cpu_s", "call_s", "call_cpu_s", "start_s")
