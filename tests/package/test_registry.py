@@ -330,6 +330,13 @@ def test_release_is_not_published_twice_with_other_contents(registry, tmp_path):
         publish(other, folder, OWNER)
 
 
+def test_index_that_is_none_is_not_followed_by_another(registry, tmp_path):
+    folder = registry("1.0.0")
+    (folder / "acme" / "index.json").write_bytes(seal(statement({}, INDEX, {"namespace": "acme"}), [OWNER]))
+    with pytest.raises(InvalidSignature, match="is not an index of 'acme'"):
+        publish(release(tmp_path / "next", version="1.1.0"), folder, OWNER)
+
+
 def test_unsigned_package_is_not_published(tmp_path, home):
     from paddock.package.pad import pack
     from tests.package.signed import write_folder

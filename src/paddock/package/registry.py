@@ -100,7 +100,8 @@ def _write_index(place: Path, namespace: str, key: SigningKey, days: int) -> byt
     serial = 0
     if before.exists():
         data = read_bounded(before, _MAX_INDEX)
-        serial = open_envelope(data, read_claimed_keys(data), predicate_type=INDEX).predicate["serial"]
+        opened = open_envelope(data, read_claimed_keys(data), predicate_type=INDEX)
+        serial = _check_index(opened.predicate, namespace)["serial"]
     packages = []
     for file in sorted(place.glob("*.pad")):
         with Pad(file) as pad:
