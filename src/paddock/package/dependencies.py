@@ -286,13 +286,10 @@ def _lock_lines(file: Path, reached: dict[str, tuple[dict[str, Any], list[frozen
             raise InvalidManifest(f"{file}: {pinned} has no wheel of an index. Only wheels are installed.")
     lines = []
     for pinned, known in conditions.items():
-        marker = "" if frozenset() in known else f" ; {' or '.join(map(_all_of, known))}"
+        alternatives = (" and ".join(f"({one})" for one in sorted(markers)) for markers in known)
+        marker = "" if frozenset() in known else f" ; {' or '.join(alternatives)}"
         lines.append(_check(file.name, f"{pinned}{marker} {' '.join(f'--hash={one}' for one in hashes[pinned])}", True))
     return lines
-
-
-def _all_of(markers: frozenset[str]) -> str:
-    return " and ".join(f"({one})" for one in sorted(markers))
 
 
 def _imports(folder: Path) -> set[str]:

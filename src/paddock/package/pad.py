@@ -166,7 +166,7 @@ def pack(folder: str | os.PathLike[str], out: Path | None = None, spaces: Mappin
     contents["files"] = [listed for _, listed in entries]
     text = canonical_json(contents)
     target = out or Path(file_name(contents["name"], contents["version"]))
-    if os.path.lexists(target) and (why := _is_precious(target)):
+    if os.path.lexists(target) and (why := _find_reason_to_keep(target)):
         raise InvalidPackage(f"{target} {why}, and is not overwritten. Name another file with -o, or remove it.")
     sources = ((entry, _read_chunks(manifest.folder / entry.name.removeprefix(CODE))) for entry, _ in entries)
     with writing(target, 0o644) as stream:
@@ -174,7 +174,7 @@ def pack(folder: str | os.PathLike[str], out: Path | None = None, spaces: Mappin
     return target
 
 
-def _is_precious(target: Path) -> str:
+def _find_reason_to_keep(target: Path) -> str:
     try:
         with Pad(target) as pad:
             return "is signed" if pad.signers else ""

@@ -86,21 +86,19 @@ class Installed:
 
     def check(self) -> None:
         """Compare every byte with the digest. InvalidPackage if anything was changed, added or removed."""
+        broken = f"The installed package {self.name} {self.version} is broken, install it again"
         try:
             text = (self.place / MANIFEST).read_bytes()
         except OSError as error:
-            raise InvalidPackage(f"{self._is_broken()}: {error.strerror}.") from None
+            raise InvalidPackage(f"{broken}: {error.strerror}.") from None
         if sha256(text).hexdigest() != self.digest:
-            raise InvalidPackage(f"{self._is_broken()}: its manifest was changed.")
+            raise InvalidPackage(f"{broken}: its manifest was changed.")
         wanted = {one.path: one for one in listed_files(json.loads(text))}
         found = dict(_walk(self.folder))
         for path in sorted(wanted.keys() ^ found.keys()):
-            raise InvalidPackage(f"{self._is_broken()}: {path} was {'removed' if path in wanted else 'added'}.")
+            raise InvalidPackage(f"{broken}: {path} was {'removed' if path in wanted else 'added'}.")
         for path, one in wanted.items():
             check_digest(one, _digest_of(found[path], one))
-
-    def _is_broken(self) -> str:
-        return f"The installed package {self.name} {self.version} is broken, install it again"
 
 
 @dataclass(frozen=True)

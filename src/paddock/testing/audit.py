@@ -51,16 +51,13 @@ def find_in_package(folder: str | os.PathLike[str]) -> list[Finding]:
     ):  # its dependencies are pyproject.toml's, and its modules have no names of their own
         return findings
     declared, brought = set(map(normal_name, manifest.dependencies)), packages_distributions()
+    own = {path.name.partition(".")[0] for path in manifest.folder.iterdir() if path.is_dir() or path.suffix == ".py"}
     for source in sources_of(manifest.folder):
         if source.tree is None or "tests" in Path(source.name).parts:
             continue
-        breaches = _undeclared(source.tree, _own_modules(manifest.folder), declared, brought)
+        breaches = _undeclared(source.tree, own, declared, brought)
         findings += findings_in(source.name, breaches, dict(enumerate(source.lines, start=1)))
     return findings
-
-
-def _own_modules(folder: Path) -> set[str]:
-    return {path.name.partition(".")[0] for path in folder.iterdir() if path.is_dir() or path.suffix == ".py"}
 
 
 def _undeclared(
