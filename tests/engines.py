@@ -67,7 +67,7 @@ def _start_docker():
     folder = _folder() / "docker"
     folder.mkdir()
     places = ["--data-root", folder / "data", "--exec-root", folder / "run", "--pidfile", folder / "pid"]
-    alone = ["--bridge=none", "--iptables=false", "--ip6tables=false", "--storage-driver", "vfs"]
+    alone = ["--bridge=none", "--iptables=false", "--ip6tables=false"]
     url = f"unix://{folder}/sock"
     with open(folder / "log", "wb") as log:
         daemon = subprocess.Popen(["dockerd", "-H", url, *places, *alone], stdout=log, stderr=log)

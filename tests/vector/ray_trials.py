@@ -115,11 +115,15 @@ def test_a_lost_node_loses_no_step_and_ends_no_healthy_lane(cluster):
         paddock.make_vec("CartPole-v1", 64, backend="loop") as here,
     ):
         assert len(set(far.nodes)) == 3
-        for step, (there, expected) in enumerate(zip(play(far, 40), play(here, 40), strict=True)):
+        after = 0
+        for step, (there, expected) in enumerate(zip(play(far, 50_000), play(here, 50_000), strict=True)):
             assert there == expected, step
             if step == 20:
                 cluster.remove_node(third, allow_graceful=False)
-        assert far.rebuilt > 0
+            after += far.rebuilt > 0  # its actors outlive it by a moment
+            if after == 20:
+                break
+        assert after == 20
 
 
 def test_lanes_that_are_not_deterministic_are_truncated_with_the_cause_and_the_batch_goes_on(cluster):
