@@ -115,7 +115,14 @@ def test_rows_of_another_form_than_the_environments_are_tampered(bundle, tmp_pat
 
 
 @pytest.mark.parametrize(
-    ("field", "value"), [("spaces", "0" * 64), ("agentic", True), ("environment", "0" * 64), ("package", "0" * 64)]
+    ("field", "value"),
+    [
+        ("spaces", "0" * 64),
+        ("agentic", True),
+        ("environment", "0" * 64),
+        ("package", "0" * 64),
+        ("target", "Acrobot-v1"),
+    ],
 )
 def test_a_plan_that_lies_about_its_environment_is_tampered(tmp_path, monkeypatch, field, value):
     """Also if the run was made with that plan: runs with equal fields would be compared."""

@@ -131,7 +131,7 @@ def make_environment(
     """
     spec = EnvSpec.from_json(task.spec)
     place = place_of(task, targets)
-    chosen: Any = spec if place in registry else place
+    chosen: Any = spec if place == spec.id and place in registry else place
     options: dict[str, Any] = {} if num_envs is None else {"num_envs": num_envs}
     if chosen is place:
         options |= {"wrappers": spec.additional_wrappers, "env_kwargs": spec.kwargs}

@@ -217,7 +217,7 @@ def _check_environment(task: Task, checks: Checks) -> None:
             f"The task {task.name!r} has other code than {place}: their digests differ.", reason="tampered"
         )
     with closing(make_environment(task, targets=checks.targets, isolation=checks.isolation)) as env:
-        named = spec if place in registry else env.spec
+        named = spec if place == spec.id and place in registry else env.spec
         if named is None or (code is None and environment_digest(named) != task.environment):
             raise InvalidBundle(
                 f"The task {task.name!r} was run in another environment than its plan names: their digests differ.",
