@@ -13,7 +13,7 @@ import pytest
 
 from paddock.bench.bundle import LOG, PLAN, START, read_bundle, sign_bundle, write_json
 from paddock.bench.log import LINES, LogWriter, bits
-from paddock.bench.plan import make_environment, make_plan
+from paddock.bench.plan import make_environment, make_plan, place_of
 from paddock.bench.play import _act
 from paddock.bench.suites import Suite, SuiteTask, read_suite
 from paddock.core.env import isolation_of
@@ -97,6 +97,13 @@ def test_a_plan_leads_to_no_path_of_this_machine(bundle, tmp_path, place):
 
     found = verify(forge(bundle, tmp_path / "f", plan=plan))
     assert found.reason == "irreproducible" and "--env" in found.message
+
+
+def test_a_plan_may_name_a_folder_beside_the_verifier(bundle, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "maze").mkdir()
+    task = msgspec.structs.replace(bundle.plan.tasks[0], target="./maze:acme/Maze-v0")
+    assert place_of(task, None) == task.target
 
 
 def test_rows_of_another_form_than_the_environments_are_tampered(bundle, tmp_path):

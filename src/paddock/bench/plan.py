@@ -145,12 +145,12 @@ def make_environment(
 
 def place_of(task: Task, targets: Mapping[str, str] | None) -> str:
     """Where the code of a task is: where ``targets`` says, or what its plan names. A stranger's plan names no paths."""
-    place = (targets or {}).get(task.name, task.target)
+    own = (targets or {}).get(task.name)
+    place = own or task.target
     if (folder := split_folder(place)) is None:
         return place
-    if not Path(folder[0]).expanduser().is_dir() or (
-        place is task.target and not re.fullmatch(r"\./[^./][^/]*", place)
-    ):
+    near = own or re.fullmatch(r"\./[^./][^/]*", folder[0])
+    if not near or not Path(folder[0]).expanduser().is_dir():
         raise PlanError(f"There is no folder {place[:80]} here. Say where the code is: --env {task.name}=./FOLDER")
     return place
 
