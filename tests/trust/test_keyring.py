@@ -110,6 +110,17 @@ def test_key_counts_from_one_day_to_another(monkeypatch):
     assert judge(ring, A, installed=True).how == "pinned"
 
 
+def test_key_that_was_met_on_first_use_is_not_one_that_was_added():
+    ring = Keyring()
+    ring.add(TrustedKey(A.public, ("acme",), "first use"))
+    assert judge(ring, A).how == "first use"
+    with pytest.raises(Untrusted, match="no key was added for 'acme'"):
+        judge(ring, A, settings=PINNED)
+    judge(ring, A, settings=PINNED, installed=True)
+    ring.add(TrustedKey(A.public, ("acme",)))
+    assert judge(ring, A, settings=PINNED).how == "pinned"
+
+
 def test_time_of_a_key_holds_in_a_namespace_that_it_is_new_to():
     ring = keyring((A, "acme"), not_after="2020-01-01")
     with pytest.raises(Expired):

@@ -86,7 +86,8 @@ class Keyring:
         """
         namespace = name.partition("/")[0]
         standing = self._refuse_revoked(name, digest, signers)
-        bound = {one.key: one for one in self.bound_to(namespace)}
+        added_only = settings.mode == "pinned"
+        bound = {one.key: one for one in self.bound_to(namespace) if not added_only or one.how == "pinned"}
         known = next((bound[key] for key in standing if key in bound), None)
         if installed:
             if known is None:  # a thief signs with other keys beside the stolen one: they make nothing good
@@ -125,7 +126,7 @@ class Keyring:
         how_to = f"Add the owner's key, from its owner: paddock trust add KEYFILE --namespace {namespace}"
         if settings.mode != "first-use":
             raise Untrusted(
-                f"{name} is signed by {', '.join(prints)}, and no key is trusted for {namespace!r}. {how_to}",
+                f"{name} is signed by {', '.join(prints)}, and no key was added for {namespace!r}. {how_to}",
                 fingerprints=prints,
             )
         known = {one for trusted in self.keys.values() for one in trusted.namespaces}
