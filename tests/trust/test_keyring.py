@@ -334,6 +334,7 @@ def test_strict_is_stricter(home, monkeypatch):
         'mode = "endorsed"',
         "[endorsed]\nkeys = []\nthreshold = 1",
         "[endorsed]\nkeys = 1\nthreshold = 1",
+        '[endorsed]\nkeys = ["ed25519:AAAA"]\nthreshold = 1',
         f'[endorsed]\nkeys = ["{A.public}", "{A.public}"]\nthreshold = 2',
     ],
 )

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from paddock.errors import InvalidManifest
+from paddock.errors import InvalidKey, InvalidManifest
 from paddock.trust.files import config_folder
 from paddock.trust.keys import PublicKey
 
@@ -72,7 +72,10 @@ def _read(file: Path) -> Settings:
             raise InvalidManifest(f"{file}: {key} = {value!r}; expected one of {', '.join(known)}.")
     match endorsed:
         case {"keys": list() as keys, "threshold": int() as threshold} if len(endorsed) == 2:
-            endorsers = tuple(dict.fromkeys(PublicKey.parse(str(key)) for key in keys))
+            try:
+                endorsers = tuple(dict.fromkeys(PublicKey.parse(str(key)) for key in keys))
+            except InvalidKey as error:
+                raise InvalidManifest(f"{file}: [endorsed] keys: {error}") from None
         case {}:
             endorsers, threshold = (), 0
         case _:
