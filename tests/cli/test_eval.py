@@ -139,6 +139,9 @@ def test_a_run_compared_with_itself_shows_no_difference_either_way(paddock):
         (("--resume",), "--resume needs --out"),
         (("--max-cost", "1"), "--max-cost needs --prices"),
         (("--judge-model", "m"), "--judge-model needs --rubric"),
+        (("--base-url", "127.0.0.1:8000/v1"), "--base-url: This URL has no scheme. Begin it with https://"),
+        (("--base-url", "http://far.example/v1", "--api-key-env", "PATH"), "or allow it with --insecure"),
+        (("--api-key-env", "NO_SUCH_KEY"), "--api-key-env: the variable NO_SUCH_KEY is not set"),
     ],
 )
 def test_mistakes_are_told_before_anything_is_played(paddock, more, words):
@@ -146,6 +149,16 @@ def test_mistakes_are_told_before_anything_is_played(paddock, more, words):
         found = paddock(*command(server, *more))
     assert found.code == 2 and words in found.err
     assert server.requests == []
+
+
+def test_a_folder_without_a_run_can_be_used_after_a_mistake(paddock):
+    with model_server(echo) as server:
+        assert paddock(*command(server, "--out", "run", "--split", "tset")).code == 2
+        assert paddock(*command(server, "--out", "run", "--tasks", "1")).code == 0
+        again = paddock(*command(server, "--out", "run", "--tasks", "1"))
+        other = paddock(*command(server, "--out", "run", "--tasks", "1", "--model", "another", "--resume"))
+    assert again.code == 2 and "has a run already" in again.err
+    assert other.code == 2 and "is of another target, model or sampling" in other.err
 
 
 def test_a_run_that_is_not_there_can_not_be_compared(paddock):

@@ -135,6 +135,7 @@ def test_page_has_no_markup_of_strangers_and_asks_the_network_for_nothing(page):
     text = page.read_text()
     assert text.count("<script>") == 1 and "<img src=x" not in text and "injected>" not in text.replace("&gt;", "")
     assert not re.search(r"https?://", text) and "\x1b" not in text and "svg" not in text
+    assert str(page.parent.parent) not in text
     assert "default-src 'none'" in text and "data:image/png;base64," in text
 
 
@@ -150,6 +151,10 @@ def test_page_in_a_browser_shows_hostile_text_as_text_and_filters(page, tmp_path
     dom = subprocess.run(command, capture_output=True, text=True, timeout=120).stdout
     assert "<title>owned" not in dom and 'id="injected"' not in dom and "<output>3 of 3</output>" in dom
     assert dom.count("<details") == 3 and "&lt;script&gt;document.title" in dom
+    filled = probe.replace('name="low"', 'name="low" value="0.5"').replace('value="done"', 'value="done" selected')
+    (tmp_path / "filled.html").write_text(filled)
+    dom = subprocess.run([*command[:-1], f"file://{tmp_path / 'filled.html'}"], capture_output=True, text=True).stdout
+    assert "<output>1 of 3</output>" in dom and len(re.findall(r'<details[^>]*none"', dom)) == 2
     picture = tmp_path / "page.png"
     shot = [CHROMIUM, *common, f"--screenshot={picture}", f"file://{tmp_path / 'probe.html'}"]
     subprocess.run(shot, capture_output=True, timeout=120)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import json
+import os
 import time
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from pathlib import Path
@@ -14,12 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 from paddock.cli.output import FAILED, INTERRUPTED, OK, Output, mistake
 from paddock.cli.program import add_target, integer, seconds
+from paddock.errors import PlanError
 
 if TYPE_CHECKING:
     from paddock.agentic.rollouts import Rollouts
 
 MOST_ROWS = 20
 RESULTS = "results.json"
+KEY = "OPENAI_API_KEY"
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -28,7 +31,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_target(parser)
     add("--model", required=True, metavar="M", help="the model's name at the endpoint")
     add("--base-url", required=True, metavar="U", help="an OpenAI-compatible endpoint, as http://127.0.0.1:8000/v1")
-    add("--api-key-env", default="OPENAI_API_KEY", metavar="NAME", help="the variable with its key (OPENAI_API_KEY)")
+    add("--api-key-env", default=KEY, metavar="NAME", help=f"the variable with its key ({KEY})")
     add("--insecure", action="store_true", help="send the key to another machine without TLS")
     add("--sampling", type=_object, default={}, metavar="JSON", help="more of the request, as '{\"max_tokens\": 512}'")
     add("--split", metavar="S", help="the split of the tasks (default: the first)")
@@ -65,9 +68,15 @@ def run(arguments: Namespace, output: Output) -> int:
     if arguments.max_cost is not None and arguments.prices is None:
         raise mistake("--max-cost needs --prices IN,OUT, such as 0.15,0.60 for a million tokens.")
     access = {"api_key_env": arguments.api_key_env, "insecure": arguments.insecure}
-    endpoint = ModelEndpoint(
-        arguments.model, arguments.base_url, prices=arguments.prices, **access, **arguments.sampling
-    )
+    if arguments.api_key_env not in (KEY, *os.environ):  # without a key the endpoint may refuse every call
+        raise mistake(f"--api-key-env: the variable {arguments.api_key_env} is not set.")
+    try:
+        endpoint = ModelEndpoint(
+            arguments.model, arguments.base_url, prices=arguments.prices, **access, **arguments.sampling
+        )
+    except PlanError as error:
+        words = str(error).replace("api_key_env=", "--api-key-env").replace("insecure=True", "--insecure")
+        raise mistake(f"--base-url: {words}") from None
     folder = _folder(arguments)
     began_s, interrupted = time.monotonic(), False
     try:
@@ -97,21 +106,24 @@ def run(arguments: Namespace, output: Output) -> int:
     else:
         _print(arguments, played, document, output)
     if interrupted:
+        output.interruption(f"interrupted. To go on: the same command with --out {folder} --resume")
         return INTERRUPTED
     return FAILED if played and played.error_share == 1.0 else OK
 
 
 def _folder(arguments: Namespace) -> Path:
     """Make the results folder. One with a run is used again only to go on with that."""
+    from paddock.agentic.rollouts.results import RUN
+
     name = "-".join(
         "".join(c if c.isalnum() else "_" for c in Path(text).name) for text in (arguments.target, arguments.model)
     )
     folder = Path(arguments.out or f"evals/{name}-{time.strftime('%Y%m%d-%H%M%S')}")
-    known = folder / "eval.json"
+    known, begun = folder / "eval.json", (folder / RUN).exists()
     what = {"target": arguments.target, "model": arguments.model, "sampling": arguments.sampling}
-    if known.exists() and not arguments.resume:
+    if begun and not arguments.resume:
         raise mistake(f"--out {folder} has a run already. Go on with it by --resume, or name another folder.")
-    if known.exists() and json.loads(known.read_text()) != what:
+    if begun and known.exists() and json.loads(known.read_text()) != what:
         raise mistake(f"--resume: the run in {folder} is of another target, model or sampling. See {known}.")
     folder.mkdir(parents=True, exist_ok=True)
     known.write_text(json.dumps(what) + "\n")

@@ -53,7 +53,8 @@ def _address(url: str, insecure: bool) -> RemoteAddress:
     try:
         address = parse_address(url, insecure=insecure, environ={})
     except PlanError as error:
-        raise mistake(str(error).replace("remote=paddock.RemoteOptions(insecure=True)", "--insecure")) from None
+        words = str(error).replace("remote=paddock.RemoteOptions(insecure=True)", "--insecure")
+        raise mistake(f"--server: {words}") from None
     if address.authorization is not None:
         raise mistake("the URL of a --server has a token. Drop it: clients send their own, and servers check them.")
     if address.path:  # what is above it would be a way around it

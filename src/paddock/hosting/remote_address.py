@@ -129,7 +129,9 @@ def _split(url: str) -> SplitResult:
         parts = urlsplit(url)
     except ValueError:
         raise e.PlanError("This URL is malformed. Expected https://host[:port]/Id-v0.") from None
-    if "://" not in url or not parts.netloc:
+    if "://" not in url:
+        raise e.PlanError("This URL has no scheme. Begin it with https://, or with http:// for a port of this machine.")
+    if not parts.netloc:
         raise e.PlanError("This URL names no host. Expected https://host[:port]/Id-v0.")
     return parts
 

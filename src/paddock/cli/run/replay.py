@@ -243,7 +243,7 @@ def _write(arguments: Namespace, trace: Path, stories: Iterator[Story], output: 
 
     try:
         with draft.open("w", encoding="utf-8") as file:
-            for piece in page(str(trace), counted()):
+            for piece in page(trace.name, counted()):
                 file.write(piece)
         if not count:
             raise CommandFailed(f"{trace}: no episode fits.", exit_code=FAILED, code="NO_EPISODES")
