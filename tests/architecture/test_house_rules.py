@@ -37,7 +37,6 @@ NEEDED_BY_ONE = {
     "paddock.cli.run.episodes": "by name: the loops over one environment and over lanes",
     "paddock.cli.init": "a command; `paddock openenv init` writes its files the same way",
     "paddock.cli.rescore": "a command; `paddock eval` loads rubrics the same way",
-    "paddock.cli.ps": "a command; `paddock openenv validate` asks servers the same way",
     # process entry point
     "paddock.bench.hostile.trial": "process entry point: python -m",
     # named by specs and tables that users have

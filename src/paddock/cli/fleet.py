@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from paddock.cli.output import OK, Output, mistake
 from paddock.cli.program import integer
+from paddock.cli.ps import context_of
 from paddock.cli.serve import add_listening_options, listening, serve_and_announce
 from paddock.errors import PlanError
 
@@ -37,7 +38,7 @@ def run_gateway(arguments: Namespace, output: Output) -> int:
     if strange := [str(one) for one in drained if str(one) not in names]:
         raise mistake(f"--drain {strange[0]} is not one of the servers: {', '.join(names)}")
     settings = listening(arguments, port=arguments.port)
-    context = _context(arguments.ca)
+    context = context_of(arguments.ca)
     return serve_and_announce(
         lambda ready: serve(servers, settings, drained=drained, context=context, when_ready=ready),
         settings,
@@ -60,21 +61,6 @@ def _address(url: str, insecure: bool) -> RemoteAddress:
     if address.path:  # what is above it would be a way around it
         raise mistake(f"the URL of a --server ends with its port, and {address} goes on. Drop the path: {address.path}")
     return address
-
-
-def _context(ca: Path | None) -> Any:
-    if ca is None:
-        return None
-    import ssl
-
-    from paddock.hosting.websocket.endpoint import default_context
-
-    context = default_context()
-    try:
-        context.load_verify_locations(cafile=ca)
-    except (OSError, ssl.SSLError) as error:
-        raise mistake(f"--ca {ca}: can't read certificates from it: {getattr(error, 'strerror', error)}") from error
-    return context
 
 
 def add_deploy_arguments(parser: ArgumentParser) -> None:

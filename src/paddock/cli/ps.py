@@ -82,6 +82,18 @@ def run_kill(arguments: Namespace, output: Output) -> int:
     return OK
 
 
+def context_of(ca: Any) -> Any:
+    """Return what trusts the certificates in the file of --ca and no others; None without one."""
+    if ca is None:
+        return None
+    import ssl
+
+    try:
+        return ssl.create_default_context(cafile=ca)
+    except OSError as error:  # SSLError is one
+        raise mistake(f"--ca {ca}: can't read certificates from it: {error.strerror or error}") from error
+
+
 class ServerAt:
     """The server that the options name. Each request has a connection of its own."""
 
@@ -94,16 +106,7 @@ class ServerAt:
             parse_address(arguments.url, token=arguments.token)
         if arguments.ca is not None and not self.address.secure:
             raise mistake("--ca is for TLS. Use it with an https:// URL, or drop it.")
-        context = None
-        if arguments.ca is not None:
-            import ssl
-
-            try:
-                context = ssl.create_default_context(cafile=arguments.ca)
-            except OSError as error:  # SSLError is one
-                why = error.strerror or error
-                raise mistake(f"--ca {arguments.ca}: can't read certificates from it: {why}") from error
-        self._context = context
+        self._context = context_of(arguments.ca)
 
     def ask(self, method: str, path: str) -> Any:
         """Return the JSON object of the answer; CommandFailed for anything else."""

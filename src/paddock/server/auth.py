@@ -464,12 +464,15 @@ class Quotas:
         self._lived_s = 0.0  # by these, and by those that go on
 
     def _accounts(self, name: str) -> Iterator[tuple[str, str]]:
-        """Yield a principal's accounts, each with the one that its limits are under."""
-        if "*" in self._of:
-            yield "*", "*"
+        """Yield a principal's accounts, each with the one that its limits are under.
+
+        Its own comes first: what that refuses is not charged to the tenant, whose other tokens would pay for it.
+        """
+        yield name, ""
         if (tenant := f"@{tenant_of(name)}") in self._of:  # a journal may be of one that is no longer configured
             yield tenant, tenant
-        yield name, ""
+        if "*" in self._of:
+            yield "*", "*"
 
     # Requests
 
