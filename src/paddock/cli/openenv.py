@@ -137,10 +137,8 @@ def _build(arguments: Namespace, output: Output) -> int:
     context = (arguments.context or folder).resolve()
     engine = find_engine()
     build_image(engine, tag, [*words, str(context)])
-    if output.json:
-        output.document({"image": tag, "engine": engine.command[0], "context": str(context), "dockerfile": str(file)})
-    else:
-        output.line(f"built {tag}")
+    facts = {"image": tag, "engine": engine.command[0], "context": str(context), "dockerfile": str(file)}
+    output.report(facts, f"built {tag}")
     return OK
 
 

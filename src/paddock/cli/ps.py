@@ -75,10 +75,7 @@ def run_kill(arguments: Namespace, output: Output) -> int:
         }
         text = words.get(error.code, str(error))
         raise CommandFailed(text, exit_code=FAILED, code=error.code) from error
-    if output.json:
-        output.document(ended)
-    else:
-        output.line(f"ended {ended.get('session')}, {ended.get('environment')} of {ended.get('principal')}")
+    output.report(ended, f"ended {ended.get('session')}, {ended.get('environment')} of {ended.get('principal')}")
     return OK
 
 

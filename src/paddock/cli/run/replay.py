@@ -252,10 +252,8 @@ def _write(arguments: Namespace, trace: Path, stories: Iterator[Story], output: 
         draft.unlink(missing_ok=True)
     if more:
         output.warning(f"The page has the first {_PAGE_EPISODES} that fit. Choose by --task, --reward or --error.")
-    if arguments.json:
-        output.document({"run": arguments.run, "html": str(target), "episodes": count, "more": more})
-    else:
-        output.line(f"{target}: {count} episodes")
+    facts = {"run": arguments.run, "html": str(target), "episodes": count, "more": more}
+    output.report(facts, f"{target}: {count} episodes")
     return OK
 
 
