@@ -112,6 +112,15 @@ def test_pack_writes_the_spaces_and_the_same_bytes_twice(paddock, walled, folder
     assert json.loads(env["spaces"]["observation"])["n"] == 5
 
 
+@pytest.mark.process
+def test_environment_that_is_not_made_can_be_packed_without_its_spaces(paddock, walled, folder):
+    (folder() / "maze_env.py").write_text("raise OSError('no display')")
+    failed = paddock("pack", "./maze")
+    assert failed.code == 1
+    assert "no display" in failed.err and "--no-spaces" in failed.err
+    assert paddock("pack", "./maze", "--no-spaces").code == 0
+
+
 def test_keygen_writes_a_private_file_and_never_overwrites(paddock, home):
     made = paddock("keygen", "--json").document
     assert stat.S_IMODE(os.stat(made["key"]).st_mode) == 0o600

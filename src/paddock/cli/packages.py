@@ -77,8 +77,12 @@ def _spaces(manifest: Manifest, id: str) -> dict[str, str]:
     from paddock.cli.environment import open_env
     from paddock.spaces.json_form import to_json
 
-    with open_env(f"{manifest.folder}:{id}", isolation=manifest.permissions_of(id)) as env:
-        return {"observation": to_json(env.observation_space), "action": to_json(env.action_space)}
+    try:
+        with open_env(f"{manifest.folder}:{id}", isolation=manifest.permissions_of(id)) as env:
+            return {"observation": to_json(env.observation_space), "action": to_json(env.action_space)}
+    except CommandFailed as error:
+        text = f"{error} To pack it without its spaces, and so without making it: --no-spaces"
+        raise CommandFailed(text, exit_code=error.exit_code, code=error.code) from error
 
 
 def add_verify_arguments(parser: ArgumentParser) -> None:
