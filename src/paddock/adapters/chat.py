@@ -17,7 +17,7 @@ from typing import Any
 from paddock.adapters.seat import AsyncEnv, make_for_async
 from paddock.agentic.chat import Conversation, assistant_message, refusal_text, to_dict
 from paddock.agentic.rollouts.episode import Episode, Job, Setup, Turn, play_here
-from paddock.agentic.rollouts.options import Limits, Spending
+from paddock.agentic.rollouts.options import Options, Spending
 from paddock.agentic.rollouts.results import Rollout
 from paddock.core.env import Env, Info
 from paddock.errors import PlanError
@@ -101,8 +101,8 @@ def play(
     if max_turns < 1:
         raise PlanError(f"max_turns={max_turns}: expected at least 1.")
     work = Setup(secrets.randbits(31) if seed is None else to_seed(seed), options, {})
-    limits = Limits(timeout_s=None, max_turns=max_turns)
-    policy, episode = chat_policy(create, **request), Episode(Job(0, 0, 0, work), limits, Spending())
+    most = Options(timeout_s=None, max_turns=max_turns)
+    policy, episode = chat_policy(create, **request), Episode(Job(0, 0, 0, work), most, Spending())
     loop = PrivateLoop()
 
     async def wait(answer: Any) -> Any:

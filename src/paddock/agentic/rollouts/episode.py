@@ -19,7 +19,7 @@ import msgspec
 import numpy as np
 
 from paddock.agentic.chat import ACTIONS, Conversation, StepRequest, refusal_text, to_dict
-from paddock.agentic.rollouts.options import Limits, Spending, code_of
+from paddock.agentic.rollouts.options import Options, Spending, code_of
 from paddock.agentic.rollouts.results import Failure, Rollout, Where
 from paddock.agentic.tasks import Task, task_name
 from paddock.core.env import Env, Info
@@ -49,11 +49,11 @@ Need: TypeAlias = "Turn | partial[Any] | float"
 class Episode:
     """What happened so far in one rollout."""
 
-    def __init__(self, job: Job, limits: Limits, spending: Spending) -> None:
-        self.job, self._limits, self._all_spending = job, limits, spending
+    def __init__(self, job: Job, options: Options, spending: Spending) -> None:
+        self.job, self._options, self._all_spending = job, options, spending
         self.where: Where = "making"
         self.began_s = time.monotonic()
-        self.by_s = None if limits.timeout_s is None else self.began_s + limits.timeout_s
+        self.by_s = None if options.timeout_s is None else self.began_s + options.timeout_s
         self.rewards: list[float] = []
         self.calls: list[ModelCall] = []
         self.spending = Spending()
@@ -104,11 +104,11 @@ class Episode:
 
     def _is_used_up(self) -> bool:
         """Whether the rollout has had its turns, or what its budget allows. BudgetExceeded if the whole run's is."""
-        limits = self._limits
-        if limits.max_turns is not None and self.turns >= limits.max_turns:
+        options = self._options
+        if options.max_turns is not None and self.turns >= options.max_turns:
             return True
-        limits.run_budget.check(self._all_spending)
-        return limits.budget.is_used_up(self.spending)
+        options.run_budget.check(self._all_spending)
+        return options.budget.is_used_up(self.spending)
 
     def _ask(self, turn: Turn) -> Generator[Need, Any, Any]:
         """Ask the policy, again if it fails and that may help. The environment waits as it is."""
@@ -126,7 +126,7 @@ class Episode:
                     raise ModelReplyCutOff(self.calls[-1].error[1], call=self.calls[-1])
                 return answer
             except Exception as error:
-                wait_s = self._limits.retry.wait_s(error, tries, code_of(error, "policy"), "policy")
+                wait_s = self._options.retry.wait_s(error, tries, code_of(error, "policy"), "policy")
                 if wait_s is None or (self.by_s is not None and time.monotonic() + wait_s >= self.by_s):
                     raise
             tries += 1
@@ -188,7 +188,7 @@ class Episode:
     def record_call(self, call: ModelCall) -> None:
         """Keep a call of a model, and write it into the trace."""
         error = call.error
-        if error is None and call.cut_off and self._limits.cut_off == "fail":
+        if error is None and call.cut_off and self._options.cut_off == "fail":
             words = f"The reply was cut off after {call.completion_tokens} tokens. Raise max_tokens, or pass "
             error = ModelReplyCutOff.code, f"{words}cut_off='grade' to go on with what is there."
         retry = 0

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Literal, TextIO
 
 from paddock.agentic.rollouts.results import Where
@@ -118,27 +119,6 @@ def code_of(error: BaseException, where: Where) -> str:
     return "POLICY_ERROR" if where == "policy" else "ENV_ERROR"
 
 
-@dataclass(frozen=True)
-class Limits:
-    """The limits of a run. ``cut_off``: whether a reply that reached its limit of tokens is a failure."""
-
-    timeout_s: float | None = 600.0
-    max_turns: int | None = None
-    retry: Retry = field(default_factory=Retry)
-    cut_off: Literal["fail", "grade"] = "fail"
-    budget: Budget = field(default_factory=Budget)
-    run_budget: Budget = field(default_factory=Budget)
-
-    def __post_init__(self) -> None:
-        for name in ("budget", "run_budget"):
-            if not isinstance(getattr(self, name), Budget):
-                raise PlanError(
-                    f"{name}= is {kind(getattr(self, name))}; expected a Budget, as Budget(tokens=100_000)."
-                )
-        if self.cut_off not in ("fail", "grade"):
-            raise PlanError(f"cut_off={self.cut_off!r}: expected 'fail' or 'grade'.")
-
-
 @dataclass(frozen=True, kw_only=True)
 class Options:
     """The options of ``rollout``, ``arollout`` and ``stream``.
@@ -189,7 +169,16 @@ class Options:
             raise PlanError("make_env= makes environments itself, so backend='ray' can't place them. Drop one of them.")
         if self.resume and self.trace is None:
             raise PlanError("resume=True: name the trace to go on with, as trace='run.jsonl'.")
+        for name in ("budget", "run_budget"):
+            if not isinstance(getattr(self, name), Budget):
+                raise PlanError(
+                    f"{name}= is {kind(getattr(self, name))}; expected a Budget, as Budget(tokens=100_000)."
+                )
+        if self.cut_off not in ("fail", "grade"):
+            raise PlanError(f"cut_off={self.cut_off!r}: expected 'fail' or 'grade'.")
+        self.retry  # noqa: B018  # what is wrong with it is said now
 
-    def limits(self) -> Limits:
-        retry = Retry(self.retries, self.retry_on, self.backoff_s)
-        return Limits(self.timeout_s, self.max_turns, retry, self.cut_off, self.budget, self.run_budget)
+    @cached_property
+    def retry(self) -> Retry:
+        """When a failure is tried again."""
+        return Retry(self.retries, self.retry_on, self.backoff_s)

@@ -188,7 +188,7 @@ class Crew:
     def __init__(self, target: Any, policy: Policy, tasks: Any, options: Options) -> None:
         if not callable(policy):
             raise PlanError(f"policy={policy!r:.80}: expected a function that takes a turn.")
-        self.policy, self.options, self.limits = policy, options, options.limits()
+        self.policy, self.options = policy, options
         self._tasks, self._seed = tasks, to_seed(options.seed)
         self.make, self.name = _maker(target, options)
         self.lent, self.lost = isinstance(target, Env), False
@@ -267,10 +267,10 @@ class Crew:
     async def _plan(self, first: Worker) -> int:
         """Make the first environment, list the jobs, and take what an earlier run finished. Returns their number."""
         planning = asyncio.ensure_future(first.plan(self._list_jobs))
-        done, _ = await asyncio.wait({planning}, timeout=self.limits.timeout_s)
+        done, _ = await asyncio.wait({planning}, timeout=self.options.timeout_s)
         if not done:
             planning.cancel()
-            raise DeadlineExceeded(f"The first environment was not ready within {self.limits.timeout_s} s.")
+            raise DeadlineExceeded(f"The first environment was not ready within {self.options.timeout_s} s.")
         jobs = planning.result()
         before, numbers = read_run(self.options.trace) if self.appends and self.options.trace is not None else ({}, 0)
         for job in jobs:
@@ -341,7 +341,7 @@ class Crew:
         return self._jobs.popleft() if self._jobs and self._failure is None else None
 
     def begin(self, job: Job) -> Episode:
-        episode = Episode(job, self.limits, self.spending)
+        episode = Episode(job, self.options, self.spending)
         self._playing.add(episode)
         return episode
 
@@ -543,7 +543,7 @@ class Worker:
 
     async def _finish(self, job: Job) -> None:
         """Play a job, again if its environment failed and another try may help."""
-        retry, tries = self._crew.limits.retry, 0
+        retry, tries = self._crew.options.retry, 0
         while True:
             episode = self._crew.begin(job)
             episode.retries = tries
