@@ -22,6 +22,7 @@ from paddock.hosting.openenv.http_bodies import TASK_METHODS
 from paddock.server.auth import OriginCheck, Tokens
 from paddock.server.http import Request, Response
 from paddock.server.http_api import ROUTES, HttpApi, openapi
+from paddock.server.http_connection import ONCE
 from paddock.server.native_socket import NORMAL
 from paddock.server.served_env import ServedEnv
 from paddock.server.service import Service
@@ -33,7 +34,7 @@ Event: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[Event]]
 Send: TypeAlias = Callable[[Event], Awaitable[None]]
 
-_ONCE = frozenset(("host", "content-length", "authorization", "origin"))
+_ONCE = ONCE | {"host", "content-length"}
 _SLOW_READER_BYTES = 64 << 20  # that may wait to be sent to one peer
 _GOING_AWAY = 1001
 # Of Starlette's TestClient. No peer on a network has such an address, and no page can send such a Host.

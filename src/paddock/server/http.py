@@ -11,6 +11,8 @@ from http import HTTPStatus
 from typing import Any
 from urllib.parse import parse_qs, unquote
 
+from paddock.sandbox.http1 import head_bytes
+
 # An answer is data for one caller: no page may take it for something else, no cache may keep it.
 _ALWAYS = {"x-content-type-options": "nosniff", "cache-control": "no-store"}
 _TARGET = re.compile(
@@ -96,10 +98,6 @@ class Response:
         return {"content-type": self.content_type, "date": formatdate(usegmt=True), **_ALWAYS, **self.headers}
 
     def head(self, *, close: bool) -> bytes:
-        lines = [
-            f"HTTP/1.1 {self.status} {HTTPStatus(self.status).phrase}",
-            *(f"{name}: {value}" for name, value in self.all_headers.items()),
-            f"content-length: {len(self.body)}",
-            "connection: close" if close else "connection: keep-alive",
-        ]
-        return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
+        framing = {"content-length": str(len(self.body)), "connection": "close" if close else "keep-alive"}
+        first = f"HTTP/1.1 {self.status} {HTTPStatus(self.status).phrase}"
+        return head_bytes(first, (*self.all_headers.items(), *framing.items()))

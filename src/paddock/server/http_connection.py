@@ -27,7 +27,7 @@ _LINGER_S = 2.0  # after a refusal, for bytes that are still on their way: closi
 _URL_BYTES = 1 << 13
 _METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "TRACE", "PATCH", "QUERY"))
 # Allowed once: an attacker hopes that two readers pick different ones of two.
-_ONCE = frozenset(
+ONCE = frozenset(
     ("authorization", "origin", "sec-fetch-site", "expect", "content-type", "upgrade", "x-paddock-session")
 )
 
@@ -343,7 +343,7 @@ def read_request_head(lines: Sequence[bytes], peer: str, *, relayed: bool = Fals
     headers: dict[str, str] = {}
     for name, value in found:
         key = name.lower()
-        if key in headers and key in _ONCE:
+        if key in headers and key in ONCE:
             raise Refused(400, f"There is more than one {name}.")
         headers[key] = f"{headers[key]}, {value}" if key in headers else value
     place = read_target(target)

@@ -17,7 +17,7 @@ from typing import Any
 
 from paddock.errors import DependencyNotInstalled, RateLimited
 from paddock.hosting.failures import close_reason
-from paddock.sandbox.http1 import Refused
+from paddock.sandbox.http1 import Refused, head_bytes
 from paddock.server.http import Request, Response
 from paddock.server.http_connection import HEAD_S, read_request_head
 from paddock.server.native_socket import NORMAL, POLICY_VIOLATION, TOO_MANY_FRAMES
@@ -83,10 +83,9 @@ def handshake_refusal(request: Request) -> Response | None:
 
 def bare_handshake(request: Request) -> bytes:
     """Write a handshake with nothing in it but what picows' own parser needs."""
-    key = request.headers["sec-websocket-key"]
-    lines = ("GET / HTTP/1.1", "Host: paddock", "Upgrade: websocket", "Connection: Upgrade")
-    text = "\r\n".join((*lines, f"Sec-WebSocket-Version: {_VERSION}", f"Sec-WebSocket-Key: {key}", "", ""))
-    return text.encode("ascii")
+    fields = {"Host": "paddock", "Upgrade": "websocket", "Connection": "Upgrade", "Sec-WebSocket-Version": _VERSION}
+    fields["Sec-WebSocket-Key"] = request.headers["sec-websocket-key"]
+    return head_bytes("GET / HTTP/1.1", fields.items())
 
 
 class WebsocketListener(picows.WSListener):
