@@ -16,6 +16,11 @@ from paddock.sandbox.machine import Machine
 from paddock.sandbox.promises import PUT_UP, failures
 
 _STARTED_S = 30
+_WHERE = {
+    "docker": "as root with dockerd (apt install docker.io), which is started for them",
+    "podman": "with podman and runc",
+    "gvisor": "with podman and gVisor's runsc of 2023 or later (Debian 13 has one)",
+}
 
 
 def need(tier):
@@ -28,7 +33,7 @@ def need(tier):
     if why:
         if os.environ.get("PADDOCK_WALLS") == "needed" and tier == "podman":
             pytest.fail(f"isolation={tier!r} is not here: {'; '.join(why)}")
-        pytest.skip(f"isolation={tier!r} is not here: {'; '.join(why)}")
+        pytest.skip(f"isolation={tier!r} is not here: {'; '.join(why)}. These tests run {_WHERE[tier]}")
 
 
 @functools.cache

@@ -265,7 +265,7 @@ def test_build_refuses_before_anything_runs(folder, engine, paddock, words, why,
 def test_build_without_an_engine_says_so(folder, paddock, monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     answer = paddock("openenv", "build", "my_env")
-    assert answer.code == 2 and "Neither docker nor podman" in answer.err
+    assert answer.code == 2 and "An image needs docker (apt install docker.io) or podman" in answer.err
 
 
 def test_serve_refuses_to_reload(folder, paddock):

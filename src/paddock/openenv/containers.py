@@ -116,10 +116,8 @@ class LocalDockerProvider(ContainerProvider):
         try:
             self._command = find_engine("image").command[0] if command is None else shutil.which(command) or ""
         except SandboxUnavailable as error:
-            raise ProviderError(
-                f"Neither docker nor podman can be used: {error}. Install one of them, on Debian and Ubuntu with: "
-                "apt install podman. Or connect to a server that runs: base_url='http://…'."
-            ) from None
+            text = f"An image needs {error}. Or connect to a server that runs: base_url='http://…'."
+            raise ProviderError(text) from None
         if not self._command:
             raise ProviderError(f"There is no {command} on PATH.")
         self._arguments = tuple(arguments)

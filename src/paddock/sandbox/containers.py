@@ -87,9 +87,10 @@ def find_engine(tier: str) -> Engine:
                 _found[key] = replace(_ask(name, gvisor=tier == "gvisor"), settings=key[1:])
                 break
             except SandboxUnavailable as error:
-                reasons.append(str(error).removesuffix(". See: paddock doctor."))
+                why = str(error).removesuffix(". See: paddock doctor.")
+                reasons.append(f"a {name} that answers ({why})" if why.startswith(f"{name} info ") else why)
         else:
-            raise SandboxUnavailable("; ".join(reasons))
+            raise SandboxUnavailable(" or ".join(reasons))
     return _found[key]
 
 

@@ -81,8 +81,7 @@ def find_engine() -> Engine:
     try:
         return containers.find_engine("image")
     except SandboxUnavailable as error:
-        why = f"Neither docker nor podman can be used, and an image needs one: {error}"
-        raise mistake(why, "DEPENDENCY_NOT_INSTALLED") from None
+        raise mistake(f"An image needs {error}.", "DEPENDENCY_NOT_INSTALLED") from None
 
 
 def build_image(engine: Engine, tag: str, words: list[str]) -> None:
