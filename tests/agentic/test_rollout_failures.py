@@ -189,13 +189,13 @@ def test_each_rollout_is_late_after_its_own_time():
     async def policy(turn):
         if not turn.number:
             begun.append(turn)
-            await asyncio.sleep((60, 0.1, 60, 0.1)[len(begun) - 1])
+            await asyncio.sleep((60, 0.2, 60, 0.2)[len(begun) - 1])
         return 0
 
     begun = []
-    done = rollout(Watched, policy, 4, concurrency=2, timeout_s=0.3)
+    done = rollout(Watched, policy, 4, concurrency=2, timeout_s=1.0)
     assert [one.error and one.error.code for one in done] == ["DEADLINE", None, "DEADLINE", None]
-    assert all(0.3 <= one.seconds < 5 for one in done.errors)
+    assert all(1.0 <= one.seconds < 10 for one in done.errors)
 
 
 def test_many_steps_that_take_too_long_together_are_late():

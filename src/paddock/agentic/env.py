@@ -73,7 +73,9 @@ class Metadata:
         owner = cls if env is None else env
         tools, tasks, last = owner.tools, owner.tasks, self._last
         if last[0] is not tools:
-            last = self._last = tools, [_described(tool.info) for tool in tools.values()]
+            last = tools, [_described(tool.info) for tool in tools.values()]
+            if tools is cls.tools:  # those of MCP servers would be kept after their environment
+                self._last = last
         return {
             "render_modes": [],
             "description": cls.description,
