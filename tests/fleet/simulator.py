@@ -78,6 +78,7 @@ class Far:
     def __init__(self, node, flow, id):
         self.node, self.flow, self.id, self.life = node, flow, id, node.life
         self.at_server = self.at_gateway = True
+        self.reached = False
         self.broken = False  # nothing passes any more, although neither end has noticed
         self.hosted = None
         self.up_at = self.down_at = 0.0
@@ -278,8 +279,9 @@ class GatewayNode:
     def carry(self, flow, command):
         world, kind = self.world, type(command)
         if kind is g.ToServer:
-            if flow.far is not None:
-                world.send_up_far(flow.far, command.frame)
+            if flow.far is None or not flow.far.reached:
+                raise Violation("a message is for a server that was not reached yet")
+            world.send_up_far(flow.far, command.frame)
         elif kind is g.ToClient:
             world.send_to_client(flow, command.frame)
         elif kind is g.Dial:
@@ -477,6 +479,7 @@ class World:
 
     def reached(self, far):
         if far.flow.far is far and far.at_gateway:
+            far.reached = True
             far.flow.gateway.ask("reached", far.flow, 101)
 
     def send_up_far(self, far, data):

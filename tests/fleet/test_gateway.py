@@ -146,6 +146,38 @@ def test_a_session_without_a_step_moves_and_its_client_learns_nothing_of_it(gate
     assert gateway.server_frame(2, frame_of(again, HANDSHAKE)) == [g.ToClient(2, renamed), g.Splice(2)]
 
 
+def test_a_hello_that_comes_while_a_second_server_is_asked_is_sent_once(gateway):
+    gateway.arrive(1, native=True)
+    gateway.reached(1, 101)
+    gateway.server_gone(1)
+    assert gateway.client_frame(1, NEW) == []
+    assert gateway.reached(1, 101) == [g.ToServer(1, NEW)]
+
+
+def test_what_answers_no_request_is_not_waited_for_after_a_move(gateway):
+    open_session(gateway, 1)
+    refused = frame_of(Failed("BAD_FRAME", "This protocol has only binary messages."), HANDSHAKE)
+    assert gateway.server_frame(1, refused) == [g.ToClient(1, refused)]
+    gateway.client_frame(1, RESET)
+    began = frame_of(Done([0, {}]), 2)
+    gateway.server_frame(1, began)
+    gateway.server_gone(1)
+    gateway.reached(1, 101)
+    gateway.server_frame(1, welcome(1, token="second"))
+    assert gateway.server_frame(1, began) == []
+    assert gateway.client_frame(1, STEP) == [g.Drop(1)], "its client resumes where the session is now"
+
+
+def test_a_second_server_that_refuses_what_the_first_took_loses_the_session(gateway):
+    open_session(gateway, 1)
+    gateway.client_frame(1, RESET)
+    gateway.server_frame(1, frame_of(Done([0, {}]), 2))
+    gateway.server_gone(1)
+    gateway.reached(1, 101)
+    gateway.server_frame(1, welcome(1, token="second"))
+    assert gateway.server_frame(1, frame_of(Failed("BAD_FRAME", ""), HANDSHAKE)) == [g.Drop(1)]
+
+
 def test_a_step_that_comes_during_a_move_is_not_sent_before_its_client_has_resumed(gateway):
     open_session(gateway, 1)
     gateway.client_frame(1, RESET)

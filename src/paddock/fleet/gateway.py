@@ -98,6 +98,7 @@ class _Flow(msgspec.Struct):
     native: bool
     phase: _Phase = _Phase.ASKING
     server: int | None = None
+    reached: bool = False  # that server has accepted the websocket; until then nothing is sent to it
     fixed: bool = False  # its session is on this server, so no other will do
     tried: set[int] = msgspec.field(default_factory=set)
     hello: bytes = b""  # to send once a server has accepted
@@ -187,7 +188,7 @@ class Gateway:
         if server is None:
             return self._give_up(flow, one)
         self._leave(one)
-        one.server = server
+        one.server, one.reached = server, False
         one.tried.add(server)
         self.servers[server].load += 1
         return [Dial(flow, server)]
@@ -229,6 +230,7 @@ class Gateway:
             ):
                 return self._next(flow, one)
             return self._give_up(flow, one)
+        one.reached = True
         if one.phase is not _Phase.ASKING:
             return [ToServer(flow, one.hello)] if one.hello else []
         one.phase = _Phase.HELLO if one.native else _Phase.SPLICED
@@ -315,7 +317,7 @@ class Gateway:
             hello = None
         if not isinstance(hello, Hello) or hello.resume is None:  # the server says what is wrong with another message
             one.phase, one.hello = _Phase.OPENING, data
-            return [ToServer(flow, data)]
+            return [ToServer(flow, data)] if one.reached else []
         resume = hello.resume
         moved = self._moved.get(resume.session)
         one.phase, one.session, one.hello, one.fixed = _Phase.RESUMING, resume.session, data, True
@@ -327,7 +329,7 @@ class Gateway:
         if holder is None and not self.knows_all:
             return self._give_up(flow, one)  # perhaps on a server that has not been up since this gateway began
         if holder is None or holder == one.server:
-            return [ToServer(flow, one.hello)]
+            return [ToServer(flow, one.hello)] if one.reached else []
         return self._dial(flow, one, holder)
 
     def server_frame(self, flow: int, data: bytes) -> list[Command]:
@@ -383,8 +385,11 @@ class Gateway:
 
     def _reply(self, flow: int, one: _Flow, data: bytes) -> list[Command]:
         number = number_of(data) if len(data) >= PREFIX_BYTES else HANDSHAKE
-        before = one.replies.setdefault(number, reply := digest(data))
-        if before is reply:
+        if number == HANDSHAKE and one.phase is _Phase.YOUNG:  # it says what is wrong with what was not a request
+            return [ToClient(flow, data)]
+        before, reply = one.replies.get(number), digest(data)
+        if before is None and number != HANDSHAKE:
+            one.replies[number] = reply
             return [ToClient(flow, data)]
         if before == reply:  # repeated by the server that the session was moved to
             one.unchecked.discard(number)
