@@ -55,7 +55,6 @@ NEEDED_BY_ONE = {
     "paddock.server.openenv": "too long for one file with server.http_api",
     "paddock.vector.process_lanes": "too long for one file with vector.processes",
     "paddock.wrappers.vector_rendering": "too long for one file with wrappers.vector",
-    "paddock.agentic.rollouts.call_thread": "too long for one file with agentic.rollouts.run",
     "paddock.agentic.rollouts.progress": "too long for one file with agentic.rollouts.run",
     "paddock.agentic.rollouts.groups": "by name: groups, advantages and samples",
     # a reader looks for it by name

@@ -13,7 +13,7 @@
     mcp.py             tools of external MCP servers
     snapshots.py       an episode as bytes, for forks
     rescoring.py       recorded episodes scored again
-    timed_thread.py    runs tools and rubrics within a time limit
+    threads.py         run tools, rubrics and environments that may block
     envs/              the environments that come with paddock
 """
 

@@ -32,7 +32,7 @@ from paddock.agentic.rubrics import grade
 from paddock.agentic.rubrics.rubric import GradedObservation
 from paddock.agentic.snapshots import NOT_STATE, restore, save
 from paddock.agentic.tasks import Task, Tasks, answer
-from paddock.agentic.timed_thread import TimedThread, TookTooLong
+from paddock.agentic.threads import TimedThread, TookTooLong
 from paddock.agentic.tools import LOG, Tool, call_tool, collect_tools, tool_error
 from paddock.core.env import Env, Info
 from paddock.errors import (

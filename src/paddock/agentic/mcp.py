@@ -23,7 +23,7 @@ import msgspec
 
 from paddock import __version__
 from paddock.agentic.messages import Image, Text, ToolInfo
-from paddock.agentic.timed_thread import TookTooLong
+from paddock.agentic.threads import TookTooLong
 from paddock.agentic.tools import ToolOptions
 from paddock.errors import EpisodeFailed, InvalidTool, InvalidValue, PaddockError, PlanError, ToolFailed
 from paddock.hosting.mcp import CALL, INITIALIZE, LIST, PING, SESSION_HEADER, VERSION_HEADER, VERSIONS

@@ -16,7 +16,7 @@ from paddock.agentic.messages import Action, ListTools, Observation
 from paddock.agentic.rubrics import Grade, Rubric, grade
 from paddock.agentic.rubrics.rubric import GradedObservation
 from paddock.agentic.tasks import Task, task_name
-from paddock.agentic.timed_thread import TimedThread
+from paddock.agentic.threads import TimedThread
 from paddock.errors import GradingFailed, InvalidTask
 from paddock.record.trace import Episode, Step, TraceWriter
 from paddock.record.trace.writer import Opening

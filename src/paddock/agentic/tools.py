@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeAlias, TypeVar, over
 import msgspec
 
 from paddock.agentic.messages import CallTool, ErrorType, Image, Observation, Text, ToolError, ToolInfo, check_blocks
-from paddock.agentic.timed_thread import TimedThread, TookTooLong
+from paddock.agentic.threads import TimedThread, TookTooLong
 from paddock.errors import EpisodeFailed, InvalidSpace, InvalidTool, InvalidValue, ToolFailed
 from paddock.spaces import Struct
 from paddock.spaces.records.fields import is_pydantic

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paddock.agentic.rubrics import Gate, Grade, LLMJudge, Rubric, RubricDict, Sequential, Timeout, WeightedSum, grade
-from paddock.agentic.timed_thread import TimedThread
+from paddock.agentic.threads import TimedThread
 from paddock.errors import EpisodeFailed, GradingFailed
 from tests.agentic.rubrics.parts import Blocked, Endless, Fixed, Later, Raising, RaisingLater, Seen, Won
 

@@ -23,7 +23,6 @@ from urllib.parse import urlsplit
 
 from paddock.agentic.endpoint import ModelEndpoint
 from paddock.agentic.env import ToolEnv
-from paddock.agentic.rollouts.call_thread import CallThread, wake
 from paddock.agentic.rollouts.episode import (
     Episode,
     Job,
@@ -37,6 +36,7 @@ from paddock.agentic.rollouts.episode import (
 from paddock.agentic.rollouts.options import Options, Spending, code_of
 from paddock.agentic.rollouts.progress import Tally, report_progress
 from paddock.agentic.rollouts.results import Failure, Interrupted, Rollout, Rollouts, read_run
+from paddock.agentic.threads import CallThread, wake
 from paddock.core.env import Env
 from paddock.core.problem import kind
 from paddock.core.spec import EnvSpec

@@ -15,7 +15,7 @@ from typing import Any, overload
 
 from paddock.agentic.rubrics.maybe_async import Steps, discard, gather, maybe_async
 from paddock.agentic.rubrics.rubric import Late, Rubric, check_number
-from paddock.agentic.timed_thread import TIDY_S, TimedThread, TookTooLong
+from paddock.agentic.threads import TIDY_S, TimedThread, TookTooLong
 from paddock.errors import InvalidRubric
 
 

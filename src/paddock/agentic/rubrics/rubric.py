@@ -21,7 +21,7 @@ from typing import Any, ClassVar, TypeAlias
 from paddock.agentic.messages import Observation
 from paddock.agentic.rubrics.maybe_async import Steps, maybe_async
 from paddock.agentic.tasks import Task
-from paddock.agentic.timed_thread import TimedThread, TookTooLong
+from paddock.agentic.threads import TimedThread, TookTooLong
 from paddock.core.problem import kind
 from paddock.errors import GradingFailed, InvalidRubric
 

@@ -10,7 +10,7 @@ from copy import deepcopy
 
 import pytest
 
-from paddock.agentic.timed_thread import TimedThread, TookTooLong
+from paddock.agentic.threads import TimedThread, TookTooLong
 
 
 @pytest.fixture

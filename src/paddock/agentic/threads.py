@@ -1,7 +1,8 @@
-"""TimedThread: runs an environment's own code, one call at a time, and waits for it only so long.
+"""Threads that make one call at a time, for environments may keep things that belong to a thread.
 
-Python can't end a thread. A call that takes too long is abandoned: its result is dropped, and until it returns nothing
-else runs here, because both would change the same environment.
+Whoever calls a TimedThread waits only so long; an event loop waits for a CallThread. Python can't end a thread. A call
+that takes too long is abandoned: its result is dropped, and until it returns nothing else runs there, because both
+would change the same environment.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import inspect
 import threading
 import weakref
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from queue import SimpleQueue
 from typing import Any
@@ -25,7 +27,7 @@ class TookTooLong(Exception):
 
 
 class _Job:
-    __slots__ = ("done", "error", "function", "loop", "result", "task")
+    __slots__ = ("done", "error", "function", "loop", "result", "task", "waiter")
 
     def __init__(self, function: Callable[[], Any]) -> None:
         self.function = function
@@ -33,6 +35,7 @@ class _Job:
         self.error: BaseException | None = None
         self.loop: asyncio.AbstractEventLoop | None = None  # where its coroutine runs, if it is one
         self.task: asyncio.Task[Any] | None = None
+        self.waiter: tuple[asyncio.AbstractEventLoop, asyncio.Future[None]] | None = None
         self.done = threading.Lock()  # free once there is a result or an error
         self.done.acquire()
 
@@ -48,6 +51,10 @@ class _Job:
             self.error = error
         finally:
             self.done.release()
+        if self.waiter is not None:
+            waiting, future = self.waiter
+            with suppress(RuntimeError):  # the loop is closed, and nobody waits
+                waiting.call_soon_threadsafe(wake, future)
 
     def cancel(self) -> bool:
         """Ask the call to end, and return whether it can: only a coroutine that still runs can."""
@@ -132,6 +139,46 @@ class TimedThread:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return partial(TimedThread, in_place=self.in_place), ()
+
+
+class CallThread:
+    """A thread that makes one call after another, for an event loop. It does not keep Python from ending."""
+
+    def __init__(self) -> None:
+        self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
+        self.thread = threading.Thread(target=_work, args=(self._jobs,), name="paddock-rollout", daemon=True)
+        self.thread.start()
+
+    def put(self, function: Callable[..., Any], *args: Any) -> _Job:
+        """Make a call after those that are due, and do not wait for it."""
+        job = _Job(partial(function, *args))
+        self._jobs.put(job)
+        return job
+
+    async def call(self, function: Callable[..., Any], *args: Any) -> Any:
+        """Make a call and return its result."""
+        return await self.wait(self.put(function, *args))
+
+    async def wait(self, job: _Job) -> Any:
+        """Wait for a call that was put."""
+        loop = asyncio.get_running_loop()
+        future = loop.create_future()
+        job.waiter = loop, future
+        if not job.done.acquire(blocking=False):  # it may have ended before it could see who waits
+            await future
+        if job.error is not None:
+            raise job.error
+        return job.result
+
+    def end(self) -> None:
+        """End after the calls that are due."""
+        self._jobs.put(None)
+
+
+def wake(future: asyncio.Future[None]) -> None:
+    """Let whoever awaits it go on."""
+    if not future.done():
+        future.set_result(None)
 
 
 def _work(jobs: SimpleQueue[_Job | None]) -> None:
