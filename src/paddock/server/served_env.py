@@ -113,8 +113,9 @@ class ServedEnv:
     def digest(self) -> bytes:
         """Digest of what it is made from: a journal of another environment is not replayed into this one."""
         payload = self._payload
+        what = {name: value for name, value in payload.what.items() if name != "folder"}  # journals of old lack it here
         text = json.dumps(
-            [payload.what, payload.modules, next(iter(payload.folders), None)],
+            [what, payload.modules, next(iter(payload.folders), None)],
             sort_keys=True,
             default=repr,
         )
