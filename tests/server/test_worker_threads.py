@@ -75,7 +75,9 @@ def test_operators_have_their_turn_first_and_then_each_principal_in_turn():
                 turns.append(name)
                 return Worker(), Worker()
 
-            asked = threads.start(start, lambda: True, lambda ahead, _wait_s: places.update({name: ahead}), principal=principal)
+            asked = threads.start(
+                start, lambda: True, lambda ahead, _wait_s: places.update({name: ahead}), principal=principal
+            )
             return asyncio.ensure_future(asked)
 
         starts = [ask("agent-a", "first")]
