@@ -11,6 +11,7 @@ import importlib.util
 import os
 import random
 import sys
+import tempfile
 import time
 from contextlib import redirect_stderr, redirect_stdout
 from itertools import islice
@@ -162,4 +163,6 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    # The forked processes end without cleaning up.
+    with tempfile.TemporaryDirectory(prefix="mutants-") as tempfile.tempdir:
+        sys.exit(main())
