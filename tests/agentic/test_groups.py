@@ -1,10 +1,9 @@
 """Groups of attempts: advantages, members that failed, rubrics over a group; samples for trainers, token by token."""
 
-import hashlib
-import json
 import math
 import statistics
 
+import numpy as np
 import pytest
 
 from paddock.agentic import Budget, ModelCall, ModelEndpoint, Rollout, Rollouts, rollout
@@ -67,7 +66,11 @@ def test_a_rubric_sees_a_whole_group_and_its_failure_is_no_reward():
     assert [one.reward for one in rollouts] == [3.0, None, 1.0, 5.0, 6.0]
 
 
-# ── A tiny model: each token depends on all before it, and has an odd log probability ──
+# ── A tiny model: a recurrent network of random weights, so each token depends on all before it ──
+
+VOCABULARY, WIDTH = 356, 16  # 1 and 2 begin and end a message, 100 and on are bytes
+_WEIGHTS = np.random.default_rng(22)
+EMBED, RECUR, HEAD = (_WEIGHTS.normal(size=size) for size in ((VOCABULARY, WIDTH), (WIDTH, WIDTH), (WIDTH, VOCABULARY)))
 
 
 def tokens_of(messages):
@@ -83,12 +86,18 @@ def tokens_of(messages):
 
 def tiny_model(request):
     prompt = tokens_of(request["messages"])
-    digest = hashlib.sha256(json.dumps(prompt).encode()).digest()
-    number = digest[0] % 10 + 1
-    ids = [3 + byte for byte in digest[: 2 + digest[1] % 5]]
-    logprobs = [-(int.from_bytes(digest[at : at + 7], "big") / (1 << 56)) * math.pi for at in range(len(ids))]
+    state, draws, ids, logprobs = np.zeros(WIDTH), np.random.default_rng(len(prompt)), [], []
+    for token in prompt:
+        state = np.tanh(EMBED[token] + state @ RECUR)
+    while len(ids) < 6 and (not ids or ids[-1] % 4):
+        logits = state @ HEAD
+        chances = logits - logits.max() - np.log(np.exp(logits - logits.max()).sum())
+        ids.append(int(draws.choice(VOCABULARY, p=np.exp(chances))))
+        logprobs.append(float(chances[ids[-1]]))
+        state = np.tanh(EMBED[ids[-1]] + state @ RECUR)
     choice = {"token_ids": ids, "logprobs": {"content": [{"token": "x", "logprob": one} for one in logprobs]}}
-    return reply(calls=[("guess", {"number": number})], message={"ids": ids}, choice=choice, prompt_token_ids=prompt)
+    calls = [("guess", {"number": sum(ids) % 10 + 1})]
+    return reply(calls=calls, message={"ids": ids}, choice=choice, prompt_token_ids=prompt)
 
 
 def test_samples_have_the_tokens_and_log_probabilities_of_the_model_bit_for_bit(tmp_path):
