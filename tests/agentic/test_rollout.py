@@ -247,6 +247,13 @@ def test_async_policies_share_one_loop_and_overlap():
     assert loops.pop().is_closed()
 
 
+def test_a_printed_turn_has_what_a_policy_looks_at():
+    printed = []
+    rollout("CartPole-v1", lambda turn: printed.append(repr(turn)) or 0, tasks=1, max_turns=1, progress=False)
+    assert printed[0].startswith("Turn(observation=array(")
+    assert printed[0].endswith("reward=None, attempt=0)")
+
+
 def test_a_policy_may_be_an_object_that_returns_awaitables():
     class Client:
         def __call__(self, turn):

@@ -415,7 +415,7 @@ class Service:
 
     @property
     def capacity(self) -> tuple[int, int]:
-        """That, and how many there may be."""
+        """How many sessions there are in all processes, and how many there may be."""
         return self.active, self.settings.max_sessions
 
     @property

@@ -281,6 +281,10 @@ class Turn(msgspec.Struct, frozen=True):
     record: Callable[[ModelCall], None]
     streams: Streams
 
+    def __repr__(self) -> str:
+        values = (f"{name}={getattr(self, name)!r}" for name in self.__struct_fields__[:-2])  # not record and streams
+        return f"Turn({', '.join(values)})"
+
     @property
     def action_space(self) -> Space[Any]:
         return self.streams.action_space
